@@ -1,0 +1,142 @@
+"""How a compiled kernel is called: written by the compiler, read by the runtime, the simulator's launcher and reports.
+
+Everything here is plain data, so that it can stand as JSON in the PTX text as well.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+# A launch expression: an int, a name (dimension or scalar parameter), or (operator, operand, ...); see `evaluate`.
+LaunchExpression = Any
+
+_OPERATORS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+    "ceildiv": lambda a, b: -(-a // b),
+}
+
+
+def evaluate(expression: LaunchExpression, bindings: dict[str, int]) -> int:
+    """The value of a launch expression under `bindings` (name -> int). Raises ZeroDivisionError and KeyError as Python does."""
+    if isinstance(expression, int):
+        return expression
+    if isinstance(expression, str):
+        return bindings[expression]
+    operator, *operands = expression
+    return int(_OPERATORS[operator](*(evaluate(operand, bindings) for operand in operands)))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArgument:
+    """A tensor the caller passes: `shape` holds dimension names or literal sizes, outermost first."""
+
+    name: str
+    dtype: str  # a name of pipec.isa.dtypes
+    shape: tuple[str | int, ...]
+    written: bool
+    # How the kernel reaches it: through tensor maps, which ask for 16-byte strides, or by address.
+    through_tensor_map: bool
+    through_pointer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarArgument:
+    """A scalar the caller passes by value."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapParameter:
+    """A 128-byte tensor map over `tensor`, passed by value (64-byte aligned, __grid_constant__).
+
+    `box` is in elements, innermost last (the order of the tensor's shape); `swizzle` is "none", "32B", "64B", "128B" or
+    "128B_ATOM_32B"; `dtype` is the tensor-map element type. A tensor with fewer than two dimensions is padded in front.
+    """
+
+    symbol: str
+    tensor: str
+    dtype: str
+    box: tuple[int, ...]
+    swizzle: str
+
+
+@dataclass(frozen=True, slots=True)
+class PointerParameter:
+    """The 64-bit global address of a tensor's first element."""
+
+    symbol: str
+    tensor: str
+
+
+@dataclass(frozen=True, slots=True)
+class StrideParameter:
+    """A tensor's stride of dimension `axis`, in elements, as i64."""
+
+    symbol: str
+    tensor: str
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionParameter:
+    """A launch-bound dimension, as i32."""
+
+    symbol: str
+    dimension: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParameter:
+    """A scalar argument by value; `dtype` as in ScalarArgument."""
+
+    symbol: str
+    scalar: str
+    dtype: str
+
+
+Parameter = TensorMapParameter | PointerParameter | StrideParameter | DimensionParameter | ScalarParameter
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierRange:
+    """The barriers of one side of a pipeline: stage i at `offset` + 8 * i in dynamic shared memory, each expecting `count`."""
+
+    pipeline: str
+    side: str  # "full" or "empty"
+    stages: int
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoleWarps:
+    """The warps first_warp .. first_warp + warps - 1 of the CTA run the role."""
+
+    name: str
+    first_warp: int
+    warps: int
+    registers: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInterface:
+    """All a launcher needs to know of one kernel."""
+
+    name: str
+    arguments: tuple[TensorArgument | ScalarArgument, ...]
+    parameters: tuple[Parameter, ...]  # in the order of the PTX entry
+    grid: tuple[LaunchExpression, LaunchExpression, LaunchExpression]
+    cluster: tuple[int, int, int]
+    threads: int
+    shared_bytes: int  # dynamic shared memory
+    tensor_columns: int  # tensor memory allocated
+    roles: tuple[RoleWarps, ...]
+    barriers: tuple[BarrierRange, ...]
+    source: str

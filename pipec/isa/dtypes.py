@@ -1,0 +1,58 @@
+"""The element types, one row each: name, size, and what the tensor-map encoder, the MMA unit and LLVM call them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type. `mma_kind` is the tcgen05.mma kind that reads it, `mma_code` its code in the instruction descriptor.
+
+    Sources: tensor-map names, CUDA driver API CUtensorMapDataType; codes, PTX ISA 9.7.16.4.2 tables 42-44.
+    """
+
+    name: str
+    bits: int
+    family: str  # "float", "signed", "unsigned", "bool"
+    llvm: str  # the type that holds one element in a register
+    tensor_map: str | None = None
+    mma_kind: str | None = None
+    mma_code: int | None = None
+    numpy: str | None = None  # the NumPy (or ml_dtypes) name of the same type
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // 8
+
+    @property
+    def is_float(self) -> bool:
+        return self.family == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.family in ("signed", "unsigned")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_ROWS = (
+    DType("bool", 1, "bool", "i1", None, None, None, "bool"),
+    DType("i8", 8, "signed", "i8", "u8", "i8", 1, "int8"),
+    DType("u8", 8, "unsigned", "i8", "u8", "i8", 0, "uint8"),
+    DType("i16", 16, "signed", "i16", "u16", None, None, "int16"),
+    DType("u16", 16, "unsigned", "i16", "u16", None, None, "uint16"),
+    DType("i32", 32, "signed", "i32", "s32", None, None, "int32"),
+    DType("u32", 32, "unsigned", "i32", "u32", None, None, "uint32"),
+    DType("i64", 64, "signed", "i64", "s64", None, None, "int64"),
+    DType("u64", 64, "unsigned", "i64", "u64", None, None, "uint64"),
+    DType("f16", 16, "float", "half", "f16", "f16", 0, "float16"),
+    DType("bf16", 16, "float", "bfloat", "bf16", "f16", 1, "bfloat16"),
+    DType("f32", 32, "float", "float", "f32", None, None, "float32"),
+    DType("f64", 64, "float", "double", "f64", None, None, "float64"),
+    # tf32 is float32 in memory; the MMA unit drops the low 13 bits of what it reads.
+    DType("tf32", 32, "float", "float", "f32", "tf32", 2, "float32"),
+    DType("e4m3", 8, "float", "i8", "u8", "f8f6f4", 0, "float8_e4m3fn"),
+    DType("e5m2", 8, "float", "i8", "u8", "f8f6f4", 1, "float8_e5m2"),
+)
+
+DTYPES: dict[str, DType] = {row.name: row for row in _ROWS}

@@ -1,0 +1,27 @@
+"""The targets, one row each: what LLVM and ptxas call them and the limits a kernel must keep."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A GPU architecture. Sizes in bytes unless named otherwise; sources: CUDA C++ programming guide, compute capabilities."""
+
+    name: str
+    ptx_version: str  # what `.version` says
+    features: str  # LLVM feature string that selects it
+    shared_bytes: int  # dynamic shared memory one CTA may opt in to
+    tensor_columns: int  # tensor-memory columns per CTA; 0 where there is none
+    max_threads: int  # per CTA
+    registers: int  # 32-bit registers per CTA
+    max_named_barriers: int = 16
+
+
+# LLVM knows no PTX 8.9, and at 8.5 or below with sm_100a it aborts; 8.8 is the first version that carries the sm_100 family.
+_ROWS = (
+    Target("sm_100a", "8.8", "+ptx88", 232_448, 512, 1024, 65_536),
+    Target("sm_90a", "8.8", "+ptx88", 232_448, 0, 1024, 65_536),
+)
+
+TARGETS: dict[str, Target] = {row.name: row for row in _ROWS}
+DEFAULT_TARGET = "sm_100a"

@@ -1,0 +1,124 @@
+"""Kernel IR: one typed control-flow graph per role, one node per pipeline operation.
+
+The nodes inside a block are the operations of `pipec.sema.tree`; expressions stay trees. A block knows which threads of the
+role run it (its `Participation`), a loop keeps its bounds, so that later passes need not rediscover either.
+"""
+
+from dataclasses import dataclass
+
+from pipec.sema.tree import Buffer, Expression, Operation, Pipeline, ScalarParameter, TensorParameter, Variable
+from pipec.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Participation:
+    """Which threads of the role run a block.
+
+    `threads`: "all" (every thread of the role, converged), "one" (one elected thread of the role), "lanes" (the first `lanes`
+    lanes of each warp, from a guard `lane_id() < constant`), "unknown" (a guard whose outcome differs between threads).
+    `guard` is the span of what narrowed it.
+    """
+
+    threads: str
+    lanes: int | None = None
+    guard: Span | None = None
+
+
+ALL_THREADS = Participation("all")
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """`span` is the condition's."""
+
+    condition: Expression
+    then: int
+    otherwise: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ElectBranch:
+    """One thread of the role goes to `then`, the others to `otherwise`."""
+
+    then: int
+    otherwise: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The role ends."""
+
+
+Terminator = Jump | Branch | ElectBranch | Exit
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Blocks are numbered by their place in Role.blocks; block 0 is the entry and has no predecessor."""
+
+    operations: tuple[Operation, ...]
+    terminator: Terminator
+    participation: Participation
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A natural loop: `header` tests the condition; `blocks` holds header, body and latch.
+
+    For `for`: variable, start, stop (evaluated once, before the loop) and step; for `while` they are None.
+    `parent` is the index of the enclosing loop in Role.loops.
+    """
+
+    header: int
+    blocks: frozenset[int]
+    variable: Variable | None
+    start: Expression | None
+    stop: Expression | None
+    step: int | None
+    parent: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    name: str
+    warps: int
+    registers: int | None
+    produces: tuple[Pipeline, ...]
+    consumes: tuple[Pipeline, ...]
+    blocks: tuple[Block, ...]
+    loops: tuple[Loop, ...]
+    span: Span
+    end: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    name: str
+    document: str
+    tensors: tuple[TensorParameter, ...]
+    scalars: tuple[ScalarParameter, ...]
+    parameters: tuple[str, ...]
+    constants: dict[str, object]
+    grid: tuple[Expression, Expression, Expression]
+    pipelines: tuple[Pipeline, ...]
+    buffers: tuple[Buffer, ...]
+    roles: tuple[Role, ...]
+    span: Span
+
+
+def successors(terminator: Terminator) -> tuple[int, ...]:
+    match terminator:
+        case Jump(target):
+            return (target,)
+        case Branch() | ElectBranch():
+            return (terminator.then, terminator.otherwise)
+        case Exit():
+            return ()

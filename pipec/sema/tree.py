@@ -1,0 +1,426 @@
+"""The typed tree: what a kernel means once names are resolved, types known and compile-time values folded.
+
+Expressions are pure. Operations are the leaves that do something; `pipec.kir` puts them into control-flow graphs unchanged.
+All integer division and remainder here follow Python (floor); lowering picks the machine form.
+"""
+
+from dataclasses import dataclass, field
+
+from pipec.isa.dtypes import DType
+from pipec.sema.types import ScalarType, TileType, ValueType
+from pipec.source import Span
+
+# ---------------------------------------------------------------------------------------------------------------- symbols
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variable:
+    """A run-time variable of one role; assigned any number of times. Its type never changes."""
+
+    name: str
+    type: ValueType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TensorParameter:
+    """A tensor in global memory, row-major; `shape` holds dimension names (bound at launch) or literal sizes, outermost first."""
+
+    name: str
+    dtype: DType
+    shape: tuple[str | int, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParameter:
+    name: str
+    type: ScalarType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipeline:
+    """A staged hand-over between roles. `kind` is the name of its type on the seed pages (a row of the pipeline table)."""
+
+    name: str
+    kind: str
+    stages: int
+    span: Span
+    k_group_size: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """`count` tiles of `rows` x `columns` elements in shared memory ("shared") or tensor memory ("tensor").
+
+    `owner` is the pipeline whose payload it is; None for buffers the kernel declares itself (indexed by a stage's index()).
+    """
+
+    name: str
+    space: str
+    dtype: DType
+    rows: int
+    columns: int
+    count: int
+    owner: Pipeline | None
+    span: Span
+
+    @property
+    def label(self) -> str:
+        """The name a reader knows: `input.a` for payload tiles."""
+        return f"{self.owner.name}.{self.name}" if self.owner else self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handle:
+    """An acquired stage. `side` is "producer" or "consumer"; `form` is "scoped" (with), "linear" or "explicit" (consume_explicit)."""
+
+    name: str
+    pipeline: Pipeline
+    side: str
+    form: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class BufferRef:
+    """The tile of `buffer` that belongs to the stage of `handle`; `transposed` is the view `.T` (an MMA operand only)."""
+
+    buffer: Buffer
+    handle: Handle
+    transposed: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSlice:
+    """The tile of `tensor` whose first element is at `coordinates` (i32, outermost first); the tile's size comes from its use."""
+
+    tensor: TensorParameter
+    coordinates: tuple["Expression", ...]
+    span: Span
+
+
+# ------------------------------------------------------------------------------------------------------------ expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: int | float | bool
+    type: ScalarType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ReadVariable:
+    variable: Variable
+    span: Span
+
+    @property
+    def type(self) -> ValueType:
+        return self.variable.type
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDimension:
+    """A launch-bound dimension, i32."""
+
+    name: str
+    type: ScalarType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ReadParameter:
+    parameter: ScalarParameter
+    span: Span
+
+    @property
+    def type(self) -> ScalarType:
+        return self.parameter.type
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A hardware value, i32: block.x block.y block.z, grid.x grid.y grid.z, lane_id, role_thread, role_warp."""
+
+    name: str
+    type: ScalarType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class StageIndex:
+    """The stage number of a held handle, i32."""
+
+    handle: Handle
+    type: ScalarType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """operator: "-", "not", "~"."""
+
+    operator: str
+    operand: "Expression"
+    type: ValueType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """operator: + - * / // % & | ^ << >>, comparisons == != < <= > >= (type bool), "and", "or".
+
+    Both operands have the same element type (conversions are explicit nodes); tiles broadcast over rows or columns of size 1.
+    """
+
+    operator: str
+    left: "Expression"
+    right: "Expression"
+    type: ValueType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """To another element type (type's dtype): round to nearest even, saturating for e4m3 and e5m2; int from float truncates."""
+
+    operand: "Expression"
+    type: ValueType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`when_true if condition else when_false`, both evaluated."""
+
+    condition: "Expression"
+    when_true: "Expression"
+    when_false: "Expression"
+    type: ValueType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An elementwise function: a row of the function table (min max abs exp exp2 log log2 rsqrt sqrt rcp relu sigmoid tanh gelu erf ceildiv fma)."""
+
+    function: str
+    arguments: tuple["Expression", ...]
+    type: ValueType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Splat:
+    """A scalar as a tile."""
+
+    operand: "Expression"
+    type: TileType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBuffer:
+    """The values of a held stage's tile, as a register tile; read when used, so its handle must still be held there."""
+
+    source: BufferRef
+    type: TileType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTensor:
+    """Values read straight from global memory; elements outside the tensor read as zero.
+
+    A 1-D tensor gives a per-row (`axis` 0, columns == 1) or per-column (`axis` 1, rows == 1) vector; a 2-D tensor a whole tile (`axis` None).
+    """
+
+    source: TensorSlice
+    axis: int | None
+    type: TileType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RowReduce:
+    """Reduces each row: function "sum", "max" or "min"; the result has one column."""
+
+    function: str
+    operand: "Expression"
+    type: TileType
+    span: Span
+
+
+Expression = (
+    Constant | ReadVariable | ReadDimension | ReadParameter | Special | StageIndex | Unary | Binary | Convert | Select | Call
+    | Splat | ReadBuffer | ReadTensor | RowReduce
+)
+
+# ------------------------------------------------------------------------------------------------------------- operations
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """A tile variable holds its expression, evaluated where it is used (a `let`), and is assigned once."""
+
+    variable: Variable
+    value: Expression
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """Waits for the other side, then holds the stage. Linear and scoped forms are one operation."""
+
+    handle: Handle
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """An explicit signal on the handle's own barrier: how "arrive" (each calling thread) or "commit" (when prior MMAs finish)."""
+
+    handle: Handle
+    how: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Gives the stage up and steps. It signals when nothing signalled before, unless `signals` is False (release_without_signal)."""
+
+    handle: Handle
+    signals: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The producer waits until every stage it filled was given back."""
+
+    pipeline: Pipeline
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TmaLoad:
+    """Global to shared memory; its bytes complete on the full barrier of the destination's handle. One thread."""
+
+    destination: BufferRef
+    source: TensorSlice
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TmaStore:
+    """Shared to global memory, asynchronous; the source must stay untouched until the handle's release waited for the read. One thread."""
+
+    destination: TensorSlice
+    source: BufferRef
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Mma:
+    """accumulator[M, N] (+)= a[M, K] @ b[N, K].T, asynchronous. One thread.
+
+    `accumulate` None: the first after the acquire overwrites, the following ones add.
+    """
+
+    accumulator: BufferRef
+    a: BufferRef
+    b: BufferRef
+    accumulate: Expression | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A register tile to global memory: path "tma" (swizzled shared memory, then bulk store) or "direct" (one store per element run)."""
+
+    destination: TensorSlice
+    value: Expression
+    path: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A register tile into the shared-memory tile of a held producer stage."""
+
+    destination: BufferRef
+    value: Expression
+    span: Span
+
+
+Operation = Assign | Acquire | Signal | Release | Drain | TmaLoad | TmaStore | Mma | Store | Write
+
+# ------------------------------------------------------------------------------------------------- statements and kernels
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expression
+    then: tuple["Statement", ...]
+    otherwise: tuple["Statement", ...]
+    span: Span  # of the condition
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for variable in range(start, stop, step)`; the step is a non-zero constant."""
+
+    variable: Variable
+    start: Expression
+    stop: Expression
+    step: int
+    body: tuple["Statement", ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    condition: Expression
+    body: tuple["Statement", ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Elect:
+    """`with elect():` one thread of the role runs the body."""
+
+    body: tuple["Statement", ...]
+    span: Span
+
+
+Statement = Operation | If | For | While | Elect
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    name: str
+    warps: int
+    registers: int | None
+    produces: tuple[Pipeline, ...]
+    consumes: tuple[Pipeline, ...]
+    body: tuple[Statement, ...]
+    span: Span
+    end: Span  # the last token of the body
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    name: str
+    document: str
+    tensors: tuple[TensorParameter, ...]
+    scalars: tuple[ScalarParameter, ...]
+    constants: dict[str, object]
+    grid: tuple[Expression, Expression, Expression]
+    pipelines: tuple[Pipeline, ...]
+    buffers: tuple[Buffer, ...]
+    roles: tuple[Role, ...]
+    span: Span
+    parameters: tuple[str, ...] = field(default=())  # tensor and scalar names in the order the caller passes them

@@ -1,0 +1,71 @@
+"""Source text and spans: where every token, node and message points.
+
+Lines and columns count from 1. A source embedded in a Python file keeps the line and column of that file: `first_line` and
+`indent` say where its first line stands and how many columns were removed from each line.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One compilation unit: `name` is what messages print (a path as the user gave it)."""
+
+    name: str
+    text: str
+    first_line: int = 1
+    indent: int = 0
+
+    @cached_property
+    def lines(self) -> list[str]:
+        # Split as the lexer counts lines: only a newline ends one (str.splitlines also splits at form feeds and the like).
+        return self.text.split("\n")
+
+    def line(self, number: int) -> str:
+        """The text of a line (numbered from 1 inside this source); empty past the end."""
+        return self.lines[number - 1].rstrip("\r") if 0 < number <= len(self.lines) else ""
+
+    def span(self, line: int, column: int, end_line: int, end_column: int) -> "Span":
+        return Span(self, line, column, end_line, end_column)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of source: from (line, column) up to, not including, (end_line, end_column); numbered inside the source."""
+
+    source: Source
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    @property
+    def shown_line(self) -> int:
+        """The line number a user sees (that of the enclosing Python file for embedded text)."""
+        return self.line + self.source.first_line - 1
+
+    @property
+    def shown_column(self) -> int:
+        return self.column + self.source.indent
+
+    @property
+    def shown_end_line(self) -> int:
+        return self.end_line + self.source.first_line - 1
+
+    @property
+    def shown_end_column(self) -> int:
+        return self.end_column + self.source.indent
+
+    def location(self) -> str:
+        return f"{self.source.name}:{self.shown_line}:{self.shown_column}"
+
+    def text(self) -> str:
+        """The source text covered, when it lies on one line; else the rest of its first line."""
+        line = self.source.line(self.line)
+        end = self.end_column - 1 if self.end_line == self.line else len(line)
+        return line[self.column - 1 : end]
+
+    def to(self, other: "Span") -> "Span":
+        """The stretch from the start of this span to the end of `other`."""
+        return Span(self.source, self.line, self.column, other.end_line, other.end_column)
