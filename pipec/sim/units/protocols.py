@@ -1,0 +1,27 @@
+"""What the units ask of the memories that the simulator core owns."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+
+class SharedMemory(Protocol):
+    """One CTA's shared memory, addressed relative to the CTA (rank bits stripped; dynamic data starts at 0x400)."""
+
+    def read(self, offsets: np.ndarray) -> np.ndarray:
+        """Bytes (uint8, shape of `offsets`) at int64 byte offsets; raises on unwritten or foreign bytes."""
+        ...
+
+
+class GlobalMemory(Protocol):
+    """Global memory at byte granularity."""
+
+    def gather(self, addresses: np.ndarray) -> np.ndarray:
+        """Bytes (uint8, shape of `addresses`) at int64 byte addresses; raises on unmapped ones."""
+        ...
+
+    def scatter(self, addresses: np.ndarray, values: np.ndarray) -> None:
+        """Write uint8 `values` at int64 byte `addresses` (same shape)."""
+        ...

@@ -1,0 +1,260 @@
+"""The tensor map: what cuTensorMapEncodeTiled stores (CUDA driver API, PTX ISA 5.5), with its encode rules.
+
+The hardware's 128 bytes are opaque, so the model writes its own private format and refuses anything else.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from .errors import UnitError
+from .swizzle import SWIZZLES, Swizzle
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """`bits` in global memory; packed types pad 16 elements to 16 shared-memory bytes of which `payload` carry data."""
+
+    bits: int
+    is_float: bool = False
+    payload: int = 16
+    packed: bool = False
+
+
+ELEMENT_TYPES = {
+    "u8": ElementType(8),
+    "u16": ElementType(16),
+    "u32": ElementType(32),
+    "s32": ElementType(32),
+    "u64": ElementType(64),
+    "s64": ElementType(64),
+    "f16": ElementType(16, is_float=True),
+    "f32": ElementType(32, is_float=True),
+    "f64": ElementType(64, is_float=True),
+    "bf16": ElementType(16, is_float=True),
+    "f32_ftz": ElementType(32, is_float=True),
+    "tf32": ElementType(32, is_float=True),
+    "tf32_ftz": ElementType(32, is_float=True),
+    "b4x16": ElementType(4, packed=True),
+    "b4x16_p64": ElementType(4, payload=8, packed=True),
+    "b6x16_p32": ElementType(6, payload=12, packed=True),
+}
+INTERLEAVES = ("none", "16B", "32B")
+FILLS = ("zero", "nan")
+SWIZZLE_NAMES = tuple(SWIZZLES)
+DTYPE_NAMES = tuple(ELEMENT_TYPES)
+
+# cuTensorMapEncodeTiled refuses larger boxes, counted without row padding (measured: 228 KB).
+MAXIMUM_BOX_BYTES = 233_472
+
+_MAGIC = b"PIPE-TM1"
+_LAYOUT = struct.Struct("<8s5BxxxQ5I4Q5H5B33xI")
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """One tiled tensor map.
+
+    dims             elements per dimension, dimension 0 innermost; rank 1..5
+    strides          bytes between neighbours of dimensions 1.. (one entry fewer than dims)
+    box              elements per dimension that one copy moves
+    element_strides  traversal step per dimension; ceil(box/step) elements are moved; ignored in dimension 0
+    swizzle          "none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B"
+    fill             "zero" or "nan" for elements outside the tensor
+    address          global byte address of element 0
+    """
+
+    dtype: str
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...] | None = None
+    swizzle: str = "none"
+    interleave: str = "none"
+    fill: str = "zero"
+    address: int = 0
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def element(self) -> ElementType:
+        return ELEMENT_TYPES[self.dtype]
+
+    @property
+    def swizzle_mode(self) -> Swizzle:
+        return SWIZZLES[self.swizzle]
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Traversal step per dimension with the defaults filled in; dimension 0 always steps by 1 (measured)."""
+        steps = self.element_strides or (1,) * self.rank
+        return (1,) + tuple(steps[1:])
+
+    @cached_property
+    def box_shape(self) -> tuple[int, ...]:
+        """Elements actually moved per dimension, dimension 0 first."""
+        return tuple(-(-extent // step) for extent, step in zip(self.box, self.steps))
+
+    @cached_property
+    def inner_bytes(self) -> int:
+        """Global-memory bytes of one box row (dimension 0)."""
+        return self.box[0] * self.element.bits // 8
+
+    @cached_property
+    def box_bytes(self) -> int:
+        """Payload bytes of one box, without row padding or packing pads: what a copy reports to its mbarrier."""
+        return self.inner_bytes * prod(self.box_shape[1:])
+
+    def validate(self) -> TensorMap:
+        """Apply every encode rule; UnitError names the rule and both numbers.  Returns the map itself."""
+        _check_names(self)
+        _check_rank(self)
+        _check_dims(self)
+        _check_strides(self)
+        _check_box(self)
+        _check_modes(self)
+        return self
+
+    def encode(self) -> bytes:
+        """Exactly 128 bytes in the simulator's private format (magic, fields, checksum); validates first."""
+        self.validate()
+        pad5 = lambda items, filler: tuple(items) + (filler,) * (5 - len(items))  # noqa: E731
+        body = _LAYOUT.pack(
+            _MAGIC,
+            self.rank,
+            DTYPE_NAMES.index(self.dtype),
+            SWIZZLE_NAMES.index(self.swizzle),
+            INTERLEAVES.index(self.interleave),
+            FILLS.index(self.fill),
+            self.address,
+            *pad5([extent - 1 for extent in self.dims], 0),
+            *pad5(self.strides, 0)[:4],
+            *pad5(self.box, 0),
+            *pad5(self.element_strides or (0,) * self.rank, 0),
+            0,
+        )
+        return body[:-4] + struct.pack("<I", zlib.crc32(body[:-4]))
+
+    @staticmethod
+    def decode(data: bytes) -> TensorMap:
+        """Inverse of encode; UnitError "illegal" for anything that encode did not write."""
+        data = bytes(data)
+        if len(data) != _LAYOUT.size:
+            raise UnitError("illegal", f"a tensor map has {_LAYOUT.size} bytes, got {len(data)}")
+        if data[:8] != _MAGIC:
+            raise UnitError("illegal", f"no tensor map at this address: starts with {data[:8].hex()}, expected {_MAGIC.hex()}")
+        fields = _LAYOUT.unpack(data)
+        if fields[-1] != zlib.crc32(data[:-4]):
+            raise UnitError("illegal", f"tensor map was overwritten: checksum {zlib.crc32(data[:-4]):#x}, stored {fields[-1]:#x}")
+        rank, dtype, swizzle, interleave, fill, address = fields[1:7]
+        steps = fields[21 : 21 + rank]
+        return TensorMap(
+            dtype=DTYPE_NAMES[dtype],
+            dims=tuple(extent + 1 for extent in fields[7 : 7 + rank]),
+            strides=tuple(fields[12 : 12 + rank - 1]),
+            box=tuple(fields[16 : 16 + rank]),
+            element_strides=tuple(steps) if any(steps) else None,
+            swizzle=SWIZZLE_NAMES[swizzle],
+            interleave=INTERLEAVES[interleave],
+            fill=FILLS[fill],
+            address=address,
+        )
+
+
+def _require(condition: bool, kind: str, message: str) -> None:
+    if not condition:
+        raise UnitError(kind, f"tensor map: {message}")
+
+
+def _check_names(tensor_map: TensorMap) -> None:
+    for what, value, known in (
+        ("dtype", tensor_map.dtype, DTYPE_NAMES),
+        ("swizzle", tensor_map.swizzle, SWIZZLE_NAMES),
+        ("interleave", tensor_map.interleave, INTERLEAVES),
+        ("fill", tensor_map.fill, FILLS),
+    ):
+        _require(value in known, "illegal", f"{what} {value!r} is none of {', '.join(known)}")
+
+
+def _check_rank(tensor_map: TensorMap) -> None:
+    rank = tensor_map.rank
+    _require(1 <= rank <= 5, "illegal", f"rank {rank} is outside 1..5")
+    _require(len(tensor_map.strides) == rank - 1, "illegal", f"rank {rank} needs {rank - 1} strides, got {len(tensor_map.strides)}")
+    _require(len(tensor_map.box) == rank, "illegal", f"rank {rank} needs {rank} box extents, got {len(tensor_map.box)}")
+    steps = tensor_map.element_strides
+    if steps is not None:
+        _require(len(steps) == rank, "illegal", f"rank {rank} needs {rank} element strides, got {len(steps)}")
+        for index, step in enumerate(steps):
+            _require(1 <= step <= 8, "illegal", f"element stride {step} of dimension {index} is outside 1..8")
+    if tensor_map.interleave != "none":
+        _require(rank >= 3, "illegal", f"interleave {tensor_map.interleave} needs rank 3 or more, got {rank}")
+
+
+def _is_wide_packed(tensor_map: TensorMap) -> bool:
+    """The packed types that pad to 16 bytes in shared memory (16U4_ALIGN16B, 16U6_ALIGN16B)."""
+    return tensor_map.element.payload < 16
+
+
+def _address_alignment(tensor_map: TensorMap) -> int:
+    return 32 if tensor_map.interleave == "32B" or _is_wide_packed(tensor_map) else 16
+
+
+def _check_dims(tensor_map: TensorMap) -> None:
+    for index, extent in enumerate(tensor_map.dims):
+        _require(1 <= extent <= 1 << 32, "illegal", f"size {extent} of dimension {index} is outside 1..{1 << 32}")
+    multiple = 128 if _is_wide_packed(tensor_map) else 2 if tensor_map.element.bits < 8 else 1
+    inner = tensor_map.dims[0]
+    _require(
+        inner % multiple == 0, "misaligned", f"size {inner} of dimension 0 is no multiple of {multiple} as {tensor_map.dtype} needs"
+    )
+
+
+def _check_strides(tensor_map: TensorMap) -> None:
+    alignment = _address_alignment(tensor_map)
+    address = tensor_map.address
+    _require(0 <= address < 1 << 63, "illegal", f"global address {address:#x} is outside 0..{1 << 63:#x}")
+    _require(address % alignment == 0, "misaligned", f"global address {address:#x} is not {alignment}-byte aligned")
+    for index, stride in enumerate(tensor_map.strides, start=1):
+        _require(0 <= stride < 1 << 40, "illegal", f"stride {stride} of dimension {index} is outside 0..2^40-1")
+        _require(stride % alignment == 0, "misaligned", f"stride {stride} of dimension {index} is no multiple of {alignment} bytes")
+
+
+def _check_box(tensor_map: TensorMap) -> None:
+    for index, extent in enumerate(tensor_map.box):
+        _require(1 <= extent <= 256, "illegal", f"box extent {extent} of dimension {index} is outside 1..256")
+    if _is_wide_packed(tensor_map):
+        inner = tensor_map.box[0]
+        _require(inner == 128, "illegal", f"{tensor_map.dtype} needs a box of 128 elements in dimension 0, got {inner}")
+    bits = tensor_map.box[0] * tensor_map.element.bits
+    if tensor_map.interleave == "none":
+        _require(bits % 128 == 0, "misaligned", f"box row of {bits / 8:g} bytes is no multiple of 16 bytes")
+        _require(
+            tensor_map.box_bytes <= MAXIMUM_BOX_BYTES,
+            "out_of_bounds",
+            f"box of {tensor_map.box_bytes} bytes exceeds the {MAXIMUM_BOX_BYTES} bytes of shared memory",
+        )
+
+
+def _shared_inner_bytes(tensor_map: TensorMap) -> int:
+    """Bytes one box row takes in shared memory, packing pads included."""
+    return tensor_map.inner_bytes * 16 // tensor_map.element.payload if _is_wide_packed(tensor_map) else tensor_map.inner_bytes
+
+
+def _check_modes(tensor_map: TensorMap) -> None:
+    dtype, swizzle = tensor_map.dtype, tensor_map.swizzle
+    if swizzle != "none" and tensor_map.interleave == "none":
+        width = tensor_map.swizzle_mode.width
+        inner = _shared_inner_bytes(tensor_map)
+        _require(inner <= width, "illegal", f"box row of {inner} bytes exceeds the {width} bytes of swizzle {swizzle}")
+    if tensor_map.fill == "nan":
+        _require(tensor_map.element.is_float, "illegal", f"NaN fill needs a floating-point type, got {dtype}")
+    if _is_wide_packed(tensor_map):
+        allowed = ("none", "128B", "128B_ATOM_32B", "128B_ATOM_64B")
+        _require(swizzle in allowed, "illegal", f"{dtype} allows only the swizzles {', '.join(allowed)}, got {swizzle}")
+        _require(tensor_map.interleave == "none", "illegal", f"{dtype} cannot be interleaved, got {tensor_map.interleave}")
