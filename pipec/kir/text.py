@@ -1,0 +1,193 @@
+"""Kernel IR as text, for `--emit kir`, messages of the verifier and tests. Read by people only; there is no parser for it."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from pipec.kir import ir
+from pipec.sema import tree
+from pipec.sema.types import TileType
+
+_PRECEDENCE = {
+    "or": 1, "and": 2, "==": 3, "!=": 3, "<": 3, "<=": 3, ">": 3, ">=": 3, "|": 4, "^": 5, "&": 6, "<<": 7, ">>": 7,
+    "+": 8, "-": 8, "*": 9, "/": 9, "//": 9, "%": 9,
+}  # fmt: skip
+_ATOM = 11
+_UNARY = 10
+
+
+def kernel_text(kernel: ir.Kernel) -> str:
+    return "\n".join(_kernel_lines(kernel)) + "\n"
+
+
+def _kernel_lines(kernel: ir.Kernel) -> Iterator[str]:
+    parameters = [f"{tensor.name}: {tensor_type(tensor)}" for tensor in kernel.tensors]
+    parameters += [f"{scalar.name}: {scalar.type}" for scalar in kernel.scalars]
+    yield f"kernel {kernel.name}({', '.join(parameters)})"
+    if kernel.constants:
+        yield "  constants " + ", ".join(f"{name} = {value}" for name, value in kernel.constants.items())
+    yield "  grid " + ", ".join(expression_text(size) for size in kernel.grid)
+    for pipeline in kernel.pipelines:
+        group = f" k_group_size={pipeline.k_group_size}" if pipeline.k_group_size != 1 else ""
+        yield f"  pipeline {pipeline.name}: {pipeline.kind} stages={pipeline.stages}{group}"
+    for buffer in kernel.buffers:
+        tile = TileType(buffer.dtype, buffer.rows, buffer.columns)
+        yield f"  buffer {buffer.label}: {buffer.space} {tile} x {buffer.count}"
+    for role in kernel.roles:
+        yield ""
+        yield from _role_lines(role)
+
+
+def _role_lines(role: ir.Role) -> Iterator[str]:
+    yield f"  role {role.name}: {_role_properties(role)}"
+    headers = {loop.header: loop for loop in role.loops}
+    for number, block in enumerate(role.blocks):
+        yield f"    {number}:{_participation(block.participation)}{_loop_note(headers.get(number))}"
+        for operation in block.operations:
+            yield f"      {operation_text(operation)}"
+        yield f"      {terminator_text(block.terminator)}"
+
+
+def _role_properties(role: ir.Role) -> str:
+    parts = [f"warps={role.warps}"]
+    if role.registers is not None:
+        parts.append(f"registers={role.registers}")
+    if role.produces:
+        parts.append("produces " + ", ".join(pipeline.name for pipeline in role.produces))
+    if role.consumes:
+        parts.append("consumes " + ", ".join(pipeline.name for pipeline in role.consumes))
+    return " ".join(parts)
+
+
+def _participation(participation: ir.Participation) -> str:
+    match participation.threads:
+        case "all":
+            return ""
+        case "one":
+            return "  # one thread"
+        case "lanes":
+            return f"  # lanes below {participation.lanes}"
+        case _:
+            return "  # unknown threads"
+
+
+def _loop_note(loop: ir.Loop | None) -> str:
+    if loop is None:
+        return ""
+    if loop.variable is None or loop.start is None or loop.stop is None:
+        return "  # while"
+    return f"  # for {loop.variable.name} in range({expression_text(loop.start)}, {expression_text(loop.stop)}, {loop.step})"
+
+
+def terminator_text(terminator: ir.Terminator) -> str:
+    match terminator:
+        case ir.Jump(target):
+            return f"jump {target}"
+        case ir.Branch():
+            return f"branch {expression_text(terminator.condition)} ? {terminator.then} : {terminator.otherwise}"
+        case ir.ElectBranch():
+            return f"elect ? {terminator.then} : {terminator.otherwise}"
+        case ir.Exit():
+            return "exit"
+        case _:
+            assert_never(terminator)
+
+
+def operation_text(operation: tree.Operation) -> str:
+    match operation:
+        case tree.Assign():
+            define = ":=" if isinstance(operation.variable.type, TileType) else "="
+            return f"{operation.variable.name} {define} {expression_text(operation.value)}"
+        case tree.Acquire():
+            handle = operation.handle
+            return f"{handle.name} = acquire {handle.pipeline.name} as {handle.side} ({handle.form})"
+        case tree.Signal():
+            return f"signal {operation.handle.name} by {operation.how}"
+        case tree.Release():
+            return f"release {operation.handle.name}" + ("" if operation.signals else " without signal")
+        case tree.Drain():
+            return f"drain {operation.pipeline.name}"
+        case tree.TmaLoad():
+            return f"tma.load {reference_text(operation.destination)} <- {slice_text(operation.source)}"
+        case tree.TmaStore():
+            return f"tma.store {slice_text(operation.destination)} <- {reference_text(operation.source)}"
+        case tree.Mma():
+            accumulate = "" if operation.accumulate is None else f" accumulate={expression_text(operation.accumulate)}"
+            tiles = ", ".join(reference_text(tile) for tile in (operation.accumulator, operation.a, operation.b))
+            return f"mma {tiles}{accumulate}"
+        case tree.Store():
+            return f"store.{operation.path} {slice_text(operation.destination)} <- {expression_text(operation.value)}"
+        case tree.Write():
+            return f"write {reference_text(operation.destination)} <- {expression_text(operation.value)}"
+        case _:
+            assert_never(operation)
+
+
+def tensor_type(tensor: tree.TensorParameter) -> str:
+    return f"tensor[{', '.join(str(part) for part in (tensor.dtype, *tensor.shape))}]"
+
+
+def reference_text(reference: tree.BufferRef) -> str:
+    name = reference.handle.name if reference.buffer.space == "tensor" else f"{reference.handle.name}.{reference.buffer.name}"
+    return name + (".T" if reference.transposed else "")
+
+
+def slice_text(tile: tree.TensorSlice) -> str:
+    return f"{tile.tensor.name}[{', '.join(expression_text(coordinate) for coordinate in tile.coordinates)}]"
+
+
+def expression_text(expression: tree.Expression) -> str:
+    return _expression(expression, 0)
+
+
+def _expression(expression: tree.Expression, outer: int) -> str:
+    """In parentheses when it binds less tightly than `outer` asks."""
+    text, precedence = _parts(expression)
+    return f"({text})" if precedence < outer else text
+
+
+def _parts(expression: tree.Expression) -> tuple[str, int]:
+    match expression:
+        case tree.Constant():
+            return str(expression.value), _ATOM
+        case tree.ReadVariable():
+            return expression.variable.name, _ATOM
+        case tree.ReadDimension():
+            return expression.name, _ATOM
+        case tree.ReadParameter():
+            return expression.parameter.name, _ATOM
+        case tree.Special():
+            return expression.name + ("" if "." in expression.name else "()"), _ATOM
+        case tree.StageIndex():
+            return f"{expression.handle.name}.index()", _ATOM
+        case tree.Unary():
+            gap = " " if expression.operator == "not" else ""
+            return f"{expression.operator}{gap}{_expression(expression.operand, _UNARY)}", _UNARY
+        case tree.Binary():
+            strength = _PRECEDENCE[expression.operator]
+            left, right = _expression(expression.left, strength), _expression(expression.right, strength + 1)
+            return f"{left} {expression.operator} {right}", strength
+        case tree.Convert():
+            return f"cast[{_dtype(expression.type)}]({_expression(expression.operand, 0)})", _ATOM
+        case tree.Select():
+            parts = (expression.condition, expression.when_true, expression.when_false)
+            return f"select({_list(parts)})", _ATOM
+        case tree.Call():
+            return f"{expression.function}({_list(expression.arguments)})", _ATOM
+        case tree.Splat():
+            return f"splat[{expression.type.rows}, {expression.type.columns}]({_expression(expression.operand, 0)})", _ATOM
+        case tree.ReadBuffer():
+            return f"read({reference_text(expression.source)})", _ATOM
+        case tree.ReadTensor():
+            return f"read({slice_text(expression.source)})", _ATOM
+        case tree.RowReduce():
+            return f"row_{expression.function}({_expression(expression.operand, 0)})", _ATOM
+        case _:
+            assert_never(expression)
+
+
+def _dtype(value_type: tree.ValueType) -> str:
+    return str(value_type.dtype if isinstance(value_type, TileType) else value_type)
+
+
+def _list(expressions: tuple[tree.Expression, ...]) -> str:
+    return ", ".join(_expression(one, 0) for one in expressions)

@@ -1,0 +1,72 @@
+"""Walks over the typed tree's expressions and operations: what they read, which stages they touch."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from pipec.sema import tree
+
+
+def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
+    match expression:
+        case (
+            tree.Constant() | tree.ReadVariable() | tree.ReadDimension() | tree.ReadParameter() | tree.Special()
+            | tree.StageIndex() | tree.ReadBuffer()
+        ):  # fmt: skip
+            return ()
+        case tree.Unary() | tree.Convert() | tree.Splat() | tree.RowReduce():
+            return (expression.operand,)
+        case tree.Binary():
+            return (expression.left, expression.right)
+        case tree.Select():
+            return (expression.condition, expression.when_true, expression.when_false)
+        case tree.Call():
+            return expression.arguments
+        case tree.ReadTensor():
+            return expression.source.coordinates
+        case _:
+            assert_never(expression)
+
+
+def subexpressions(expression: tree.Expression) -> Iterator[tree.Expression]:
+    """The expression and everything below it, outermost first."""
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
+    """The expressions an operation evaluates (buffer references are not expressions: see `references`)."""
+    match operation:
+        case tree.Assign():
+            return (operation.value,)
+        case tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain():
+            return ()
+        case tree.TmaLoad():
+            return operation.source.coordinates
+        case tree.TmaStore():
+            return operation.destination.coordinates
+        case tree.Mma():
+            return () if operation.accumulate is None else (operation.accumulate,)
+        case tree.Store():
+            return (*operation.destination.coordinates, operation.value)
+        case tree.Write():
+            return (operation.value,)
+        case _:
+            assert_never(operation)
+
+
+def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
+    """The stage tiles an operation names itself, outside its expressions."""
+    match operation:
+        case tree.Assign() | tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.Store():
+            return ()
+        case tree.TmaLoad() | tree.Write():
+            return (operation.destination,)
+        case tree.TmaStore():
+            return (operation.source,)
+        case tree.Mma():
+            return (operation.accumulator, operation.a, operation.b)
+        case _:
+            assert_never(operation)
