@@ -1,0 +1,1 @@
+"""Tensor memory and the fifth-generation tensor core (PTX ISA 9.7.16)."""

@@ -1,0 +1,178 @@
+"""Tensor memory: 128 lanes x 512 columns of 32 bits, its allocator, and tcgen05.ld / st (PTX ISA 9.7.16.1, .7, .8)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import UnitError
+from .fragments import fragment_map, fragment_shape
+
+LANES = 128
+COLUMNS = 512
+ALLOCATION_UNIT = 32
+WARP_LANES = 32
+
+
+def split_address(address: int) -> tuple[int, int]:
+    """(lane, column) of a tensor memory address: lane in the upper, column in the lower 16 bits."""
+    return address >> 16 & 0xFFFF, address & 0xFFFF
+
+
+class TensorMemory:
+    """One CTA's tensor memory.  Cells are addressed by `lane * 512 + column`; only written cells may be read."""
+
+    def __init__(self) -> None:
+        self.cells = np.zeros(LANES * COLUMNS, dtype=np.uint32)
+        self.written = np.zeros(LANES * COLUMNS, dtype=bool)
+        self.allocated = np.zeros(COLUMNS, dtype=bool)
+        self.allocations: dict[int, int] = {}
+        self.permit_relinquished = False
+        self._last_allocation = COLUMNS
+
+    def allocate(self, columns: int) -> int | None:
+        """Base address of a new block of whole columns, or None when the instruction would block.
+
+        Sizes are powers of two in 32..512 and must not grow from one allocation of the CTA to the next.
+        """
+        _check_column_count("alloc", columns)
+        if self.permit_relinquished:
+            raise UnitError("illegal", f"tcgen05.alloc of {columns} columns after relinquish_alloc_permit")
+        if columns > self._last_allocation:
+            raise UnitError(
+                "illegal", f"tcgen05.alloc of {columns} columns after one of {self._last_allocation}: sizes must not grow"
+            )
+        base = self._find_free(columns)
+        if base is None:
+            return None
+        self._last_allocation = columns
+        self.allocations[base] = columns
+        self._set_allocated(base, columns, True)
+        return base
+
+    def deallocate(self, address: int, columns: int) -> None:
+        """Give back an allocation; address and size must be those of the alloc."""
+        _check_column_count("dealloc", columns)
+        if address not in self.allocations:
+            known = ", ".join(f"{base:#x}" for base in self.allocations) or "nothing"
+            raise UnitError("illegal", f"tcgen05.dealloc of address {address:#x}, but allocated is {known}")
+        if self.allocations[address] != columns:
+            raise UnitError(
+                "illegal", f"tcgen05.dealloc of {columns} columns at {address:#x}, allocated were {self.allocations[address]}"
+            )
+        del self.allocations[address]
+        self._set_allocated(address, columns, False)
+
+    def relinquish(self) -> None:
+        """No CTA-wide allocation is allowed afterwards."""
+        self.permit_relinquished = True
+
+    def leaks(self) -> dict[int, int]:
+        """Base address -> columns of every allocation that was not given back."""
+        return dict(self.allocations)
+
+    def check_no_leaks(self) -> None:
+        """UnitError "leaked_tmem" unless everything was deallocated (to be called when the CTA exits)."""
+        if self.allocations:
+            blocks = ", ".join(f"{columns} columns at {base:#x}" for base, columns in self.allocations.items())
+            raise UnitError("leaked_tmem", f"tensor memory not deallocated before exit: {blocks}")
+
+    def read_cells(self, lanes: np.ndarray, columns: np.ndarray, what: str) -> np.ndarray:
+        """uint32 cells at the broadcast of `lanes` and `columns`; every one must be allocated and written."""
+        index = self._index(lanes, columns, what)
+        if not self.written[index].all():
+            lane, column = divmod(int(index[~self.written[index]].reshape(-1)[0]), COLUMNS)
+            raise UnitError("uninitialised", f"{what} reads lane {lane} column {column}, which was never written")
+        return self.cells[index]
+
+    def write_cells(self, lanes: np.ndarray, columns: np.ndarray, values: np.ndarray, what: str) -> None:
+        """Write uint32 `values` at the broadcast of `lanes` and `columns`; every cell must be allocated."""
+        index = self._index(lanes, columns, what)
+        self.cells[index] = values
+        self.written[index] = True
+
+    def load(
+        self, shape: str, count: int, address: int, warp_in_cta: int, pack16: bool = False, half_offset: int = 0
+    ) -> np.ndarray:
+        """tcgen05.ld: uint32 [32 threads, registers].  With `pack16` a register holds the low halves of two columns."""
+        lanes, columns = self._place(shape, count, address, warp_in_cta, half_offset)
+        what = f"tcgen05.ld.{shape}.x{count}"
+        if not pack16:
+            return self.read_cells(lanes, columns, what)
+        base = split_address(address)[1]
+        even = base + 2 * (columns - base)
+        low = self.read_cells(lanes, even, what) & np.uint32(0xFFFF)
+        high = self.read_cells(lanes, even + 1, what) & np.uint32(0xFFFF)
+        return low | high << np.uint32(16)
+
+    def store(
+        self,
+        shape: str,
+        count: int,
+        address: int,
+        warp_in_cta: int,
+        values: np.ndarray,
+        unpack16: bool = False,
+        half_offset: int = 0,
+    ) -> None:
+        """tcgen05.st of uint32 [32 threads, registers].  With `unpack16` the halves go to two columns' low halves."""
+        lanes, columns = self._place(shape, count, address, warp_in_cta, half_offset)
+        values = np.asarray(values, np.uint32)
+        what = f"tcgen05.st.{shape}.x{count}"
+        if values.shape != lanes.shape:
+            raise UnitError("illegal", f"{what} takes registers of shape {lanes.shape}, got {values.shape}")
+        if not unpack16:
+            self.write_cells(lanes, columns, values, what)
+            return
+        base = split_address(address)[1]
+        even = base + 2 * (columns - base)
+        # The upper halves are unspecified; zero is the natural reading.
+        self.write_cells(lanes, even, values & np.uint32(0xFFFF), what)
+        self.write_cells(lanes, even + 1, values >> np.uint32(16), what)
+
+    def _place(
+        self, shape: str, count: int, address: int, warp_in_cta: int, half_offset: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        row = fragment_shape(shape, count)
+        lane, column = split_address(address)
+        first = warp_in_cta % 4 * WARP_LANES
+        allowed = (first,) if row.lanes == WARP_LANES else (first, first + 16)
+        if lane not in allowed:
+            expected = " or ".join(map(str, allowed))
+            raise UnitError(
+                "illegal", f"warp {warp_in_cta} accesses tensor memory lane {lane} with shape {shape}, may start only at {expected}"
+            )
+        lanes, columns = fragment_map(shape, count, half_offset)
+        lanes, columns = np.broadcast_arrays(lanes, columns)
+        return lanes + lane, columns + column
+
+    def _index(self, lanes: np.ndarray, columns: np.ndarray, what: str) -> np.ndarray:
+        lanes, columns = np.asarray(lanes), np.asarray(columns)
+        for name, values, limit in (("lane", lanes, LANES), ("column", columns, COLUMNS)):
+            if values.size and not (0 <= values.min() and values.max() < limit):
+                raise UnitError(
+                    "out_of_bounds", f"{what} reaches {name} {values.min()}..{values.max()}, tensor memory has 0..{limit - 1}"
+                )
+        usable = self.allocated[columns]
+        if not usable.all():
+            column = int(columns[~usable].reshape(-1)[0])
+            blocks = ", ".join(f"{base}..{base + size - 1}" for base, size in self.allocations.items()) or "none"
+            raise UnitError("out_of_bounds", f"{what} reaches column {column}, allocated columns are {blocks}")
+        return lanes * COLUMNS + columns
+
+    def _find_free(self, columns: int) -> int | None:
+        for base in range(0, COLUMNS - columns + 1, ALLOCATION_UNIT):
+            if not self.allocated[base : base + columns].any():
+                return base
+        return None
+
+    def _set_allocated(self, base: int, columns: int, allocated: bool) -> None:
+        self.allocated[base : base + columns] = allocated
+        # Contents after an allocation are undefined.
+        self.written.reshape(LANES, COLUMNS)[:, base : base + columns] = False
+
+
+def _check_column_count(operation: str, columns: int) -> None:
+    if not ALLOCATION_UNIT <= columns <= COLUMNS or columns & (columns - 1):
+        raise UnitError(
+            "illegal", f"tcgen05.{operation} of {columns} columns: must be a power of two in {ALLOCATION_UNIT}..{COLUMNS}"
+        )

@@ -1,0 +1,227 @@
+"""Tensor copies (cp.async.bulk.tensor, PTX ISA 9.7.9.25.5; measured corrections of the coordinate and clipping rules).
+
+A box is a 1-D uint8 array of its payload bytes in dense index order, dimension 0 fastest; where each of those bytes lives in
+shared memory is a separate question, answered by `smem_offsets`.  All functions are pure; memories are passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from .errors import UnitError
+from .protocols import GlobalMemory
+from .reductions import reduce_elements
+from .tensormap import TensorMap
+
+SMEM_ALIGNMENT = 128
+GATHER_ROWS = 4
+
+_NAN_FILL_WORD = 0x7FF7
+_TF32_NAN = 0x7FFFE000
+
+
+@dataclass(frozen=True)
+class Region:
+    """Global addresses (int64) and in-bounds flags (bool) of a box, both [rows, inner bytes]."""
+
+    addresses: np.ndarray
+    inside: np.ndarray
+
+
+def transaction_bytes(tensor_map: TensorMap, rows: int | None = None) -> int:
+    """Bytes one copy completes on its mbarrier: the whole box, out-of-bounds part included, row padding and packing pads not."""
+    return tensor_map.box_bytes if rows is None else tensor_map.inner_bytes * rows
+
+
+def check_coordinates(tensor_map: TensorMap, coords: Sequence[int], storing: bool = False) -> None:
+    """UnitError unless the start coordinates are ones the hardware accepts (also for prefetches).
+
+    coord0 * element size must be a multiple of 16 bytes; stores and reductions must not start at a negative index.
+    """
+    if tensor_map.interleave != "none":
+        raise UnitError("unsupported", f"tensor copies with interleave {tensor_map.interleave} are not modelled")
+    if len(coords) != tensor_map.rank:
+        raise UnitError("illegal", f"{len(coords)} coordinates for a tensor map of rank {tensor_map.rank}")
+    _check_inner_coordinate(tensor_map, coords[0])
+    for index, coordinate in enumerate(coords):
+        if not -(1 << 31) <= coordinate < 1 << 31:
+            raise UnitError("illegal", f"coordinate {coordinate} of dimension {index} is no 32-bit signed integer")
+        if storing and coordinate < 0:
+            raise UnitError("out_of_bounds", f"store coordinate {coordinate} of dimension {index} is negative (minimum 0)")
+
+
+def _check_inner_coordinate(tensor_map: TensorMap, coordinate: int) -> None:
+    bits = coordinate * tensor_map.element.bits
+    if bits % 128:
+        raise UnitError(
+            "misaligned", f"coordinate 0 is {coordinate}: {bits / 8:g} bytes of {tensor_map.dtype}, not a multiple of 16 bytes"
+        )
+    if tensor_map.element.payload < 16 and coordinate % 128:
+        raise UnitError("misaligned", f"coordinate 0 is {coordinate}, not a multiple of 128 as {tensor_map.dtype} needs")
+
+
+def load(tensor_map: TensorMap, coords: Sequence[int], memory: GlobalMemory) -> np.ndarray:
+    """Box bytes of a tiled load; elements outside the tensor get the map's fill; tf32 maps round to nearest even."""
+    check_coordinates(tensor_map, coords)
+    return _read(tensor_map, _region(tensor_map, coords), memory)
+
+
+def load_gather4(tensor_map: TensorMap, column: int, rows: Sequence[int], memory: GlobalMemory) -> np.ndarray:
+    """Bytes of four rows of a rank-2 map with box (width, 1), packed one after another (.tile::gather4)."""
+    _check_gather(tensor_map, column, rows, storing=False)
+    return _read(tensor_map, _gather_region(tensor_map, column, rows), memory)
+
+
+def store(tensor_map: TensorMap, coords: Sequence[int], data: np.ndarray, memory: GlobalMemory) -> None:
+    """Write a box; rows beyond the edge are dropped, dimension 0 is cut at the next 16-byte boundary past its edge."""
+    check_coordinates(tensor_map, coords, storing=True)
+    region = _region(tensor_map, coords, storing=True)
+    _write(tensor_map, region, data, memory)
+
+
+def store_scatter4(
+    tensor_map: TensorMap, column: int, rows: Sequence[int], data: np.ndarray, memory: GlobalMemory
+) -> None:
+    """Write four packed rows to four row indices of a rank-2 map with box (width, 1) (.tile::scatter4)."""
+    _check_gather(tensor_map, column, rows, storing=True)
+    _write(tensor_map, _gather_region(tensor_map, column, rows, storing=True), data, memory)
+
+
+def reduce(tensor_map: TensorMap, coords: Sequence[int], op: str, data: np.ndarray, memory: GlobalMemory) -> None:
+    """Combine a box into global memory element by element (add, min, max, inc, dec, and, or, xor); clips as a store does."""
+    check_coordinates(tensor_map, coords, storing=True)
+    region = _region(tensor_map, coords, storing=True)
+    box = _as_box(tensor_map, region, data)
+    addresses = region.addresses[region.inside]
+    combined = reduce_elements(tensor_map.dtype, op, memory.gather(addresses), box[region.inside])
+    memory.scatter(addresses, combined)
+
+
+def bytes_past_the_edge(tensor_map: TensorMap, coords: Sequence[int]) -> int:
+    """Bytes per row (0..15) that a store at `coords` writes beyond the tensor in dimension 0: legal, but seldom meant."""
+    start = coords[0] * tensor_map.element.bits // 8
+    edge = tensor_map.dims[0] * tensor_map.element.bits // 8
+    end = min(start + tensor_map.inner_bytes, _round_up(edge, 16))
+    return max(0, end - max(edge, start))
+
+
+def smem_offsets(tensor_map: TensorMap, dst_address: int, rows: int | None = None) -> np.ndarray:
+    """Absolute shared byte address (int64, 1-D) of every box byte, in the order of the box array.
+
+    With a swizzle the row pitch is always the swizzle width and the XOR acts on the absolute address; without one rows are
+    dense.  Packed types skip their pads.  `rows` replaces the row count of the box (gather4: 4).
+    """
+    if dst_address % SMEM_ALIGNMENT:
+        raise UnitError(
+            "misaligned", f"shared address {dst_address:#x} of a tensor copy is not {SMEM_ALIGNMENT}-byte aligned"
+        )
+    row_count = prod(tensor_map.box_shape[1:]) if rows is None else rows
+    linear = _linear_offsets(tensor_map.inner_bytes, tensor_map.element.payload, row_count, _row_pitch(tensor_map))
+    return tensor_map.swizzle_mode.apply(linear + dst_address)
+
+
+def _row_pitch(tensor_map: TensorMap) -> int:
+    if tensor_map.swizzle != "none":
+        return tensor_map.swizzle_mode.width
+    return tensor_map.inner_bytes * 16 // tensor_map.element.payload
+
+
+@lru_cache(maxsize=64)
+def _linear_offsets(inner_bytes: int, payload: int, rows: int, pitch: int) -> np.ndarray:
+    inner = np.arange(inner_bytes, dtype=np.int64)
+    inner = inner // payload * 16 + inner % payload
+    offsets = (np.arange(rows, dtype=np.int64)[:, None] * pitch + inner).reshape(-1)
+    offsets.flags.writeable = False
+    return offsets
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def _region(tensor_map: TensorMap, coords: Sequence[int], storing: bool = False) -> Region:
+    """Rows of a box in dense order: dimension 1 varies fastest."""
+    starts = np.array([tensor_map.address], dtype=np.int64)
+    rows_inside = np.ones(1, dtype=bool)
+    for index in range(1, tensor_map.rank):
+        indices = coords[index] + tensor_map.steps[index] * np.arange(tensor_map.box_shape[index], dtype=np.int64)
+        inside = (indices >= 0) & (indices < tensor_map.dims[index])
+        # Far-out indices times a stride could leave int64; their addresses are never used.
+        offsets = np.where(inside, indices, 0) * tensor_map.strides[index - 1]
+        starts = (offsets[:, None] + starts).reshape(-1)
+        rows_inside = (inside[:, None] & rows_inside).reshape(-1)
+    return _with_inner(tensor_map, coords[0], starts, rows_inside, storing)
+
+
+def _with_inner(
+    tensor_map: TensorMap, column: int, starts: np.ndarray, rows_inside: np.ndarray, storing: bool
+) -> Region:
+    """Add dimension 0 to row starts.  Loads end exactly at the edge, stores at the next multiple of 16 bytes."""
+    bits = tensor_map.element.bits
+    inner = column * bits // 8 + np.arange(tensor_map.inner_bytes, dtype=np.int64)
+    edge = -(-tensor_map.dims[0] * bits // 8)
+    limit = _round_up(edge, 16) if storing else edge
+    inside = (inner >= 0) & (inner < limit)
+    return Region(starts[:, None] + inner, rows_inside[:, None] & inside)
+
+
+def _check_gather(tensor_map: TensorMap, column: int, rows: Sequence[int], storing: bool) -> None:
+    if tensor_map.rank != 2:
+        raise UnitError("illegal", f"gather4/scatter4 need a tensor map of rank 2, got {tensor_map.rank}")
+    if tensor_map.box[1] != 1:
+        raise UnitError("illegal", f"gather4/scatter4 need a box of 1 row, got {tensor_map.box[1]}")
+    if len(rows) != GATHER_ROWS:
+        raise UnitError("illegal", f"gather4/scatter4 take {GATHER_ROWS} row indices, got {len(rows)}")
+    for row in rows:
+        check_coordinates(tensor_map, (column, row), storing)
+
+
+def _gather_region(tensor_map: TensorMap, column: int, rows: Sequence[int], storing: bool = False) -> Region:
+    indices = np.array(rows, dtype=np.int64)
+    inside = (indices >= 0) & (indices < tensor_map.dims[1])
+    starts = tensor_map.address + np.where(inside, indices, 0) * tensor_map.strides[0]
+    return _with_inner(tensor_map, column, starts, inside, storing)
+
+
+def _read(tensor_map: TensorMap, region: Region, memory: GlobalMemory) -> np.ndarray:
+    if region.inside.all():
+        return _convert_on_load(tensor_map, memory.gather(region.addresses.reshape(-1)))
+    box = _fill_bytes(tensor_map, region.inside.shape)
+    values = memory.gather(region.addresses[region.inside])
+    box[region.inside] = _convert_on_load(tensor_map, values)
+    return box.reshape(-1)
+
+
+def _fill_bytes(tensor_map: TensorMap, shape: tuple[int, ...]) -> np.ndarray:
+    if tensor_map.fill == "zero":
+        return np.zeros(shape, dtype=np.uint8)
+    words = np.full((shape[0], shape[1] // 2), _NAN_FILL_WORD, dtype="<u2")
+    return words.view(np.uint8)
+
+
+def _convert_on_load(tensor_map: TensorMap, values: np.ndarray) -> np.ndarray:
+    if not tensor_map.dtype.startswith("tf32"):
+        return values
+    words = np.ascontiguousarray(values, np.uint8).view("<u4")
+    rounded = (words + np.uint32(0xFFF) + (words >> 13 & 1)) & np.uint32(0xFFFFE000)
+    is_nan = (words & 0x7FFFFFFF) > 0x7F800000
+    return np.where(is_nan, np.uint32(_TF32_NAN), rounded).astype("<u4").view(np.uint8)
+
+
+def _as_box(tensor_map: TensorMap, region: Region, data: np.ndarray) -> np.ndarray:
+    if tensor_map.element.payload < 16:
+        raise UnitError("unsupported", f"stores of packed type {tensor_map.dtype} are not modelled")
+    data = np.asarray(data, np.uint8)
+    if data.size != region.inside.size:
+        raise UnitError("illegal", f"box has {region.inside.size} bytes, got {data.size}")
+    return data.reshape(region.inside.shape)
+
+
+def _write(tensor_map: TensorMap, region: Region, data: np.ndarray, memory: GlobalMemory) -> None:
+    box = _as_box(tensor_map, region, data)
+    memory.scatter(region.addresses[region.inside], box[region.inside])
