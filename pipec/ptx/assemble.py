@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pipec.diag.catalogue.assemble import AssemblerFails, AssemblerMissing, AssemblerRejects, AssemblerTooOld
 from pipec.diag.message import Message, Sink
+from pipec.isa.targets import TARGETS
 from pipec.source import Source, Span
 
 PTXAS_TIMEOUT = 120  # seconds; a kernel takes well under one
@@ -76,6 +77,10 @@ def assemble(
     `.file` directives to source texts, so that an error points at the line that the PTX was generated from; `name` is
     what messages call the PTX itself.
     """
+    if arch not in TARGETS:
+        # nvJitLink 13.5 ends the whole process on some unknown names (sm_1), so it must never see one.
+        sink.report(AssemblerFails(assembler="assembling", reason=f"unknown target `{arch}`, known are {', '.join(TARGETS)}"))
+        return None
     chosen = tuple(_TOOLS) if tool == "auto" else (tool,)
     missing = []
     for candidate in chosen:
@@ -116,7 +121,7 @@ def _nvjitlink_version() -> str:
         major, minor = nvjitlink.version()
     except ImportError as error:
         raise AssemblerUnavailable(f"{error} (package cuda-python)") from None
-    except Exception as error:  # cuda.pathfinder raises a type of its own when the library is not installed
+    except Exception as error:  # noqa: BLE001 - cuda.pathfinder raises a type of its own when the library is not installed
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise AssemblerUnavailable(f"{first} (package nvidia-nvjitlink)") from None
     return f"nvJitLink {major}.{minor}"
@@ -127,7 +132,10 @@ def _nvjitlink(ptx: str, arch: str) -> _Outcome:
     from cuda.bindings import nvjitlink
 
     data = ptx.encode()
-    handle = nvjitlink.create(3, [f"-arch={arch}", "-verbose", "-lineinfo"])
+    try:
+        handle = nvjitlink.create(3, [f"-arch={arch}", "-verbose", "-lineinfo"])
+    except nvjitlink.nvJitLinkError as error:  # a target newer than the library
+        return _Outcome(version, None, f"ptxas fatal : unsupported arch {arch}: {error}")
     try:
         nvjitlink.add_data(handle, nvjitlink.InputType.PTX, data, len(data), "ptx")
         nvjitlink.complete(handle)
@@ -168,7 +176,7 @@ def ptxas_path() -> str:
 @cache
 def _ptxas_version() -> str:
     try:
-        text = subprocess.run([ptxas_path(), "--version"], capture_output=True, text=True, timeout=PTXAS_TIMEOUT).stdout
+        text = subprocess.run([ptxas_path(), "--version"], check=False, capture_output=True, text=True, timeout=30).stdout
     except OSError as error:
         raise AssemblerUnavailable(f"{ptxas_path()} cannot be run: {error.strerror}") from None
     version = re.search(r"V(\d+\.\d+\.\d+)", text)
@@ -182,7 +190,9 @@ def _ptxas(ptx: str, arch: str) -> _Outcome:
         source.write_text(ptx)
         command = [ptxas_path(), "-v", "-lineinfo", f"-arch={arch}", str(source), "-o", str(cubin)]
         try:
-            run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PTXAS_TIMEOUT)
+            run = subprocess.run(
+                command, check=False, capture_output=True, text=True, errors="replace", timeout=PTXAS_TIMEOUT
+            )
         except subprocess.TimeoutExpired:
             return _Outcome(version, None, f"ptxas fatal : no answer after {PTXAS_TIMEOUT} s")
         log = (run.stdout + run.stderr).replace(str(source), "ptx").strip()

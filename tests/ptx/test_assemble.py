@@ -78,8 +78,14 @@ def test_too_new_ptx_asks_for_a_newer_assembler(tool):
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_an_unknown_architecture(tool):
-    (diagnostic, *_) = errors(KERNEL, arch="sm_1", tool=tool)
-    assert diagnostic.code.startswith("E095")
+    (diagnostic,) = errors(KERNEL, arch="sm_1", tool=tool)
+    assert diagnostic.code == "E0954" and "sm_1" in diagnostic.title and "sm_100a" in diagnostic.title
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_ptx_of_another_architecture(tool):
+    (diagnostic,) = errors(KERNEL, arch="sm_90a", tool=tool)
+    assert diagnostic.code == "E0954" and ".target" in diagnostic.title
 
 
 def test_a_missing_assembler_names_the_packages(monkeypatch):
