@@ -17,6 +17,9 @@ class Source:
     first_line: int = 1
     indent: int = 0
 
+    def __repr__(self) -> str:
+        return f"Source({self.name!r})"
+
     @cached_property
     def lines(self) -> list[str]:
         # Split as the lexer counts lines: only a newline ends one (str.splitlines also splits at form feeds and the like).

@@ -1,0 +1,194 @@
+"""Lark's parse tree to the syntax tree. Rule names are method names; no user error is raised in here."""
+
+from itertools import pairwise
+
+from lark import Token, Transformer, v_args
+from lark.tree import Meta
+
+from pipec.source import Source, Span
+from pipec.syntax import ast
+
+
+@v_args(meta=True)
+class Builder(Transformer):
+    """One method per rule of grammar/pipec.lark that leaves a node."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self._source = source
+
+    def _span(self, meta: Meta) -> Span:
+        return Span(self._source, meta.line, meta.column, meta.end_line, meta.end_column)
+
+    def _token_span(self, token: Token) -> Span:
+        return Span(self._source, token.line, token.column, token.end_line, token.end_column)
+
+    def _name(self, token: Token) -> ast.Name:
+        return ast.Name(str(token), self._token_span(token))
+
+    def _header(self, meta: Meta, last: Span) -> Span:
+        """From the start of a statement to the end of its header."""
+        return Span(self._source, meta.line, meta.column, last.end_line, last.end_column)
+
+    # ------------------------------------------------------------------------------------------------------ definitions
+
+    def file(self, meta: Meta, children: list) -> ast.File:
+        def of(kind: type) -> tuple:
+            return tuple(child for child in children if isinstance(child, kind))
+
+        return ast.File(of(ast.Kernel), of(ast.Function), of(ast.Comptime))
+
+    def kernel(self, meta: Meta, children: list) -> ast.Kernel:
+        name, constants, (parameters, end), body = children
+        return ast.Kernel(self._name(name), constants or (), parameters, body, self._header(meta, end))
+
+    def function(self, meta: Meta, children: list) -> ast.Function:
+        name, (parameters, end), _result, body = children
+        return ast.Function(self._name(name), parameters, body, self._header(meta, end))
+
+    def comptime(self, meta: Meta, children: list) -> ast.Comptime:
+        name, annotation, value = children
+        return ast.Comptime(self._name(name), annotation, value, self._header(meta, value.span))
+
+    def constants(self, meta: Meta, children: list) -> tuple:
+        return tuple(child for child in children if child is not None)
+
+    def constant(self, meta: Meta, children: list) -> ast.Constant:
+        name, annotation, default = children
+        return ast.Constant(self._name(name), annotation, default, self._span(meta))
+
+    def parameters(self, meta: Meta, children: list) -> tuple:
+        return tuple(child for child in children if child is not None), self._span(meta)
+
+    def parameter(self, meta: Meta, children: list) -> ast.Parameter:
+        name, annotation = children
+        return ast.Parameter(self._name(name), annotation, self._span(meta))
+
+    def role(self, meta: Meta, children: list) -> ast.Role:
+        name, (arguments, end), *clauses, body = children
+        last = clauses[-1].span if clauses else end
+        return ast.Role(self._name(name), arguments, tuple(clauses), body, self._header(meta, last))
+
+    def role_clause(self, meta: Meta, children: list) -> ast.RoleClause:
+        word, *names = children
+        return ast.RoleClause(str(word), tuple(self._name(name) for name in names), self._span(meta))
+
+    # ------------------------------------------------------------------------------------------------------- statements
+
+    def suite(self, meta: Meta, children: list) -> tuple:
+        return tuple(children)
+
+    def assign(self, meta: Meta, children: list) -> ast.Assign:
+        name, annotation, value = children
+        return ast.Assign(self._name(name), annotation, value, self._header(meta, value.span))
+
+    def augmented_assign(self, meta: Meta, children: list) -> ast.AugmentedAssign:
+        name, operator, value = children
+        return ast.AugmentedAssign(self._name(name), str(operator)[:-1], value, self._header(meta, value.span))
+
+    def return_statement(self, meta: Meta, children: list) -> ast.Return:
+        (value,) = children
+        return ast.Return(value, self._header(meta, value.span) if value else self._span(meta))
+
+    def pass_statement(self, meta: Meta, children: list) -> ast.Pass:
+        return ast.Pass(self._span(meta))
+
+    def expression_statement(self, meta: Meta, children: list) -> ast.ExpressionStatement:
+        (value,) = children
+        return ast.ExpressionStatement(value, value.span)
+
+    def for_statement(self, meta: Meta, children: list) -> ast.For:
+        name, iterable, body = children
+        return ast.For(self._name(name), iterable, body, self._header(meta, iterable.span))
+
+    def while_statement(self, meta: Meta, children: list) -> ast.While:
+        condition, body = children
+        return ast.While(condition, body, self._header(meta, condition.span))
+
+    def if_statement(self, meta: Meta, children: list) -> ast.If:
+        condition, then, *rest = children
+        *elifs, otherwise = rest
+        otherwise = otherwise or ()
+        for elif_condition, elif_body, span in reversed(elifs):
+            otherwise = (ast.If(elif_condition, elif_body, otherwise, span),)
+        return ast.If(condition, then, otherwise, self._header(meta, condition.span))
+
+    def elif_part(self, meta: Meta, children: list) -> tuple:
+        condition, body = children
+        return condition, body, self._header(meta, condition.span)
+
+    def else_part(self, meta: Meta, children: list) -> tuple:
+        return children[0]
+
+    def with_statement(self, meta: Meta, children: list) -> ast.With:
+        *items, body = children
+        return ast.With(tuple(items), body, self._header(meta, items[-1].span))
+
+    def with_item(self, meta: Meta, children: list) -> ast.WithItem:
+        context, target = children
+        return ast.WithItem(context, self._name(target) if target else None, self._span(meta))
+
+    # ------------------------------------------------------------------------------------------------------ expressions
+
+    def conditional(self, meta: Meta, children: list) -> ast.Conditional:
+        when_true, condition, when_false = children
+        return ast.Conditional(condition, when_true, when_false, self._span(meta))
+
+    def binary(self, meta: Meta, children: list) -> ast.Expression:
+        left, operator, right = children
+        return ast.Binary(str(operator), left, right, left.span.to(right.span))
+
+    def comparison(self, meta: Meta, children: list) -> ast.Expression:
+        links = [
+            ast.Binary(str(operator), left, right, left.span.to(right.span))
+            for (left, right), operator in zip(pairwise(children[::2]), children[1::2], strict=True)
+        ]
+        chain: ast.Expression = links[0]
+        for link in links[1:]:
+            chain = ast.Binary("and", chain, link, chain.span.to(link.span))
+        return chain
+
+    def unary(self, meta: Meta, children: list) -> ast.Unary:
+        operator, operand = children
+        return ast.Unary(str(operator), operand, self._span(meta))
+
+    def attribute(self, meta: Meta, children: list) -> ast.Attribute:
+        value, name = children
+        return ast.Attribute(value, str(name), self._span(meta))
+
+    def call(self, meta: Meta, children: list) -> ast.Call:
+        callee, (arguments, _) = children
+        return ast.Call(callee, arguments, self._span(meta))
+
+    def call_arguments(self, meta: Meta, children: list) -> tuple:
+        return tuple(child for child in children if child is not None), self._span(meta)
+
+    def argument(self, meta: Meta, children: list) -> ast.Argument:
+        name, value = children
+        return ast.Argument(str(name) if name else None, value, self._span(meta))
+
+    def subscript(self, meta: Meta, children: list) -> ast.Subscript:
+        value, *items = children
+        return ast.Subscript(value, tuple(item for item in items if item is not None), self._span(meta))
+
+    def name(self, meta: Meta, children: list) -> ast.Name:
+        return self._name(children[0])
+
+    def integer(self, meta: Meta, children: list) -> ast.Number:
+        text = str(children[0]).replace("_", "").lower()
+        base = {"0x": 16, "0b": 2}.get(text[:2], 10)
+        return ast.Number(int(text, base), self._span(meta))
+
+    def float(self, meta: Meta, children: list) -> ast.Number:
+        return ast.Number(float(str(children[0]).replace("_", "")), self._span(meta))
+
+    def string(self, meta: Meta, children: list) -> ast.String:
+        text = str(children[0])
+        quotes = 3 if text.startswith('"""') else 1
+        return ast.String(text[quotes:-quotes], self._span(meta))
+
+    def boolean(self, meta: Meta, children: list) -> ast.Boolean:
+        return ast.Boolean(str(children[0]) == "True", self._span(meta))
+
+    def parenthesised(self, meta: Meta, children: list) -> ast.Expression:
+        return children[0]

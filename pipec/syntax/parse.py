@@ -1,0 +1,219 @@
+"""Source text to syntax tree, or one diagnostic: after a syntax error the rest of the file has no certain meaning."""
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput
+from lark.exceptions import UnexpectedEOF, UnexpectedToken
+from lark.indenter import DedentError, Indenter
+
+from pipec.diag.catalogue import syntax as messages
+from pipec.diag.message import Sink
+from pipec.source import Source, Span
+from pipec.syntax import ast
+from pipec.syntax.build import Builder
+from pipec.syntax.words import expected, word
+
+# Deeper nesting than this is no kernel anybody wrote; the limit keeps later recursive passes inside Python's stack.
+_DEEPEST_BRACKETS = 60
+_DEEPEST_INDENT = 30
+_LONGEST_LINE = 20_000
+
+
+class _Indenter(Indenter):
+    NL_type = "_NEWLINE"
+    OPEN_PAREN_types = ["LPAR", "LSQB"]
+    CLOSE_PAREN_types = ["RPAR", "RSQB"]
+    INDENT_type = "_INDENT"
+    DEDENT_type = "_DEDENT"
+    tab_len = 8
+
+    def process(self, stream):  # noqa: ANN001, ANN201 - signature of the base class
+        # A closing bracket without an opening one would end in an assertion of the base class; the parser reports it better.
+        for token in super().process(self._balanced(stream)):
+            yield token
+
+    def _balanced(self, stream):  # noqa: ANN001, ANN202
+        depth = 0
+        for token in stream:
+            if token.type in self.OPEN_PAREN_types:
+                depth += 1
+            elif token.type in self.CLOSE_PAREN_types:
+                depth -= 1
+                if depth < 0:
+                    raise _Unbalanced(token)
+            yield token
+
+
+class _Unbalanced(Exception):
+    def __init__(self, token: Token) -> None:
+        super().__init__(str(token))
+        self.token = token
+
+
+@cache
+def parser() -> Lark:
+    """The parser, built once per process; its tables are kept in the user's cache, since building them takes longer than a compile."""
+    return Lark.open_from_package(
+        "pipec.grammar",
+        "pipec.lark",
+        ("",),
+        parser="lalr",
+        start="file",
+        postlex=_Indenter(),
+        propagate_positions=True,
+        maybe_placeholders=True,
+        cache=_cache_file() or False,
+    )
+
+
+def _cache_file() -> str | None:
+    """Where Lark keeps its tables; Lark itself compares the grammar's hash and versions. None: no writable cache."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(home) / "pipec"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return str(folder / f"grammar-{sys.version_info.major}.{sys.version_info.minor}.lark-tables")
+
+
+def parse(source: Source, sink: Sink) -> ast.File | None:
+    """The syntax tree of `source`; None when a message was reported."""
+    if not _acceptable(source, sink):
+        return None
+    # The grammar ends every statement with a newline; the last line may lack its own.
+    text = source.text + "\n"
+    try:
+        tree = parser().parse(text)
+    except _Unbalanced as error:
+        span = _token_span(source, error.token)
+        sink.report(messages.Unbalanced(bracket=str(error.token), at=span))
+    except DedentError:
+        sink.report(messages.BadDedent(at=_bad_dedent(source)))
+    except (UnexpectedToken, UnexpectedEOF) as error:
+        _report_token(source, error, sink)
+    except UnexpectedCharacters as error:
+        _report_character(source, error, sink)
+    except UnexpectedInput as error:
+        sink.report(messages.Unexpected(found="this", expected="a statement", at=_point(source, error.line, error.column)))
+    else:
+        return Builder(source).transform(tree)
+    return None
+
+
+def _acceptable(source: Source, sink: Sink) -> bool:
+    """Refuses text that no parser should be asked to read: NUL bytes, absurd nesting."""
+    for number, line in enumerate(source.lines, 1):
+        for column, character in enumerate(line, 1):
+            if character < " " and character not in "\t\f\r":
+                sink.report(messages.UnknownCharacter(character=_shown(character), at=_point(source, number, column)))
+                return False
+        if len(line) > _LONGEST_LINE:
+            sink.report(messages.TooDeep(what="line", limit=f"{_LONGEST_LINE} characters", at=_point(source, number, 1)))
+            return False
+        indent = len(line) - len(line.lstrip())
+        if line.strip() and len(line[:indent].expandtabs(8)) > _DEEPEST_INDENT * 8:
+            sink.report(messages.TooDeep(what="block", limit=f"{_DEEPEST_INDENT} levels", at=_point(source, number, 1)))
+            return False
+    return _brackets_acceptable(source, sink)
+
+
+def _brackets_acceptable(source: Source, sink: Sink) -> bool:
+    depth = 0
+    for number, line in enumerate(source.lines, 1):
+        for column, character in enumerate(line, 1):
+            if character in "([":
+                depth += 1
+            elif character in ")]":
+                depth = max(0, depth - 1)
+            if depth > _DEEPEST_BRACKETS:
+                sink.report(messages.TooDeep(what="expression", limit=f"{_DEEPEST_BRACKETS} brackets",
+                                             at=_point(source, number, column)))
+                return False
+    return True
+
+
+def _report_token(source: Source, error: UnexpectedToken | UnexpectedEOF, sink: Sink) -> None:
+    token = error.token
+    accepts = set(getattr(error, "accepts", None) or error.expected or ())
+    wanted = expected(accepts)
+    if token.type in ("_NEWLINE", "_DEDENT", "$END"):
+        span = _end_of_line_before(source, token)
+        if "_INDENT" in accepts:
+            sink.report(messages.MissingBlock(at=span))
+        elif accepts == {"COLON"} or ("COLON" in accepts and "_NEWLINE" not in accepts):
+            sink.report(messages.MissingColon(at=span))
+        else:
+            sink.report(messages.Unexpected(found=word(token.type), expected=wanted, at=span))
+        return
+    if token.type == "_INDENT":
+        sink.report(messages.UnexpectedIndent(at=_first_word(source, token)))
+        return
+    span = _token_span(source, token)
+    found = f"`{token}`" if "\n" not in token else word(token.type)
+    sink.report(messages.Unexpected(found=found, expected=wanted, at=span))
+
+
+def _report_character(source: Source, error: UnexpectedCharacters, sink: Sink) -> None:
+    span = _point(source, error.line, error.column)
+    character = error.char
+    if character == '"':
+        sink.report(messages.UnclosedString(at=span))
+        return
+    sink.report(messages.UnknownCharacter(character=_shown(character), at=span))
+
+
+def _shown(character: str) -> str:
+    return character if character.isprintable() else f"U+{ord(character):04X}"
+
+
+def _token_span(source: Source, token: Token) -> Span:
+    if token.line is None or "\n" in token:
+        return _end_of_line_before(source, token)
+    return Span(source, token.line, token.column, token.line, token.column + max(1, len(token)))
+
+
+def _point(source: Source, line: int, column: int) -> Span:
+    line = max(1, line)
+    column = max(1, column)
+    return Span(source, line, column, line, column + 1)
+
+
+def _end_of_line_before(source: Source, token: Token) -> Span:
+    """Just behind the last text before a token that stands for nothing visible."""
+    last = len(source.lines)
+    line = min(token.line or last, last) if token.type != "$END" else last
+    while line > 1 and not _code(source.line(line)):
+        line -= 1
+    return _point(source, line, len(_code(source.line(line))) + 1)
+
+
+def _code(line: str) -> str:
+    return line.split("#", 1)[0].rstrip()
+
+
+def _first_word(source: Source, token: Token) -> Span:
+    line = token.end_line or token.line or 1
+    text = source.line(line)
+    column = len(text) - len(text.lstrip()) + 1
+    return _point(source, line, column)
+
+
+def _bad_dedent(source: Source) -> Span:
+    """The first line whose indentation matches no open block."""
+    stack = [0]
+    for number, line in enumerate(source.lines, 1):
+        code = _code(line)
+        if not code.strip():
+            continue
+        width = len(line[: len(line) - len(line.lstrip())].expandtabs(8))
+        if width > stack[-1]:
+            stack.append(width)
+        while width < stack[-1]:
+            stack.pop()
+        if width != stack[-1]:
+            return _point(source, number, len(line) - len(line.lstrip()) + 1)
+    return _point(source, 1, 1)
