@@ -1,0 +1,29 @@
+"""What `pipec explain CODE` prints: the docstring of the message's class."""
+
+from importlib import import_module
+from inspect import cleandoc
+from pkgutil import iter_modules
+from string import Formatter
+
+from pipec.diag import catalogue
+from pipec.diag.message import Message
+
+
+def load_catalogue() -> dict[str, type[Message]]:
+    """Every message by its code. (A compilation imports only the modules whose checks it runs.)"""
+    for module in iter_modules(catalogue.__path__):
+        import_module(f"{catalogue.__name__}.{module.name}")
+    return Message.by_code
+
+
+def explain(code: str) -> str | None:
+    """The text for a code in any case (`e0303`), ending with a newline; None for a code that does not exist."""
+    message = load_catalogue().get(code.upper())
+    if message is None:
+        return None
+    return f"{message.code}: {plain_title(message.title)}\n\n{cleandoc(message.__doc__ or '')}\n"
+
+
+def plain_title(title: str) -> str:
+    """The title with `...` for what a report fills in."""
+    return "".join(literal + ("..." if name is not None else "") for literal, name, _, _ in Formatter().parse(title))
