@@ -1,0 +1,285 @@
+"""One whole tcgen05.mma: operands in, matrix product by the accumulation model, D out (PTX ISA 9.7.16.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import numerics as accumulation
+from ..errors import UnitError
+from ..formats import Decomposed, decode, decompose
+from ..protocols import SharedMemory
+from .descriptors import KINDS, InstructionDescriptor, decode_instruction_descriptor, decode_matrix_descriptor
+from .memory import LANES, TensorMemory, split_address
+from .operands import read_operand, read_packed_fp4, unpack_little_endian
+from .placement import DATA_PATHS, a_lanes, d_cells, data_path_name, scale_cells
+
+# 32 bytes of K per dense instruction are 8 columns of tensor memory.
+A_COLUMNS = 8
+PACKED_FP4_KINDS = frozenset({"mxf4", "mxf4nvf4"})
+NUMERICS = ("exact", "fast")
+
+
+@dataclass(frozen=True)
+class Modifiers:
+    """Everything about an instruction besides its operands' addresses."""
+
+    accumulate: bool
+    a_in_tmem: bool
+    weight_stationary: bool
+    scale_input_d: int
+    numerics: str
+
+
+def mma(
+    kind: str,
+    idesc: int,
+    a: int,
+    b: int,
+    tensor_memories: Sequence[TensorMemory],
+    shared_memories: Sequence[SharedMemory],
+    d_address: int,
+    accumulate: bool,
+    cta_group: int = 1,
+    *,
+    a_in_tmem: bool = False,
+    scale_a_address: int | None = None,
+    scale_b_address: int | None = None,
+    scale_vector: int | None = None,
+    sparse: bool = False,
+    weight_stationary: bool = False,
+    disable_output_lane: Sequence[int] | None = None,
+    scale_input_d: int = 0,
+    numerics: str = "exact",
+) -> InstructionDescriptor:
+    """Perform one tcgen05.mma at once and return its decoded instruction descriptor.
+
+    a, b             64-bit shared-memory descriptors; with a_in_tmem, a is a tensor memory address
+    *_memories       one per CTA of the group, even CTA first
+    scale_*_address  tensor memory addresses of the block scales; scale_vector 1, 2 or 4 (None: the kind's default)
+    disable_output_lane  4 (cta_group 2: 8) words of 32 lane bits; 1 keeps that lane's D as it is
+    scale_input_d    D is multiplied by 2**-s before the addition (kinds f16 and tf32)
+    numerics         "exact" (the accumulation model) or "fast" (float64 product, rounded once)
+
+    UnitError: bad descriptors or shapes ("illegal"), unallocated or unwritten cells ("out_of_bounds", "uninitialised"),
+    what the model leaves out ("unsupported").
+    """
+    descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, sparse)
+    modifiers = Modifiers(accumulate, a_in_tmem, weight_stationary, scale_input_d, numerics)
+    _check_modifiers(descriptor, modifiers, tensor_memories, shared_memories)
+    enabled = _enabled_lanes(descriptor, disable_output_lane)
+    b_patterns = np.concatenate([_read_b(descriptor, b, memory) for memory in shared_memories])
+    results = []
+    for rank in range(cta_group):
+        a_patterns = _read_a(descriptor, modifiers, a, d_address, tensor_memories[rank], shared_memories[rank])
+        scales = _read_both_scales(descriptor, scale_a_address, scale_b_address, tensor_memories[rank])
+        target = _Target(descriptor, modifiers, tensor_memories[rank], d_address, enabled[rank])
+        results.append((target, _multiply(descriptor, modifiers, a_patterns, b_patterns, scales, target.read())))
+    for target, patterns in results:
+        target.write(patterns)
+    return descriptor
+
+
+def _check_modifiers(
+    descriptor: InstructionDescriptor,
+    modifiers: Modifiers,
+    tensor_memories: Sequence[TensorMemory],
+    shared_memories: Sequence[SharedMemory],
+) -> None:
+    group = descriptor.cta_group
+    if len(tensor_memories) != group or len(shared_memories) != group:
+        raise UnitError(
+            "illegal", f"cta_group {group} needs {group} CTAs' memories, got {len(tensor_memories)} and {len(shared_memories)}"
+        )
+    if modifiers.numerics not in NUMERICS:
+        raise UnitError("unsupported", f"numerics {modifiers.numerics!r} is none of {', '.join(NUMERICS)}")
+    shift = modifiers.scale_input_d
+    if not 0 <= shift <= 15:
+        raise UnitError("illegal", f"scale-input-d {shift} is outside 0..15")
+    if shift and descriptor.kind not in ("f16", "tf32"):
+        raise UnitError("illegal", f"scale-input-d {shift} with kind {descriptor.kind}; only f16 and tf32 have it")
+    if modifiers.a_in_tmem and descriptor.a_mn_major:
+        raise UnitError("illegal", "A in tensor memory is K-major, but bit 15 (transpose A) of the instruction descriptor is 1")
+    if KINDS[descriptor.kind].block_scaled and group == 2 and descriptor.m != 256:
+        raise UnitError("unsupported", f"block-scaled M = {descriptor.m} with cta_group 2 is not modelled, only 256")
+
+
+def _enabled_lanes(descriptor: InstructionDescriptor, words: Sequence[int] | None) -> list[np.ndarray | None]:
+    """Per CTA: bool [128], or None when every lane is written."""
+    group = descriptor.cta_group
+    if words is None:
+        return [None] * group
+    if KINDS[descriptor.kind].block_scaled:
+        raise UnitError("illegal", f"disable-output-lane ({len(words)} words) with block-scaled kind {descriptor.kind}")
+    if len(words) != 4 * group:
+        raise UnitError("illegal", f"disable-output-lane takes {4 * group} words for cta_group {group}, got {len(words)}")
+    raw = np.array([word & 0xFFFFFFFF for word in words], dtype="<u4").view(np.uint8)
+    disabled = np.unpackbits(raw, bitorder="little").astype(bool)
+    return [~disabled[rank * LANES : (rank + 1) * LANES] for rank in range(group)]
+
+
+def _read_b(descriptor: InstructionDescriptor, b: int, memory: SharedMemory) -> np.ndarray:
+    return _read_from_smem(descriptor, b, memory, descriptor.n, descriptor.b_mn_major, descriptor.b_format)
+
+
+def _read_from_smem(
+    descriptor: InstructionDescriptor, matrix: int, memory: SharedMemory, total_rows: int, mn_major: bool, format_name: str
+) -> np.ndarray:
+    """Patterns [rows of one CTA, K]."""
+    layout = decode_matrix_descriptor(matrix)
+    rows = total_rows // descriptor.cta_group
+    if descriptor.kind in PACKED_FP4_KINDS:
+        return read_packed_fp4(memory, layout, rows, descriptor.k)
+    element_bytes = KINDS[descriptor.kind].element_bytes
+    return read_operand(memory, layout, rows, descriptor.k, element_bytes, mn_major, format_name)
+
+
+def _read_a(
+    descriptor: InstructionDescriptor,
+    modifiers: Modifiers,
+    a: int,
+    d_address: int,
+    tensor_memory: TensorMemory,
+    shared_memory: SharedMemory,
+) -> np.ndarray:
+    if not modifiers.a_in_tmem:
+        return _read_from_smem(descriptor, a, shared_memory, descriptor.m, descriptor.a_mn_major, descriptor.a_format)
+    lane, column = split_address(a)
+    d_lane = split_address(d_address)[0]
+    if lane != d_lane:
+        raise UnitError("illegal", f"A in tensor memory starts at lane {lane}, D at lane {d_lane}: they must agree")
+    name = data_path_name(descriptor, modifiers.weight_stationary)
+    lanes = a_lanes(name, descriptor.m // descriptor.cta_group) + lane
+    columns = column + np.arange(A_COLUMNS, dtype=np.int64)
+    copies = tensor_memory.read_cells(lanes[:, :, None], columns, "tcgen05.mma A")
+    for copy in copies[1:]:
+        if not np.array_equal(copy, copies[0]):
+            raise UnitError("illegal", f"the {len(copies)} copies of A in tensor memory that layout {name} needs differ")
+    return _unpack_tmem_a(descriptor, np.ascontiguousarray(copies[0]))
+
+
+def _unpack_tmem_a(descriptor: InstructionDescriptor, words: np.ndarray) -> np.ndarray:
+    """uint32 [rows, 8] -> patterns [rows, K]; narrow f8f6f4 types take one byte each, e2m1 in its bits 5:2."""
+    data = words.astype("<u4", copy=False).view(np.uint8)
+    if descriptor.kind in PACKED_FP4_KINDS:
+        return unpack_little_endian(data, 4)
+    if descriptor.a_format == "e2m1":
+        return data >> 2 & 15
+    return data.view(f"<u{KINDS[descriptor.kind].element_bytes}")
+
+
+def _read_both_scales(
+    descriptor: InstructionDescriptor, scale_a_address: int | None, scale_b_address: int | None, tensor_memory: TensorMemory
+) -> tuple[Decomposed, Decomposed] | None:
+    """Scales of this CTA's rows [M per CTA, blocks] and of all columns [N, blocks]; each CTA holds those of every column."""
+    if not KINDS[descriptor.kind].block_scaled:
+        return None
+    if scale_a_address is None or scale_b_address is None:
+        raise UnitError("illegal", f"kind {descriptor.kind} needs two scale addresses, got {scale_a_address} and {scale_b_address}")
+    rows = descriptor.m // descriptor.cta_group
+    return (
+        _read_scales(descriptor, tensor_memory, scale_a_address, rows, descriptor.scale_a_id, "A"),
+        _read_scales(descriptor, tensor_memory, scale_b_address, descriptor.n, descriptor.scale_b_id, "B"),
+    )
+
+
+def _read_scales(
+    descriptor: InstructionDescriptor, tensor_memory: TensorMemory, address: int, rows: int, scale_id: int, which: str
+) -> Decomposed:
+    lane, column = split_address(address)
+    if lane:
+        raise UnitError("illegal", f"scale address {address:#x} of {which} names lane {lane}, must be lane 0")
+    lanes, columns = scale_cells(rows)
+    words = tensor_memory.read_cells(lanes, columns + column, f"tcgen05.mma scales of {which}")
+    first_byte = 8 * np.arange(scale_id, scale_id + descriptor.scale_vector, dtype=np.uint32)
+    scales = words[:, :, None] >> first_byte & np.uint32(0xFF)
+    if (scales != scales[0]).any():
+        partition, row = np.argwhere((scales != scales[0]).any(axis=2))[0]
+        raise UnitError("illegal", f"scale of row {row} of {which} in lane partition {partition} differs from the one in partition 0")
+    return decompose(scales[0], descriptor.scale_format)
+
+
+class _Target:
+    """The D cells of one CTA."""
+
+    def __init__(
+        self,
+        descriptor: InstructionDescriptor,
+        modifiers: Modifiers,
+        memory: TensorMemory,
+        d_address: int,
+        enabled: np.ndarray | None,
+    ):
+        name = data_path_name(descriptor, modifiers.weight_stationary)
+        lane, column = split_address(d_address)
+        if lane not in DATA_PATHS[name].lanes:
+            allowed = " or ".join(map(str, DATA_PATHS[name].lanes))
+            raise UnitError("illegal", f"D address {d_address:#x} names lane {lane}; layout {name} needs {allowed}")
+        lanes, columns = d_cells(name, descriptor.m // descriptor.cta_group, descriptor.n)
+        self.lanes, self.columns = lanes + lane, columns + column
+        self.enabled = None if enabled is None else enabled[self.lanes]
+        self.format = descriptor.d_format
+        self.memory = memory
+        self.modifiers = modifiers
+
+    def read(self) -> np.ndarray | None:
+        """Old D as numbers [rows, N] (float32, float64 or int64; 0 in disabled lanes), or None for D = A*B."""
+        if not self.modifiers.accumulate:
+            return None
+        what = "tcgen05.mma with enable-input-d"
+        if self.enabled is None:
+            cells = self.memory.read_cells(self.lanes, self.columns, what)
+        else:
+            cells = np.zeros(self.lanes.shape, np.uint32)
+            cells[self.enabled] = self.memory.read_cells(self.lanes[self.enabled], self.columns[self.enabled], what)
+        if self.format == "s32":
+            return cells.view(np.int32).astype(np.int64)
+        values = cells.view(np.float32) if self.format == "f32" else decode(cells & np.uint32(0xFFFF), "f16")
+        if self.modifiers.scale_input_d:
+            with np.errstate(invalid="ignore"):
+                return values.astype(np.float64) * 2.0**-self.modifiers.scale_input_d
+        return values
+
+    def write(self, patterns: np.ndarray) -> None:
+        """Store result patterns [rows, N]; an f16 result takes the low half of its column."""
+        cells = patterns.astype(np.uint32, copy=False)
+        what = "tcgen05.mma D"
+        if self.enabled is None:
+            self.memory.write_cells(self.lanes, self.columns, cells, what)
+        else:
+            self.memory.write_cells(self.lanes[self.enabled], self.columns[self.enabled], cells[self.enabled], what)
+
+
+def _multiply(
+    descriptor: InstructionDescriptor,
+    modifiers: Modifiers,
+    a: np.ndarray,
+    b: np.ndarray,
+    scales: tuple[Decomposed, Decomposed] | None,
+    c: np.ndarray | None,
+) -> np.ndarray:
+    """Result patterns (uint32 or uint16) [rows, N]."""
+    if descriptor.kind == "i8":
+        left, right = _integers(a, descriptor.a_format), _integers(b, descriptor.b_format)
+        return accumulation.accumulate_integer(left, right, c, descriptor.saturate).view(np.uint32)
+    left, right = decompose(a, descriptor.a_format), decompose(b, descriptor.b_format)
+    left = left.negated() if descriptor.negate_a else left
+    right = right.negated() if descriptor.negate_b else right
+    if descriptor.kind in PACKED_FP4_KINDS:
+        return accumulation.accumulate_fp4(left.value, right.value, c, *scales, numerics=modifiers.numerics)
+    scale_a, scale_b = scales or (None, None)
+    return accumulation.accumulate(
+        left,
+        right,
+        c,
+        d_format=descriptor.d_format,
+        scale_a=scale_a,
+        scale_b=scale_b,
+        numerics=modifiers.numerics,
+    )
+
+
+def _integers(patterns: np.ndarray, format_name: str) -> np.ndarray:
+    return (patterns.view(np.int8) if format_name == "s8" else patterns).astype(np.float64)

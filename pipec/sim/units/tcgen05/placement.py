@@ -1,0 +1,102 @@
+"""Which lane and column of tensor memory holds D[m][n], A[m] and the block scales (PTX ISA 9.7.16.10.5, .7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ..errors import UnitError
+from .descriptors import InstructionDescriptor
+
+Place = Callable[[np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+
+
+def _one_row_per_lane(m: np.ndarray, n: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    return m + 0 * n, n + 0 * m
+
+
+def _half_of_n_per_half(m: np.ndarray, n: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    half = columns // 2
+    return m + n // half * 64, n % half + 0 * m
+
+
+def _sixteen_rows_per_partition(m: np.ndarray, n: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    return m // 16 * 32 + m % 16 + 0 * n, n + 0 * m
+
+
+def _quarter_of_n_per_partition(m: np.ndarray, n: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    quarter = columns // 4
+    return m + n // quarter * 32, n % quarter + 0 * m
+
+
+@dataclass(frozen=True)
+class DataPath:
+    """One data-path layout, for the rows of one CTA.
+
+    place      (row within the CTA, column of D, N) -> (lane, column) relative to the D address
+    lanes      first lanes that the D address may name
+    a_copies   lane distances at which A rows must stand when A is in tensor memory; () = not covered by the model
+    """
+
+    place: Place
+    lanes: tuple[int, ...] = (0,)
+    a_copies: tuple[int, ...] = (0,)
+
+
+DATA_PATHS = {
+    "A": DataPath(_one_row_per_lane),
+    # Both halves of the lanes multiply the same 64 rows of A, each with its half of N.
+    "B": DataPath(_half_of_n_per_half, a_copies=(0, 64)),
+    "D": DataPath(_one_row_per_lane),
+    "E": DataPath(_half_of_n_per_half, a_copies=()),
+    "F": DataPath(_sixteen_rows_per_partition, lanes=(0, 16)),
+    "G": DataPath(_quarter_of_n_per_partition, a_copies=()),
+}
+
+# (cta_group, M, weight stationary) -> data path; dense instructions only.
+_DATA_PATH_OF = {
+    (2, 256, False): "A",
+    (2, 128, False): "B",
+    (1, 128, False): "D",
+    (1, 128, True): "D",
+    (1, 64, True): "E",
+    (1, 64, False): "F",
+    (1, 32, True): "G",
+}
+
+
+def data_path_name(descriptor: InstructionDescriptor, weight_stationary: bool) -> str:
+    """Letter of the data-path layout of an already checked instruction descriptor."""
+    return _DATA_PATH_OF[descriptor.cta_group, descriptor.m, weight_stationary]
+
+
+@lru_cache(maxsize=64)
+def d_cells(name: str, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """(lane, column) of D, each int64 [rows of one CTA, N], relative to the D address."""
+    m = np.arange(rows, dtype=np.int64)[:, None]
+    n = np.arange(columns, dtype=np.int64)[None, :]
+    lane, column = DATA_PATHS[name].place(m, n, columns)
+    for table in (lane, column):
+        table.flags.writeable = False
+    return lane, column
+
+
+@lru_cache(maxsize=64)
+def a_lanes(name: str, rows: int) -> np.ndarray:
+    """Lane of every A row (int64 [copies, rows]) for A in tensor memory, relative to the address lane."""
+    path = DATA_PATHS[name]
+    if not path.a_copies:
+        raise UnitError("unsupported", f"A in tensor memory with data-path layout {name} ({rows} rows) is not modelled")
+    lane, _ = path.place(np.arange(rows, dtype=np.int64)[:, None], np.zeros((1, 1), np.int64), 4)
+    return lane[:, 0] + np.array(path.a_copies, dtype=np.int64)[:, None]
+
+
+@lru_cache(maxsize=64)
+def scale_cells(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """(lane [4, rows], column [1, rows]) of the word with the scales of every row; the same in all four partitions."""
+    row = np.arange(rows, dtype=np.int64)[None, :]
+    partition = np.arange(4, dtype=np.int64)[:, None]
+    return row % 32 + 32 * partition, row // 32
