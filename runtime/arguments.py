@@ -1,0 +1,375 @@
+"""Binds what a caller passes to a kernel's parameters and refuses what the kernel cannot take, before anything runs.
+
+The rules are the same on the simulator and on a GPU. Those of tensor maps: CUDA driver API, cuTensorMapEncodeTiled, and
+what was measured on hardware (stores clip the innermost dimension at 16 bytes, not at the element).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from pipec.runtime.errors import ArgumentError
+from pipec.runtime.views import NotAnArray, View, contiguous_strides, view_of
+
+from pipec.interface import KernelInterface, ScalarArgument, StrideParameter, TensorArgument
+from pipec.isa.dtypes import DTYPES, DType
+
+TENSOR_MAP_ALIGNMENT = 16  # bytes, of the base and of every stride but the innermost
+MAXIMUM_DIMENSION = 2**31 - 1  # dimensions are passed as i32
+MAXIMUM_STRIDE = 2**40 - 1  # bytes, of a tensor map
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A kernel's arguments after all checks.
+
+    `views`: each tensor, strides of dimensions of size 0 or 1 made regular. `scalars`: each scalar's bytes as the kernel
+    reads them. `integers`: what launch expressions may name, dimensions and integer scalars. `device`: "cpu" or "cuda:N".
+    """
+
+    views: dict[str, View]
+    scalars: dict[str, bytes]
+    integers: dict[str, int]
+    dimensions: dict[str, int]
+    device: str
+
+
+def bind(interface: KernelInterface, arguments: Sequence[Any] | Mapping[str, Any]) -> Bound:
+    """Checks everything that can be checked without a device; raises ArgumentError."""
+    values = _named(interface, arguments)
+    views: dict[str, View] = {}
+    scalars: dict[str, bytes] = {}
+    integers: dict[str, int] = {}
+    for argument in interface.arguments:
+        value = values[argument.name]
+        if isinstance(argument, ScalarArgument):
+            scalars[argument.name] = _scalar(interface.name, argument, value, integers)
+        else:
+            views[argument.name] = _tensor(interface, argument, value)
+    dimensions = _dimensions(interface, views)
+    _check_overlap(interface, views)
+    return Bound(views, scalars, integers | dimensions, dimensions, _common_device(interface, views))
+
+
+def tensors(interface: KernelInterface) -> Iterator[TensorArgument]:
+    return (argument for argument in interface.arguments if isinstance(argument, TensorArgument))
+
+
+def _named(interface: KernelInterface, arguments: Sequence[Any] | Mapping[str, Any]) -> Mapping[str, Any]:
+    names = [argument.name for argument in interface.arguments]
+    listed = ", ".join(names)
+    if not isinstance(arguments, Mapping):
+        if len(arguments) != len(names):
+            at = names[len(arguments)] if len(arguments) < len(names) else "(none)"
+            raise ArgumentError(interface.name, at, f"the kernel takes {len(names)} arguments ({listed}), got {len(arguments)}")
+        return dict(zip(names, arguments, strict=True))
+    for name in names:
+        if name not in arguments:
+            raise ArgumentError(interface.name, name, f"no value was passed; the kernel takes {listed}")
+    for name in arguments:
+        if name not in names:
+            raise ArgumentError(interface.name, str(name), f"there is no such parameter; the kernel takes {listed}")
+    return arguments
+
+
+# --- scalars ---------------------------------------------------------------------------------------------------------------
+
+
+def _scalar(kernel: str, argument: ScalarArgument, value: Any, integers: dict[str, int]) -> bytes:
+    dtype = DTYPES[argument.dtype]
+    if getattr(value, "shape", ()) != () or not hasattr(value, "__float__"):
+        raise ArgumentError(kernel, argument.name, f"expected one {dtype} value, got {_described(value)}")
+    if dtype.is_float:
+        return _float_bytes(kernel, argument.name, dtype, value)
+    try:
+        whole = int(value)
+        exact = whole == value
+    except (ValueError, OverflowError):  # not a number, infinity
+        exact = False
+    if not exact:
+        raise ArgumentError(kernel, argument.name, f"expected a whole number for {dtype}, got {value!r}")
+    low, high = _integer_range(dtype)
+    if not low <= whole <= high:
+        raise ArgumentError(kernel, argument.name, f"{whole} does not fit {dtype}, which holds {low} to {high}")
+    integers[argument.name] = whole
+    return np.array(whole, numpy_dtype(dtype)).tobytes()
+
+
+def _float_bytes(kernel: str, name: str, dtype: DType, value: Any) -> bytes:
+    number = float(value)
+    with np.errstate(over="ignore"):
+        stored = np.array(number).astype(numpy_dtype(dtype))
+    if np.isfinite(number) and not np.isfinite(stored.astype(np.float64)):
+        raise ArgumentError(kernel, name, f"{number!r} does not fit {dtype}")
+    return stored.tobytes()
+
+
+def _integer_range(dtype: DType) -> tuple[int, int]:
+    if dtype.family == "signed":
+        return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+    return 0, 2**dtype.bits - 1
+
+
+def numpy_dtype(dtype: DType) -> np.dtype:
+    """The NumPy or ml_dtypes type that stores `dtype`."""
+    assert dtype.numpy is not None
+    return np.dtype(getattr(ml_dtypes, dtype.numpy, None) or dtype.numpy)
+
+
+def _described(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return f"`{type(value).__name__}`" + (f" of shape {tuple(shape)}" if shape else "")
+
+
+# --- one tensor ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A tensor under check: what the kernel declares, what was passed, and which axes have a stride parameter."""
+
+    kernel: str
+    declared: TensorArgument
+    view: View
+    stride_axes: frozenset[int]
+
+    def refuse(self, problem: str, help: str | None = None) -> ArgumentError:
+        return ArgumentError(self.kernel, self.declared.name, problem, help)
+
+
+def _tensor(interface: KernelInterface, declared: TensorArgument, value: Any) -> View:
+    try:
+        view = view_of(value)
+    except NotAnArray as reason:
+        dtype = DTYPES[declared.dtype].numpy
+        raise ArgumentError(
+            interface.name,
+            declared.name,
+            f"expected an array of {declared.dtype}: {reason}",
+            f"pass a NumPy array ({dtype}), a torch tensor, or an object with __dlpack__ or __cuda_array_interface__",
+        ) from None
+    axes = frozenset(p.axis for p in interface.parameters if isinstance(p, StrideParameter) and p.tensor == declared.name)
+    subject = _Subject(interface.name, declared, view, axes)
+    for check in (_check_rank, _check_dtype, _check_sizes):
+        check(subject)
+    subject = replace(subject, view=_regular(subject))
+    if not view.empty:
+        for check in _LAYOUT_CHECKS:
+            check(subject)
+    if declared.written and view.readonly:
+        raise subject.refuse("the kernel writes it, but the array is read-only", "pass a writable array, for example a `.copy()`")
+    return subject.view
+
+
+def _check_rank(subject: _Subject) -> None:
+    want, got = subject.declared.shape, subject.view.shape
+    if len(want) != len(got):
+        shape = ", ".join(map(str, want))
+        raise subject.refuse(f"expected {len(want)} dimensions ({shape}), got {len(got)}: shape {got}")
+
+
+def _check_dtype(subject: _Subject) -> None:
+    dtype, got = DTYPES[subject.declared.dtype], subject.view.dtype
+    if got != dtype.numpy:
+        home = "ml_dtypes" if hasattr(ml_dtypes, str(dtype.numpy)) else "numpy"
+        help = f"convert it: `{subject.declared.name}.astype({home}.{dtype.numpy})`"
+        raise subject.refuse(f"expected element type {dtype} ({dtype.numpy}), got {got}", help)
+
+
+def _check_sizes(subject: _Subject) -> None:
+    for axis, size in enumerate(subject.view.shape):
+        if size > MAXIMUM_DIMENSION:
+            raise subject.refuse(f"dimension {axis} has {size} elements; a kernel takes at most {MAXIMUM_DIMENSION}")
+
+
+def _regular(subject: _Subject) -> View:
+    """The view with the strides that a dimension of size 0 or 1 should have: NumPy and torch leave them arbitrary."""
+    view = subject.view
+    if view.empty:
+        return replace(view, strides=contiguous_strides(view.shape, view.itemsize))
+    strides = list(view.strides)
+    wanted = view.itemsize
+    for axis in range(len(strides) - 1, -1, -1):
+        if view.shape[axis] == 1:
+            strides[axis] = wanted
+        wanted = strides[axis] * view.shape[axis]
+        if subject.declared.through_tensor_map:
+            wanted = -(-wanted // TENSOR_MAP_ALIGNMENT) * TENSOR_MAP_ALIGNMENT
+    return replace(view, strides=tuple(strides))
+
+
+def _check_direction(subject: _Subject) -> None:
+    for axis, stride in enumerate(subject.view.strides):
+        if stride < 0:
+            help = f"pass a copy: `numpy.ascontiguousarray({subject.declared.name})`"
+            raise subject.refuse(f"dimension {axis} runs backwards (stride {stride} bytes)", help)
+
+
+def _check_innermost(subject: _Subject) -> None:
+    view, last = subject.view, len(subject.view.shape) - 1
+    if last < 0 or (last in subject.stride_axes and not subject.declared.through_tensor_map):
+        return
+    if view.strides[last] != view.itemsize:
+        raise subject.refuse(
+            f"the innermost dimension must be contiguous: its stride is {view.strides[last]} bytes, the element has {view.itemsize}",
+            f"pass a copy: `numpy.ascontiguousarray({subject.declared.name})`, or `.contiguous()` for a torch tensor",
+        )
+
+
+def _check_base(subject: _Subject) -> None:
+    through_map = subject.declared.through_tensor_map
+    alignment = TENSOR_MAP_ALIGNMENT if through_map else subject.view.itemsize
+    if excess := subject.view.address % alignment:
+        why = "a tensor map (TMA) needs" if through_map else "its element type needs"
+        raise subject.refuse(
+            f"the first element lies {excess} bytes past a multiple of {alignment}; {why} {alignment}-byte alignment",
+            "pass an array that starts at the beginning of its allocation, or a copy of this one",
+        )
+
+
+def _check_outer_strides(subject: _Subject) -> None:
+    declared, view = subject.declared, subject.view
+    contiguous = contiguous_strides(view.shape, view.itemsize)
+    for axis in range(len(view.shape) - 1):
+        stride = view.strides[axis]
+        if declared.through_tensor_map:
+            _check_map_stride(subject, axis, stride)
+        if not declared.through_pointer:
+            continue
+        if axis not in subject.stride_axes and view.shape[axis] > 1 and stride != contiguous[axis]:
+            raise subject.refuse(
+                f"the array must have no gaps: dimension {axis} has stride {stride} bytes, expected {contiguous[axis]}",
+                f"pass a copy: `numpy.ascontiguousarray({declared.name})`, or `.contiguous()` for a torch tensor",
+            )
+        if stride % view.itemsize:
+            raise subject.refuse(f"stride {stride} bytes of dimension {axis} is no multiple of the element's {view.itemsize}")
+
+
+def _check_map_stride(subject: _Subject, axis: int, stride: int) -> None:
+    view = subject.view
+    if stride % TENSOR_MAP_ALIGNMENT:
+        step = TENSOR_MAP_ALIGNMENT // view.itemsize
+        inner = view.shape[-1]
+        padded = -(-inner // step) * step
+        sizes = ", ".join(map(str, (*view.shape[:-1], padded)))
+        raise subject.refuse(
+            f"stride {stride} bytes of dimension {axis} is no multiple of {TENSOR_MAP_ALIGNMENT}, which a tensor map (TMA) needs",
+            f"pad the rows to a multiple of {step} elements and pass a slice: `numpy.zeros(({sizes}), dtype)[..., :{inner}]`",
+        )
+    if stride > MAXIMUM_STRIDE:
+        raise subject.refuse(f"stride {stride} bytes of dimension {axis} exceeds the {MAXIMUM_STRIDE} of a tensor map")
+
+
+def _check_clipping(subject: _Subject) -> None:
+    declared, view = subject.declared, subject.view
+    if not (declared.written and declared.through_tensor_map and view.shape):
+        return
+    inner = view.shape[-1] * view.itemsize
+    if inner % TENSOR_MAP_ALIGNMENT:
+        step = TENSOR_MAP_ALIGNMENT // view.itemsize
+        name = declared.shape[-1]
+        raise subject.refuse(
+            f"its rows have {view.shape[-1]} elements ({inner} bytes), but a TMA store writes whole 16-byte pieces: "
+            f"it would write {TENSOR_MAP_ALIGNMENT - inner % TENSOR_MAP_ALIGNMENT} bytes past the end of a row",
+            f"make dimension `{name}` a multiple of {step} elements",
+        )
+
+
+def _check_self_overlap(subject: _Subject) -> None:
+    view = subject.view
+    if not subject.declared.written:
+        return
+    reach = view.itemsize
+    for stride, size in sorted((stride, size) for stride, size in zip(view.strides, view.shape, strict=True) if size > 1):
+        if stride < reach:
+            raise subject.refuse(
+                f"the kernel writes it, but its elements overlap: stride {stride} bytes is less than the {reach} bytes it steps over",
+                "pass an array that has memory of its own for each element",
+            )
+        reach += (size - 1) * stride
+
+
+_LAYOUT_CHECKS: tuple[Callable[[_Subject], None], ...] = (
+    _check_direction,
+    _check_innermost,
+    _check_base,
+    _check_outer_strides,
+    _check_clipping,
+    _check_self_overlap,
+)
+
+
+# --- all tensors together ---------------------------------------------------------------------------------------------------------
+
+
+def _dimensions(interface: KernelInterface, views: Mapping[str, View]) -> dict[str, int]:
+    found: dict[str, tuple[int, str, int]] = {}
+    for argument in tensors(interface):
+        for axis, (declared, size) in enumerate(zip(argument.shape, views[argument.name].shape, strict=True)):
+            if isinstance(declared, int):
+                if declared != size:
+                    problem = f"dimension {axis} must be {declared}, got {size}: shape {views[argument.name].shape}"
+                    raise ArgumentError(interface.name, argument.name, problem)
+                continue
+            known, owner, at = found.setdefault(declared, (size, argument.name, axis))
+            if known != size:
+                raise ArgumentError(
+                    interface.name,
+                    argument.name,
+                    f"dimension `{declared}` is {size} here (axis {axis}) but {known} in `{owner}` (axis {at})",
+                    f"`{owner}` and `{argument.name}` must agree in `{declared}`; is one of them transposed?",
+                )
+    return {name: size for name, (size, _, _) in found.items()}
+
+
+def _check_overlap(interface: KernelInterface, views: Mapping[str, View]) -> None:
+    for argument in tensors(interface):
+        for other in tensors(interface) if argument.written else ():
+            if other.name == argument.name or not _share_memory(views[argument.name], views[other.name]):
+                continue
+            mine, theirs = views[argument.name].address, views[other.name].address
+            raise ArgumentError(
+                interface.name,
+                argument.name,
+                f"the kernel writes it, but it shares memory with `{other.name}` (addresses {mine:#x} and {theirs:#x})",
+                f"pass an array of its own for `{argument.name}`",
+            )
+
+
+def _share_memory(one: View, two: View) -> bool:
+    if one.device != two.device or one.empty or two.empty:
+        return False
+    if one.address + one.extent <= two.address or two.address + two.extent <= one.address:
+        return False
+    try:
+        # NumPy decides this from addresses and strides alone; the memory (perhaps a GPU's) is not touched.
+        return np.shares_memory(_phantom(one), _phantom(two), max_work=100_000)
+    except np.exceptions.TooHardError:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Phantom:
+    __array_interface__: dict[str, Any]
+
+
+def _phantom(view: View) -> np.ndarray:
+    interface = {"version": 3, "data": (view.address, True), "shape": view.shape, "strides": view.strides}
+    return np.asarray(_Phantom(interface | {"typestr": f"|V{view.itemsize}"}))
+
+
+def _common_device(interface: KernelInterface, views: Mapping[str, View]) -> str:
+    device, owner = "cpu", ""
+    for name, view in views.items():
+        if not owner:
+            device, owner = view.device, name
+        elif view.device != device:
+            raise ArgumentError(
+                interface.name,
+                name,
+                f"it is on device `{view.device}`, but `{owner}` is on `{device}`",
+                "move all arrays to one device; arrays in host memory are copied there and back",
+            )
+    return device

@@ -1,0 +1,164 @@
+"""What the runtime knows of an array, whoever made it: NumPy, torch, DLPack or __cuda_array_interface__.
+
+Nothing is copied and no other library is imported: a view holds the address, the extents and the owner of the memory.
+"""
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pipec.runtime import dlpack
+
+HOST = "cpu"
+
+
+class NotAnArray(Exception):
+    """The object is none of the kinds of array that the runtime takes; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An array in memory. Strides in bytes, outermost first; `dtype` a NumPy or ml_dtypes name; `device` "cpu" or "cuda:N"."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    itemsize: int
+    readonly: bool
+    device: str
+    owner: Any = field(compare=False, hash=False, repr=False)  # keeps the memory alive
+
+    @property
+    def on_host(self) -> bool:
+        return self.device == HOST
+
+    @property
+    def empty(self) -> bool:
+        return 0 in self.shape
+
+    @property
+    def extent(self) -> int:
+        """Bytes from the first to past the last element, for strides that are not negative; 0 when empty."""
+        if self.empty:
+            return 0
+        return sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)) + self.itemsize
+
+    def bytes_in_place(self) -> np.ndarray:
+        """The memory of a host array from its first to its last byte, as a flat uint8 array that shares it."""
+        if self.empty:
+            return np.zeros(0, np.uint8)
+        buffer = (ctypes.c_ubyte * self.extent).from_address(self.address)
+        flat = np.frombuffer(buffer, np.uint8)
+        flat.flags.writeable = not self.readonly
+        return flat
+
+
+def view_of(array: object) -> View:
+    """The view of any array that the runtime takes; raises NotAnArray."""
+    if isinstance(array, np.ndarray):
+        return _numpy(array)
+    if type(array).__module__.partition(".")[0] == "torch" and hasattr(array, "data_ptr"):
+        return _torch(array)
+    for attribute, read in _PROTOCOLS:
+        if hasattr(array, attribute):
+            return read(array)
+    raise NotAnArray(f"`{type(array).__name__}` is not an array")
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """The strides in bytes of an array without gaps, last dimension fastest."""
+    strides = [itemsize] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    return tuple(strides)
+
+
+def _numpy(array: np.ndarray) -> View:
+    return View(
+        array.ctypes.data,
+        array.shape,
+        array.strides,
+        array.dtype.name if array.dtype.isnative else array.dtype.str,
+        array.itemsize,
+        not array.flags.writeable,
+        HOST,
+        array,
+    )
+
+
+def _torch(tensor: Any) -> View:
+    kind = tensor.device.type
+    if kind not in ("cpu", "cuda"):
+        raise NotAnArray(f"a torch tensor on device `{tensor.device}` is neither in host nor in CUDA memory")
+    if str(tensor.layout) != "torch.strided":
+        raise NotAnArray(f"a torch tensor of layout `{tensor.layout}` is not strided")
+    if tensor.is_conj() or tensor.is_neg():
+        raise NotAnArray("a torch tensor with a pending conjugation or negation; call `.resolve_neg()`")
+    itemsize = tensor.element_size()
+    return View(
+        tensor.data_ptr(),
+        tuple(tensor.shape),
+        tuple(step * itemsize for step in tensor.stride()),
+        str(tensor.dtype).removeprefix("torch."),
+        itemsize,
+        False,
+        HOST if kind == "cpu" else f"cuda:{tensor.device.index or 0}",
+        tensor,
+    )
+
+
+def _cuda_array_interface(array: Any) -> View:
+    """https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html, version 3."""
+    interface = array.__cuda_array_interface__
+    if interface.get("mask") is not None:
+        raise NotAnArray("a masked array")
+    address, readonly = interface["data"]
+    shape = tuple(interface["shape"])
+    dtype, itemsize = _type_string(interface["typestr"], array)
+    strides = interface.get("strides")
+    return View(
+        address,
+        shape,
+        contiguous_strides(shape, itemsize) if strides is None else tuple(strides),
+        dtype,
+        itemsize,
+        bool(readonly),
+        f"cuda:{_cuda_index(array)}",
+        array,
+    )
+
+
+def _type_string(text: str, array: Any) -> tuple[str, int]:
+    # bfloat16 and float8 have no type string: their producers write "<V2" or "|V1" and keep the name in `.dtype`.
+    dtype = np.dtype(text)
+    if dtype.kind != "V":
+        return (dtype.name if dtype.isnative else text), dtype.itemsize
+    named = getattr(array, "dtype", None)
+    return str(getattr(named, "name", named)), dtype.itemsize
+
+
+def _cuda_index(array: Any) -> int:
+    device = getattr(array, "device", None)
+    index = getattr(device, "id", getattr(device, "index", None))
+    return index if isinstance(index, int) else 0
+
+
+def _dlpack(array: Any) -> View:
+    try:
+        tensor = dlpack.read(array)
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        raise NotAnArray(f"`{type(array).__name__}` does not export its memory through DLPack: {error}") from None
+    shape = tensor.shape
+    itemsize = tensor.itemsize
+    strides = contiguous_strides(shape, itemsize) if tensor.strides is None else tuple(s * itemsize for s in tensor.strides)
+    device = HOST if tensor.on_host else f"cuda:{tensor.device_index}"
+    return View(tensor.address, shape, strides, tensor.dtype, itemsize, tensor.readonly, device, tensor.owner)
+
+
+_PROTOCOLS: tuple[tuple[str, Callable[[Any], View]], ...] = (
+    ("__cuda_array_interface__", _cuda_array_interface),
+    ("__dlpack__", _dlpack),
+)
