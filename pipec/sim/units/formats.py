@@ -6,7 +6,7 @@ Sources: PTX ISA 5.2.3 (alternate formats), 9.7.9.21 (cvt), 9.7.16.10 (tcgen05 o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -100,9 +100,9 @@ class Decomposed:
     def shape(self) -> tuple[int, ...]:
         return self.value.shape
 
-    def map(self, function) -> Decomposed:
-        """The same numbers, rearranged by an array function (indexing, reshape)."""
-        return Decomposed(function(self.value), function(self.exponent), function(self.lowest))
+    def column(self, index: int) -> Decomposed:
+        """One column of a two-dimensional array of numbers."""
+        return Decomposed(self.value[:, index], self.exponent[:, index], self.lowest[:, index])
 
     def negated(self) -> Decomposed:
         return Decomposed(-self.value, self.exponent, self.lowest)
@@ -135,7 +135,7 @@ def _index(bits: np.ndarray, number_format: Format) -> np.ndarray:
     return np.asarray(bits).astype(np.int64) & ((1 << number_format.width) - 1)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _tables(format_name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(value, exponent, lowest) of every pattern of a format of at most 16 bits."""
     number_format = FORMATS[format_name]
@@ -195,9 +195,7 @@ _ROUNDINGS = {
 }
 
 
-def encode(
-    values: np.ndarray, format_name: str, rounding: str = "rn", satfinite: bool = False, relu: bool = False
-) -> np.ndarray:
+def encode(values: np.ndarray, format_name: str, rounding: str = "rn", satfinite: bool = False, relu: bool = False) -> np.ndarray:
     """Bit patterns (unsigned array of the format's container) of float32/float64 `values`, rounded once.
 
     rounding   rn (ties to even), rna (ties away from zero), rz, rp, rm

@@ -28,7 +28,7 @@ class Mbarrier:
     Every operation returns True when it completed the current phase.
     """
 
-    __slots__ = ("phase", "expected", "pending", "tx")
+    __slots__ = ("expected", "pending", "phase", "tx")
 
     def __init__(self, count: int):
         if not 1 <= count <= MAXIMUM_COUNT:

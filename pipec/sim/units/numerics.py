@@ -39,13 +39,6 @@ WGMMA_FP8 = AccumulateModel("wgmma fp8", fraction_bits=13, result_bits=13)
 FP4_GROUP = 16
 
 
-@dataclass(frozen=True)
-class Scales:
-    """Block scales of one operand: Decomposed [rows, blocks]; every block covers K/blocks elements."""
-
-    parts: Decomposed
-
-
 def accumulate(
     a: Decomposed,
     b: Decomposed,
@@ -93,7 +86,7 @@ def accumulate_fp4(
     for group in range(groups):
         span = slice(group * FP4_GROUP, (group + 1) * FP4_GROUP)
         block = group * blocks // groups
-        left, right = scale_a.map(lambda x: x[:, block]), scale_b.map(lambda x: x[:, block])
+        left, right = scale_a.column(block), scale_b.column(block)
         with np.errstate(invalid="ignore"):
             product = (a[:, span] @ b[:, span].T) * (left.value[:, None] * right.value[None, :])
         terms.append(product)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -124,7 +125,6 @@ class TensorMap:
     def encode(self) -> bytes:
         """Exactly 128 bytes in the simulator's private format (magic, fields, checksum); validates first."""
         self.validate()
-        pad5 = lambda items, filler: tuple(items) + (filler,) * (5 - len(items))  # noqa: E731
         body = _LAYOUT.pack(
             _MAGIC,
             self.rank,
@@ -133,10 +133,10 @@ class TensorMap:
             INTERLEAVES.index(self.interleave),
             FILLS.index(self.fill),
             self.address,
-            *pad5([extent - 1 for extent in self.dims], 0),
-            *pad5(self.strides, 0)[:4],
-            *pad5(self.box, 0),
-            *pad5(self.element_strides or (0,) * self.rank, 0),
+            *_padded([extent - 1 for extent in self.dims], 5),
+            *_padded(self.strides, 4),
+            *_padded(self.box, 5),
+            *_padded(self.element_strides or (), 5),
             0,
         )
         return body[:-4] + struct.pack("<I", zlib.crc32(body[:-4]))
@@ -167,6 +167,10 @@ class TensorMap:
         )
 
 
+def _padded(items: Sequence[int], length: int) -> tuple[int, ...]:
+    return tuple(items) + (0,) * (length - len(items))
+
+
 def _require(condition: bool, kind: str, message: str) -> None:
     if not condition:
         raise UnitError(kind, f"tensor map: {message}")
@@ -185,7 +189,9 @@ def _check_names(tensor_map: TensorMap) -> None:
 def _check_rank(tensor_map: TensorMap) -> None:
     rank = tensor_map.rank
     _require(1 <= rank <= 5, "illegal", f"rank {rank} is outside 1..5")
-    _require(len(tensor_map.strides) == rank - 1, "illegal", f"rank {rank} needs {rank - 1} strides, got {len(tensor_map.strides)}")
+    _require(
+        len(tensor_map.strides) == rank - 1, "illegal", f"rank {rank} needs {rank - 1} strides, got {len(tensor_map.strides)}"
+    )
     _require(len(tensor_map.box) == rank, "illegal", f"rank {rank} needs {rank} box extents, got {len(tensor_map.box)}")
     steps = tensor_map.element_strides
     if steps is not None:
@@ -211,7 +217,9 @@ def _check_dims(tensor_map: TensorMap) -> None:
     multiple = 128 if _is_wide_packed(tensor_map) else 2 if tensor_map.element.bits < 8 else 1
     inner = tensor_map.dims[0]
     _require(
-        inner % multiple == 0, "misaligned", f"size {inner} of dimension 0 is no multiple of {multiple} as {tensor_map.dtype} needs"
+        inner % multiple == 0,
+        "misaligned",
+        f"size {inner} of dimension 0 is no multiple of {multiple} as {tensor_map.dtype} needs",
     )
 
 
@@ -222,7 +230,9 @@ def _check_strides(tensor_map: TensorMap) -> None:
     _require(address % alignment == 0, "misaligned", f"global address {address:#x} is not {alignment}-byte aligned")
     for index, stride in enumerate(tensor_map.strides, start=1):
         _require(0 <= stride < 1 << 40, "illegal", f"stride {stride} of dimension {index} is outside 0..2^40-1")
-        _require(stride % alignment == 0, "misaligned", f"stride {stride} of dimension {index} is no multiple of {alignment} bytes")
+        _require(
+            stride % alignment == 0, "misaligned", f"stride {stride} of dimension {index} is no multiple of {alignment} bytes"
+        )
 
 
 def _check_box(tensor_map: TensorMap) -> None:

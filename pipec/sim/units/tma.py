@@ -84,9 +84,7 @@ def store(tensor_map: TensorMap, coords: Sequence[int], data: np.ndarray, memory
     _write(tensor_map, region, data, memory)
 
 
-def store_scatter4(
-    tensor_map: TensorMap, column: int, rows: Sequence[int], data: np.ndarray, memory: GlobalMemory
-) -> None:
+def store_scatter4(tensor_map: TensorMap, column: int, rows: Sequence[int], data: np.ndarray, memory: GlobalMemory) -> None:
     """Write four packed rows to four row indices of a rank-2 map with box (width, 1) (.tile::scatter4)."""
     _check_gather(tensor_map, column, rows, storing=True)
     _write(tensor_map, _gather_region(tensor_map, column, rows, storing=True), data, memory)
@@ -117,9 +115,7 @@ def smem_offsets(tensor_map: TensorMap, dst_address: int, rows: int | None = Non
     dense.  Packed types skip their pads.  `rows` replaces the row count of the box (gather4: 4).
     """
     if dst_address % SMEM_ALIGNMENT:
-        raise UnitError(
-            "misaligned", f"shared address {dst_address:#x} of a tensor copy is not {SMEM_ALIGNMENT}-byte aligned"
-        )
+        raise UnitError("misaligned", f"shared address {dst_address:#x} of a tensor copy is not {SMEM_ALIGNMENT}-byte aligned")
     row_count = prod(tensor_map.box_shape[1:]) if rows is None else rows
     linear = _linear_offsets(tensor_map.inner_bytes, tensor_map.element.payload, row_count, _row_pitch(tensor_map))
     return tensor_map.swizzle_mode.apply(linear + dst_address)
@@ -158,9 +154,7 @@ def _region(tensor_map: TensorMap, coords: Sequence[int], storing: bool = False)
     return _with_inner(tensor_map, coords[0], starts, rows_inside, storing)
 
 
-def _with_inner(
-    tensor_map: TensorMap, column: int, starts: np.ndarray, rows_inside: np.ndarray, storing: bool
-) -> Region:
+def _with_inner(tensor_map: TensorMap, column: int, starts: np.ndarray, rows_inside: np.ndarray, storing: bool) -> Region:
     """Add dimension 0 to row starts.  Loads end exactly at the edge, stores at the next multiple of 16 bytes."""
     bits = tensor_map.element.bits
     inner = column * bits // 8 + np.arange(tensor_map.inner_bytes, dtype=np.int64)

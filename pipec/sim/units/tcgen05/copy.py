@@ -72,7 +72,9 @@ def copy(
     row = COPY_SHAPES[shape, multicast]
     lane, column = split_address(address)
     if lane and not (row.any_start_lane and lane < 32):
-        raise UnitError("illegal", f"tcgen05.cp.{shape} to lane {lane}, must start at lane {'0..31' if row.any_start_lane else 0}")
+        raise UnitError(
+            "illegal", f"tcgen05.cp.{shape} to lane {lane}, must start at lane {'0..31' if row.any_start_lane else 0}"
+        )
     offsets = operand_offsets(decode_matrix_descriptor(descriptor), row.rows, row.row_bytes, 1, False)
     data = _read(shared_memory, offsets, decompress)
     words = np.ascontiguousarray(data).view("<u4")

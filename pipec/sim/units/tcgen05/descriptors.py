@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from ..errors import UnitError
 
@@ -110,11 +110,13 @@ def decode_instruction_descriptor(
     if not 0 <= idesc < 1 << 32:
         raise UnitError("illegal", f"instruction descriptor {idesc:#x} has more than 32 bits")
     if weight_stationary and (cta_group != 1 or KINDS[kind].block_scaled):
-        raise UnitError("illegal", f"tcgen05.mma.ws with kind {kind} and cta_group {cta_group}: needs an unscaled kind and cta_group 1")
+        raise UnitError(
+            "illegal", f"tcgen05.mma.ws with kind {kind} and cta_group {cta_group}: needs an unscaled kind and cta_group 1"
+        )
     if bool(_bits(idesc, 2, 2)) != sparse:
         raise UnitError("illegal", f"sparse bit of {idesc:#010x} is {_bits(idesc, 2, 2)}, the instruction is .sp: {sparse}")
     decoder = _DECODERS[kind]
-    descriptor = decoder(idesc, kind, cta_group, scale_vector)
+    descriptor = decoder(idesc, kind, cta_group, scale_vector, weight_stationary)
     _check_shape(descriptor, weight_stationary)
     return descriptor
 
@@ -123,7 +125,9 @@ def _require_zero(idesc: int, kind: str, *ranges: tuple[int, int]) -> None:
     for low, high in ranges:
         value = _bits(idesc, low, high)
         if value:
-            raise UnitError("illegal", f"instruction descriptor {idesc:#010x} for kind {kind}: bits {low}-{high} are {value}, must be 0")
+            raise UnitError(
+                "illegal", f"instruction descriptor {idesc:#010x} for kind {kind}: bits {low}-{high} are {value}, must be 0"
+            )
 
 
 def _type_name(table: dict[int, str], code: int, which: str, kind: str) -> str:
@@ -133,12 +137,16 @@ def _type_name(table: dict[int, str], code: int, which: str, kind: str) -> str:
     return table[code]
 
 
-def _decode_plain(idesc: int, kind: str, cta_group: int, scale_vector: int | None) -> InstructionDescriptor:
+def _decode_plain(
+    idesc: int, kind: str, cta_group: int, scale_vector: int | None, weight_stationary: bool
+) -> InstructionDescriptor:
     """Kinds f16, tf32, f8f6f4, i8."""
     if scale_vector is not None:
         raise UnitError("illegal", f"kind {kind} has no block scaling, got scale_vec {scale_vector}X")
     rules = KINDS[kind]
     _require_zero(idesc, kind, (6, 6), (23, 23), (29, 29))
+    if not weight_stationary:
+        _require_zero(idesc, kind, (30, 31))
     if kind != "i8":
         _require_zero(idesc, kind, (3, 3))
     else:
@@ -178,7 +186,9 @@ def _scale_rules(kind: str, scale_vector: int | None) -> tuple[int, tuple[str, .
     return scale_vector, blocks[scale_vector]
 
 
-def _decode_scaled(idesc: int, kind: str, cta_group: int, scale_vector: int | None) -> InstructionDescriptor:
+def _decode_scaled(
+    idesc: int, kind: str, cta_group: int, scale_vector: int | None, weight_stationary: bool
+) -> InstructionDescriptor:
     """Kinds mxf8f6f4, mxf4, mxf4nvf4."""
     rules = KINDS[kind]
     count, formats = _scale_rules(kind, scale_vector)
@@ -192,7 +202,9 @@ def _decode_scaled(idesc: int, kind: str, cta_group: int, scale_vector: int | No
             raise UnitError("unsupported", "K = 96 (bit 31 set) exists only on sm_103a; sm_100a has K = 64")
     scale_format = "ue8m0" if _bits(idesc, 23, 23) else "ue4m3"
     if scale_format not in formats:
-        raise UnitError("illegal", f"scale type {scale_format} (bit 23) with kind {kind} scale_vec {count}X, allowed: {', '.join(formats)}")
+        raise UnitError(
+            "illegal", f"scale type {scale_format} (bit 23) with kind {kind} scale_vec {count}X, allowed: {', '.join(formats)}"
+        )
     descriptor = InstructionDescriptor(
         kind=kind,
         cta_group=cta_group,
@@ -243,7 +255,7 @@ def _check_shape(descriptor: InstructionDescriptor, weight_stationary: bool) -> 
         raise UnitError("unsupported", f"sparse tcgen05.mma (M = {m}, N = {n}) is not modelled")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _allowed_n(kind: str, cta_group: int) -> tuple[int, ...]:
     if kind == "i8":
         return (8, 16, 24, *range(32, 257, 16)) if cta_group == 1 else tuple(range(32, 257, 32))
@@ -280,7 +292,9 @@ def decode_matrix_descriptor(descriptor: int) -> MatrixDescriptor:
     if base_offset:
         raise UnitError("unsupported", f"{text}: base offset {base_offset} is not modelled, only 0")
     if _bits(descriptor, 52, 52):
-        raise UnitError("unsupported", f"{text}: bit 52 is 1; an absolute leading-dimension address exists only on sm_103a, 0 on sm_100a")
+        raise UnitError(
+            "unsupported", f"{text}: bit 52 is 1; an absolute leading-dimension address exists only on sm_103a, 0 on sm_100a"
+        )
     return MatrixDescriptor(
         start=_bits(descriptor, 0, 13) << 4,
         leading_offset=_bits(descriptor, 16, 29) << 4,

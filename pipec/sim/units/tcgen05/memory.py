@@ -129,9 +129,7 @@ class TensorMemory:
         self.write_cells(lanes, even, values & np.uint32(0xFFFF), what)
         self.write_cells(lanes, even + 1, values >> np.uint32(16), what)
 
-    def _place(
-        self, shape: str, count: int, address: int, warp_in_cta: int, half_offset: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _place(self, shape: str, count: int, address: int, warp_in_cta: int, half_offset: int) -> tuple[np.ndarray, np.ndarray]:
         row = fragment_shape(shape, count)
         lane, column = split_address(address)
         first = warp_in_cta % 4 * WARP_LANES
@@ -139,7 +137,8 @@ class TensorMemory:
         if lane not in allowed:
             expected = " or ".join(map(str, allowed))
             raise UnitError(
-                "illegal", f"warp {warp_in_cta} accesses tensor memory lane {lane} with shape {shape}, may start only at {expected}"
+                "illegal",
+                f"warp {warp_in_cta} accesses tensor memory lane {lane} with shape {shape}, may start only at {expected}",
             )
         lanes, columns = fragment_map(shape, count, half_offset)
         lanes, columns = np.broadcast_arrays(lanes, columns)

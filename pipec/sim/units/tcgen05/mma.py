@@ -177,7 +177,9 @@ def _read_both_scales(
     if not KINDS[descriptor.kind].block_scaled:
         return None
     if scale_a_address is None or scale_b_address is None:
-        raise UnitError("illegal", f"kind {descriptor.kind} needs two scale addresses, got {scale_a_address} and {scale_b_address}")
+        raise UnitError(
+            "illegal", f"kind {descriptor.kind} needs two scale addresses, got {scale_a_address} and {scale_b_address}"
+        )
     rows = descriptor.m // descriptor.cta_group
     return (
         _read_scales(descriptor, tensor_memory, scale_a_address, rows, descriptor.scale_a_id, "A"),
@@ -197,7 +199,9 @@ def _read_scales(
     scales = words[:, :, None] >> first_byte & np.uint32(0xFF)
     if (scales != scales[0]).any():
         partition, row = np.argwhere((scales != scales[0]).any(axis=2))[0]
-        raise UnitError("illegal", f"scale of row {row} of {which} in lane partition {partition} differs from the one in partition 0")
+        raise UnitError(
+            "illegal", f"scale of row {row} of {which} in lane partition {partition} differs from the one in partition 0"
+        )
     return decompose(scales[0], descriptor.scale_format)
 
 

@@ -66,9 +66,7 @@ LAYOUTS = {
 
 
 @lru_cache(maxsize=512)
-def operand_offsets(
-    descriptor: MatrixDescriptor, rows: int, k: int, element_bytes: int, mn_major: bool
-) -> np.ndarray:
+def operand_offsets(descriptor: MatrixDescriptor, rows: int, k: int, element_bytes: int, mn_major: bool) -> np.ndarray:
     """Absolute shared byte addresses, int64 [rows, k * element_bytes], bytes of one element adjacent.
 
     rows counts M (or N), k elements of `element_bytes` bytes.  UnitError for a layout that the major-ness or the element
@@ -85,7 +83,9 @@ def operand_offsets(
         linear = layout.k_major(row, column, descriptor.leading_offset, descriptor.stride_offset)
     offsets = SWIZZLES[descriptor.layout].apply(linear + descriptor.start)
     if offsets.max() >= 1 << 18:
-        raise UnitError("out_of_bounds", f"operand reaches shared address {offsets.max():#x}, descriptors end at {(1 << 18) - 1:#x}")
+        raise UnitError(
+            "out_of_bounds", f"operand reaches shared address {offsets.max():#x}, descriptors end at {(1 << 18) - 1:#x}"
+        )
     offsets.flags.writeable = False
     return offsets
 
@@ -94,7 +94,9 @@ def _check_layout(name: str, layout: CanonicalLayout, element_bytes: int, mn_maj
     if not mn_major and layout.k_major is None:
         raise UnitError("illegal", f"layout {name} has no K-major form")
     if mn_major and (element_bytes == 4) != (name == "128B_ATOM_32B"):
-        raise UnitError("illegal", f"MN-major elements of {element_bytes} bytes with layout {name}: 4 bytes go with 128B_ATOM_32B only")
+        raise UnitError(
+            "illegal", f"MN-major elements of {element_bytes} bytes with layout {name}: 4 bytes go with 128B_ATOM_32B only"
+        )
 
 
 def read_operand(
@@ -133,7 +135,9 @@ def _read_subbyte(
     payload, bits = CONTAINER_PAYLOAD[format_name], _SUBBYTE_BITS[format_name]
     contiguous = rows if mn_major else k
     if contiguous % CONTAINER:
-        raise UnitError("illegal", f"{contiguous} elements of {format_name} along the contiguous direction, no multiple of {CONTAINER}")
+        raise UnitError(
+            "illegal", f"{contiguous} elements of {format_name} along the contiguous direction, no multiple of {CONTAINER}"
+        )
     offsets = operand_offsets(descriptor, rows, k, 1, mn_major)
     lines = offsets.T if mn_major else offsets
     # [lines, containers, 16] -> data bytes only; swizzle atoms are at least 16 bytes, so a container never splits.
