@@ -1,0 +1,245 @@
+"""What each operation of the table does to the typed tree: one function per action."""
+
+from collections.abc import Callable
+
+from pipec.diag.catalogue import names as messages
+from pipec.sema import tree
+from pipec.sema.arguments import bind_arguments
+from pipec.sema.context import Context
+from pipec.sema.entities import Acquired, Barrier, Entity, Known, Payload, View, Void, describe
+from pipec.sema.expressions import as_runtime, buffer_ref, elaborate, known, reference, runtime, tensor_slice, value
+from pipec.sema.operations import Operation
+from pipec.sema.types import BOOL, I32, TileType
+from pipec.syntax import ast
+
+Action = Callable[[Context, Operation, Entity | None, ast.Call], Entity]
+
+
+def _no_arguments(context: Context, operation: Operation, node: ast.Call) -> None:
+    bind_arguments(context, node, operation.name, (), signature=operation.signature)
+
+
+def _pipeline_of(receiver: Entity | None) -> tree.Pipeline:
+    assert isinstance(receiver, tree.Pipeline | View)
+    return receiver.pipeline if isinstance(receiver, View) else receiver
+
+
+def _handle(receiver: Entity | None) -> tree.Handle:
+    assert isinstance(receiver, tree.Handle)
+    return receiver
+
+
+# ------------------------------------------------------------------------------------------------------ stages
+
+
+def _acquire(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    assert operation.side and operation.form
+    return Acquired(_pipeline_of(receiver), operation.side, operation.form, node.span)
+
+
+def _view(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    assert operation.side
+    return View(_pipeline_of(receiver), operation.side)
+
+
+def _drain(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    context.emit(tree.Drain(_pipeline_of(receiver), node.span))
+    return Void()
+
+
+def _release(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    context.emit(tree.Release(_handle(receiver), operation.action == "release", node.span))
+    return Void()
+
+
+def _release_stage(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("stage",), signature=operation.signature)
+    stage = elaborate(context, bound["stage"])
+    if not isinstance(stage, tree.Handle) or stage.pipeline is not _pipeline_of(receiver) or stage.side != operation.side:
+        context.fail(messages.WrongType(what="the stage", expected=f"a {operation.side} stage of `{_pipeline_of(receiver).name}`",
+                                        found=describe(stage), at=bound["stage"].span))
+    context.emit(tree.Release(stage, True, node.span))
+    return Void()
+
+
+def _release_current(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    pipeline = _pipeline_of(receiver)
+    assert operation.side
+    stage = context.current.get((pipeline, operation.side))
+    if stage is None:
+        context.fail(messages.WrongType(what=f"the {operation.side} stage of `{pipeline.name}`", expected="acquired before it is released",
+                                        found="a release without an acquire", at=node.span))
+    context.emit(tree.Release(stage, True, node.span))
+    return Void()
+
+
+def _arrive(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    context.emit(tree.Signal(_handle(receiver), "arrive", node.span))
+    return Void()
+
+
+def _index(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    return tree.StageIndex(_handle(receiver), I32, node.span)
+
+
+def _barrier(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    return Barrier(_handle(receiver), node.span)
+
+
+def _payload(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    return Payload(_handle(receiver))
+
+
+def _accumulator(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    found = reference(context, _handle(receiver), node.span)
+    if found.buffer.space != "tensor":
+        context.fail(messages.WrongType(what=f"the stage of `{operation.name}`", expected="an accumulator stage", found=describe(found), at=node.span))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------ copies and MMA
+
+
+def _own_barrier(context: Context, node: ast.Expression, handle: tree.Handle) -> None:
+    """The barrier given by hand must be the one of the stage that the operation works on."""
+    barrier = elaborate(context, node)
+    if not isinstance(barrier, Barrier):
+        context.fail(messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=node.span))
+    if barrier.handle is not handle:
+        context.fail(messages.WrongBarrier(stage=handle.name, other=barrier.handle.name, at=node.span, obtained=handle.span))
+
+
+def _tma_load(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("tile", "source"), ("barrier",), signature=operation.signature)
+    destination = _shared_tile(context, bound["tile"], "the destination")
+    source = tensor_slice(context, bound["source"], "the source")
+    if "barrier" in bound:
+        _own_barrier(context, bound["barrier"], destination.handle)
+    context.emit(tree.TmaLoad(destination, source, node.span))
+    return Void()
+
+
+def _shared_tile(context: Context, node: ast.Expression, what: str) -> tree.BufferRef:
+    found = buffer_ref(context, node, what)
+    if found.buffer.space != "shared" or found.transposed:
+        context.fail(messages.WrongType(what=what, expected="a tile in shared memory, in its stored order",
+                                        found="a transposed view" if found.transposed else describe(found), at=node.span))
+    return found
+
+
+def _tma_store(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("destination", "tile"), signature=operation.signature)
+    destination = tensor_slice(context, bound["destination"], "the destination")
+    source = _shared_tile(context, bound["tile"], "the source")
+    context.emit(tree.TmaStore(destination, source, node.span))
+    return Void()
+
+
+def _mma(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("accumulator", "a", "b"), ("accumulate",), signature=operation.signature)
+    accumulator = buffer_ref(context, bound["accumulator"], "the accumulator")
+    if accumulator.buffer.space != "tensor" or accumulator.transposed:
+        context.fail(messages.WrongType(what="the accumulator", expected="a tile in tensor memory", found=describe(accumulator),
+                                        at=bound["accumulator"].span))
+    operands = []
+    for name in ("a", "b"):
+        operand = buffer_ref(context, bound[name], f"operand `{name}`")
+        if operand.buffer.space != "shared":
+            context.fail(messages.WrongType(what=f"operand `{name}`", expected="a tile in shared memory", found=describe(operand), at=bound[name].span))
+        operands.append(operand)
+    accumulate = None
+    if "accumulate" in bound:
+        accumulate = runtime(context, bound["accumulate"], None, "`accumulate`")
+        if accumulate.type is not BOOL:
+            context.fail(messages.WrongType(what="`accumulate`", expected="a condition", found=describe(accumulate), at=bound["accumulate"].span))
+    context.emit(tree.Mma(accumulator, *operands, accumulate, node.span))
+    return Void()
+
+
+def _commit(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("barrier",), signature=operation.signature)
+    barrier = elaborate(context, bound["barrier"])
+    if not isinstance(barrier, Barrier):
+        context.fail(messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=bound["barrier"].span))
+    context.emit(tree.Signal(barrier.handle, "commit", node.span))
+    return Void()
+
+
+# ------------------------------------------------------------------------------------------------------ register tiles
+
+
+def _store(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("destination", "tile"), signature=operation.signature)
+    destination = tensor_slice(context, bound["destination"], "the destination")
+    stored = _tile(context, bound["tile"], "what is stored")
+    context.emit(tree.Store(destination, stored, "tma" if operation.action == "store" else "direct", node.span))
+    return Void()
+
+
+def _tile(context: Context, node: ast.Expression, what: str) -> tree.Expression:
+    found = as_runtime(context, value(context, node, what), None, what)
+    if not isinstance(found.type, TileType):
+        context.fail(messages.WrongType(what=what, expected="a tile", found=describe(found), at=node.span))
+    return found
+
+
+def _write(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("tile", "value"), signature=operation.signature)
+    destination = _shared_tile(context, bound["tile"], "the destination")
+    context.emit(tree.Write(destination, _tile(context, bound["value"], "what is written"), node.span))
+    return Void()
+
+
+def _assert(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("condition",), ("text",), signature=operation.signature)
+    holds = known(context, bound["condition"], bool, "a static_assert", "a condition")
+    text = known(context, bound["text"], str, "the text", "a string") if "text" in bound else "static assertion failed"
+    if not holds:
+        context.fail(messages.AssertionFailed(text=text, values=_values(context), at=bound["condition"].span))
+    return Void()
+
+
+def _values(context: Context) -> str:
+    """The compile-time numbers in sight, for the note of a failed assertion."""
+    found = {}
+    scope = context.scope
+    while scope is not None:
+        for name, binding in scope.names.items():
+            if isinstance(binding.entity, Known) and binding.span is not None:
+                found.setdefault(name, binding.entity.value)
+        scope = scope.parent
+    return ", ".join(f"{name} = {found[name]}" for name in sorted(found)) or "none"
+
+
+ACTIONS: dict[str, Action] = {
+    "acquire": _acquire,
+    "view": _view,
+    "drain": _drain,
+    "release": _release,
+    "release_silent": _release,
+    "release_stage": _release_stage,
+    "release_current": _release_current,
+    "arrive": _arrive,
+    "index": _index,
+    "barrier": _barrier,
+    "payload": _payload,
+    "accumulator": _accumulator,
+    "tma_load": _tma_load,
+    "tma_store": _tma_store,
+    "mma": _mma,
+    "commit": _commit,
+    "store": _store,
+    "store_direct": _store,
+    "write": _write,
+    "assert": _assert,
+}

@@ -1,0 +1,36 @@
+"""Matching a call's arguments with a signature."""
+
+from pipec.diag.catalogue import names as messages
+from pipec.sema.context import Context
+from pipec.syntax import ast
+
+
+def bind_arguments(context: Context, node: ast.Call, callee: str, parameters: tuple[str, ...], optional: tuple[str, ...] = (),
+                   signature: str | None = None) -> dict[str, ast.Expression]:
+    """Parameter name -> argument expression; positional first, then by name, as in Python. Reports what does not fit."""
+    names = parameters + optional
+    signature = signature or f"{callee}({', '.join(names)})"
+    bound: dict[str, ast.Expression] = {}
+
+    def wrong(problem: str, at: ast.Argument | ast.Call) -> None:
+        context.fail(messages.WrongArguments(callee=callee, problem=problem, signature=signature, at=at.span))
+
+    by_name = False
+    for position, argument in enumerate(node.arguments):
+        if argument.name is None:
+            if by_name:
+                wrong("has a positional argument after a named one", argument)
+            if position >= len(names):
+                wrong(f"takes {len(names)} argument{'s' if len(names) != 1 else ''} and was given {len(node.arguments)}", node)
+            name = names[position]
+        else:
+            by_name, name = True, argument.name
+        if name not in names:
+            wrong(f"has no parameter `{name}`", argument)
+        if name in bound:
+            wrong(f"is given `{name}` twice", argument)
+        bound[name] = argument.value
+    missing = [name for name in parameters if name not in bound]
+    if missing:
+        wrong(f"lacks {', '.join(f'`{name}`' for name in missing)}", node)
+    return bound

@@ -1,0 +1,210 @@
+"""Operators: folding of compile-time values, element types and shapes of run-time ones."""
+
+import math
+import operator
+from collections.abc import Callable
+
+from pipec.diag.catalogue import names as messages
+from pipec.diag.message import Message
+from pipec.isa.dtypes import DTYPES, DType
+from pipec.sema import tree
+from pipec.sema.entities import Known
+from pipec.sema.types import BOOL, TileType, ValueType, dtype_of, with_dtype
+from pipec.source import Span
+
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+LOGICAL = ("and", "or")
+_BITWISE = ("&", "|", "^")
+_SHIFTS = ("<<", ">>")
+
+# Lossless widenings that happen silently; all else is written as a cast.
+_WIDER = {("f16", "f32"), ("bf16", "f32"), ("i8", "i32"), ("u8", "i32"), ("i16", "i32"), ("u16", "i32"), ("i32", "i64"),
+          ("u32", "i64"), ("u8", "u32"), ("u16", "u32"), ("i8", "i64"), ("f32", "f64")}
+# Element types without arithmetic of their own: they are converted first.
+_STORAGE_ONLY = ("e4m3", "e5m2", "tf32")
+
+_FOLD: dict[str, Callable] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor, "==": operator.eq, "!=": operator.ne, "<": operator.lt,
+    "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "and": lambda a, b: a and b, "or": lambda a, b: a or b,
+    "<<": lambda a, b: a << b if 0 <= b < 64 else None, ">>": lambda a, b: a >> b if 0 <= b < 64 else None,
+}
+
+_LARGEST_KNOWN = 2**64
+
+
+def fold(symbol: str, left: Known, right: Known, span: Span) -> Known | Message:
+    """The compile-time result of `left symbol right`, or the message that says why there is none."""
+    a, b = left.value, right.value
+    if symbol in ("==", "!="):
+        return Known(_FOLD[symbol](a, b), span)
+    for side in (left, right):
+        bad = _bad_known(symbol, side)
+        if bad is not None:
+            return bad
+    if symbol in ("/", "//", "%") and b == 0:
+        return messages.DivisionByZero(at=right.span)
+    if symbol == "/" and isinstance(a, int) and isinstance(b, int):
+        return messages.BadOperand(operator="/", type="int", hint="use `//` for integers", at=span)
+    try:
+        value = _FOLD[symbol](a, b)
+    except (OverflowError, TypeError):
+        value = None
+    if value is None or (isinstance(value, int) and abs(value) >= _LARGEST_KNOWN) or (isinstance(value, float) and not math.isfinite(value)):
+        return messages.DoesNotFit(value=f"{a} {symbol} {b}", type="64 bits", at=span)
+    return Known(value, span)
+
+
+def _bad_known(symbol: str, side: Known) -> Message | None:
+    value = side.value
+    if symbol in LOGICAL:
+        if isinstance(value, bool):
+            return None
+        return messages.BadOperand(operator=symbol, type=_known_type(value), hint="compare it, for example `x != 0`", at=side.span)
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    if not numeric:
+        return messages.BadOperand(operator=symbol, type=_known_type(value), hint=None, at=side.span)
+    if isinstance(value, float) and symbol in (*_BITWISE, *_SHIFTS):
+        return messages.BadOperand(operator=symbol, type="float", hint=None, at=side.span)
+    return None
+
+
+def _known_type(value: object) -> str:
+    return "an element type" if isinstance(value, DType) else {"str": "a string"}.get(type(value).__name__, type(value).__name__)
+
+
+def constant(known: Known, dtype: DType) -> tree.Constant | Message:
+    """A compile-time value as a constant of `dtype`; a message when its kind or range does not fit."""
+    value = known.value
+    if isinstance(value, bool) or dtype is BOOL:
+        if isinstance(value, bool) and dtype is BOOL:
+            return tree.Constant(value, BOOL, known.span)
+        return messages.WrongType(what="the value", expected=str(dtype), found=_known_type(value), at=known.span)
+    if isinstance(value, str | DType):
+        return messages.WrongType(what="the value", expected=str(dtype), found=_known_type(value), at=known.span)
+    if dtype.is_float:
+        try:
+            return tree.Constant(float(value), dtype, known.span)
+        except OverflowError:
+            return messages.DoesNotFit(value=str(value), type=str(dtype), at=known.span)
+    if isinstance(value, float):
+        return messages.WrongType(what="the value", expected=str(dtype), found=f"the float {value}", at=known.span)
+    low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.family == "signed" else (0, (1 << dtype.bits) - 1)
+    if not low <= value <= high:
+        return messages.DoesNotFit(value=str(value), type=str(dtype), at=known.span)
+    return tree.Constant(value, dtype, known.span)
+
+
+def default_dtype(known: Known) -> DType | None:
+    """The element type of a compile-time value that meets no other operand."""
+    match known.value:
+        case bool():
+            return BOOL
+        case int():
+            return DTYPES["i32"]
+        case float():
+            return DTYPES["f32"]
+        case _:
+            return None
+
+
+def widen(value: tree.Expression, dtype: DType) -> tree.Expression | None:
+    """`value` with element type `dtype` when that loses nothing; None otherwise."""
+    own = dtype_of(value.type)
+    if own is dtype:
+        return value
+    if (own.name, dtype.name) in _WIDER:
+        return tree.Convert(value, with_dtype(value.type, dtype), value.span)
+    return None
+
+
+def common(left: tree.Expression, right: tree.Expression) -> tuple[tree.Expression, tree.Expression] | None:
+    """Both operands with one element type, by lossless widening of one of them; None when there is none."""
+    a, b = dtype_of(left.type), dtype_of(right.type)
+    if a is b:
+        return left, right
+    widened = widen(left, b)
+    if widened is not None:
+        return widened, right
+    widened = widen(right, a)
+    if widened is not None:
+        return left, widened
+    return None
+
+
+def shape_of(value_type: ValueType) -> tuple[int, int] | None:
+    return (value_type.rows, value_type.columns) if isinstance(value_type, TileType) else None
+
+
+def joint_shape(left: ValueType, right: ValueType) -> tuple[int, int] | None | bool:
+    """The shape of an element-wise result: None for scalars, False when the shapes do not combine."""
+    a, b = shape_of(left), shape_of(right)
+    if a is None or b is None:
+        return a or b
+    joined = []
+    for one, other in zip(a, b, strict=True):
+        if one != other and 1 not in (one, other):
+            return False
+        joined.append(max(one, other))
+    return joined[0], joined[1]
+
+
+def binary(symbol: str, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression | Message:
+    """The typed node of a run-time operator, or the message that says what is wrong."""
+    pair = common(left, right)
+    if pair is None:
+        return messages.MixedTypes(operator=symbol, left=str(dtype_of(left.type)), right=str(dtype_of(right.type)), at=span)
+    left, right = pair
+    dtype = dtype_of(left.type)
+    problem = _operator_problem(symbol, dtype)
+    if problem is not None:
+        return messages.BadOperand(operator=symbol, type=str(dtype), hint=problem or None, at=span)
+    shape = joint_shape(left.type, right.type)
+    if shape is False:
+        return messages.ShapeMismatch(operator=symbol, left=str(left.type), right=str(right.type), at=span)
+    result = BOOL if symbol in COMPARISONS or symbol in LOGICAL else dtype
+    if shape is None:
+        return tree.Binary(symbol, left, right, result, span)
+    return tree.Binary(symbol, splat(left), splat(right), TileType(result, *shape), span)
+
+
+def splat(value: tree.Expression) -> tree.Expression:
+    """A scalar as a one-element tile that broadcasts; tiles unchanged."""
+    if isinstance(value.type, TileType):
+        return value
+    return tree.Splat(value, TileType(value.type, 1, 1), value.span)
+
+
+def _operator_problem(symbol: str, dtype: DType) -> str | None:
+    """None when the operator works on the type; else a hint (possibly empty)."""
+    if symbol in LOGICAL:
+        return None if dtype is BOOL else "compare it, for example `x != 0`"
+    if dtype is BOOL:
+        return None if symbol in ("==", "!=", *_BITWISE) else ""
+    if dtype.name in _STORAGE_ONLY:
+        return "convert it first: `cast[f32](...)`"
+    if symbol in ("//", "%", *_SHIFTS, *_BITWISE):
+        return None if dtype.is_integer else "this operator is for integers"
+    if symbol == "/":
+        return None if dtype.is_float else "use `//` for integers"
+    return None
+
+
+def unary(symbol: str, operand: tree.Expression, span: Span) -> tree.Expression | Message:
+    dtype = dtype_of(operand.type)
+    good = {"not": dtype is BOOL, "~": dtype.is_integer, "-": dtype.is_float or dtype.family == "signed", "+": dtype is not BOOL}[symbol]
+    if not good or dtype.name in _STORAGE_ONLY:
+        return messages.BadOperand(operator=symbol, type=str(dtype), hint=None, at=span)
+    return operand if symbol == "+" else tree.Unary(symbol, operand, operand.type, span)
+
+
+def fold_unary(symbol: str, operand: Known, span: Span) -> Known | Message:
+    value = operand.value
+    if symbol == "not" and isinstance(value, bool):
+        return Known(not value, span)
+    if isinstance(value, int | float) and not isinstance(value, bool) and symbol in ("-", "+"):
+        return Known(-value if symbol == "-" else value, span)
+    if isinstance(value, int) and not isinstance(value, bool) and symbol == "~":
+        return Known(~value, span)
+    return messages.BadOperand(operator=symbol, type=_known_type(value), hint=None, at=span)

@@ -1,0 +1,89 @@
+"""Where analysis stands: the names in sight, the statements produced so far, and how to report."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from pipec.diag.catalogue import names as messages
+from pipec.diag.message import Message, Sink
+from pipec.sema import tree
+from pipec.sema.entities import Entity, Poison, Reported
+from pipec.sema.scope import Scope, closest
+from pipec.source import Span
+from pipec.syntax import ast
+
+# More operations than this in one kernel come from runaway helpers; it also bounds the time any input can take.
+MOST_OPERATIONS = 20_000
+
+
+@dataclass(slots=True)
+class Budget:
+    left: int = MOST_OPERATIONS
+
+
+@dataclass(slots=True)
+class Context:
+    """`place` is "file", "kernel" or "role"; `current` maps (pipeline, side) to the stage acquired last in this role."""
+
+    sink: Sink
+    scope: Scope
+    place: str
+    statements: list[tree.Statement] = field(default_factory=list)
+    kernel_scope: Scope | None = None  # what an inlined helper sees besides its parameters
+    inlining: tuple[str, ...] = ()
+    current: dict[tuple[tree.Pipeline, str], tree.Handle] = field(default_factory=dict)
+    dimensions: dict[str, Span] = field(default_factory=dict)
+    buffers: dict[tree.Pipeline, tuple[tree.Buffer, ...]] = field(default_factory=dict)  # the tiles each pipeline's stages hold
+    budget: Budget = field(default_factory=Budget)
+
+    def fail(self, message: Message) -> NoReturn:
+        self.sink.report(message)
+        raise Reported
+
+    def accept(self, result: "object | Message") -> "object":
+        """A result of arithmetic.py: reports it when it is a message."""
+        if isinstance(result, Message):
+            self.fail(result)
+        return result
+
+    def emit(self, statement: tree.Statement) -> None:
+        self.spend(statement.span)
+        self.statements.append(statement)
+
+    def spend(self, span: Span) -> None:
+        self.budget.left -= 1
+        if self.budget.left < 0:
+            self.fail(messages.TooManyInlined(limit=MOST_OPERATIONS, at=span))
+
+    def bind(self, name: str, entity: Entity, span: Span | None) -> None:
+        self.scope.bind(name, entity, span)
+
+    def define(self, name: ast.Name, entity: Entity) -> None:
+        """Binds a kernel-level or file-level name, which is defined once."""
+        earlier = self.scope.names.get(name.name)
+        if earlier is not None:
+            self.fail(messages.Redefined(name=name.name, at=name.span, first=earlier.span))
+        self.scope.bind(name.name, entity, name.span)
+
+    def look_up(self, name: ast.Name, extra: tuple[str, ...] = ()) -> Entity:
+        binding = self.scope.find(name.name)
+        if binding is None:
+            ended = self.scope.ended_at(name.name)
+            if ended is not None:
+                self.fail(messages.OutOfBlock(name=name.name, at=name.span, assigned=ended))
+            self.fail(messages.UnknownName(name=name.name, close=self.scope.close_to(name.name, extra), at=name.span))
+        if isinstance(binding.entity, Poison):
+            raise Reported
+        return binding.entity
+
+    def no_member(self, owner: str, member: str, members: tuple[str, ...], at: Span) -> NoReturn:
+        listed = ", ".join(f"`{name}`" for name in members) or None
+        self.fail(messages.NoSuchMember(owner=owner, member=member, members=listed, close=closest(member, members), at=at))
+
+    @contextmanager
+    def block(self) -> Iterator["Context"]:
+        """An inner block: its own names and statements."""
+        inner = replace(self, scope=self.scope.inner(), statements=[])
+        yield inner
+        self.scope.end(inner.scope)

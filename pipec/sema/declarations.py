@@ -1,0 +1,116 @@
+"""What a kernel declares before its roles: pipelines with their payloads, and buffers of its own."""
+
+from collections.abc import Callable
+
+from pipec.diag.catalogue import names as messages
+from pipec.sema import tree
+from pipec.sema.arguments import bind_arguments
+from pipec.sema.context import Context
+from pipec.sema.entities import PayloadSpec, TileSpec, describe
+from pipec.sema.expressions import elaborate, known_int
+from pipec.sema.operations import INPUT, OUTPUT, RING
+from pipec.syntax import ast
+
+_SIGNATURES = {
+    RING: f"{RING}(stages=2)",
+    INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4)",
+    OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1)",
+    "StandardTilePayload": "StandardTilePayload(a=tile[...], b=tile[...])",
+    "TilePayload": "TilePayload(name=tile[...], ...)",
+    "SharedTiles": "SharedTiles(tile[...], count=2)",
+    "TensorTiles": "TensorTiles(tmem[...], count=2)",
+}
+
+
+def declare(context: Context, target: ast.Name, node: ast.Call, kind: str) -> None:
+    """`name = Constructor(...)` at kernel level."""
+    _CONSTRUCTORS[kind](context, target, node)
+
+
+def is_declaration(node: ast.Expression) -> str | None:
+    """The constructor's name when the expression declares something."""
+    if isinstance(node, ast.Call) and isinstance(node.callee, ast.Name) and node.callee.name in _CONSTRUCTORS:
+        return node.callee.name
+    return None
+
+
+def _ring(context: Context, target: ast.Name, node: ast.Call) -> None:
+    bound = bind_arguments(context, node, RING, ("stages",), signature=_SIGNATURES[RING])
+    _pipeline(context, target, node, RING, bound, {})
+
+
+def _input(context: Context, target: ast.Name, node: ast.Call) -> None:
+    bound = bind_arguments(context, node, INPUT, ("payload", "stages"), signature=_SIGNATURES[INPUT])
+    payload = payload_spec(context, bound["payload"])
+    _pipeline(context, target, node, INPUT, bound, payload.tiles)
+
+
+def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
+    bound = bind_arguments(context, node, OUTPUT, ("accumulator",), ("stages",), signature=_SIGNATURES[OUTPUT])
+    spec = _spec(context, bound["accumulator"], "tensor", "the accumulator", "`tmem[dtype, rows, columns]`")
+    _pipeline(context, target, node, OUTPUT, bound, {"tmem": spec})
+
+
+def _pipeline(context: Context, target: ast.Name, node: ast.Call, kind: str, bound: dict, tiles: dict[str, TileSpec]) -> None:
+    stages = _count(context, bound["stages"], "the number of stages") if "stages" in bound else 1
+    pipeline = tree.Pipeline(target.name, kind, stages, target.span)
+    context.define(target, pipeline)
+    context.buffers[pipeline] = tuple(
+        tree.Buffer(name, spec.space, spec.dtype, spec.rows, spec.columns, stages, pipeline, spec.span) for name, spec in tiles.items())
+
+
+def _count(context: Context, node: ast.Expression, what: str) -> int:
+    count = known_int(context, node, what)
+    # The real limits depend on the target's memory and are checked with it; this keeps every later number in a sane range.
+    if not -(2**31) < count < 2**31:
+        context.fail(messages.WrongType(what=what, expected="a small number", found=str(count), at=node.span))
+    return count
+
+
+def _buffer(space: str) -> Callable[[Context, ast.Name, ast.Call], None]:
+    name = "SharedTiles" if space == "shared" else "TensorTiles"
+
+    def make(context: Context, target: ast.Name, node: ast.Call) -> None:
+        bound = bind_arguments(context, node, name, ("tile", "count"), signature=_SIGNATURES[name])
+        word = "`tile[dtype, rows, columns]`" if space == "shared" else "`tmem[dtype, rows, columns]`"
+        spec = _spec(context, bound["tile"], space, "the tile", word)
+        count = _count(context, bound["count"], "the number of tiles")
+        context.define(target, tree.Buffer(target.name, space, spec.dtype, spec.rows, spec.columns, count, None, target.span))
+
+    return make
+
+
+def _spec(context: Context, node: ast.Expression, space: str, what: str, expected: str) -> TileSpec:
+    spec = elaborate(context, node)
+    if not isinstance(spec, TileSpec) or spec.space != space:
+        context.fail(messages.WrongType(what=what, expected=expected, found=describe(spec), at=node.span))
+    return spec
+
+
+def payload_spec(context: Context, node: ast.Expression) -> PayloadSpec:
+    """`StandardTilePayload(a=..., b=...)` or `TilePayload(name=..., ...)`."""
+    kind = node.callee.name if isinstance(node, ast.Call) and isinstance(node.callee, ast.Name) else None
+    if kind not in ("StandardTilePayload", "TilePayload"):
+        context.fail(messages.WrongType(what="the payload", expected="`StandardTilePayload(...)` or `TilePayload(...)`",
+                                        found=f"`{node.span.text()}`", at=node.span))
+    assert isinstance(node, ast.Call)
+    if kind == "StandardTilePayload":
+        bound = bind_arguments(context, node, kind, ("a", "b"), signature=_SIGNATURES[kind])
+    else:
+        unnamed = next((argument for argument in node.arguments if argument.name is None), None)
+        if unnamed is not None or not node.arguments:
+            context.fail(messages.WrongArguments(callee=kind, problem="names each of its tiles, and has at least one", signature=_SIGNATURES[kind],
+                                                 at=(unnamed or node).span))
+        names = tuple(dict.fromkeys(argument.name for argument in node.arguments if argument.name))
+        bound = bind_arguments(context, node, kind, names, signature=_SIGNATURES[kind])
+    tiles = {name: _spec(context, bound[name], "shared", f"tile `{name}`", "`tile[dtype, rows, columns]`") for name in bound}
+    return PayloadSpec(kind, tiles, node.span)
+
+
+_CONSTRUCTORS: dict[str, Callable[[Context, ast.Name, ast.Call], None]] = {
+    RING: _ring,
+    INPUT: _input,
+    OUTPUT: _output,
+    "SharedTiles": _buffer("shared"),
+    "TensorTiles": _buffer("tensor"),
+}

@@ -1,0 +1,161 @@
+"""What a name or an expression can stand for while a kernel is analysed, besides run-time values (those are tree nodes)."""
+
+from dataclasses import dataclass
+
+from pipec.isa.dtypes import DType
+from pipec.sema import tree
+from pipec.source import Span
+from pipec.syntax import ast
+
+
+class Reported(Exception):
+    """A message was reported; the statement at hand is given up. Never leaves this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A compile-time value: a number, condition, text or element type."""
+
+    value: int | float | bool | str | DType
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """What a name means whose definition had an error: using it says nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileSpec:
+    """`tile[dtype, rows, columns]` (space "shared") or `tmem[dtype, rows, columns]` (space "tensor")."""
+
+    space: str
+    dtype: DType
+    rows: int
+    columns: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadSpec:
+    kind: str
+    tiles: dict[str, TileSpec]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`pipeline.producer()` or `pipeline.consumer()`."""
+
+    pipeline: tree.Pipeline
+    side: str
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """`stage.payload()`: its members are the stage's tiles."""
+
+    handle: tree.Handle
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """`stage.mbar()`."""
+
+    handle: tree.Handle
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired:
+    """The result of an acquire before it has a name."""
+
+    pipeline: tree.Pipeline
+    side: str
+    form: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """`elect()`."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    start: "tree.Expression"
+    stop: "tree.Expression"
+    step: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """The result of an operation that gives none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """An `fn`, inlined at each call."""
+
+    function: ast.Function
+
+
+Entity = (
+    Known | Poison | TileSpec | PayloadSpec | View | Payload | Barrier | Acquired | Elected | Range | Void | Helper | tree.Pipeline
+    | tree.Handle | tree.Buffer | tree.BufferRef | tree.TensorParameter | tree.TensorSlice | tree.Expression
+)
+
+EXPRESSIONS = (
+    tree.Constant, tree.ReadVariable, tree.ReadDimension, tree.ReadParameter, tree.Special, tree.StageIndex, tree.Unary, tree.Binary,
+    tree.Convert, tree.Select, tree.Call, tree.Splat, tree.ReadBuffer, tree.ReadTensor, tree.RowReduce,
+)
+
+
+def describe(entity: Entity) -> str:
+    """What an entity is, in the words of a message: `this is ...`."""
+    match entity:
+        case Known(value=DType() as dtype):
+            return f"the element type {dtype}"
+        case Known(value=str()):
+            return "a string"
+        case Known(value=value):
+            return f"the constant {value}"
+        case TileSpec(space="tensor"):
+            return "a tensor-memory tile type"
+        case TileSpec():
+            return "a tile type"
+        case PayloadSpec():
+            return "a payload type"
+        case View() | tree.Pipeline():
+            return "a pipeline"
+        case Payload():
+            return "the payload of a stage"
+        case tree.Handle():
+            return f"the {entity.side} stage `{entity.name}`"
+        case Barrier(handle):
+            return f"the barrier of stage `{handle.name}`"
+        case Acquired():
+            return "a newly acquired stage"
+        case tree.Buffer():
+            return f"the buffer `{entity.name}`"
+        case tree.BufferRef():
+            return f"the {'accumulator' if entity.buffer.space == 'tensor' else 'tile'} `{entity.buffer.label}`"
+        case tree.TensorParameter():
+            return f"the tensor `{entity.name}`"
+        case tree.TensorSlice():
+            return f"a place in tensor `{entity.tensor.name}`"
+        case Helper():
+            return f"the helper `{entity.function.name.name}`"
+        case Elected():
+            return "an election"
+        case Range():
+            return "a range"
+        case Void():
+            return "an operation that gives no value"
+        case Poison():
+            return "unknown"
+        case _:
+            return f"a value of type {entity.type}"

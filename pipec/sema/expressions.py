@@ -1,0 +1,354 @@
+"""Expressions: syntax to entities, compile-time values folded, run-time values typed."""
+
+from dataclasses import replace
+
+from pipec.diag.catalogue import names as messages
+from pipec.isa.dtypes import DTYPES, DType
+from pipec.sema import arithmetic, tree
+from pipec.sema.context import Context
+from pipec.sema.entities import (
+    EXPRESSIONS,
+    Entity,
+    Known,
+    Payload,
+    Reported,
+    TileSpec,
+    View,
+    describe,
+)
+from pipec.sema.operations import CONSUMER, CONSUMER_VIEW, FREE, MEMBERS, PRODUCER, PRODUCER_VIEW
+from pipec.sema.types import BOOL, I32, TileType, dtype_of
+from pipec.source import Span
+from pipec.syntax import ast
+
+_AXES = ("x", "y", "z")
+# Names that are built in but not operations; for `did you mean`.
+BUILT_IN = ("tile", "tmem", "tensor", "cast", "range", "elect", "lane_id", "role_thread", "role_warp", "select", "load",
+            "per_row", "per_column", "block", "grid")
+
+
+def elaborate(context: Context, node: ast.Expression) -> Entity:
+    """What the expression stands for. Reports and raises Reported when it stands for nothing."""
+    context.spend(node.span)
+    match node:
+        case ast.Number(value, span) | ast.Boolean(value, span) | ast.String(value, span):
+            return Known(value, span)
+        case ast.Name():
+            return _name(context, node)
+        case ast.Attribute():
+            return _attribute(context, node)
+        case ast.Subscript():
+            return _subscript(context, node)
+        case ast.Call():
+            from pipec.sema.calls import call  # the two modules recurse into each other
+
+            return call(context, node)
+        case ast.Unary():
+            return _unary(context, node)
+        case ast.Binary():
+            return _binary(context, node)
+        case ast.Conditional():
+            return _conditional(context, node)
+
+
+def value(context: Context, node: ast.Expression, what: str = "the value") -> Known | tree.Expression:
+    """A number or tile: compile-time or run-time."""
+    entity = elaborate(context, node)
+    return as_value(context, entity, node.span, what)
+
+
+def as_value(context: Context, entity: Entity, span: Span, what: str) -> Known | tree.Expression:
+    """The value of an entity; a stage or tile stands for its elements."""
+    if isinstance(entity, Known) and not isinstance(entity.value, str | DType):
+        return entity
+    if isinstance(entity, EXPRESSIONS):
+        return entity
+    if isinstance(entity, tree.Handle) and len(context.buffers.get(entity.pipeline, ())) == 1:
+        entity = reference(context, entity, span)
+    if isinstance(entity, tree.BufferRef):
+        buffer = entity.buffer
+        rows, columns = (buffer.columns, buffer.rows) if entity.transposed else (buffer.rows, buffer.columns)
+        if entity.transposed:
+            context.fail(messages.WrongType(what=what, expected="a tile in its stored order", found="a transposed view, which only `mma` takes",
+                                            at=span))
+        return tree.ReadBuffer(entity, TileType(buffer.dtype, rows, columns), span)
+    context.fail(messages.WrongType(what=what, expected="a number or a tile", found=describe(entity), at=span))
+
+
+def runtime(context: Context, node: ast.Expression, dtype: DType | None = None, what: str = "the value") -> tree.Expression:
+    """A run-time value; compile-time ones become constants of `dtype` (or of their natural type)."""
+    return as_runtime(context, value(context, node, what), dtype, what)
+
+
+def as_runtime(context: Context, found: Known | tree.Expression, dtype: DType | None, what: str = "the value") -> tree.Expression:
+    if isinstance(found, Known):
+        wanted = dtype or arithmetic.default_dtype(found)
+        return context.accept(arithmetic.constant(found, wanted))
+    if dtype is None:
+        return found
+    widened = arithmetic.widen(found, dtype)
+    if widened is None:
+        context.fail(messages.WrongType(what=what, expected=str(dtype), found=describe(found), at=found.span))
+    return widened
+
+
+def scalar(context: Context, node: ast.Expression, dtype: DType, what: str) -> tree.Expression:
+    """A run-time scalar of exactly this element type."""
+    found = runtime(context, node, dtype, what)
+    if isinstance(found.type, TileType):
+        context.fail(messages.WrongType(what=what, expected=f"one {dtype} value", found=describe(found), at=node.span))
+    return found
+
+
+def coordinate(context: Context, node: ast.Expression) -> tree.Expression:
+    return scalar(context, node, I32, "a coordinate")
+
+
+def known(context: Context, node: ast.Expression, kind: type | tuple[type, ...], what: str, expected: str) -> object:
+    """A compile-time value of a Python type."""
+    entity = elaborate(context, node)
+    if not isinstance(entity, Known):
+        if isinstance(entity, EXPRESSIONS):
+            context.fail(messages.NotComptime(what=what, at=node.span))
+        context.fail(messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
+    found = entity.value
+    if not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
+        context.fail(messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
+    return found
+
+
+def known_int(context: Context, node: ast.Expression, what: str) -> int:
+    return known(context, node, int, what, "a whole number")
+
+
+def known_dtype(context: Context, node: ast.Expression) -> DType:
+    return known(context, node, DType, "the element type", "an element type such as bf16 or f32")
+
+
+def buffer_ref(context: Context, node: ast.Expression, what: str) -> tree.BufferRef:
+    """A stage's tile: `s.a`, an accumulator stage, or `buffer[s.index()]`."""
+    entity = elaborate(context, node)
+    if isinstance(entity, tree.Handle):
+        entity = reference(context, entity, node.span)
+    if not isinstance(entity, tree.BufferRef):
+        context.fail(messages.WrongType(what=what, expected="a tile of a stage", found=describe(entity), at=node.span))
+    return entity
+
+
+def tensor_slice(context: Context, node: ast.Expression, what: str) -> tree.TensorSlice:
+    entity = elaborate(context, node)
+    if not isinstance(entity, tree.TensorSlice):
+        context.fail(messages.WrongType(what=what, expected="a place in a tensor, such as `a[i, j]`", found=describe(entity), at=node.span))
+    return entity
+
+
+# ------------------------------------------------------------------------------------------------------- stages and tiles
+
+
+def reference(context: Context, handle: tree.Handle, span: Span) -> tree.BufferRef:
+    """The only tile of a stage (an accumulator, say)."""
+    buffers = context.buffers.get(handle.pipeline, ())
+    if len(buffers) != 1:
+        names = ", ".join(f"`{handle.name}.{buffer.name}`" for buffer in buffers)
+        context.fail(messages.WrongType(what="the tile", expected=f"one of {names}" if names else "a tile",
+                                        found=f"the stage `{handle.name}`, which holds {len(buffers)} tiles", at=span))
+    return tree.BufferRef(buffers[0], handle, False, span)
+
+
+def _tile_of(context: Context, handle: tree.Handle, node: ast.Attribute) -> tree.BufferRef | None:
+    for buffer in context.buffers.get(handle.pipeline, ()):
+        if buffer.name == node.name and buffer.space == "shared":
+            return tree.BufferRef(buffer, handle, False, node.span)
+    return None
+
+
+def members_of(context: Context, entity: Entity) -> tuple[str, tuple[str, ...]]:
+    """What a message calls the owner of members, and their names."""
+    match entity:
+        case tree.Pipeline():
+            return f"the {entity.kind} `{entity.name}`", tuple(MEMBERS.get(entity.kind, {}))
+        case View(pipeline, side):
+            return f"the {side} view of `{pipeline.name}`", tuple(MEMBERS[PRODUCER_VIEW if side == "producer" else CONSUMER_VIEW])
+        case tree.Handle():
+            tiles = tuple(buffer.name for buffer in context.buffers.get(entity.pipeline, ()) if buffer.space == "shared")
+            return f"the {entity.side} stage `{entity.name}`", tiles + tuple(MEMBERS[PRODUCER if entity.side == "producer" else CONSUMER])
+        case Payload(handle):
+            return f"the payload of stage `{handle.name}`", tuple(buffer.name for buffer in context.buffers.get(handle.pipeline, ()))
+        case tree.BufferRef():
+            return describe(entity), ("T",)
+        case _:
+            return describe(entity), ()
+
+
+# ------------------------------------------------------------------------------------------------------------ node kinds
+
+
+def _name(context: Context, node: ast.Name) -> Entity:
+    if context.scope.find(node.name) is None and node.name in DTYPES:
+        return Known(DTYPES[node.name], node.span)
+    return _at(context.look_up(node, BUILT_IN + tuple(FREE)), node.span)
+
+
+def _at(entity: Entity, span: Span) -> Entity:
+    """The entity as used here: messages point to the use."""
+    match entity:
+        case Known(value, _):
+            return Known(value, span)
+        case tree.Variable():
+            return tree.ReadVariable(entity, span)
+        case tree.ScalarParameter():
+            return tree.ReadParameter(entity, span)
+        case tree.ReadDimension() | tree.ReadVariable():
+            return replace(entity, span=span)
+        case _:
+            return entity
+
+
+def dotted(context: Context, node: ast.Expression) -> str | None:
+    """`tma.load` as text when its first name is not a name of the program; None otherwise."""
+    match node:
+        case ast.Name(name):
+            return name if context.scope.find(name) is None else None
+        case ast.Attribute(owner, name):
+            first = dotted(context, owner)
+            return f"{first}.{name}" if first else None
+        case _:
+            return None
+
+
+def _attribute(context: Context, node: ast.Attribute) -> Entity:
+    path = dotted(context, node)
+    if path is not None:
+        first, _, rest = path.partition(".")
+        if first in ("block", "grid") and rest in _AXES:
+            return tree.Special(path, I32, node.span)
+        if first in ("block", "grid"):
+            context.no_member(f"`{first}`", rest, _AXES, node.span)
+        if path in FREE:
+            context.fail(messages.NoEffect(hint=f"call it: `{FREE[path].signature}`", at=node.span))
+        if any(name.startswith(first + ".") for name in FREE):
+            context.no_member(f"`{first}`", rest, tuple(n.split(".")[1] for n in FREE if n.startswith(first + ".")), node.span)
+    entity = elaborate(context, node.value)
+    if isinstance(entity, Payload):
+        entity = entity.handle
+    if isinstance(entity, tree.Handle):
+        tile = _tile_of(context, entity, node)
+        if tile is not None:
+            return tile
+    if isinstance(entity, tree.BufferRef) and node.name == "T":
+        return tree.BufferRef(entity.buffer, entity.handle, not entity.transposed, node.span)
+    owner, members = members_of(context, entity)
+    if node.name in members:
+        context.fail(messages.NoEffect(hint=f"call it: `{node.span.text()}()`", at=node.span))
+    context.no_member(owner, node.name, members, node.span)
+
+
+def _subscript(context: Context, node: ast.Subscript) -> Entity:
+    if isinstance(node.value, ast.Name) and context.scope.find(node.value.name) is None and node.value.name in ("tile", "tmem"):
+        return _tile_spec(context, node, "shared" if node.value.name == "tile" else "tensor")
+    entity = elaborate(context, node.value)
+    match entity:
+        case tree.TensorParameter():
+            if len(node.items) != len(entity.shape):
+                context.fail(messages.WrongRank(tensor=entity.name, rank=len(entity.shape), count=len(node.items), at=node.span,
+                                                declared=entity.span))
+            return tree.TensorSlice(entity, tuple(coordinate(context, item) for item in node.items), node.span)
+        case tree.Buffer():
+            return _slot(context, entity, node)
+        case _:
+            context.fail(messages.WrongType(what="what is indexed", expected="a tensor, a buffer, `tile` or `tmem`", found=describe(entity),
+                                            at=node.value.span))
+
+
+def _slot(context: Context, buffer: tree.Buffer, node: ast.Subscript) -> tree.BufferRef:
+    index = elaborate(context, node.items[0])
+    if len(node.items) != 1 or not isinstance(index, tree.StageIndex):
+        context.fail(messages.ForeignStage(buffer=buffer.name, found=describe(index), at=node.items[0].span))
+    return tree.BufferRef(buffer, index.handle, False, node.span)
+
+
+def _tile_spec(context: Context, node: ast.Subscript, space: str) -> TileSpec:
+    word = "tile" if space == "shared" else "tmem"
+    if len(node.items) != 3:
+        context.fail(messages.WrongArguments(callee=word, problem=f"takes 3 items and was given {len(node.items)}",
+                                             signature=f"{word}[dtype, rows, columns]", at=node.span))
+    dtype = known_dtype(context, node.items[0])
+    rows, columns = (known_int(context, item, "a tile size") for item in node.items[1:])
+    for size, item in ((rows, node.items[1]), (columns, node.items[2])):
+        if not 1 <= size <= 65_536:
+            context.fail(messages.WrongType(what="a tile size", expected="between 1 and 65536", found=f"{size}", at=item.span))
+    if dtype is BOOL:
+        context.fail(messages.WrongType(what="the element type of a tile", expected="a number type", found="bool", at=node.items[0].span))
+    return TileSpec(space, dtype, rows, columns, node.span)
+
+
+def _unary(context: Context, node: ast.Unary) -> Entity:
+    operand = value(context, node.operand, f"the operand of `{node.operator}`")
+    if isinstance(operand, Known):
+        return context.accept(arithmetic.fold_unary(node.operator, operand, node.span))
+    return context.accept(arithmetic.unary(node.operator, operand, node.span))
+
+
+def _binary(context: Context, node: ast.Binary) -> Entity:
+    sides = []
+    for side in (node.left, node.right):
+        try:
+            entity = elaborate(context, side)
+        except Reported:
+            if side is node.left:  # the right side may hold an independent mistake
+                elaborate(context, node.right)
+            raise
+        if not isinstance(entity, Known):
+            entity = as_value(context, entity, side.span, f"the operand of `{node.operator}`")
+        sides.append(entity)
+    return combine(context, node.operator, sides[0], sides[1], node.span)
+
+
+def combine(context: Context, operator: str, left: Known | tree.Expression, right: Known | tree.Expression, span: Span) -> Entity:
+    """`left operator right`, folded when both are known."""
+    if isinstance(left, Known) and isinstance(right, Known):
+        return context.accept(arithmetic.fold(operator, left, right, span))
+    if isinstance(left, Known):
+        left = context.accept(arithmetic.constant(left, dtype_of(right.type)))
+    if isinstance(right, Known):
+        if operator in ("/", "//", "%") and right.value == 0:
+            context.fail(messages.DivisionByZero(at=right.span))
+        right = context.accept(arithmetic.constant(right, dtype_of(left.type)))
+    return context.accept(arithmetic.binary(operator, left, right, span))
+
+
+def _conditional(context: Context, node: ast.Conditional) -> Entity:
+    condition = value(context, node.condition, "the condition")
+    if isinstance(condition, Known):
+        chosen = known(context, node.condition, bool, "the condition", "a condition")
+        return elaborate(context, node.when_true if chosen else node.when_false)
+    return select(context, condition, value(context, node.when_true), value(context, node.when_false), node.span)
+
+
+def select(context: Context, condition: Known | tree.Expression, when_true: Known | tree.Expression, when_false: Known | tree.Expression,
+           span: Span) -> tree.Expression:
+    """Element by element, one of two values."""
+    condition = as_runtime(context, condition, None)
+    if dtype_of(condition.type) is not BOOL:
+        context.fail(messages.WrongType(what="the condition", expected="a condition", found=describe(condition), at=condition.span))
+    if isinstance(when_true, Known) and isinstance(when_false, Known):
+        both_int = isinstance(when_true.value, int) and isinstance(when_false.value, int)
+        dtype = arithmetic.default_dtype(when_true) if both_int else DTYPES["f32"]
+        when_true, when_false = as_runtime(context, when_true, dtype), as_runtime(context, when_false, dtype)
+    elif isinstance(when_true, Known):
+        when_true = as_runtime(context, when_true, dtype_of(when_false.type))
+    elif isinstance(when_false, Known):
+        when_false = as_runtime(context, when_false, dtype_of(when_true.type))
+    pair = arithmetic.common(when_true, when_false)
+    if pair is None:
+        context.fail(messages.MixedTypes(operator="if else", left=str(dtype_of(when_true.type)), right=str(dtype_of(when_false.type)), at=span))
+    shape = arithmetic.joint_shape(pair[0].type, pair[1].type)
+    if shape is not False:
+        shape = arithmetic.joint_shape(condition.type, TileType(BOOL, *shape) if shape else BOOL)
+    if shape is False:
+        context.fail(messages.ShapeMismatch(operator="if else", left=str(pair[0].type), right=str(pair[1].type), at=span))
+    dtype = dtype_of(pair[0].type)
+    if shape is None:
+        return tree.Select(condition, *pair, dtype, span)
+    parts = (arithmetic.splat(part) for part in (condition, *pair))
+    return tree.Select(*parts, TileType(dtype, *shape), span)

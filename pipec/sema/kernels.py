@@ -1,0 +1,304 @@
+"""Files and kernels: compile-time parameters, run-time parameters, declarations, grid and roles."""
+
+from dataclasses import dataclass, replace
+
+from pipec.diag.catalogue import names as messages
+from pipec.diag.message import Sink
+from pipec.isa.dtypes import DTYPES, DType
+from pipec.sema import tree
+from pipec.sema.arguments import bind_arguments
+from pipec.sema.context import Context
+from pipec.sema.declarations import declare, is_declaration
+from pipec.sema.entities import EXPRESSIONS, Helper, Known, Poison, Reported, TileSpec, describe
+from pipec.sema.expressions import coordinate, elaborate, known, known_dtype, known_int
+from pipec.sema.scope import Scope
+from pipec.sema.statements import comptime, run_body
+from pipec.sema.types import I32, TileType
+from pipec.source import Span
+from pipec.syntax import ast
+
+_CONSTANT_TYPES: dict[str, tuple[type, str]] = {
+    "int": (int, "a whole number"),
+    "float": (float, "a number with a decimal point"),
+    "bool": (bool, "True or False"),
+    "dtype": (DType, "an element type"),
+}
+_LAUNCH_OPERATORS = ("+", "-", "*", "//", "%")
+_LAUNCH_FUNCTIONS = ("min", "max", "ceildiv")
+
+
+def analyse(file: ast.File, sink: Sink, overrides: dict[str, object], only: str | None = None) -> list[tree.Kernel]:
+    """The typed kernels of a file (all, or the one called `only`); those with a mistake are reported and left out.
+
+    `overrides` gives compile-time parameters from outside: numbers, conditions, element types, or their text.
+    """
+    scope = Scope()
+    context = Context(sink, scope, "file")
+    for constant in file.constants:
+        _guarded(context, lambda constant=constant: comptime(context, constant), constant.target)
+    for function in file.functions:
+        _guarded(context, lambda function=function: context.define(function.name, Helper(function)), None)
+    chosen = [kernel for kernel in file.kernels if only in (None, kernel.name.name)]
+    if not chosen and only is not None:
+        defined = ", ".join(f"`{kernel.name.name}`" for kernel in file.kernels) or "none"
+        sink.report(messages.UnknownKernel(name=only, known=defined))
+    _check_overrides(file.kernels, overrides, sink)
+    kernels, seen = [], {}
+    for kernel in chosen:
+        if kernel.name.name in seen:
+            sink.report(messages.Redefined(name=kernel.name.name, at=kernel.name.span, first=seen[kernel.name.name]))
+        seen[kernel.name.name] = kernel.name.span
+        before = len(sink.diagnostics)
+        analysed = _Kernel(kernel, Context(sink, scope.inner(), "kernel"), overrides).analyse()
+        if len(sink.diagnostics) == before:
+            kernels.append(analysed)
+    return kernels
+
+
+def _guarded(context: Context, action, target: ast.Name | None) -> None:  # noqa: ANN001 - any callable without arguments
+    try:
+        action()
+    except Reported:
+        if target is not None and target.name not in context.scope.names:
+            context.bind(target.name, Poison(), target.span)
+
+
+def _check_overrides(kernels: tuple[ast.Kernel, ...], overrides: dict[str, object], sink: Sink) -> None:
+    names = {constant.name.name for kernel in kernels for constant in kernel.constants}
+    for name, value in overrides.items():
+        if name not in names:
+            sink.report(messages.UnknownConstant(name=name, value=str(value), known=", ".join(sorted(names)) or "none"))
+
+
+def parse_override(value: object) -> int | float | bool | DType | str:
+    """A compile-time value given as text (`128`, `0.5`, `true`, `bf16`) or as a Python value."""
+    if not isinstance(value, str):
+        return value  # type: ignore[return-value]
+    text = value.strip()
+    if text in DTYPES and text != "bool":
+        return DTYPES[text]
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for convert in (lambda t: int(t, 0), float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text
+
+
+@dataclass
+class _Kernel:
+    """The analysis of one kernel, in the order in which it is written."""
+
+    node: ast.Kernel
+    context: Context
+    overrides: dict[str, object]
+
+    def __post_init__(self) -> None:
+        self._grid: tuple[tree.Expression, tree.Expression, tree.Expression] | None = None
+        self._grid_failed = False
+        self._roles: list[tree.Role] = []
+        self._role_names: dict[str, Span] = {}
+        self._pipelines: list[tree.Pipeline] = []
+        self._buffers: list[tree.Buffer] = []
+
+    def analyse(self) -> tree.Kernel:
+        context, node = self.context, self.node
+        context.kernel_scope = context.scope
+        constants = {}
+        for constant in node.constants:
+            _guarded(context, lambda constant=constant: constants.update(self._constant(constant)), constant.name)
+        tensors: list[tree.TensorParameter] = []
+        scalars: list[tree.ScalarParameter] = []
+        for parameter in node.parameters:
+            _guarded(context, lambda parameter=parameter: self._parameter(parameter, tensors, scalars), parameter.name)
+        self._body(node.body)
+        if self._grid is None and not self._grid_failed:
+            context.sink.report(messages.MissingGrid(kernel=node.name.name, at=node.name.span))
+        if not self._role_names:
+            context.sink.report(messages.NoRoles(kernel=node.name.name, at=node.name.span))
+        one = tree.Constant(1, I32, node.span)
+        return tree.Kernel(
+            node.name.name, self._document(), tuple(tensors), tuple(scalars), constants, self._grid or (one, one, one),
+            tuple(self._pipelines), tuple(self._buffers), tuple(self._roles), node.name.span,
+            tuple(parameter.name.name for parameter in node.parameters))
+
+    def _document(self) -> str:
+        first = self.node.body[0] if self.node.body else None
+        is_text = isinstance(first, ast.ExpressionStatement) and isinstance(first.value, ast.String)
+        return first.value.value.strip() if is_text else ""  # type: ignore[union-attr]
+
+    # ----------------------------------------------------------------------------------------------------- parameters
+
+    def _constant(self, constant: ast.Constant) -> dict[str, object]:
+        context, name = self.context, constant.name.name
+        kind, expected = (None, "")
+        if constant.annotation is not None:
+            word = constant.annotation.name if isinstance(constant.annotation, ast.Name) else ""
+            if word not in _CONSTANT_TYPES:
+                context.fail(messages.WrongType(what="the type of a compile-time parameter", expected="int, float, bool or dtype",
+                                                found=f"`{constant.annotation.span.text()}`", at=constant.annotation.span))
+            kind, expected = _CONSTANT_TYPES[word]
+        if name in self.overrides:
+            value = parse_override(self.overrides[name])
+            if kind is float and isinstance(value, int) and not isinstance(value, bool):
+                value = float(value)
+            if not isinstance(value, int | float | bool | DType) or (kind and (not isinstance(value, kind) or (kind is int and isinstance(value, bool)))):
+                context.fail(messages.BadConstant(name=name, problem=f"must be {expected or 'a number or an element type'}, not {self.overrides[name]!r}",
+                                                  at=constant.span))
+        elif constant.default is None:
+            context.fail(messages.BadConstant(name=name, problem=f"has no value: give one with `-D {name}=...`", at=constant.span))
+        else:
+            value = known(context, constant.default, kind or (int, float, bool, DType), f"the default of `{name}`", expected or "a compile-time value")
+        context.define(constant.name, Known(value, constant.name.span))
+        return {name: value}
+
+    def _parameter(self, parameter: ast.Parameter, tensors: list, scalars: list) -> None:
+        context, name, annotation = self.context, parameter.name, parameter.annotation
+        if annotation is None:
+            context.fail(messages.WrongType(what=f"parameter `{name.name}`", expected="typed, for example `tensor[bf16, M, K]` or `f32`",
+                                            found="a name without a type", at=name.span))
+        if isinstance(annotation, ast.Subscript) and isinstance(annotation.value, ast.Name) and annotation.value.name == "tensor":
+            dtype = known_dtype(context, annotation.items[0])
+            if not 1 <= len(annotation.items) - 1 <= 5:
+                context.fail(messages.WrongType(what="the rank of a tensor", expected="1 to 5", found=str(len(annotation.items) - 1), at=annotation.span))
+            shape = tuple(self._dimension(item) for item in annotation.items[1:])
+            tensor = tree.TensorParameter(name.name, dtype, shape, name.span)
+            context.define(name, tensor)
+            tensors.append(tensor)
+            return
+        dtype = known_dtype(context, annotation)
+        scalar = tree.ScalarParameter(name.name, dtype, name.span)
+        if not (dtype.is_integer or dtype.name in ("f16", "bf16", "f32", "f64")):
+            context.fail(messages.WrongType(what="a scalar parameter", expected="an integer or f16, bf16, f32, f64", found=str(dtype), at=annotation.span))
+        context.define(name, scalar)
+        scalars.append(scalar)
+
+    def _dimension(self, node: ast.Expression) -> str | int:
+        """A size: a compile-time number, or a name that the launch binds."""
+        context = self.context
+        if isinstance(node, ast.Name):
+            binding = context.scope.find(node.name)
+            if binding is None and node.name not in DTYPES:
+                context.bind(node.name, tree.ReadDimension(node.name, I32, node.span), node.span)
+                return node.name
+            if binding is not None and isinstance(binding.entity, tree.ReadDimension):
+                return node.name
+        size = known_int(context, node, "a dimension")
+        if not 1 <= size < 2**31:
+            context.fail(messages.WrongType(what="a dimension", expected="between 1 and 2147483647", found=str(size), at=node.span))
+        return size
+
+    # ----------------------------------------------------------------------------------------------------------- body
+
+    def _body(self, body: tuple[ast.Statement, ...]) -> None:
+        for statement in body:
+            target = statement.target if isinstance(statement, ast.Assign | ast.Comptime) else None
+            _guarded(self.context, lambda statement=statement: self._statement(statement), target)
+
+    def _statement(self, statement: ast.Statement) -> None:
+        context = self.context
+        match statement:
+            case ast.Role():
+                self._role(statement)
+            case ast.Comptime():
+                comptime(context, statement)
+            case ast.Assign():
+                self._declaration(statement)
+            case ast.If():
+                holds = known(context, statement.condition, bool, "a condition outside a role", "a condition")
+                self._body(statement.then if holds else statement.otherwise)
+            case ast.ExpressionStatement(ast.String()) | ast.Pass():
+                pass
+            case ast.ExpressionStatement(ast.Call(ast.Name("grid"))) if context.scope.find("grid") is None:
+                self._read_grid(statement.value)
+            case ast.ExpressionStatement(ast.Call()):
+                run_body(context, (statement,))
+            case ast.Return():
+                context.fail(messages.MisplacedReturn(at=statement.span))
+            case ast.ExpressionStatement():
+                context.fail(messages.NoEffect(hint=None, at=statement.span))
+            case _:
+                context.fail(messages.Misplaced(what="this statement", where="outside a role", to="into a role", at=statement.span))
+
+    def _declaration(self, statement: ast.Assign) -> None:
+        context = self.context
+        kind = is_declaration(statement.value)
+        if kind is not None:
+            assert isinstance(statement.value, ast.Call)
+            declare(context, statement.target, statement.value, kind)
+            declared = context.scope.names[statement.target.name].entity
+            if isinstance(declared, tree.Pipeline):
+                self._pipelines.append(declared)
+                self._buffers.extend(context.buffers[declared])
+            else:
+                self._buffers.append(declared)
+            return
+        entity = elaborate(context, statement.value)
+        if isinstance(entity, Known | TileSpec):
+            context.define(statement.target, entity)
+            return
+        if isinstance(entity, EXPRESSIONS) and not isinstance(entity.type, TileType):
+            # A name for a value that is the same in every thread; it stands for its expression.
+            self._launch_uniform(entity, f"`{statement.target.name}`")
+            context.define(statement.target, entity)
+            return
+        context.fail(messages.WrongType(what="what a kernel declares", expected="a pipeline, a buffer, or a number", found=describe(entity),
+                                        at=statement.value.span))
+
+    def _read_grid(self, node: ast.Expression) -> None:
+        context = self.context
+        assert isinstance(node, ast.Call)
+        if self._grid is not None:
+            context.fail(messages.Redefined(name="grid", at=node.span, first=None))
+        self._grid_failed = True
+        bound = bind_arguments(context, node, "grid", ("x",), ("y", "z"))
+        sizes = []
+        for axis in ("x", "y", "z"):
+            size = coordinate(context, bound[axis]) if axis in bound else tree.Constant(1, I32, node.span)
+            self._launch_uniform(size, "the grid")
+            sizes.append(size)
+        self._grid = tuple(sizes)
+
+    def _launch_uniform(self, expression: tree.Expression, what: str) -> None:
+        match expression:
+            case tree.Constant() | tree.ReadDimension():
+                return
+            case tree.ReadParameter(parameter) if parameter.type.is_integer:
+                return
+            case tree.Binary(operator, left, right) if operator in _LAUNCH_OPERATORS:
+                self._launch_uniform(left, what)
+                self._launch_uniform(right, what)
+            case tree.Call(function, arguments) if function in _LAUNCH_FUNCTIONS:
+                for argument in arguments:
+                    self._launch_uniform(argument, what)
+            case _:
+                self.context.fail(messages.NotLaunchUniform(what=what, at=expression.span))
+
+    # ---------------------------------------------------------------------------------------------------------- roles
+
+    def _role(self, node: ast.Role) -> None:
+        context, name = self.context, node.name.name
+        first = self._role_names.get(name)
+        if first is not None:
+            context.fail(messages.Redefined(name=name, at=node.name.span, first=first))
+        self._role_names[name] = node.name.span
+        header = ast.Call(node.name, node.arguments, node.span)
+        bound = bind_arguments(context, header, "role", (), ("warps", "registers"), "role name(warps=1, registers=232)")
+        warps = known_int(context, bound["warps"], "the number of warps") if "warps" in bound else 1
+        registers = known_int(context, bound["registers"], "the register budget") if "registers" in bound else None
+        produces, consumes = ([] for _ in range(2))
+        for clause in node.clauses:
+            pipelines = produces if clause.word == "produces" else consumes
+            pipelines.extend(self._clause_pipeline(pipeline) for pipeline in clause.pipelines)
+        inner = replace(context, scope=context.scope.inner(), place="role", statements=[], current={})
+        run_body(inner, node.body)
+        end = node.body[-1].span if node.body else node.span
+        self._roles.append(tree.Role(name, warps, registers, tuple(produces), tuple(consumes), tuple(inner.statements), node.name.span, end))
+
+    def _clause_pipeline(self, name: ast.Name) -> tree.Pipeline:
+        entity = self.context.look_up(name)
+        if not isinstance(entity, tree.Pipeline):
+            self.context.fail(messages.WrongType(what=f"`{name.name}`", expected="a pipeline", found=describe(entity), at=name.span))
+        return entity

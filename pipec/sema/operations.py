@@ -1,0 +1,119 @@
+"""The operations of the language, one row each: who may call it, what it waits for and signals, what it does to a stage.
+
+The names are those of the pipeline types' own pages (S0 to S4). The reference documentation prints this table.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`receivers` are pipeline types, stage kinds or "" for free operations; `action` and `side`/`form` tell sema what to do."""
+
+    name: str
+    receivers: tuple[str, ...]
+    signature: str
+    action: str
+    side: str | None = None
+    form: str | None = None
+    waits: str = "-"
+    signals: str = "-"
+    stage: str = "-"
+    page: str = "-"
+    document: str = ""
+
+
+RING = "ProducerConsumerPipeline"
+INPUT = "InputTilePipeline"
+OUTPUT = "OutputTilePipeline"
+PRODUCER = "producer stage"
+CONSUMER = "consumer stage"
+PRODUCER_VIEW = "producer view"
+CONSUMER_VIEW = "consumer view"
+
+_FULL, _EMPTY = "full barrier", "empty barrier"
+
+_PIPELINE = (
+    Operation("produce", (RING, INPUT, OUTPUT), "produce()", "acquire", "producer", "scoped", _EMPTY, "full, at the end",
+              "obtains; the `with` releases", "S0", "holds the next free stage for the length of a `with`"),
+    Operation("consume", (RING, INPUT, OUTPUT), "consume()", "acquire", "consumer", "scoped", _FULL, "empty, at the end",
+              "obtains; the `with` releases", "S0", "holds the next filled stage for the length of a `with`"),
+    Operation("consume_explicit", (RING, INPUT), "consume_explicit()", "acquire", "consumer", "explicit", _FULL, "-",
+              "obtains; the `with` steps only", "S0", "as consume, but the body signals itself with arrive()"),
+    Operation("acquire_producer", (RING, INPUT), "acquire_producer()", "acquire", "producer", "linear", _EMPTY, "-",
+              "obtains", "S0", "the next free stage, to be released by hand"),
+    Operation("acquire_consumer", (RING, INPUT), "acquire_consumer()", "acquire", "consumer", "linear", _FULL, "-",
+              "obtains", "S0", "the next filled stage, to be released by hand"),
+    Operation("acquire_mma_linear", (OUTPUT,), "acquire_mma_linear()", "acquire", "producer", "linear", _EMPTY, "-",
+              "obtains", "S3", "a free accumulator for the MMA role, to be released by hand"),
+    Operation("acquire_epilogue_linear", (OUTPUT,), "acquire_epilogue_linear()", "acquire", "consumer", "linear", _FULL, "-",
+              "obtains", "S3", "a finished accumulator for the epilogue, to be released by hand"),
+    Operation("acquire_for_mma", (OUTPUT,), "acquire_for_mma()", "acquire", "producer", "linear", _EMPTY, "-",
+              "obtains", "S3", "a free accumulator, given back with release_from_mma(stage)"),
+    Operation("release_from_mma", (OUTPUT,), "release_from_mma(stage)", "release_stage", "producer", None, "-",
+              "full, when the MMAs finish", "releases", "S3", "commits the MMAs and steps"),
+    Operation("acquire_for_epilogue", (OUTPUT,), "acquire_for_epilogue()", "acquire", "consumer", "linear", _FULL, "-",
+              "obtains", "S3", "a finished accumulator, given back with release_from_epilogue()"),
+    Operation("release_from_epilogue", (OUTPUT,), "release_from_epilogue()", "release_current", "consumer", None, "-",
+              "empty, every thread", "releases", "S3", "signals and steps"),
+    Operation("drain_producer", (INPUT,), "drain_producer()", "drain", "producer", None, _EMPTY + " of every stage", "-", "-",
+              "S2", "waits until every filled stage was given back"),
+    Operation("producer", (INPUT, OUTPUT), "producer()", "view", "producer", page="S2",
+              document="the producer's view: acquire(), drain()"),
+    Operation("consumer", (INPUT, OUTPUT), "consumer()", "view", "consumer", page="S2", document="the consumer's view: acquire()"),
+    Operation("acquire", (PRODUCER_VIEW,), "acquire()", "acquire", "producer", "scoped", _EMPTY, "full, at the end",
+              "obtains; the `with` releases", "S2", "as produce()"),
+    Operation("acquire", (CONSUMER_VIEW,), "acquire()", "acquire", "consumer", "scoped", _FULL, "empty, at the end",
+              "obtains; the `with` releases", "S2", "as consume()"),
+    Operation("acquire_stage", (PRODUCER_VIEW,), "acquire_stage()", "acquire", "producer", "linear", _EMPTY, "-", "obtains", "S2",
+              "as acquire_producer()"),
+    Operation("acquire_stage", (CONSUMER_VIEW,), "acquire_stage()", "acquire", "consumer", "linear", _FULL, "-", "obtains", "S2",
+              "as acquire_consumer()"),
+    Operation("drain", (PRODUCER_VIEW,), "drain()", "drain", "producer", None, _EMPTY + " of every stage", "-", "-", "S2",
+              "as drain_producer()"),
+)
+
+_STAGE = (
+    Operation("index", (PRODUCER, CONSUMER), "index()", "index", page="S0", document="the stage number"),
+    Operation("stage", (PRODUCER, CONSUMER), "stage()", "index", page="S2", document="the stage number"),
+    Operation("mbar", (PRODUCER, CONSUMER), "mbar()", "barrier", page="S0",
+              document="the barrier this side completes: full for a producer, empty for a consumer"),
+    Operation("barrier", (PRODUCER,), "barrier()", "barrier", page="S2", document="as mbar()"),
+    Operation("payload", (PRODUCER, CONSUMER), "payload()", "payload", page="S2", document="the stage's tiles, by name"),
+    Operation("tmem", (PRODUCER, CONSUMER), "tmem()", "accumulator", page="S3", document="the stage's accumulator"),
+    Operation("tmem_offset", (PRODUCER, CONSUMER), "tmem_offset()", "accumulator", page="S3", document="as tmem()"),
+    Operation("release", (PRODUCER,), "release()", "release", signals="full, unless signalled before", stage="releases",
+              page="S0", document="signals what was not signalled yet, then steps"),
+    Operation("release", (CONSUMER,), "release()", "release", signals="empty, unless signalled before", stage="releases",
+              page="S0", document="signals what was not signalled yet, then steps"),
+    Operation("arrive", (CONSUMER,), "arrive()", "arrive", signals="empty, each calling thread", stage="signals", page="S0",
+              document="an explicit arrival on the empty barrier"),
+    Operation("release_without_signal", (CONSUMER,), "release_without_signal()", "release_silent", stage="releases", page="S0",
+              document="steps only; the signal was given before"),
+)
+
+_FREE = (
+    Operation("tma.load", ("",), "tma.load(tile, tensor[i, ...]) or tma.load(tile, tensor[i, ...], stage.mbar())", "tma_load",
+              signals="full, by bytes", document="global to shared memory; one thread; outside the tensor reads as zero"),
+    Operation("tma.store", ("",), "tma.store(tensor[i, ...], tile)", "tma_store",
+              document="shared to global memory; one thread; clipped at the tensor's edge"),
+    Operation("mma", ("",), "mma(accumulator, a, b, accumulate=condition)", "mma",
+              document="accumulator[M, N] (+)= a[M, K] @ b[N, K].T; one thread; `.T` gives a tile stored with K outermost"),
+    Operation("mma.commit", ("",), "mma.commit(stage.mbar())", "commit", signals="when all earlier MMAs of the role finish",
+              stage="signals", document="makes the barrier receive one arrival when the MMAs issued so far are complete"),
+    Operation("store", ("",), "store(tensor[i, j], tile)", "store", document="a register tile through shared memory and TMA"),
+    Operation("store.direct", ("",), "store.direct(tensor[i, j], tile)", "store_direct",
+              document="a register tile by each thread's own stores; any alignment"),
+    Operation("write", ("",), "write(tile, value)", "write", document="a register tile into a producer stage's tile"),
+    Operation("static_assert", ("",), 'static_assert(condition, "text")', "assert", document="a compile-time check"),
+    Operation("grid", ("",), "grid(x, y, z)", "grid", document="how many blocks run"),
+)
+
+OPERATIONS: tuple[Operation, ...] = _PIPELINE + _STAGE + _FREE
+
+MEMBERS: dict[str, dict[str, Operation]] = {}
+for _row in OPERATIONS:
+    for _receiver in _row.receivers:
+        MEMBERS.setdefault(_receiver, {})[_row.name] = _row
+
+FREE: dict[str, Operation] = MEMBERS[""]

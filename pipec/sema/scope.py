@@ -1,0 +1,66 @@
+"""Names and what they stand for, block by block."""
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from pipec.sema.entities import Entity
+from pipec.source import Span
+
+
+@dataclass(slots=True)
+class Binding:
+    entity: Entity
+    span: Span | None
+
+
+@dataclass(slots=True)
+class Scope:
+    """One block's names; `parent` is the enclosing block. `ended` remembers names of inner blocks, for better messages."""
+
+    parent: "Scope | None" = None
+    names: dict[str, Binding] = field(default_factory=dict)
+    ended: dict[str, Span] = field(default_factory=dict)
+
+    def inner(self) -> "Scope":
+        return Scope(self)
+
+    def find(self, name: str) -> Binding | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return None
+
+    def bind(self, name: str, entity: Entity, span: Span | None) -> None:
+        self.names[name] = Binding(entity, span)
+
+    def end(self, inner: "Scope") -> None:
+        """Notes the names that a finished inner block had assigned."""
+        for name, binding in inner.names.items():
+            if binding.span is not None:
+                self.ended.setdefault(name, binding.span)
+        for name, span in inner.ended.items():
+            self.ended.setdefault(name, span)
+
+    def ended_at(self, name: str) -> Span | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.ended:
+                return scope.ended[name]
+            scope = scope.parent
+        return None
+
+    def close_to(self, name: str, extra: tuple[str, ...] = ()) -> str | None:
+        """The known name most like `name`, for a `did you mean`."""
+        known: set[str] = set(extra)
+        scope: Scope | None = self
+        while scope is not None:
+            known |= scope.names.keys()
+            scope = scope.parent
+        return closest(name, known)
+
+
+def closest(name: str, known: "set[str] | tuple[str, ...]") -> str | None:
+    found = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return found[0] if found else None

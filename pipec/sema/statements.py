@@ -1,0 +1,284 @@
+"""The statements of a role: names bound, stages acquired and released, blocks nested."""
+
+from pipec.diag.catalogue import names as messages
+from pipec.isa.dtypes import DType
+from pipec.sema import tree
+from pipec.sema.context import Context
+from pipec.sema.entities import (
+    EXPRESSIONS,
+    Acquired,
+    Barrier,
+    Elected,
+    Entity,
+    Known,
+    Payload,
+    Poison,
+    Range,
+    Reported,
+    View,
+    Void,
+    describe,
+)
+from pipec.sema.expressions import as_runtime, as_value, combine, elaborate, known, known_dtype, runtime
+from pipec.sema.types import BOOL, I32, TileType
+from pipec.source import Span
+from pipec.syntax import ast
+
+_ALIASES = (Barrier, Payload, View, tree.Handle, tree.BufferRef, tree.TensorSlice, tree.Buffer, tree.Pipeline, tree.TensorParameter)
+
+
+def run_body(context: Context, body: tuple[ast.Statement, ...]) -> None:
+    """Analyses statements one by one; a mistake costs only its own statement."""
+    for statement in body:
+        try:
+            _run(context, statement)
+        except Reported:
+            _poison(context, statement)
+
+
+def _poison(context: Context, statement: ast.Statement) -> None:
+    """Names that a failed statement would have bound mean nothing, so that their uses are not reported as well."""
+    targets = []
+    if isinstance(statement, ast.Assign | ast.Comptime):
+        targets = [statement.target]
+    elif isinstance(statement, ast.With):
+        targets = [item.target for item in statement.items if item.target is not None]
+    for target in targets:
+        if context.scope.find(target.name) is None:
+            context.bind(target.name, Poison(), None)
+
+
+def _run(context: Context, statement: ast.Statement) -> None:
+    match statement:
+        case ast.Assign():
+            _assign(context, statement)
+        case ast.AugmentedAssign():
+            _augmented(context, statement)
+        case ast.ExpressionStatement():
+            _expression(context, statement)
+        case ast.If():
+            _if(context, statement)
+        case ast.For():
+            _for(context, statement)
+        case ast.While():
+            _while(context, statement)
+        case ast.With():
+            _with(context, statement, list(statement.items))
+        case ast.Comptime():
+            comptime(context, statement)
+        case ast.Pass():
+            pass
+        case ast.Return():
+            context.fail(messages.MisplacedReturn(at=statement.span))
+        case ast.Role():
+            context.fail(messages.Misplaced(what="a role", where="inside a role", to="to the kernel", at=statement.span))
+
+
+# ------------------------------------------------------------------------------------------------------------ assignments
+
+
+def comptime(context: Context, statement: ast.Comptime) -> None:
+    """`comptime NAME = value`, at file, kernel or role level."""
+    entity = elaborate(context, statement.value)
+    if not isinstance(entity, Known):
+        context.fail(messages.NotComptime(what=f"`{statement.target.name}`", at=statement.value.span))
+    context.define(statement.target, Known(entity.value, statement.value.span))
+
+
+def _assign(context: Context, statement: ast.Assign) -> None:
+    entity = elaborate(context, statement.value)
+    target = statement.target
+    match entity:
+        case Acquired():
+            if entity.form != "linear":
+                _not_linear(context, entity, statement)
+            context.bind(target.name, acquire(context, target.name, entity), target.span)
+        case Void() | Elected() | Range():
+            context.fail(messages.WrongType(what="the value", expected="something to name", found=describe(entity), at=statement.value.span))
+        case _ if isinstance(entity, _ALIASES):
+            _refuse_shadowing(context, target)
+            context.bind(target.name, entity, target.span)
+        case _:
+            found = as_value(context, entity, statement.value.span, "the value")
+            if isinstance(found, EXPRESSIONS) and isinstance(found.type, TileType):
+                _assign_tile(context, target, found, statement.span)
+            else:
+                _assign_scalar(context, target, found, statement)
+
+
+def _not_linear(context: Context, entity: Acquired, statement: ast.Assign) -> None:
+    verb = "produce" if entity.side == "producer" else "consume"
+    context.fail(messages.LinearInWith(
+        problem=f"a stage of `{verb}()` belongs to a `with`", form="scoped",
+        fix=f"write `with {statement.value.span.text()} as {statement.target.name}:`, or use the acquire form", at=statement.value.span))
+
+
+def acquire(context: Context, name: str, entity: Acquired) -> tree.Handle:
+    """Emits the wait and gives the stage its handle."""
+    handle = tree.Handle(name, entity.pipeline, entity.side, entity.form, entity.span)
+    context.emit(tree.Acquire(handle, entity.span))
+    context.current[entity.pipeline, entity.side] = handle
+    return handle
+
+
+def _refuse_shadowing(context: Context, target: ast.Name) -> None:
+    """Names of the kernel mean the same in all of its roles."""
+    assert context.kernel_scope is not None
+    binding = context.kernel_scope.find(target.name)
+    if binding is not None:
+        context.fail(messages.Redefined(name=target.name, at=target.span, first=binding.span))
+
+
+def _assign_tile(context: Context, target: ast.Name, found: tree.Expression, span: Span) -> None:
+    _refuse_shadowing(context, target)
+    outer = context.scope.find(target.name)
+    if outer is not None and target.name not in context.scope.names and isinstance(outer.entity, tree.Variable):
+        context.fail(messages.TileReassigned(name=target.name, at=target.span, first=outer.entity.span))
+    variable = tree.Variable(target.name, found.type, target.span)
+    context.emit(tree.Assign(variable, found, span))
+    context.bind(target.name, variable, target.span)
+
+
+def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expression, statement: ast.Assign) -> None:
+    _refuse_shadowing(context, target)
+    stated = known_dtype(context, statement.annotation) if statement.annotation is not None else None
+    binding = context.scope.find(target.name)
+    variable = binding.entity if binding is not None else None
+    if not isinstance(variable, tree.Variable) or isinstance(variable.type, TileType):
+        found = as_runtime(context, found, stated, "the value")
+        variable = tree.Variable(target.name, found.type, target.span)
+        context.emit(tree.Assign(variable, found, statement.span))
+        context.bind(target.name, variable, target.span)
+        return
+    if stated is not None and stated is not variable.type:
+        context.fail(messages.TypeChanged(name=target.name, old=str(variable.type), new=str(stated), at=statement.span, first=variable.span))
+    _store_scalar(context, variable, found, statement.span)
+
+
+def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree.Expression, span: Span) -> None:
+    assert isinstance(variable.type, DType)
+    if not isinstance(found, Known):
+        from pipec.sema.arithmetic import widen
+
+        widened = widen(found, variable.type)
+        if widened is None:
+            context.fail(messages.TypeChanged(name=variable.name, old=str(variable.type), new=str(found.type), at=span, first=variable.span))
+        found = widened
+    context.emit(tree.Assign(variable, as_runtime(context, found, variable.type, "the value"), span))
+
+
+def _augmented(context: Context, statement: ast.AugmentedAssign) -> None:
+    entity = context.look_up(statement.target)
+    right = elaborate(context, statement.value)
+    if not isinstance(right, Known):
+        right = as_value(context, right, statement.value.span, "the value")
+    if not isinstance(entity, tree.Variable):
+        context.fail(messages.WrongType(what=f"the target of `{statement.operator}=`", expected="a variable", found=describe(entity), at=statement.target.span))
+    result = combine(context, statement.operator, tree.ReadVariable(entity, statement.target.span), right, statement.span)
+    if isinstance(entity.type, TileType):
+        _assign_tile(context, statement.target, result, statement.span)
+        return
+    if isinstance(result.type, TileType):
+        context.fail(messages.TypeChanged(name=entity.name, old=str(entity.type), new=str(result.type), at=statement.span, first=entity.span))
+    _store_scalar(context, entity, result, statement.span)
+
+
+def _expression(context: Context, statement: ast.ExpressionStatement) -> None:
+    if isinstance(statement.value, ast.String):
+        return
+    entity = elaborate(context, statement.value)
+    match entity:
+        case Void():
+            return
+        case Acquired():
+            context.fail(messages.UnnamedStage(call=statement.span.text(), at=statement.span))
+        case _:
+            context.fail(messages.NoEffect(hint=None, at=statement.span))
+
+
+# ----------------------------------------------------------------------------------------------------------------- blocks
+
+
+def _block(context: Context, body: tuple[ast.Statement, ...]) -> tuple[tree.Statement, ...]:
+    with context.block() as inner:
+        run_body(inner, body)
+    return tuple(inner.statements)
+
+
+def _condition(context: Context, node: ast.Expression) -> Known | tree.Expression:
+    entity = elaborate(context, node)
+    if isinstance(entity, Known):
+        known(context, node, bool, "the condition", "a condition")
+        return entity
+    found = as_value(context, entity, node.span, "the condition")
+    if found.type is not BOOL:
+        hint = "; compare it, for example `!= 0`" if isinstance(found.type, DType) else ""
+        context.fail(messages.WrongType(what="the condition", expected="true or false", found=describe(found) + hint, at=node.span))
+    return found
+
+
+def _if(context: Context, statement: ast.If) -> None:
+    condition = _condition(context, statement.condition)
+    if isinstance(condition, Known):
+        # Chosen while compiling: the other branch is not looked at, and the names of this one stay in sight.
+        run_body(context, statement.then if condition.value else statement.otherwise)
+        return
+    then = _block(context, statement.then)
+    otherwise = _block(context, statement.otherwise)
+    context.emit(tree.If(condition, then, otherwise, statement.condition.span))
+
+
+def _for(context: Context, statement: ast.For) -> None:
+    iterable = elaborate(context, statement.iterable)
+    if not isinstance(iterable, Range):
+        context.fail(messages.BadRange(found=describe(iterable), at=statement.iterable.span))
+    _refuse_shadowing(context, statement.target)
+    variable = tree.Variable(statement.target.name, I32, statement.target.span)
+    with context.block() as inner:
+        # Bound as a value, not as the variable: assigning to it makes a new name, and the count goes on, as in Python.
+        inner.bind(statement.target.name, tree.ReadVariable(variable, statement.target.span), statement.target.span)
+        run_body(inner, statement.body)
+    context.emit(tree.For(variable, iterable.start, iterable.stop, iterable.step, tuple(inner.statements), statement.span))
+
+
+def _while(context: Context, statement: ast.While) -> None:
+    condition = _condition(context, statement.condition)
+    if isinstance(condition, Known):
+        if condition.value:
+            context.fail(messages.EndlessLoop(at=statement.condition.span))
+        return
+    context.emit(tree.While(condition, _block(context, statement.body), statement.condition.span))
+
+
+def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> None:
+    """The items from left to right, each inside the one before; released from right to left."""
+    if not items:
+        run_body(context, statement.body)
+        return
+    item, rest = items[0], items[1:]
+    entity = elaborate(context, item.context)
+    if isinstance(entity, Elected):
+        with context.block() as inner:
+            _with(inner, statement, rest)
+        context.emit(tree.Elect(tuple(inner.statements), item.span))
+        return
+    if not isinstance(entity, Acquired):
+        context.fail(messages.NotScoped(found=describe(entity), at=item.context.span))
+    if entity.form == "linear":
+        verb = "produce" if entity.side == "producer" else "consume"
+        context.fail(messages.LinearInWith(
+            problem="an acquired stage is released by hand, not by a `with`", form="linear",
+            fix=f"write `with {entity.pipeline.name}.{verb}() as s:`, or assign it and call `release()`", at=item.context.span))
+    if item.target is not None:
+        _refuse_shadowing(context, item.target)
+    name = item.target.name if item.target is not None else entity.pipeline.name
+    handle = acquire(context, name, entity)
+    with context.block() as inner:
+        if item.target is not None:
+            inner.bind(name, handle, item.target.span)
+        _with(inner, statement, rest)
+    context.statements.extend(inner.statements)
+    context.emit(tree.Release(handle, entity.form == "scoped", item.span))
+
+
+__all__ = ["comptime", "run_body", "runtime"]
