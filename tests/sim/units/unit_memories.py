@@ -1,0 +1,56 @@
+"""Plain memories for the unit tests."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from pipec.sim.units.errors import UnitError
+
+
+class FlatShared:
+    """256 KB of shared memory that knows which bytes were written."""
+
+    def __init__(self):
+        self.data = np.zeros(1 << 18, np.uint8)
+        self.written = np.zeros(1 << 18, bool)
+
+    def read(self, offsets):
+        if not self.written[offsets].all():
+            raise UnitError("uninitialised", "shared byte was never written")
+        return self.data[offsets]
+
+    def write(self, offsets, values):
+        self.data[offsets] = values
+        self.written[offsets] = True
+
+
+class FlatGlobal:
+    """A byte array at `base`; touching anything else is an error."""
+
+    def __init__(self, size, base=0x10000):
+        self.base = base
+        self.data = np.zeros(size, np.uint8)
+        self.touched = np.zeros(size, bool)
+
+    def _index(self, addresses):
+        index = addresses - self.base
+        assert ((index >= 0) & (index < self.data.size)).all(), "access outside the allocation"
+        return index
+
+    def gather(self, addresses):
+        return self.data[self._index(addresses)]
+
+    def scatter(self, addresses, values):
+        self.data[self._index(addresses)] = values
+        self.touched[self._index(addresses)] = True
+
+
+@contextmanager
+def raises(kind, *fragments):
+    """Expect a UnitError of `kind` whose message contains every fragment."""
+    with pytest.raises(UnitError) as caught:
+        yield
+    assert caught.value.kind == kind, caught.value
+    for fragment in fragments:
+        assert fragment in caught.value.message
