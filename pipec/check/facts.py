@@ -1,0 +1,209 @@
+"""What the checks ask about a kernel's roles, collected once: where each stage is obtained, used, signalled and released."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pipec.kir import ir
+from pipec.kir.walk import children, operands, references
+from pipec.sema import tree
+from pipec.sema.types import TileType
+from pipec.source import Span
+
+# How an operation touches a stage.
+LOAD, WRITE, ACCUMULATE, OPERAND, READ, STORE, INDEX = "load", "write", "accumulate", "operand", "read", "store", "index"
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One use of a stage: `defined` is where a tile variable was given the values that are read at `span`, by its `variable`."""
+
+    kind: str
+    handle: tree.Handle
+    buffer: tree.Buffer | None
+    span: Span
+    operation: tree.Operation | None
+    variable: tree.Variable | None = None
+    defined: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An operation and the block it stands in."""
+
+    block: int
+    operation: tree.Operation
+
+
+@dataclass(slots=True)
+class HandleFacts:
+    handle: tree.Handle
+    acquires: list[Site] = field(default_factory=list)
+    releases: list[Site] = field(default_factory=list)
+    signals: list[Site] = field(default_factory=list)
+    touches: list[tuple[int, Touch]] = field(default_factory=list)
+
+    def kinds(self) -> set[str]:
+        return {touch.kind for _, touch in self.touches} - {INDEX}
+
+
+@dataclass(slots=True)
+class RoleFacts:
+    """`touches[block][i]` belong to operation i of the block, `condition_touches[block]` to its terminator's condition."""
+
+    role: ir.Role
+    touches: list[list[tuple[Touch, ...]]]
+    condition_touches: list[tuple[Touch, ...]]
+    handles: dict[tree.Handle, HandleFacts]
+    predecessors: list[list[int]]
+    dominators: list[int]  # immediate ones; block 0 is its own
+    innermost: list[int | None]  # loop of each block
+
+    def loop_of(self, block: int) -> ir.Loop | None:
+        index = self.innermost[block]
+        return None if index is None else self.role.loops[index]
+
+    def dominates(self, upper: int, block: int) -> bool:
+        while block > upper:
+            block = self.dominators[block]
+        return block == upper
+
+
+@dataclass(slots=True)
+class Facts:
+    kernel: ir.Kernel
+    roles: list[RoleFacts]
+    carriers: set[tree.Pipeline]  # pipelines that hand over tiles (others only synchronise)
+
+    def handles(self) -> Iterator[tuple[RoleFacts, HandleFacts]]:
+        for role in self.roles:
+            for handle in role.handles.values():
+                yield role, handle
+
+
+def collect(kernel: ir.Kernel) -> Facts:
+    roles = [_Collector(role).collect() for role in kernel.roles]
+    carriers = {buffer.owner for buffer in kernel.buffers if buffer.owner is not None}
+    for role in roles:
+        carriers.update(handle.pipeline for handle, facts in role.handles.items() if facts.kinds())
+    return Facts(kernel, roles, carriers)
+
+
+class _Collector:
+    def __init__(self, role: ir.Role) -> None:
+        self._role = role
+        self._lets: dict[tree.Variable, tuple[Touch, ...]] = {}
+        self._handles: dict[tree.Handle, HandleFacts] = {}
+
+    def collect(self) -> RoleFacts:
+        role = self._role
+        touches = [
+            [self._operation(number, operation) for operation in block.operations] for number, block in enumerate(role.blocks)
+        ]
+        conditions = []
+        for number, block in enumerate(role.blocks):
+            condition = block.terminator.condition if isinstance(block.terminator, ir.Branch) else None
+            found = () if condition is None else tuple(self._read(condition, None))
+            self._note(number, found)
+            conditions.append(found)
+        before = _predecessors(role)
+        return RoleFacts(role, touches, conditions, self._handles, before, _dominators(before), _innermost(role))
+
+    def _handle(self, handle: tree.Handle) -> HandleFacts:
+        return self._handles.setdefault(handle, HandleFacts(handle))
+
+    def _note(self, block: int, touches: tuple[Touch, ...]) -> None:
+        for touch in touches:
+            self._handle(touch.handle).touches.append((block, touch))
+
+    def _operation(self, block: int, operation: tree.Operation) -> tuple[Touch, ...]:
+        site = Site(block, operation)
+        match operation:
+            case tree.Acquire():
+                self._handle(operation.handle).acquires.append(site)
+                return ()
+            case tree.Release():
+                self._handle(operation.handle).releases.append(site)
+                return ()
+            case tree.Signal():
+                self._handle(operation.handle).signals.append(site)
+                return ()
+            case tree.Assign() if isinstance(operation.variable.type, TileType):
+                # A tile variable is read where it is used, not where it is defined.
+                self._lets[operation.variable] = self._let(operation)
+                return ()
+            case _:
+                found = tuple(self._touches(operation))
+                self._note(block, found)
+                return found
+
+    def _touches(self, operation: tree.Operation) -> Iterator[Touch]:
+        for kind, reference in zip(_kinds(operation), references(operation), strict=True):
+            yield Touch(kind, reference.handle, reference.buffer, reference.span, operation)
+        for value in operands(operation):
+            yield from self._read(value, operation)
+
+    def _let(self, operation: tree.Assign) -> tuple[Touch, ...]:
+        """One touch per stage tile that the variable's expression reads, however often."""
+        found: dict[tuple, Touch] = {}
+        for touch in self._read(operation.value, operation):
+            found.setdefault((touch.kind, touch.handle, touch.buffer), touch)
+        return tuple(found.values())
+
+    def _read(self, value: tree.Expression, operation: tree.Operation | None) -> Iterator[Touch]:
+        stack = [value]
+        while stack:
+            node = stack.pop()
+            match node:
+                case tree.ReadBuffer():
+                    yield Touch(READ, node.source.handle, node.source.buffer, node.span, operation)
+                case tree.StageIndex():
+                    yield Touch(INDEX, node.handle, None, node.span, operation)
+                case tree.ReadVariable():
+                    for touch in self._lets.get(node.variable, ()):
+                        defined = touch.defined or touch.span
+                        yield Touch(touch.kind, touch.handle, touch.buffer, node.span, operation, node.variable, defined)
+                case _:
+                    stack.extend(reversed(children(node)))
+
+
+def _kinds(operation: tree.Operation) -> tuple[str, ...]:
+    """In the order of `references(operation)`."""
+    match operation:
+        case tree.TmaLoad():
+            return (LOAD,)
+        case tree.Write():
+            return (WRITE,)
+        case tree.TmaStore():
+            return (STORE,)
+        case tree.Mma():
+            return (ACCUMULATE, OPERAND, OPERAND)
+        case _:
+            return ()
+
+
+def _predecessors(role: ir.Role) -> list[list[int]]:
+    before: list[list[int]] = [[] for _ in role.blocks]
+    for number, block in enumerate(role.blocks):
+        for target in ir.successors(block.terminator):
+            before[target].append(number)
+    return before
+
+
+def _dominators(before: list[list[int]]) -> list[int]:
+    """Blocks are numbered so that only loops jump backwards: one pass in order is enough."""
+    dominators = [0]
+    for number in range(1, len(before)):
+        first, *others = [block for block in before[number] if block < number]
+        for other in others:
+            while first != other:
+                first, other = (dominators[first], other) if first > other else (first, dominators[other])
+        dominators.append(first)
+    return dominators
+
+
+def _innermost(role: ir.Role) -> list[int | None]:
+    innermost: list[int | None] = [None] * len(role.blocks)
+    for index, loop in enumerate(role.loops):  # parents come first
+        for block in loop.blocks:
+            innermost[block] = index
+    return innermost

@@ -1,0 +1,419 @@
+"""Each stage that was obtained is signalled once and released once on every path, and not touched afterwards (E03xx).
+
+One pass over each role's blocks in order. A loop must leave every stage as it found it, which is the rule of the language and
+makes a fixed point unnecessary. A handle that had an error is poisoned: nothing more is said about it.
+"""
+
+from dataclasses import dataclass, replace
+
+from pipec.check.facts import INDEX, Facts, HandleFacts, RoleFacts, Touch
+from pipec.diag.catalogue import linear as messages
+from pipec.diag.message import Message, Sink
+from pipec.kir import ir
+from pipec.sema import tree
+from pipec.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of a handle. `held`: "no", "yes", "released", "poisoned"; `signal`: "no", "yes", "mixed" (on one branch only)."""
+
+    held: str
+    signal: str = "no"
+    released: tree.Release | None = None
+    signalled: tree.Signal | None = None
+    branch: tuple[ir.Branch, bool] | None = None  # for "mixed": the branch, and whether its true side signals
+
+    @property
+    def is_held(self) -> bool:
+        return self.held == "yes"
+
+
+_FREE = State("no")
+_HELD = State("yes")
+_POISONED = State("poisoned")
+_States = dict[tree.Handle, State]
+
+_USES = {
+    "load": "filled by a TMA load",
+    "write": "written",
+    "accumulate": "used as an accumulator",
+    "operand": "read by an MMA",
+    "read": "read",
+    "store": "stored by TMA",
+    "index": "its index is read",
+}
+
+
+def check(facts: Facts, sink: Sink) -> None:
+    for role in facts.roles:
+        _RoleCheck(role, facts, sink).run()
+
+
+def _release_text(handle: HandleFacts) -> str:
+    return handle.releases[0].operation.span.text() if handle.releases else f"{handle.handle.name}.release()"
+
+
+class _RoleCheck:
+    def __init__(self, role: RoleFacts, facts: Facts, sink: Sink) -> None:
+        self._role = role
+        self._facts = facts
+        self._sink = sink
+        self._out: list[_States] = []
+
+    def run(self) -> None:
+        blocks = self._role.role.blocks
+        for number, block in enumerate(blocks):
+            states = self._enter(number)
+            for operation, touches in zip(block.operations, self._role.touches[number], strict=True):
+                for touch in touches:
+                    self._touch(touch, states)
+                self._operation(operation, states)
+            for touch in self._role.condition_touches[number]:
+                self._touch(touch, states)
+            self._out.append(states)
+            if isinstance(block.terminator, ir.Jump) and block.terminator.target <= number:
+                self._end_iteration(number, block.terminator.target)
+        self._end_role()
+        self._unused()
+
+    # ---------------------------------------------------------------------------------------------------- operations
+
+    def _operation(self, operation: tree.Operation, states: _States) -> None:
+        match operation:
+            case tree.Acquire():
+                self._acquire(operation, states)
+            case tree.Signal():
+                self._signal(operation, states)
+            case tree.Release():
+                self._release(operation, states)
+            case _:
+                pass
+
+    def _acquire(self, operation: tree.Acquire, states: _States) -> None:
+        handle = operation.handle
+        for other, state in list(states.items()):
+            if other.name == handle.name and other is not handle and state.is_held:
+                self._report(
+                    messages.Shadowed(
+                        stage=other.name,
+                        pipeline=other.pipeline.name,
+                        consequence=self._leak(other),
+                        at=operation.span,
+                        obtained=self._obtained(other),
+                    ),
+                    other,
+                    states,
+                )
+        held = [
+            other
+            for other, state in states.items()
+            if state.is_held and other.pipeline is handle.pipeline and other.side == handle.side and other is not handle
+        ]
+        if len(held) >= handle.pipeline.stages:
+            stages = handle.pipeline.stages
+            self._sink.report(
+                messages.TooManyHeld(
+                    role=self._role.role.name,
+                    pipeline=handle.pipeline.name,
+                    count="1 stage" if stages == 1 else f"{stages} stages",
+                    wanted=len(held) + 1,
+                    first=held[0].name,
+                    at=operation.span,
+                    held=tuple(span for span in map(self._obtained, held) if span),
+                    declared=handle.pipeline.span,
+                )
+            )
+        states[handle] = _HELD
+
+    def _signal(self, operation: tree.Signal, states: _States) -> None:
+        handle = operation.handle
+        state = states.get(handle, _FREE)
+        if state.held == "released":
+            self._used_after_release(handle, "signalled", operation.span, None, state, states)
+        elif state.is_held and state.signal != "no":
+            self._report(
+                messages.SignalledTwice(
+                    stage=handle.name,
+                    pipeline=handle.pipeline.name,
+                    consequence=messages.second_phase(handle.side, handle.pipeline.name),
+                    at=operation.span,
+                    first=state.signalled.span if state.signalled else None,
+                    obtained=self._obtained(handle),
+                ),
+                handle,
+                states,
+            )
+        elif state.is_held:
+            states[handle] = replace(state, signal="yes", signalled=operation)
+
+    def _release(self, operation: tree.Release, states: _States) -> None:
+        handle = operation.handle
+        state = states.get(handle, _FREE)
+        if state.held == "released":
+            self._report(
+                messages.ReleasedTwice(
+                    stage=handle.name,
+                    pipeline=handle.pipeline.name,
+                    consequence=messages.second_phase(handle.side, handle.pipeline.name),
+                    at=operation.span,
+                    first=state.released.span if state.released else None,
+                    obtained=self._obtained(handle),
+                ),
+                handle,
+                states,
+            )
+        elif state.is_held:
+            message = self._wrong_signal(operation, state)
+            if message is not None:
+                self._sink.report(message)
+            states[handle] = State("released", released=operation) if message is None else _POISONED
+
+    def _wrong_signal(self, operation: tree.Release, state: State) -> Message | None:
+        """Why the signals given before do not fit this release; None when they do."""
+        handle = operation.handle
+        common = {"stage": handle.name, "pipeline": handle.pipeline.name}
+        if state.signal == "mixed":
+            assert state.branch is not None and state.signalled is not None
+            branch, when = state.branch
+            return messages.SignalledOnOneBranch(
+                **common,
+                yes=_truth(when),
+                no=_truth(not when),
+                signal=state.signalled.span.text(),
+                at=branch.span,
+                signalled=state.signalled.span,
+                released=operation.span,
+                obtained=self._obtained(handle),
+            )
+        if operation.signals or state.signal == "yes":
+            return None
+        consequence = self._leak(handle)
+        if handle.form == "explicit":
+            return messages.ExplicitNeverSignals(**common, consequence=consequence, at=self._obtained(handle) or operation.span)
+        return messages.ReleasedWithoutSignal(
+            **common, consequence=consequence, at=operation.span, obtained=self._obtained(handle)
+        )
+
+    def _touch(self, touch: Touch, states: _States) -> None:
+        state = states.get(touch.handle, _FREE)
+        if state.held == "released":
+            self._used_after_release(touch.handle, _USES[touch.kind], touch.span, touch, state, states)
+        elif state.is_held and state.signal == "yes" and touch.kind != INDEX:
+            handle = touch.handle
+            self._report(
+                messages.UsedAfterSignal(
+                    stage=handle.name,
+                    pipeline=handle.pipeline.name,
+                    use=_USES[touch.kind],
+                    variable=touch.variable.name if touch.variable else None,
+                    consequence=messages.overrun(handle.side, handle.pipeline.name),
+                    at=touch.span,
+                    defined=touch.defined,
+                    signalled=state.signalled.span if state.signalled else None,
+                    obtained=self._obtained(handle),
+                ),
+                handle,
+                states,
+            )
+
+    def _used_after_release(
+        self, handle: tree.Handle, use: str, at: Span, touch: Touch | None, state: State, states: _States
+    ) -> None:
+        message = messages.UsedAfterRelease(
+            stage=handle.name,
+            pipeline=handle.pipeline.name,
+            use=use,
+            variable=touch.variable.name if touch and touch.variable else None,
+            consequence=messages.overrun(handle.side, handle.pipeline.name),
+            at=at,
+            defined=touch.defined if touch else None,
+            released=state.released.span if state.released else None,
+            obtained=self._obtained(handle),
+        )
+        self._report(message, handle, states)
+
+    # -------------------------------------------------------------------------------------------------- control flow
+
+    def _enter(self, number: int) -> _States:
+        """The states at the start of a block: those of the blocks before it (not of the end of a loop's body), joined."""
+        before = [block for block in self._role.predecessors[number] if block < number]
+        if not before:
+            return {}
+        if len(before) == 1:
+            return dict(self._out[before[0]])
+        return self._join(number, *before)
+
+    def _join(self, number: int, one: int, two: int) -> _States:
+        head = self._role.dominators[number]
+        terminator = self._role.role.blocks[head].terminator
+        # `one` comes from the true side: its block stands below the branch's target, or the branch has no other side.
+        if isinstance(terminator, ir.Branch | ir.ElectBranch) and (one == head or not self._role.dominates(terminator.then, one)):
+            one, two = two, one
+        joined: _States = {}
+        for handle in {**self._out[one], **self._out[two]}:
+            yes, no = self._out[one].get(handle, _FREE), self._out[two].get(handle, _FREE)
+            joined[handle] = yes if yes == no else self._join_state(handle, yes, no, head)
+        return joined
+
+    def _join_state(self, handle: tree.Handle, yes: State, no: State, head: int) -> State:
+        if "poisoned" in (yes.held, no.held):
+            return _POISONED
+        terminator = self._role.role.blocks[head].terminator
+        if yes.is_held != no.is_held:
+            return self._held_on_one_branch(handle, yes, no, head)
+        if not yes.is_held:
+            return yes if yes.held == "released" else no
+        if not isinstance(terminator, ir.Branch):
+            return yes if yes.signal == "yes" else no
+        if yes.signal == no.signal == "yes" or yes.signal == "mixed" or no.signal == "mixed":
+            return yes
+        if yes.signal == "yes" and self._role.role.blocks[terminator.then].participation.threads == "lanes":
+            return yes  # arrive() of the first lanes: the guard says how many threads arrive
+        signals = yes if yes.signal == "yes" else no
+        return replace(signals, signal="mixed", branch=(terminator, signals is yes))
+
+    def _held_on_one_branch(self, handle: tree.Handle, yes: State, no: State, head: int) -> State:
+        block = self._role.role.blocks[head]
+        terminator = block.terminator
+        if not isinstance(terminator, ir.Branch):
+            return _POISONED  # one elected thread only: pipec.check.roles tells
+        if self._role.role.blocks[terminator.then].participation != block.participation:
+            return _POISONED  # some threads only: the same
+        facts = self._role.handles[handle]
+        if not self._out[head].get(handle, _FREE).is_held:
+            self._sink.report(self._obtained_on_one_branch(facts, yes.is_held, terminator))
+            return _POISONED
+        released = no if yes.is_held else yes
+        self._sink.report(
+            messages.ReleasedOnOneBranch(
+                stage=handle.name,
+                pipeline=handle.pipeline.name,
+                yes=_truth(not yes.is_held),
+                no=_truth(yes.is_held),
+                release=_release_text(facts),
+                consequence=messages.other_path_leak(*self._leak_arguments(handle)),
+                at=terminator.span,
+                released=released.released.span if released.released else None,
+                obtained=self._obtained(handle),
+            )
+        )
+        return _POISONED
+
+    def _obtained_on_one_branch(self, facts: HandleFacts, when: bool, branch: ir.Branch) -> Message:
+        handle = facts.handle
+        if not facts.releases:
+            return self._never_released(handle, branch.span, "this branch")
+        return messages.ObtainedOnOneBranch(
+            stage=handle.name,
+            pipeline=handle.pipeline.name,
+            yes=_truth(when),
+            no=_truth(not when),
+            at=self._obtained(handle) or branch.span,
+            branch=branch.span,
+            released=facts.releases[0].operation.span,
+        )
+
+    def _end_iteration(self, latch: int, header: int) -> None:
+        """Compares what an iteration leaves with what it found."""
+        loop = next(loop for loop in self._role.role.loops if loop.header == header)
+        found, left = self._out[header], self._out[latch]
+        for handle, after in left.items():
+            before = found.get(handle, _FREE)
+            if "poisoned" in (before.held, after.held):
+                found[handle] = _POISONED
+            elif before.is_held != after.is_held:
+                self._report(self._carried(self._role.handles[handle], after, loop), handle, found)
+            elif after.signal != before.signal and after.is_held and after.signalled is not None:
+                self._report(
+                    messages.SignalledInLoop(
+                        stage=handle.name,
+                        pipeline=handle.pipeline.name,
+                        signal=after.signalled.span.text(),
+                        consequence=messages.second_phase(handle.side, handle.pipeline.name),
+                        at=after.signalled.span,
+                        loop=loop.span,
+                        obtained=self._obtained(handle),
+                    ),
+                    handle,
+                    found,
+                )
+            elif after.held == "released" and before.held == "no":
+                found[handle] = after
+
+    def _carried(self, facts: HandleFacts, after: State, loop: ir.Loop) -> Message:
+        handle = facts.handle
+        if not after.is_held:
+            return messages.ReleasedInsideLoop(
+                stage=handle.name,
+                pipeline=handle.pipeline.name,
+                release=_release_text(facts),
+                at=after.released.span if after.released else loop.span,
+                loop=loop.span,
+                obtained=self._obtained(handle),
+            )
+        if not facts.releases:
+            return self._never_released(handle, loop.span, "each iteration of this loop")
+        return messages.CarriedOutOfLoop(
+            stage=handle.name,
+            pipeline=handle.pipeline.name,
+            release=_release_text(facts),
+            consequence=self._leak(handle),
+            at=self._obtained(handle) or loop.span,
+            loop=loop.span,
+            released=facts.releases[0].operation.span,
+        )
+
+    def _end_role(self) -> None:
+        for handle, state in self._out[-1].items():
+            if state.is_held:
+                self._sink.report(self._never_released(handle, self._role.role.end, f"role `{self._role.role.name}`"))
+
+    # ------------------------------------------------------------------------------------------------------- helpers
+
+    def _unused(self) -> None:
+        for handle, facts in self._role.handles.items():
+            if facts.kinds() or not facts.releases or not facts.acquires or handle.pipeline not in self._facts.carriers:
+                continue
+            producer = handle.side == "producer"
+            name = handle.pipeline.name
+            self._sink.report(
+                messages.NotUsed(
+                    stage=handle.name,
+                    pipeline=name,
+                    verb="fills" if producer else "reads",
+                    consequence=messages.unused(handle.side, name),
+                    at=facts.acquires[0].operation.span,
+                    released=None if handle.form != "linear" else facts.releases[0].operation.span,
+                )
+            )
+
+    def _never_released(self, handle: tree.Handle, end: Span, where: str) -> Message:
+        return messages.NeverReleased(
+            stage=handle.name,
+            pipeline=handle.pipeline.name,
+            where=where,
+            consequence=self._leak(handle),
+            at=self._obtained(handle) or end,
+            end=end,
+        )
+
+    def _leak(self, handle: tree.Handle) -> str:
+        return messages.leak(*self._leak_arguments(handle))
+
+    def _leak_arguments(self, handle: tree.Handle) -> tuple[str, str, int, bool]:
+        sites = self._role.handles[handle].acquires
+        looped = bool(sites) and self._role.innermost[sites[0].block] is not None
+        return handle.side, handle.pipeline.name, handle.pipeline.stages, looped
+
+    def _obtained(self, handle: tree.Handle) -> Span | None:
+        sites = self._role.handles[handle].acquires
+        return sites[0].operation.span if sites else None
+
+    def _report(self, message: Message, handle: tree.Handle, states: _States) -> None:
+        self._sink.report(message)
+        states[handle] = _POISONED
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,291 @@
+"""Which role may do what, and which of its threads: declared pipelines, sides, participation (E04xx)."""
+
+from pipec.check.facts import ACCUMULATE, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
+from pipec.diag.catalogue import roles as messages
+from pipec.diag.message import Sink
+from pipec.kir import ir
+from pipec.sema import tree
+from pipec.source import Span
+
+_WARP = 32
+_OPERATION = {LOAD: "tma.load", WRITE: "write", ACCUMULATE: "mma", OPERAND: "mma", READ: "this expression", STORE: "tma.store"}
+_FILLS = (LOAD, WRITE, ACCUMULATE)
+
+# The memory each kind of use works on; a register read works on both.
+_SPACE = {LOAD: "shared", WRITE: "shared", STORE: "shared", OPERAND: "shared", ACCUMULATE: "tensor"}
+
+_BYTES_TIMES = "each thread copies the tile again: more bytes arrive than the full barrier expects, and it completes out of step"
+_ONE_THREAD = {
+    "tma.load": _BYTES_TIMES,
+    "tma.store": "the tile is stored once per thread",
+    "mma": "each thread adds the product to the accumulator again",
+    "mma.commit": "the barrier receives one arrival per thread and completes phases that nothing filled",
+}
+
+
+def check(facts: Facts, sink: Sink) -> None:
+    _declarations(facts, sink)
+    for role in facts.roles:
+        _participation(role, sink)
+        _tensor_memory_readers(role, sink)
+        for handle in role.handles.values():
+            _sides(handle, sink)
+
+
+# ------------------------------------------------------------------------------------------------------- declarations
+
+
+def _declarations(facts: Facts, sink: Sink) -> None:
+    producers: dict[tree.Pipeline, list[tuple[ir.Role, Span]]] = {}
+    consumers: dict[tree.Pipeline, list[tuple[ir.Role, Span]]] = {}
+    for role in facts.roles:
+        for side, declared, found in (
+            ("producer", role.role.produces, producers),
+            ("consumer", role.role.consumes, consumers),
+        ):
+            acquired = _acquired(role, side)
+            _compare_with_header(role.role, side, declared, acquired, sink)
+            for pipeline in dict.fromkeys((*declared, *acquired)):
+                found.setdefault(pipeline, []).append((role.role, acquired.get(pipeline, role.role.span)))
+    for pipeline in facts.kernel.pipelines:
+        _roles_of_pipeline(pipeline, producers.get(pipeline, []), consumers.get(pipeline, []), sink)
+
+
+def _acquired(role: RoleFacts, side: str) -> dict[tree.Pipeline, Span]:
+    """The pipelines whose stages the role obtains on that side, with the first place."""
+    found: dict[tree.Pipeline, Span] = {}
+    for handle, facts in role.handles.items():
+        if handle.side == side and facts.acquires:
+            found.setdefault(handle.pipeline, facts.acquires[0].operation.span)
+    return found
+
+
+def _compare_with_header(
+    role: ir.Role, side: str, declared: tuple[tree.Pipeline, ...], acquired: dict[tree.Pipeline, Span], sink: Sink
+) -> None:
+    undeclared = messages.UndeclaredProducer if side == "producer" else messages.UndeclaredConsumer
+    for pipeline, span in acquired.items():
+        if pipeline not in declared:
+            sink.report(undeclared(role=role.name, pipeline=pipeline.name, declares=_header(role), at=span, declared=role.span))
+    for pipeline in declared:
+        if pipeline in acquired:
+            continue
+        if side == "producer":
+            sink.report(messages.NeverProduces(role=role.name, pipeline=pipeline.name, at=role.span))
+        else:
+            stages = "1 stage" if pipeline.stages == 1 else f"{pipeline.stages} stages"
+            sink.report(messages.NeverConsumes(role=role.name, pipeline=pipeline.name, stages=stages, at=role.span))
+
+
+def _header(role: ir.Role) -> str:
+    parts = []
+    if role.produces:
+        parts.append(f"`produces {', '.join(pipeline.name for pipeline in role.produces)}`")
+    if role.consumes:
+        parts.append(f"`consumes {', '.join(pipeline.name for pipeline in role.consumes)}`")
+    return " and ".join(parts) or "no pipelines"
+
+
+def _roles_of_pipeline(
+    pipeline: tree.Pipeline, producers: list[tuple[ir.Role, Span]], consumers: list[tuple[ir.Role, Span]], sink: Sink
+) -> None:
+    if not producers and not consumers:
+        sink.report(messages.UnusedPipeline(pipeline=pipeline.name, at=pipeline.span))
+        return
+    if not producers:
+        role, span = consumers[0]
+        sink.report(messages.NoProducer(pipeline=pipeline.name, role=role.name, at=pipeline.span, consumer=span))
+    if not consumers:
+        role, span = producers[0]
+        blocked = pipeline.stages + 1
+        sink.report(messages.NoConsumer(pipeline=pipeline.name, role=role.name, blocked=blocked, at=pipeline.span, producer=span))
+    for role, span in producers[1:]:
+        first, other = producers[0]
+        sink.report(
+            messages.TwoProducers(
+                pipeline=pipeline.name, first=first.name, second=role.name, at=span, other=other, declared=pipeline.span
+            )
+        )
+
+
+# ------------------------------------------------------------------------------------------------------ participation
+
+
+def _participation(role: RoleFacts, sink: Sink) -> None:
+    told: set[tuple[str, Span | None]] = set()  # one message per kind of mistake and guard
+    for number, block in enumerate(role.role.blocks):
+        threads, guard = block.participation.threads, block.participation.guard
+        for operation, touches in zip(block.operations, role.touches[number], strict=True):
+            name = _one_thread_name(operation)
+            wide = None if name else _role_wide_name(operation, touches)
+            key = ("one" if name else "wide", guard if guard else operation.span)
+            if (name is None and wide is None) or key in told:
+                continue
+            if name is not None and _report_one_thread(role.role, name, operation, threads, guard, sink):
+                told.add(key)
+            if wide is not None and _report_role_wide(role.role, wide, operation, threads, guard, sink):
+                told.add(key)
+        if isinstance(block.terminator, ir.ElectBranch) and threads != "all":
+            _report_elect(role.role, block, block.terminator, sink)
+
+
+def _one_thread_name(operation: tree.Operation) -> str | None:
+    match operation:
+        case tree.TmaLoad():
+            return "tma.load"
+        case tree.TmaStore():
+            return "tma.store"
+        case tree.Mma():
+            return "mma"
+        case tree.Signal(_, "commit"):
+            return "mma.commit"
+        case _:
+            return None
+
+
+def _role_wide_name(operation: tree.Operation, touches: tuple[Touch, ...]) -> str | None:
+    match operation:
+        case tree.Acquire():
+            return f"obtaining stage `{operation.handle.name}`"
+        case tree.Release():
+            return f"releasing stage `{operation.handle.name}`"
+        case tree.Signal():
+            return f"arriving on `{operation.handle.name}`"
+        case tree.Drain():
+            return f"draining `{operation.pipeline.name}`"
+        case tree.Store():
+            return "`store`"
+        case tree.Write():
+            return "`write`"
+        case _:
+            return "reading a tile" if any(touch.kind == READ for touch in touches) else None
+
+
+def _report_one_thread(role: ir.Role, name: str, operation: tree.Operation, threads: str, guard: Span | None, sink: Sink) -> bool:
+    if threads == "one" or (threads == "all" and role.warps == 1):
+        return False
+    if threads == "all":
+        sink.report(
+            messages.NeedsElect(
+                operation=name,
+                role=role.name,
+                threads=role.warps * _WARP,
+                warps=role.warps,
+                consequence=_ONE_THREAD[name],
+                at=operation.span,
+                declared=role.span,
+            )
+        )
+        return True
+    condition = guard.text() if guard else "its thread"
+    sink.report(
+        messages.OneThreadInGuard(
+            operation=name, condition=condition, consequence=_ONE_THREAD[name], at=operation.span, guard=guard
+        )
+    )
+    return True
+
+
+def _report_role_wide(role: ir.Role, name: str, operation: tree.Operation, threads: str, guard: Span | None, sink: Sink) -> bool:
+    if threads == "all":
+        return False
+    if isinstance(operation, tree.Signal) and threads == "lanes":
+        return False  # `if lane_id() < N: stage.arrive()` says how many arrive
+    if isinstance(operation, tree.Signal) and threads == "unknown":
+        handle = operation.handle
+        sink.report(
+            messages.ArriveInUnknownGuard(
+                role=role.name, stage=handle.name, pipeline=handle.pipeline.name, at=operation.span, guard=guard
+            )
+        )
+        return True
+    message = messages.RoleWideInElect if threads == "one" else messages.RoleWideInGuard
+    sink.report(message(operation=name, role=role.name, consequence=_missing_threads(operation), at=operation.span, guard=guard))
+    return True
+
+
+def _missing_threads(operation: tree.Operation) -> str:
+    match operation:
+        case tree.Acquire() | tree.Drain():
+            return "the other threads do not wait: they go on before the stage is theirs, and their stage count falls behind"
+        case tree.Release():
+            return "the other threads do not step on: from here on they wait for another stage than this one"
+        case tree.Signal():
+            return "the barrier waits for the arrivals of the other threads for ever"
+        case _:
+            return "each thread holds a part of the tile: the parts of the other threads are missing"
+
+
+def _report_elect(role: ir.Role, block: ir.Block, elect: ir.ElectBranch, sink: Sink) -> None:
+    once = block.participation.threads == "one"
+    sink.report(
+        messages.NestedElect(
+            role=role.name,
+            found="only one runs here" if once else "only some take this branch",
+            fix="remove the inner `elect()`" if once else "move it out of the branch",
+            at=elect.span,
+            guard=block.participation.guard,
+        )
+    )
+
+
+# -------------------------------------------------------------------------------------------------- sides and memories
+
+
+def _tensor_memory_readers(role: RoleFacts, sink: Sink) -> None:
+    if role.role.warps % 4 == 0:
+        return
+    for handle in role.handles.values():
+        for _, touch in handle.touches:
+            if touch.kind == READ and touch.buffer is not None and touch.buffer.space == "tensor":
+                warps = "1 warp" if role.role.warps == 1 else f"{role.role.warps} warps"
+                sink.report(messages.TensorMemoryReader(role=role.role.name, warps=warps, at=touch.span, declared=role.role.span))
+                return
+
+
+def _sides(facts: HandleFacts, sink: Sink) -> None:
+    """One message per handle: the first use on the wrong side, and each use of the wrong memory."""
+    handle = facts.handle
+    obtained = facts.acquires[0].operation.span if facts.acquires else None
+    wrong_side = handle.side == "producer"
+    for _, touch in facts.touches:
+        if touch.buffer is None:
+            continue
+        wanted = _SPACE.get(touch.kind, touch.buffer.space)
+        if touch.buffer.space != wanted:
+            sink.report(
+                messages.WrongSpace(
+                    operation=f"`{_OPERATION[touch.kind]}`",
+                    wanted=wanted,
+                    found=touch.buffer.space,
+                    buffer=touch.buffer.label,
+                    at=touch.span,
+                    declared=touch.buffer.span,
+                )
+            )
+    for _, touch in facts.touches:
+        if touch.buffer is None or (touch.kind in _FILLS) == wrong_side:
+            continue
+        message = messages.ReadsProducerStage if wrong_side else messages.FillsConsumerStage
+        other = "consumer" if wrong_side else "producer"
+        name = _OPERATION[touch.kind]
+        sink.report(
+            message(
+                operation=name if touch.kind == READ else f"`{name}`",
+                stage=handle.name,
+                pipeline=handle.pipeline.name,
+                suggestion=_suggestion(handle, other),
+                at=touch.span,
+                obtained=obtained,
+            )
+        )
+        return
+
+
+def _suggestion(handle: tree.Handle, side: str) -> str:
+    """The call that obtains a stage of the other side in the same form."""
+    if handle.form != "linear":
+        return f"{handle.pipeline.name}.{'consume' if side == 'consumer' else 'produce'}()"
+    if handle.pipeline.kind == "OutputTilePipeline":
+        return f"{handle.pipeline.name}.{'acquire_epilogue_linear' if side == 'consumer' else 'acquire_mma_linear'}()"
+    return f"{handle.pipeline.name}.acquire_{side}()"

@@ -1,0 +1,475 @@
+"""E03xx: a stage that was obtained is signalled once and released once on every path."""
+
+from pipec.diag.message import Message, primary, secondary
+from pipec.source import Span
+
+
+def leak(side: str, pipeline: str, stages: int, looped: bool) -> str:
+    """What happens on the hardware when a stage is not released."""
+    if side == "producer":
+        return f"the stage is never handed over: the consumers of `{pipeline}` wait for it for ever"
+    if looped:
+        return (
+            f"the slot stays full for ever: with {_count(stages)} the producer of `{pipeline}` blocks in iteration {stages + 1}"
+        )
+    return (
+        f"the slot stays full for ever: with {_count(stages)} the producer of `{pipeline}` blocks at its fill number {stages + 1}"
+    )
+
+
+def other_path_leak(side: str, pipeline: str, stages: int, looped: bool) -> str:
+    """The same when only one of two paths releases."""
+    text = leak(side, pipeline, stages, looped)
+    if side == "producer":
+        return f"on the other path {text}"
+    return text.replace("the slot stays full", "the other path leaves its slot full")
+
+
+def overrun(side: str, pipeline: str) -> str:
+    """What a use after the hand-over can meet."""
+    if side == "producer":
+        return f"the consumers of `{pipeline}` may already be reading this slot"
+    return f"the producer of `{pipeline}` may already be overwriting this slot"
+
+
+def second_phase(side: str, pipeline: str) -> str:
+    """What a second signal does."""
+    if side == "producer":
+        return f"the second signal completes the next phase of the full barrier: a consumer of `{pipeline}` reads a slot nobody filled"
+    return f"the second signal completes the next phase of the empty barrier: the producer of `{pipeline}` overwrites a slot still being read"
+
+
+def unused(side: str, pipeline: str) -> str:
+    """What a stage nobody touches means."""
+    if side == "producer":
+        return f"the consumers of `{pipeline}` read whatever the slot held before"
+    return f"what the producer put into this stage of `{pipeline}` is dropped"
+
+
+def _count(stages: int) -> str:
+    return "1 stage" if stages == 1 else f"{stages} stages"
+
+
+class NeverReleased(Message):
+    """A stage obtained with `acquire_...()` is never released.
+
+    Releasing a stage is what hands its slot to the other side: a consumer's release lets the producer fill the slot again, a
+    producer's release steps on to the next slot. Without it the ring runs out of slots and both sides wait for ever.
+
+        s = input.acquire_consumer()
+        mma(acc, s.a, s.b)
+                                    # wrong: nothing releases s
+        s.release()                 # right
+
+    The scoped form `with input.consume() as s:` releases by itself.
+    """
+
+    code = "E0301"
+    title = "stage `{stage}` of `{pipeline}` is never released"
+    labels = (primary("at", "obtained here"), secondary("end", "{where} ends here, and `{stage}` is still held"))
+    note = "{consequence}"
+    help = "add `{stage}.release()` after its last use"
+    stage: str
+    pipeline: str
+    where: str
+    consequence: str
+    at: Span
+    end: Span | None
+
+
+class ReleasedTwice(Message):
+    """A stage is released a second time.
+
+    A release signals the other side and steps on to the next slot. The second one signals a slot that this role does not hold,
+    so the other side goes on too early, and every later stage of this role is off by one.
+
+        s.release()
+        s.release()                 # wrong: remove it
+    """
+
+    code = "E0302"
+    title = "stage `{stage}` of `{pipeline}` is released twice"
+    labels = (
+        primary("at", "released again here"),
+        secondary("first", "first released here"),
+        secondary("obtained", "obtained here"),
+    )
+    note = "{consequence}"
+    help = "remove the second release"
+    stage: str
+    pipeline: str
+    consequence: str
+    at: Span
+    first: Span | None
+    obtained: Span | None
+
+
+class ReleasedOnOneBranch(Message):
+    """A stage is released on one side of a branch and kept on the other.
+
+    Where the two sides meet, the stage would be held or not depending on the path; whichever way the code goes on, one path
+    releases too often or never. Release on both sides, or once, after the branch.
+
+        if k < valid:
+            s.release()             # wrong: who releases otherwise?
+
+        if k < valid:
+            mma(acc, s.a, s.b)
+        s.release()                 # right
+    """
+
+    code = "E0303"
+    title = "stage `{stage}` of `{pipeline}` is released on only one branch"
+    labels = (
+        primary("at", "released if this is {yes}, but not if it is {no}"),
+        secondary("released", "released on this path"),
+        secondary("obtained", "stage obtained here"),
+    )
+    note = "{consequence}"
+    help = "move `{release}` below the `if`"
+    stage: str
+    pipeline: str
+    yes: str
+    no: str
+    release: str
+    consequence: str
+    at: Span
+    released: Span | None
+    obtained: Span | None
+
+
+class UsedAfterRelease(Message):
+    """A stage's tile or index is used after the stage was released.
+
+    The release gave the slot to the other side, which may fill or read it at any moment. A tile variable is an expression
+    with a name and reads its stage where it is used, so it must be used before the release, too.
+
+        s.release()
+        mma(acc, s.a, s.b)          # wrong: use it before the release
+    """
+
+    code = "E0304"
+    title = "stage `{stage}` of `{pipeline}` is used after its release"
+    labels = (
+        primary("at", "{use} here"),
+        secondary("defined", "`{variable}` names values that are read from `{stage}` where it is used"),
+        secondary("released", "released here"),
+        secondary("obtained", "obtained here"),
+    )
+    note = "{consequence}"
+    help = "release `{stage}` after this"
+    stage: str
+    pipeline: str
+    use: str
+    variable: str | None
+    consequence: str
+    at: Span
+    defined: Span | None
+    released: Span | None
+    obtained: Span | None
+
+
+class CarriedOutOfLoop(Message):
+    """A stage is obtained in a loop and still held when its iteration ends.
+
+    The next iteration obtains another stage under the same name, so the first one can no longer be released. A release after
+    the loop frees only the last stage, and none at all when the loop runs zero times.
+
+        for k in range(n):
+            s = input.acquire_consumer()
+        s.release()                 # wrong: release inside the loop
+    """
+
+    code = "E0305"
+    title = "stage `{stage}` of `{pipeline}` is carried into the next iteration"
+    labels = (
+        primary("at", "obtained in each iteration"),
+        secondary("loop", "each iteration of this loop must release what it obtains"),
+        secondary("released", "released only after the loop"),
+    )
+    note = "{consequence}"
+    help = "move `{release}` to the end of the loop body"
+    stage: str
+    pipeline: str
+    release: str | None
+    consequence: str
+    at: Span
+    loop: Span
+    released: Span | None
+
+
+class ReleasedInsideLoop(Message):
+    """A stage obtained before a loop is released inside the loop.
+
+    Each iteration would release it again, and a loop that runs zero times would never release it. Obtain it inside the loop,
+    or release it after the loop.
+
+        s = output.acquire_mma_linear()
+        for k in range(n):
+            s.release()             # wrong: move it below the loop, or the acquire into it
+    """
+
+    code = "E0306"
+    title = "stage `{stage}` of `{pipeline}` is obtained once but released in every iteration"
+    labels = (
+        primary("at", "released in each iteration"),
+        secondary("loop", "this loop may run any number of times"),
+        secondary("obtained", "obtained once, before the loop"),
+    )
+    note = "the second iteration releases a slot this role does not hold; with no iteration it is never released"
+    help = "move `{release}` below the loop"
+    stage: str
+    pipeline: str
+    release: str
+    at: Span
+    loop: Span
+    obtained: Span | None
+
+
+class TooManyHeld(Message):
+    """A role obtains a stage while it holds as many stages of that pipeline as there are.
+
+    The acquire waits for the other side to give a slot, and the other side waits for this role to release one: both wait for
+    ever. Release a stage first, or give the pipeline more stages.
+    """
+
+    code = "E0307"
+    title = "role `{role}` waits for a stage of `{pipeline}` that only itself can release"
+    labels = (
+        primary("at", "waits here for stage number {wanted}"),
+        secondary("held", "still held"),
+        secondary("declared", "`{pipeline}` has {count}"),
+    )
+    note = "this acquire never returns: the other side cannot go on before this role releases a stage"
+    help = "release `{first}` before this, or declare `stages={wanted}`"
+    role: str
+    pipeline: str
+    count: str
+    wanted: int
+    first: str
+    at: Span
+    held: tuple[Span, ...]
+    declared: Span
+
+
+class NotUsed(Message):
+    """A stage is obtained and released, but nothing is read from it or written to it.
+
+    A producer that fills nothing hands garbage to the consumers; a consumer that reads nothing drops a tile. Use the stage's
+    tiles between the acquire and the release. A pipeline without a payload only synchronises and needs no use.
+    """
+
+    code = "E0308"
+    title = "stage `{stage}` of `{pipeline}` is obtained but nothing {verb} it"
+    labels = (primary("at", "obtained here"), secondary("released", "released here without a use"))
+    note = "{consequence}"
+    stage: str
+    pipeline: str
+    verb: str
+    consequence: str
+    at: Span
+    released: Span | None
+
+
+class SignalledTwice(Message):
+    """A stage's signal is given a second time.
+
+    Each stage is handed over by exactly one signal. `release()` gives it when it was not given before, so an explicit
+    `mma.commit(s.mbar())` or `s.arrive()` followed by `release()` signals once; two explicit ones complete two phases.
+
+        mma.commit(s.mbar())
+        mma.commit(s.mbar())        # wrong: remove it
+        s.release()
+    """
+
+    code = "E0309"
+    title = "stage `{stage}` of `{pipeline}` is signalled twice"
+    labels = (
+        primary("at", "signalled again here"),
+        secondary("first", "first signalled here"),
+        secondary("obtained", "obtained here"),
+    )
+    note = "{consequence}"
+    help = "remove the second signal"
+    stage: str
+    pipeline: str
+    consequence: str
+    at: Span
+    first: Span | None
+    obtained: Span | None
+
+
+class SignalledOnOneBranch(Message):
+    """A stage is signalled on one side of a branch only.
+
+    After the branch the release can no longer know whether the signal is still to be given. Signal on both sides, after the
+    branch, or leave it to `release()`.
+
+        if k == last:
+            mma.commit(s.mbar())    # wrong: and otherwise?
+        s.release()
+    """
+
+    code = "E0310"
+    title = "stage `{stage}` of `{pipeline}` is signalled on only one branch"
+    labels = (
+        primary("at", "signalled if this is {yes}, but not if it is {no}"),
+        secondary("signalled", "signalled on this path"),
+        secondary("released", "released here on both paths"),
+        secondary("obtained", "stage obtained here"),
+    )
+    note = "the release cannot give the signal on one path and leave it out on the other: one phase too many or one too few completes"
+    help = "move `{signal}` below the `if`"
+    stage: str
+    pipeline: str
+    yes: str
+    no: str
+    signal: str
+    at: Span
+    signalled: Span | None
+    released: Span | None
+    obtained: Span | None
+
+
+class ReleasedWithoutSignal(Message):
+    """`release_without_signal()` on a stage that nothing signalled.
+
+    It only steps on; the signal must have been given before, with `s.arrive()` or `mma.commit(s.mbar())`. Use `s.release()` to
+    signal and step at once.
+    """
+
+    code = "E0311"
+    title = "stage `{stage}` of `{pipeline}` is released without a signal"
+    labels = (primary("at", "steps on, but nothing has signalled"), secondary("obtained", "obtained here"))
+    note = "{consequence}"
+    help = "write `{stage}.release()`, or signal before"
+    stage: str
+    pipeline: str
+    consequence: str
+    at: Span
+    obtained: Span | None
+
+
+class ExplicitNeverSignals(Message):
+    """The body of `with pipeline.consume_explicit() as s:` ends without a signal.
+
+    This form only steps at its end; the body itself must tell the producer that the slot is free.
+
+        with ring.consume_explicit() as s:
+            store(d[0, 0], s.a)
+            s.arrive()              # without this the producer never gets the slot back
+    """
+
+    code = "E0312"
+    title = "stage `{stage}` of `{pipeline}` is never signalled"
+    labels = (primary("at", "`consume_explicit` leaves the signal to the body, and the body gives none"),)
+    note = "{consequence}"
+    help = "call `{stage}.arrive()` in the body, or write `{pipeline}.consume()`"
+    stage: str
+    pipeline: str
+    consequence: str
+    at: Span
+
+
+class SignalledInLoop(Message):
+    """A stage obtained before a loop is signalled inside the loop: once per iteration, though it is one stage.
+
+    Signal it after the loop, or obtain a stage in each iteration.
+    """
+
+    code = "E0313"
+    title = "stage `{stage}` of `{pipeline}` is obtained once but signalled in every iteration"
+    labels = (
+        primary("at", "signalled in each iteration"),
+        secondary("loop", "this loop may run any number of times"),
+        secondary("obtained", "obtained once, before the loop"),
+    )
+    note = "{consequence}"
+    help = "move `{signal}` below the loop"
+    stage: str
+    pipeline: str
+    signal: str
+    consequence: str
+    at: Span
+    loop: Span
+    obtained: Span | None
+
+
+class ObtainedOnOneBranch(Message):
+    """A stage is obtained on one side of a branch and still held where the sides meet.
+
+    On the other path there is nothing to use or release. Obtain it before the branch, or release it inside.
+    """
+
+    code = "E0314"
+    title = "stage `{stage}` of `{pipeline}` is held on only one branch"
+    labels = (
+        primary("at", "obtained here, and still held where the branches meet"),
+        secondary("branch", "obtained if this is {yes}, but not if it is {no}"),
+        secondary("released", "released outside the branch"),
+    )
+    note = "on the other path the release gives up a slot this role never obtained, and every later stage is off by one"
+    help = "release `{stage}` inside the branch"
+    stage: str
+    pipeline: str
+    yes: str
+    no: str
+    at: Span
+    branch: Span
+    released: Span | None
+
+
+class Shadowed(Message):
+    """The name of a stage that is still held is given to another stage.
+
+    Without its name the first stage can never be released. Release it before the name is used again, or give the second stage
+    a name of its own.
+
+        s = input.acquire_consumer()
+        s = input.acquire_consumer()    # wrong: the first one is lost
+    """
+
+    code = "E0315"
+    title = "stage `{stage}` of `{pipeline}` is replaced while still held"
+    labels = (
+        primary("at", "`{stage}` names another stage from here on"),
+        secondary("obtained", "the stage obtained here is not released yet"),
+    )
+    note = "{consequence}"
+    help = "call `{stage}.release()` before this, or choose another name"
+    stage: str
+    pipeline: str
+    consequence: str
+    at: Span
+    obtained: Span
+
+
+class UsedAfterSignal(Message):
+    """A stage is used after its signal was given.
+
+    The signal hands the slot over. What comes after it, though still before the release, races with the other side. An
+    `mma.commit` covers the MMAs issued before it, not those after it.
+
+        mma.commit(s.mbar())
+        mma(acc, s.a, s.b)          # wrong: swap the two lines
+    """
+
+    code = "E0316"
+    title = "stage `{stage}` of `{pipeline}` is used after it was signalled"
+    labels = (
+        primary("at", "{use} here"),
+        secondary("defined", "`{variable}` names values that are read from `{stage}` where it is used"),
+        secondary("signalled", "handed over here"),
+        secondary("obtained", "obtained here"),
+    )
+    note = "{consequence}"
+    help = "signal `{stage}` after this"
+    stage: str
+    pipeline: str
+    use: str
+    variable: str | None
+    consequence: str
+    at: Span
+    defined: Span | None
+    signalled: Span | None
+    obtained: Span | None
