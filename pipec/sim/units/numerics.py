@@ -182,7 +182,7 @@ def _nothing_to_truncate(a: Decomposed, b: Decomposed, c: np.ndarray | None, fra
     if c is not None:
         magnitude = np.abs(c).max()
         if magnitude:
-            largest = max(largest, int(np.frexp(magnitude)[1]) - 1)
+            largest = max(largest, int(np.frexp(magnitude)[1]) - 1, -126)
     if lowest < largest - fraction_bits:
         return False
     if c is None or not magnitude:

@@ -1,0 +1,384 @@
+"""Whole tcgen05.mma and tcgen05.cp instructions: operands, placement of D, scales, modifiers and rejected uses."""
+
+import numpy as np
+import pytest
+from unit_memories import FlatShared, raises
+
+from pipec.sim.units import numerics
+from pipec.sim.units.formats import decode, decompose, encode
+from pipec.sim.units.swizzle import SWIZZLES
+from pipec.sim.units.tcgen05.copy import copy
+from pipec.sim.units.tcgen05.memory import TensorMemory
+from pipec.sim.units.tcgen05.mma import mma
+
+A_START, B_START = 0x400, 0x8400
+SW32 = 0xC000401000000000
+CODES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "e2m3": 2, "e3m2": 3, "e2m1": 5, "u8": 0, "s8": 1}
+
+
+def word(m, n, a_name, b_name=None, d=1, **bits):
+    b_name = b_name or a_name
+    return (
+        d << 4
+        | CODES[a_name] << 7
+        | CODES[b_name] << 10
+        | bits.get("negate_a", 0) << 13
+        | bits.get("negate_b", 0) << 14
+        | bits.get("saturate", 0) << 3
+        | n >> 3 << 17
+        | m >> 4 << 24
+    )
+
+
+def descriptor(start):
+    return SW32 | start >> 4
+
+
+def place(memory, start, patterns):
+    """K-major rows of 32 bytes with the 32-byte swizzle."""
+    data = np.ascontiguousarray(patterns).view(np.uint8).reshape(-1)
+    memory.write(SWIZZLES["32B"].apply(start + np.arange(data.size)), data)
+
+
+def tensor_memory(columns=512):
+    memory = TensorMemory()
+    memory.allocate(columns)
+    return memory
+
+
+def setup(rng, name, rows_a, rows_b, k, ctas=1):
+    """Random operands spread over the CTAs; returns (A patterns, B patterns, shared memories)."""
+    a, b = (encode(rng.normal(size=(rows, k)), name, satfinite=True) for rows in (rows_a * ctas, rows_b * ctas))
+    memories = []
+    for rank in range(ctas):
+        memory = FlatShared()
+        place(memory, A_START, a[rank * rows_a : (rank + 1) * rows_a])
+        place(memory, B_START, b[rank * rows_b : (rank + 1) * rows_b])
+        memories.append(memory)
+    return a, b, memories
+
+
+def run(kind, idesc, tensors, shared, d_address=0, accumulate=False, **options):
+    return mma(
+        kind, idesc, descriptor(A_START), descriptor(B_START), tensors, shared, d_address, accumulate, len(tensors), **options
+    )
+
+
+def cells(memory, lanes, columns):
+    return memory.read_cells(lanes, columns, "test")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "k"), [("f16", "bf16", 16), ("f16", "f16", 16), ("tf32", "tf32", 8), ("f8f6f4", "e4m3", 32)]
+)
+@pytest.mark.parametrize("n", [8, 72, 256])
+def test_full_rows_land_on_their_lanes(kind, name, k, n):
+    rng = np.random.default_rng(0)
+    a, b, shared = setup(rng, name, 128, n, k)
+    memory = tensor_memory()
+    run(kind, word(128, n, name), [memory], shared, d_address=5)
+    first = numerics.accumulate(decompose(a, name), decompose(b, name), None)
+    lanes, columns = np.arange(128)[:, None], 5 + np.arange(n)
+    assert np.array_equal(cells(memory, lanes, columns), first)
+    run(kind, word(128, n, name), [memory], shared, d_address=5, accumulate=True)
+    second = numerics.accumulate(decompose(a, name), decompose(b, name), first.view(np.float32))
+    assert np.array_equal(cells(memory, lanes, columns), second)
+    # Nothing else was touched.
+    assert memory.written.sum() == 128 * n
+
+
+@pytest.mark.parametrize("offset", [0, 16])
+def test_sixty_four_rows_use_half_of_each_partition(offset):
+    a, b, shared = setup(np.random.default_rng(1), "bf16", 64, 32, 16)
+    memory = tensor_memory(32)
+    run("f16", word(64, 32, "bf16"), [memory], shared, d_address=offset << 16)
+    expected = numerics.accumulate(decompose(a, "bf16"), decompose(b, "bf16"), None)
+    for warp in range(4):
+        got = memory.load("16x256b", 4, (32 * warp + offset) << 16, warp).reshape(32, 4, 2, 2)
+        for thread in (0, 5, 31):
+            for i in range(4):
+                for h in range(2):
+                    row, column = 16 * warp + thread // 4 + 8 * h, 8 * i + 2 * (thread % 4)
+                    assert got[thread, i, h].tolist() == expected[row, column : column + 2].tolist()
+
+
+def test_pair_with_256_rows():
+    a, b, shared = setup(np.random.default_rng(2), "bf16", 128, 32, 16, ctas=2)
+    tensors = [tensor_memory(), tensor_memory()]
+    run("f16", word(256, 64, "bf16"), tensors, shared)
+    expected = numerics.accumulate(decompose(a, "bf16"), decompose(b, "bf16"), None)
+    for rank in range(2):
+        got = cells(tensors[rank], np.arange(128)[:, None], np.arange(64))
+        assert np.array_equal(got, expected[128 * rank : 128 * rank + 128])
+
+
+def test_pair_with_128_rows_splits_n_over_the_lanes():
+    a, b, shared = setup(np.random.default_rng(3), "bf16", 64, 32, 16, ctas=2)
+    tensors = [tensor_memory(), tensor_memory()]
+    run("f16", word(128, 64, "bf16"), tensors, shared)
+    expected = numerics.accumulate(decompose(a, "bf16"), decompose(b, "bf16"), None)
+    for rank in range(2):
+        got = cells(tensors[rank], np.arange(128)[:, None], np.arange(32))
+        rows = expected[64 * rank : 64 * rank + 64]
+        assert np.array_equal(got, np.concatenate([rows[:, :32], rows[:, 32:]]))
+
+
+def test_weight_stationary_placements():
+    for m in (32, 64, 128):
+        a, b, shared = setup(np.random.default_rng(m), "bf16", m, 64, 16)
+        memory = tensor_memory()
+        run("f16", word(m, 64, "bf16"), [memory], shared, weight_stationary=True)
+        expected = numerics.accumulate(decompose(a, "bf16"), decompose(b, "bf16"), None)
+        parts = 128 // m
+        stacked = np.concatenate(np.split(expected, parts, axis=1))
+        assert np.array_equal(cells(memory, np.arange(128)[:, None], np.arange(64 // parts)), stacked)
+
+
+def test_f16_result_uses_the_low_half():
+    a, b, shared = setup(np.random.default_rng(4), "f16", 128, 16, 16)
+    memory = tensor_memory()
+    for accumulate in (False, True):
+        run("f16", word(128, 16, "f16", d=0), [memory], shared, accumulate=accumulate)
+    left, right = decompose(a, "f16"), decompose(b, "f16")
+    first = numerics.accumulate(left, right, None, d_format="f16")
+    second = numerics.accumulate(left, right, decode(first, "f16"), d_format="f16")
+    got = memory.load("32x32b", 8, 64 << 16, 2, pack16=True)
+    assert np.array_equal(got & 0xFFFF, second[64:96, 0::2])
+    assert np.array_equal(got >> 16, second[64:96, 1::2])
+
+
+def test_integers():
+    rng = np.random.default_rng(5)
+    a, b = rng.integers(-128, 128, (128, 32)).astype(np.int8), rng.integers(0, 256, (16, 32)).astype(np.uint8)
+    shared = FlatShared()
+    place(shared, A_START, a)
+    place(shared, B_START, b)
+    memory = tensor_memory()
+    for accumulate in (False, True):
+        run("i8", word(128, 16, "s8", "u8", d=2), [memory], [shared], accumulate=accumulate)
+    expected = 2 * (a.astype(np.int64) @ b.astype(np.int64).T)
+    assert np.array_equal(cells(memory, np.arange(128)[:, None], np.arange(16)).view(np.int32), expected)
+
+
+def test_negation_scale_input_and_disabled_lanes():
+    a, b, shared = setup(np.random.default_rng(6), "bf16", 128, 16, 16)
+    memory = tensor_memory()
+    lanes, columns = np.arange(128)[:, None], np.arange(16)
+    run("f16", word(128, 16, "bf16", negate_a=1), [memory], shared)
+    plain = numerics.accumulate(decompose(a, "bf16"), decompose(b, "bf16"), None)
+    assert np.array_equal(cells(memory, lanes, columns), plain ^ 0x80000000)
+    mask = [0xFFFFFFFE, 0, 0, 0x80000000]
+    run("f16", word(128, 16, "bf16"), [memory], shared, accumulate=True, scale_input_d=1, disable_output_lane=mask)
+    halved = -plain.view(np.float32).astype(np.float64) / 2
+    expected = numerics.accumulate(decompose(a, "bf16"), decompose(b, "bf16"), halved)
+    expected[1:32], expected[127] = plain[1:32] ^ 0x80000000, plain[127] ^ 0x80000000
+    assert np.array_equal(cells(memory, lanes, columns), expected)
+
+
+def test_disabled_lanes_need_no_contents():
+    _, _, shared = setup(np.random.default_rng(7), "bf16", 128, 16, 16)
+    memory = tensor_memory()
+    run("f16", word(128, 16, "bf16"), [memory], shared, disable_output_lane=[0xFFFFFFFF, 0, 0, 0])
+    assert not memory.written.reshape(128, 512)[:32].any()
+    run("f16", word(128, 16, "bf16"), [memory], shared, accumulate=True, disable_output_lane=[0xFFFFFFFF, 0, 0, 0])
+    with raises("uninitialised", "lane 0 column 0"):
+        run("f16", word(128, 16, "bf16"), [memory], shared, accumulate=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "k"), [("f16", "bf16", 16), ("tf32", "tf32", 8), ("f8f6f4", "e5m2", 32), ("f8f6f4", "e2m1", 32)]
+)
+def test_a_in_tensor_memory(kind, name, k):
+    rng = np.random.default_rng(8)
+    a, b = (
+        encode(rng.normal(size=(128, k)), name, satfinite=True),
+        encode(rng.normal(size=(16, k)), "e5m2" if kind == "f8f6f4" else name),
+    )
+    shared, memory = FlatShared(), tensor_memory()
+    place(shared, B_START, b)
+    held = a << 2 if name == "e2m1" else a  # e2m1 sits in bits 5:2 of its byte
+    memory.write_cells(np.arange(128)[:, None], 100 + np.arange(8), np.ascontiguousarray(held).view("<u4"), "test")
+    b_name = "e5m2" if kind == "f8f6f4" else name
+    mma(kind, word(128, 16, name, b_name), 100, descriptor(B_START), [memory], [shared], 0, False, a_in_tmem=True)
+    expected = numerics.accumulate(decompose(a, name), decompose(b, b_name), None)
+    assert np.array_equal(cells(memory, np.arange(128)[:, None], np.arange(16)), expected)
+
+
+def test_a_in_tensor_memory_rules():
+    a, b, shared = setup(np.random.default_rng(9), "bf16", 64, 32, 16, ctas=2)
+    tensors = [tensor_memory(), tensor_memory()]
+    options = {"cta_group": 2, "a_in_tmem": True}
+    for rank in range(2):
+        rows = a[64 * rank : 64 * rank + 64].view("<u4")
+        tensors[rank].write_cells(np.arange(64)[:, None], 64 + np.arange(8), rows, "test")
+    with raises("uninitialised", "tcgen05.mma A", "lane 64"):
+        mma("f16", word(128, 64, "bf16"), 64, descriptor(B_START), tensors, shared, 0, False, **options)
+    for rank in range(2):
+        rows = a[64 * rank : 64 * rank + 64].view("<u4")
+        tensors[rank].write_cells(64 + np.arange(64)[:, None], 64 + np.arange(8), rows, "test")
+    mma("f16", word(128, 64, "bf16"), 64, descriptor(B_START), tensors, shared, 0, False, **options)
+    expected = numerics.accumulate(decompose(a, "bf16"), decompose(b, "bf16"), None)
+    assert np.array_equal(cells(tensors[1], np.arange(64)[:, None], np.arange(32)), expected[64:, :32])
+    tensors[1].write_cells(np.array([70]), np.array([64]), np.array([1]), "test")
+    with raises("illegal", "2 copies", "layout B"):
+        mma("f16", word(128, 64, "bf16"), 64, descriptor(B_START), tensors, shared, 0, False, **options)
+    with raises("illegal", "lane 16", "lane 0"):
+        mma("f16", word(128, 64, "bf16"), 16 << 16, descriptor(B_START), tensors, shared, 0, False, **options)
+    with raises("illegal", "bit 15"):
+        mma("f16", word(128, 64, "bf16") | 1 << 15, 64, descriptor(B_START), tensors, shared, 0, False, **options)
+
+
+def scale_chunk(scales):
+    """[rows, 4] scale bytes -> the 512-byte chunks that tcgen05.cp.32x128b.warpx4 spreads over four columns each."""
+    chunks = []
+    for start in range(0, len(scales), 128):
+        chunk = np.zeros(512, np.uint8)
+        for r, row in enumerate(scales[start : start + 128]):
+            chunk[r % 32 * 16 + r // 32 * 4 :][:4] = row
+        chunks.append(chunk)
+    return chunks
+
+
+def copy_scales(shared, memory, scales, column):
+    for index, chunk in enumerate(scale_chunk(scales)):
+        shared.write(0x20000 + np.arange(512), chunk)
+        copy("32x128b", "warpx4", column + 4 * index, 0x0000400800002000, shared, memory)
+
+
+@pytest.mark.parametrize("scale_id", [0, 1, 2, 3])
+def test_block_scaled_fp8(scale_id):
+    rng = np.random.default_rng(20 + scale_id)
+    a, b, (shared,) = setup(rng, "e4m3", 128, 256, 32)
+    memory = tensor_memory()
+    scale_a, scale_b = rng.integers(120, 134, (128, 4)), rng.integers(120, 134, (256, 4))
+    copy_scales(shared, memory, scale_a, 256)
+    copy_scales(shared, memory, scale_b, 260)
+    idesc = 1 << 23 | 32 << 17 | 1 << 27 | scale_id << 29 | scale_id << 4
+    run("mxf8f6f4", idesc, [memory], [shared], scale_a_address=256, scale_b_address=260)
+    block = slice(scale_id, scale_id + 1)
+    expected = numerics.accumulate(
+        decompose(a, "e4m3"),
+        decompose(b, "e4m3"),
+        None,
+        scale_a=decompose(scale_a[:, block], "ue8m0"),
+        scale_b=decompose(scale_b[:, block], "ue8m0"),
+    )
+    assert np.array_equal(cells(memory, np.arange(128)[:, None], np.arange(256)), expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "vector", "scale_name", "scale_id"),
+    [
+        ("mxf4", None, "ue8m0", 0),
+        ("mxf4", 2, "ue8m0", 2),
+        ("mxf4nvf4", 4, "ue4m3", 0),
+        ("mxf4nvf4", 4, "ue8m0", 0),
+        ("mxf4nvf4", 2, "ue8m0", 2),
+    ],
+)
+def test_block_scaled_fp4(kind, vector, scale_name, scale_id):
+    rng = np.random.default_rng(30)
+    a, b = rng.integers(0, 16, (128, 64)).astype(np.uint8), rng.integers(0, 16, (64, 64)).astype(np.uint8)
+    shared, memory = FlatShared(), tensor_memory()
+    for start, patterns in ((A_START, a), (B_START, b)):
+        place(shared, start, patterns[:, 0::2] | patterns[:, 1::2] << 4)
+    low, high = (120, 134) if scale_name == "ue8m0" else (1, 127)
+    scale_a, scale_b = rng.integers(low, high, (128, 4)), rng.integers(low, high, (64, 4))
+    copy_scales(shared, memory, scale_a, 256)
+    copy_scales(shared, memory, scale_b, 260)
+    idesc = (scale_name == "ue8m0") << 23 | 1 << 7 | 1 << 10 | 8 << 17 | 1 << 27 | scale_id << 29 | scale_id << 4
+    run(kind, idesc, [memory], [shared], scale_a_address=256, scale_b_address=260, scale_vector=vector)
+    blocks = slice(scale_id, scale_id + (vector or 2))
+    expected = numerics.accumulate_fp4(
+        decode(a, "e2m1"),
+        decode(b, "e2m1"),
+        None,
+        decompose(scale_a[:, blocks], scale_name),
+        decompose(scale_b[:, blocks], scale_name),
+    )
+    assert np.array_equal(cells(memory, np.arange(128)[:, None], np.arange(64)), expected)
+
+
+def test_scale_rules():
+    rng = np.random.default_rng(31)
+    _, _, (shared,) = setup(rng, "e4m3", 128, 64, 32)
+    memory = tensor_memory()
+    idesc = 1 << 23 | 8 << 17 | 1 << 27
+    with raises("illegal", "None"):
+        run("mxf8f6f4", idesc, [memory], [shared])
+    with raises("uninitialised", "scales of A", "column 256"):
+        run("mxf8f6f4", idesc, [memory], [shared], scale_a_address=256, scale_b_address=260)
+    copy_scales(shared, memory, np.full((128, 4), 127), 256)
+    copy_scales(shared, memory, np.full((128, 4), 127), 260)
+    memory.write_cells(np.array([32]), np.array([256]), np.array([0]), "test")
+    with raises("illegal", "row 0", "partition 1"):
+        run("mxf8f6f4", idesc, [memory], [shared], scale_a_address=256, scale_b_address=260)
+    with raises("illegal", "lane 32"):
+        run("mxf8f6f4", idesc, [memory], [shared], scale_a_address=32 << 16 | 256, scale_b_address=260)
+    with raises("unsupported", "M = 128"):
+        run("mxf8f6f4", idesc, [memory] * 2, [shared] * 2, scale_a_address=256, scale_b_address=260)
+
+
+def test_misuse():
+    _, _, shared = setup(np.random.default_rng(10), "bf16", 128, 64, 16)
+    memory = tensor_memory(32)
+    good = word(128, 64, "bf16")
+    with raises("out_of_bounds", "column 32", "0..31"):
+        run("f16", good, [memory], shared)
+    with raises("illegal", "lane 16", "needs 0"):
+        run("f16", good, [tensor_memory()], shared, d_address=16 << 16)
+    with raises("illegal", "16", "0..15"):
+        run("f16", good, [tensor_memory()], shared, scale_input_d=16)
+    with raises("illegal", "scale-input-d 1", "f8f6f4"):
+        run("f8f6f4", word(128, 64, "e4m3"), [tensor_memory()], shared, scale_input_d=1)
+    with raises("illegal", "4 words", "got 8"):
+        run("f16", good, [tensor_memory()], shared, disable_output_lane=[0] * 8)
+    with raises("illegal", "needs 2", "got 1"):
+        mma("f16", word(256, 64, "bf16"), descriptor(A_START), descriptor(B_START), [memory], shared, 0, False, 2)
+    with raises("unsupported", "sloppy"):
+        run("f16", good, [tensor_memory()], shared, numerics="sloppy")
+    with raises("uninitialised", "shared"):
+        run("f16", word(128, 256, "bf16"), [tensor_memory()], [FlatShared()])
+
+
+@pytest.mark.parametrize(
+    ("shape", "multicast", "rows", "row_bytes", "targets"),
+    [
+        ("128x256b", None, 128, 32, lambda r: [r]),
+        ("128x128b", None, 128, 16, lambda r: [r]),
+        ("4x256b", None, 4, 32, lambda r: [32 * r]),
+        ("64x128b", "warpx2::02_13", 64, 16, lambda r: [r, 64 + r]),
+        ("64x128b", "warpx2::01_23", 64, 16, lambda r: [r, 32 + r] if r < 32 else [32 + r, 64 + r]),
+        ("32x128b", "warpx4", 32, 16, lambda r: [r, 32 + r, 64 + r, 96 + r]),
+    ],
+)
+def test_copy_shapes(shape, multicast, rows, row_bytes, targets):
+    data = np.random.default_rng(40).integers(0, 256, (rows, row_bytes)).astype(np.uint8)
+    shared, memory = FlatShared(), tensor_memory(32)
+    for r in range(rows):
+        for part in range(row_bytes // 16):
+            start = 0x1000 + r % 8 * 16 + r // 8 * 128 + 4096 * part
+            shared.write(start + np.arange(16), data[r, 16 * part : 16 * part + 16])
+    copy(shape, multicast, 4, 0x0000400801000100, shared, memory)
+    expected = {(lane, 4 + c): value for r in range(rows) for lane in targets(r) for c, value in enumerate(data[r].view("<u4"))}
+    touched = {divmod(int(i), 512) for i in np.nonzero(memory.written)[0]}
+    assert touched == expected.keys()
+    assert all(memory.cells[lane * 512 + column] == value for (lane, column), value in expected.items())
+
+
+def test_copy_with_decompression():
+    shared, memory = FlatShared(), tensor_memory(32)
+    for r in range(128):
+        for part in range(2):
+            start = 0x1000 + r % 8 * 16 + r // 8 * 128 + 4096 * part
+            shared.write(start + np.arange(8), np.arange(8, dtype=np.uint8) * 0x21 & 0xFF)
+    copy("128x256b", None, 0, 0x0000400801000100, shared, memory, decompress="b4x16_p64")
+    got = cells(memory, np.arange(128)[:, None], np.arange(8)).view(np.uint8)
+    nibbles = [nibble for byte in (np.arange(8) * 0x21 & 0xFF) for nibble in (byte & 15, byte >> 4)]
+    assert (got.reshape(128, 2, 16) == np.array(nibbles) << 2).all()
+    with raises("illegal", "b2"):
+        copy("128x256b", None, 0, 0x0000400801000100, shared, memory, decompress="b2")
+    with raises("illegal", "lane 3"):
+        copy("128x256b", None, 3 << 16, 0x0000400801000100, shared, memory)
+    with raises("illegal", "64x128b", "None"):
+        copy("64x128b", None, 0, 0x0000400801000100, shared, memory)
