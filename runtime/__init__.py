@@ -1,0 +1,50 @@
+"""Calls compiled kernels: checks arguments, then launches on a GPU or on the simulator.
+
+    from pipec import runtime
+    runtime.launch(interface, ptx, (a, b, d), device="auto")
+
+Importing this is cheap: NumPy, the simulator and CUDA are imported by the first call that needs them.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from pipec.runtime.errors import ArgumentError, DeviceError, LaunchError, RuntimeFault
+
+if TYPE_CHECKING:
+    from pipec.runtime.cuda import devices
+    from pipec.runtime.launcher import Image, Launcher, LaunchOptions, LaunchResult, launch
+    from pipec.runtime.sample import random_arguments
+
+_LAZY = {
+    "Image": "launcher",
+    "LaunchOptions": "launcher",
+    "LaunchResult": "launcher",
+    "Launcher": "launcher",
+    "launch": "launcher",
+    "devices": "cuda",
+    "random_arguments": "sample",
+}
+
+__all__ = [
+    "ArgumentError",
+    "DeviceError",
+    "Image",
+    "LaunchError",
+    "LaunchOptions",
+    "LaunchResult",
+    "Launcher",
+    "RuntimeFault",
+    "devices",
+    "launch",
+    "random_arguments",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,100 @@
+"""From bound arguments to what a launch needs on any device: the grid and one value per kernel parameter."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipec.interface import (
+    DimensionParameter,
+    KernelInterface,
+    PointerParameter,
+    ScalarParameter,
+    StrideParameter,
+    TensorMapParameter,
+    evaluate,
+)
+from pipec.runtime.arguments import TENSOR_MAP_ALIGNMENT, Bound
+from pipec.runtime.errors import ArgumentError
+from pipec.runtime.views import View
+
+MAXIMUM_GRID = (2**31 - 1, 65_535, 65_535)  # CUDA programming guide, compute capabilities
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapValue:
+    """The arguments of cuTensorMapEncodeTiled but for the address; innermost dimension first, strides in bytes.
+
+    `empty`: the tensor has no elements. Such a map covers one element of a dummy, since a map cannot have extent 0.
+    """
+
+    tensor: str
+    dtype: str
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: str
+    empty: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PointerValue:
+    """The address of a tensor's first element."""
+
+    tensor: str
+
+
+Value = TensorMapValue | PointerValue | bytes
+
+
+def grid_of(interface: KernelInterface, bound: Bound) -> tuple[int, int, int]:
+    """The grid in CTAs; a 0 in it means that there is nothing to launch."""
+    extents = []
+    for axis, (expression, limit) in enumerate(zip(interface.grid, MAXIMUM_GRID, strict=True)):
+        try:
+            extent = evaluate(expression, bound.integers)
+        except ZeroDivisionError:
+            raise _grid_error(interface, bound, f"the extent along {'xyz'[axis]} divides by zero") from None
+        if not 0 <= extent <= limit:
+            raise _grid_error(interface, bound, f"the extent along {'xyz'[axis]} is {extent}, outside 0 to {limit}")
+        if extent % interface.cluster[axis]:
+            size = interface.cluster[axis]
+            raise _grid_error(interface, bound, f"the extent along {'xyz'[axis]} is {extent}, no multiple of the cluster's {size}")
+        extents.append(extent)
+    return extents[0], extents[1], extents[2]
+
+
+def _grid_error(interface: KernelInterface, bound: Bound, problem: str) -> ArgumentError:
+    values = ", ".join(f"{name} = {value}" for name, value in bound.integers.items())
+    return ArgumentError(interface.name, "grid", f"{problem} ({values})")
+
+
+def values_of(interface: KernelInterface, bound: Bound) -> Iterator[Value]:
+    """The kernel's parameters in order: bytes for what is passed by value, else what the device must turn into an address."""
+    for parameter in interface.parameters:
+        match parameter:
+            case TensorMapParameter():
+                yield tensor_map(parameter, bound.views[parameter.tensor])
+            case PointerParameter():
+                yield PointerValue(parameter.tensor)
+            case StrideParameter():
+                view = bound.views[parameter.tensor]
+                yield (view.strides[parameter.axis] // view.itemsize).to_bytes(8, "little")
+            case DimensionParameter():
+                yield bound.dimensions[parameter.dimension].to_bytes(4, "little")
+            case ScalarParameter():
+                yield bound.scalars[parameter.scalar]
+
+
+def tensor_map(parameter: TensorMapParameter, view: View) -> TensorMapValue:
+    """The map that `parameter` asks for over `view`; a tensor of fewer dimensions than the box is padded in front."""
+    padding = len(parameter.box) - len(view.shape)
+    box = parameter.box[::-1]
+    if view.empty:
+        rank = len(box)
+        return TensorMapValue(
+            parameter.tensor, parameter.dtype, (1,) * rank, (TENSOR_MAP_ALIGNMENT,) * (rank - 1), box, parameter.swizzle, True
+        )
+    outermost = view.shape[0] * view.strides[0] if view.shape else view.itemsize
+    outermost = -(-outermost // TENSOR_MAP_ALIGNMENT) * TENSOR_MAP_ALIGNMENT
+    dims = ((1,) * padding + view.shape)[::-1]
+    strides = ((outermost,) * padding + view.strides)[::-1]
+    return TensorMapValue(parameter.tensor, parameter.dtype, dims, strides[1:], box, parameter.swizzle, False)

@@ -1,0 +1,67 @@
+"""Arguments made up for a kernel: what `pipec run` calls a kernel with when the user only gives the dimensions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pipec.interface import KernelInterface, ScalarArgument, TensorArgument
+from pipec.isa.dtypes import DTYPES, DType
+from pipec.runtime.arguments import TENSOR_MAP_ALIGNMENT, numpy_dtype
+from pipec.runtime.errors import ArgumentError
+
+SMALL = 4  # integers lie between -4 and 4, so that sums of products stay far from overflow
+
+
+def random_arguments(interface: KernelInterface, values: Mapping[str, float], seed: int = 0) -> dict[str, Any]:
+    """One argument per parameter, by name, in the kernel's order; the same for the same seed.
+
+    `values` gives each launch-bound dimension, and scalars that should not be random. Floats are drawn from the standard
+    normal distribution, integers between -4 and 4 (0 and 4 when unsigned); tensors that the kernel writes are zero. Rows
+    that a tensor map reaches are padded to 16 bytes, so any extent can be asked for. Raises ArgumentError.
+    """
+    generator = np.random.default_rng(seed)
+    arguments: dict[str, Any] = {}
+    for argument in interface.arguments:
+        dtype = DTYPES[argument.dtype]
+        if isinstance(argument, ScalarArgument):
+            drawn = _numbers(generator, dtype, ())
+            drawn = float(drawn) if dtype.is_float else int(drawn)
+            arguments[argument.name] = values.get(argument.name, drawn)
+        else:
+            shape = tuple(_size(interface, argument, size, values) for size in argument.shape)
+            arguments[argument.name] = _array(generator, argument, dtype, shape)
+    return arguments
+
+
+def _size(interface: KernelInterface, argument: TensorArgument, size: str | int, values: Mapping[str, float]) -> int:
+    if isinstance(size, int):
+        return size
+    if size not in values:
+        raise ArgumentError(interface.name, argument.name, f"dimension `{size}` has no value", f"give one: --shape {size}=256")
+    extent = int(values[size])
+    if extent < 0:
+        raise ArgumentError(interface.name, argument.name, f"dimension `{size}` is {extent}, less than 0")
+    return extent
+
+
+def _array(generator: np.random.Generator, argument: TensorArgument, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
+    stored = numpy_dtype(dtype)
+    padded = shape
+    if argument.through_tensor_map and len(shape) > 1:
+        step = TENSOR_MAP_ALIGNMENT // stored.itemsize
+        padded = (*shape[:-1], -(-shape[-1] // step) * step)
+    memory = np.zeros(padded, stored)
+    array = memory[..., : shape[-1]] if shape else memory
+    if not argument.written:
+        array[...] = _numbers(generator, dtype, shape)
+    return array
+
+
+def _numbers(generator: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
+    stored = numpy_dtype(dtype)
+    if dtype.family == "bool":
+        return generator.integers(0, 2, shape).astype(stored)
+    if dtype.is_integer:
+        return np.asarray(generator.integers(-SMALL if dtype.family == "signed" else 0, SMALL + 1, shape)).astype(stored)
+    return np.asarray(generator.standard_normal(shape, np.float32)).astype(stored)

@@ -1,0 +1,47 @@
+"""Launches a kernel on the simulator, in place on the caller's memory."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipec.interface import KernelInterface
+from pipec.runtime.arguments import Bound, tensors
+from pipec.runtime.parameters import PointerValue, TensorMapValue, Value, values_of
+
+if TYPE_CHECKING:
+    from pipec.sim import Argument, Options, Result
+
+_DUMMY_BYTES = 256  # stands for a tensor without elements
+
+
+def simulate(interface: KernelInterface, ptx: str, bound: Bound, grid: tuple[int, int, int], options: "Options | None") -> "Result":
+    """Runs the kernel to its end; raises pipec.sim.SimulationError for what hardware would not define."""
+    from pipec import sim
+
+    written = {argument.name: argument.written for argument in tensors(interface)}
+    memory = {
+        name: np.zeros(_DUMMY_BYTES, np.uint8) if view.empty else view.bytes_in_place() for name, view in bound.views.items()
+    }
+
+    def argument(value: Value) -> "Argument":
+        match value:
+            case TensorMapValue(tensor=tensor):
+                tensor_map = sim.TensorMap(
+                    dtype=value.dtype, dims=value.dims, strides=value.strides, box=value.box, swizzle=value.swizzle
+                )
+                return sim.TensorMapArgument(tensor_map, memory[tensor], written[tensor])
+            case PointerValue(tensor=tensor):
+                return sim.ArrayArgument(memory[tensor], written[tensor])
+            case _:
+                return sim.ScalarArgument(value)
+
+    return sim.launch(
+        ptx,
+        interface.name,
+        grid=grid,
+        block=(interface.threads, 1, 1),
+        cluster=interface.cluster if interface.cluster != (1, 1, 1) else None,
+        dynamic_smem=interface.shared_bytes,
+        arguments=[argument(value) for value in values_of(interface, bound)],
+        options=options,
+    )

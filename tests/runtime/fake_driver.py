@@ -1,0 +1,114 @@
+"""A CUDA driver that records calls: host memory stands for the device's, structures and enums are those of cuda.bindings."""
+
+import ctypes
+
+import pytest
+
+
+class FakeApi:
+    """Functions answer (CUDA_SUCCESS, value); `fail` maps a function's name to the result it gives instead."""
+
+    def __init__(self, capability=(10, 0), count=1):
+        self.real = pytest.importorskip("cuda.bindings.driver")
+        self.capability, self.count = capability, count
+        self.calls, self.fail, self.memory, self.launches = [], {}, {}, []
+        self.current = 0
+
+    def __getattr__(self, name):
+        if not name.startswith("cu") or name.startswith("cuuint"):
+            return getattr(self.real, name)  # enums and structures
+
+        def function(*arguments):
+            self.calls.append((name, arguments))
+            if name in self.fail:
+                return (self.fail[name], None)
+            return (self.real.CUresult.CUDA_SUCCESS, *self.answer(name, arguments))
+
+        return function
+
+    def answer(self, name, arguments):
+        handler = getattr(self, f"on_{name}", None)
+        if handler is None:
+            return ()
+        value = handler(*arguments)
+        return () if value is None else (value,)
+
+    def names(self):
+        return [name for name, _ in self.calls]
+
+    def last(self, name):
+        return next(arguments for called, arguments in reversed(self.calls) if called == name)
+
+    def on_cuGetErrorName(self, status):
+        return status.name.encode()
+
+    def on_cuGetErrorString(self, status):
+        return b"text of " + status.name.encode()
+
+    def on_cuDeviceGetCount(self):
+        return self.count
+
+    def on_cuDeviceGet(self, index):
+        return index
+
+    def on_cuDeviceGetName(self, size, handle):
+        return b"Imaginary GPU\0\0"
+
+    def on_cuDeviceGetAttribute(self, attribute, handle):
+        values = {
+            "COMPUTE_CAPABILITY_MAJOR": self.capability[0],
+            "COMPUTE_CAPABILITY_MINOR": self.capability[1],
+            "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232_448,
+            "MAX_THREADS_PER_BLOCK": 1024,
+            "MULTIPROCESSOR_COUNT": 148,
+        }
+        return values[attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_")]
+
+    def on_cuDevicePrimaryCtxRetain(self, handle):
+        return 1000 + handle
+
+    def on_cuCtxGetCurrent(self):
+        return self.current
+
+    def on_cuCtxPushCurrent(self, context):
+        self.before, self.current = self.current, context
+
+    def on_cuCtxPopCurrent(self):
+        popped, self.current = self.current, self.before
+        return popped
+
+    def on_cuLibraryLoadData(self, code, *_):
+        return 77
+
+    def on_cuLibraryGetKernel(self, library, name):
+        return 78
+
+    def on_cuMemAlloc(self, size):
+        raw = ctypes.create_string_buffer(size + 256)
+        address = -(-ctypes.addressof(raw) // 256) * 256
+        self.memory[address] = raw
+        return address
+
+    def on_cuMemFree(self, address):
+        del self.memory[address]
+
+    def on_cuMemsetD8(self, address, value, size):
+        ctypes.memset(address, value, size)
+
+    def on_cuMemcpyHtoD(self, destination, source, size):
+        ctypes.memmove(destination, source, size)
+
+    def on_cuMemcpyDtoH(self, destination, source, size):
+        ctypes.memmove(destination, source, size)
+
+    def on_cuTensorMapEncodeTiled(self, *arguments):
+        return self.real.CUtensorMap()
+
+    def on_cuLaunchKernelEx(self, config, function, parameters, extra):
+        self.launches.append((config, parameters))
+
+
+def parameter_bytes(address, sizes):
+    """The parameter bytes behind the array of pointers that a launch got."""
+    pointers = (ctypes.c_void_p * len(sizes)).from_address(address)
+    return [ctypes.string_at(pointer, size) for pointer, size in zip(pointers, sizes, strict=True)]

@@ -1,0 +1,265 @@
+"""The CUDA side against a driver that records: what is asked of it, in which order, and what its errors become."""
+
+import ctypes
+
+import ml_dtypes
+import numpy as np
+import pytest
+from fake_driver import FakeApi, parameter_bytes
+from interfaces import bf16, gemm, gemm_arrays, interface, scale
+
+from pipec.interface import PointerParameter, TensorArgument
+from pipec.runtime import cubins, cuda, cuda_driver
+from pipec.runtime.errors import ArgumentError, DeviceError, LaunchError
+from pipec.runtime.launcher import Image, Launcher, LaunchOptions
+
+CODE = Image(None, b"cubin", "sm_100a")
+
+
+@pytest.fixture
+def api(monkeypatch):
+    return install(monkeypatch, FakeApi())
+
+
+def install(monkeypatch, fake):
+    driver = cuda_driver.Driver(fake)
+    monkeypatch.setattr(cuda_driver, "load", lambda: driver)
+    monkeypatch.setattr(cuda, "load", lambda: driver)
+    return fake
+
+
+class Torch:
+    """Looks like a CUDA torch tensor, in host memory."""
+
+    __module__ = "torch"
+    is_cuda = False  # so that no current stream is asked for
+
+    def __init__(self, array, index=0):
+        self.array = array
+        self.dtype = f"torch.{array.dtype.name}"
+        self.device = type("device", (), {"type": "cuda", "index": index})
+        self.layout = "torch.strided"
+
+    shape = property(lambda self: self.array.shape)
+
+    def stride(self):
+        return tuple(stride // self.array.itemsize for stride in self.array.strides)
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def element_size(self):
+        return self.array.itemsize
+
+    def is_conj(self):
+        return False
+
+    is_neg = is_conj
+
+
+def test_a_launch_encodes_maps_and_passes_parameters(api):
+    arrays = [Torch(array) for array in gemm_arrays(256, 128, 64)]
+    result = Launcher(gemm(), CODE)(arrays)
+    assert (result.device, result.grid, result.launched) == ("cuda:0", (2, 2, 1), True)
+    dtype, rank, address, dims, strides, box, steps, _, swizzle, _, _ = next(a for n, a in api.calls if n == "cuTensorMapEncodeTiled")
+    assert (dtype.name, rank, address) == ("CU_TENSOR_MAP_DATA_TYPE_BFLOAT16", 2, arrays[0].data_ptr())
+    assert [[int(v) for v in values] for values in (dims, strides, box, steps)] == [[64, 256], [128], [64, 128], [1, 1]]
+    assert swizzle.name == "CU_TENSOR_MAP_SWIZZLE_128B"
+    config, parameters = api.launches[0]
+    assert (config.gridDimX, config.gridDimY, config.blockDimX, config.sharedMemBytes) == (2, 2, 192, 200_000)
+    assert parameter_bytes(parameters, (128, 128, 128, 4))[3] == (64).to_bytes(4, "little")
+    assert api.names().count("cuTensorMapEncodeTiled") == 3
+    attribute, value, _, _ = api.last("cuKernelSetAttribute")
+    assert attribute.name.endswith("MAX_DYNAMIC_SHARED_SIZE_BYTES") and value == 200_000
+
+
+def test_a_repeated_launch_is_one_driver_call(api):
+    arrays = [Torch(array) for array in gemm_arrays()]
+    call = Launcher(gemm(), CODE)
+    first = call(arrays)
+    api.current = 1000  # as torch leaves it
+    api.calls.clear()
+    assert call(arrays) == first
+    assert api.names() == ["cuCtxGetCurrent", "cuLaunchKernelEx"]
+    call([Torch(array) for array in gemm_arrays(128, 128, 64)])
+    assert len(api.launches) == 3 and api.launches[2][0].gridDimX == 1
+
+
+def test_a_tensor_map_is_encoded_once_per_place(api):
+    a, b, d = (Torch(array) for array in gemm_arrays())
+    other = Torch(bf16(256, 128))
+    call = Launcher(gemm(), CODE)
+    call([a, b, d])
+    call([a, b, other])
+    assert api.names().count("cuTensorMapEncodeTiled") == 4
+
+
+def test_streams(api):
+    arrays = [Torch(array) for array in gemm_arrays()]
+    call = Launcher(gemm(), CODE)
+    for stream, handle in (
+        (None, 0),
+        (5, 5),
+        (type("S", (), {"cuda_stream": 6})(), 6),
+        (type("S", (), {"ptr": 7})(), 7),
+        (type("S", (), {"__cuda_stream__": lambda self: (0, 8)})(), 8),
+    ):
+        call(arrays, stream=stream)
+        assert int(api.launches[-1][0].hStream) == handle
+    with pytest.raises(DeviceError, match="`str` is not a stream"):
+        call(arrays, stream="main")
+
+
+def test_cluster_and_programmatic_attributes(api):
+    kernel = interface(gemm().arguments, gemm().parameters, (16, 1, 1), cluster=(16, 1, 1))
+    Launcher(kernel, CODE)([Torch(array) for array in gemm_arrays()], options=LaunchOptions(programmatic=True))
+    config, _ = api.launches[0]
+    cluster, programmatic = config.attrs
+    assert cluster.id.name.endswith("CLUSTER_DIMENSION") and cluster.value.clusterDim.x == 16
+    assert programmatic.id.name.endswith("PROGRAMMATIC_STREAM_SERIALIZATION")
+    assert any(arguments[0].name.endswith("NON_PORTABLE_CLUSTER_SIZE_ALLOWED") for n, arguments in api.calls if n == "cuKernelSetAttribute")
+
+
+def test_host_arrays_are_copied_there_and_back(api):
+    kernel = interface(
+        [TensorArgument("x", "f32", ("N",), False, False, True), TensorArgument("y", "f32", ("N",), True, False, True)],
+        [PointerParameter("x", "x"), PointerParameter("y", "y")],
+    )
+
+    def run(config, function, parameters, extra):
+        x, y = (int.from_bytes(block, "little") for block in parameter_bytes(parameters, (8, 8)))
+        ctypes.memmove(y, x, 16)
+
+    api.on_cuLaunchKernelEx = run
+    x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    assert Launcher(kernel, CODE)([x, y], device="cuda").device == "cuda:0"
+    assert (y == x).all() and not api.memory
+    assert api.names().count("cuMemcpyDtoH") == 1 and "cuStreamSynchronize" in api.names()
+
+
+def test_only_the_elements_of_an_output_come_back(api):
+    kernel = interface([TensorArgument("y", "i8", ("M", "N"), True, True, False)])
+    memory = np.zeros((4, 64), np.int8)
+
+    def run(*_):
+        memory[:, 32:] = 7  # written by somebody else meanwhile
+        (address,) = api.memory
+        ctypes.memset(address, 1, 3 * 64 + 32)
+
+    api.on_cuLaunchKernelEx = run
+    Launcher(kernel, CODE)([memory[:, :32]], device="cuda")
+    assert (memory[:, :32] == 1).all() and (memory[:, 32:] == 7).all()
+
+
+def test_nothing_stays_allocated_after_a_fault(api):
+    api.fail["cuStreamSynchronize"] = api.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+    with pytest.raises(LaunchError, match="kernel `gemm`: running it failed: cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS"):
+        Launcher(gemm(), CODE)(gemm_arrays(), device="cuda")
+    assert not api.memory
+
+
+def test_empty_arrays_get_a_stand_in(api):
+    Launcher(gemm(), CODE)([bf16(256, 0), bf16(128, 0), bf16(256, 128)], device="cuda")
+    maps = [arguments for name, arguments in api.calls if name == "cuTensorMapEncodeTiled"]
+    assert [int(extent) for extent in maps[0][3]] == [1, 1] and maps[0][2] == maps[1][2] != maps[2][2]
+    assert len(api.launches) == 1
+
+
+def test_an_empty_grid_launches_nothing(api):
+    result = Launcher(gemm(), CODE)([bf16(0, 64), bf16(128, 64), bf16(0, 128)], device="cuda")
+    assert not result.launched and not api.launches and "cuLibraryLoadData" not in api.names()
+
+
+def test_a_refused_tensor_map_names_the_parameter(api):
+    api.fail["cuTensorMapEncodeTiled"] = api.CUresult.CUDA_ERROR_INVALID_VALUE
+    with pytest.raises(LaunchError, match=r"kernel `gemm`: encoding the tensor map of parameter `a` \(dims \(64, 256\)") as caught:
+        Launcher(gemm(), CODE)([Torch(array) for array in gemm_arrays()])
+    assert caught.value.status == "CUDA_ERROR_INVALID_VALUE" and caught.value.call == "cuTensorMapEncodeTiled"
+
+
+@pytest.mark.parametrize(
+    "function", ["cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelSetAttribute", "cuLaunchKernelEx", "cuMemAlloc", "cuMemcpyHtoD"]
+)
+def test_every_driver_error_names_the_kernel(api, function):
+    api.fail[function] = api.CUresult.CUDA_ERROR_INVALID_VALUE
+    with pytest.raises(LaunchError, match=f"kernel `gemm`: .* failed: {function} returned CUDA_ERROR_INVALID_VALUE"):
+        Launcher(gemm(), CODE)(gemm_arrays(), device="cuda")
+    assert not api.memory
+
+
+def test_limits_of_the_device(api):
+    kernel = interface(gemm().arguments, shared_bytes=300_000)
+    with pytest.raises(LaunchError, match="needs 300000 bytes of shared memory per CTA, but Imaginary GPU allows 232448"):
+        Launcher(kernel, CODE)(gemm_arrays(), device="cuda")
+
+
+def test_wrong_architecture(monkeypatch):
+    install(monkeypatch, FakeApi(capability=(9, 0)))
+    with pytest.raises(DeviceError, match="compiled for sm_100a, which no GPU here runs: cuda:0 Imaginary GPU") as caught:
+        Launcher(gemm(), CODE)(gemm_arrays(), device="cuda")
+    assert "arch='sm_90a'" in caught.value.help
+    with pytest.raises(DeviceError, match="is compiled for sm_100a, but cuda:0"):
+        Launcher(gemm(), CODE)([Torch(array) for array in gemm_arrays()])
+
+
+def test_devices_that_do_not_exist(api):
+    with pytest.raises(DeviceError, match="there is no device cuda:3; this machine has 1"):
+        Launcher(gemm(), CODE)(gemm_arrays(), device="cuda:3")
+    with pytest.raises(DeviceError, match="the arrays are on `cuda:0`, but device 'cuda:1'"):
+        Launcher(gemm(), CODE)([Torch(array) for array in gemm_arrays()], device="cuda:1")
+    with pytest.raises(DeviceError, match="works on host memory"):
+        Launcher(gemm(), CODE)([Torch(array) for array in gemm_arrays()], device="sim")
+
+
+def test_which_code_runs_where():
+    device = cuda_driver.Device(0, "GPU", (10, 3), 232_448, 1024, 148)
+    runs = {arch: device.runs(arch) for arch in ("sm_100a", "sm_100f", "sm_103a", "sm_90", "sm_90a", "sm_120f", "sm_110", "")}
+    assert runs == {
+        "sm_100a": False, "sm_100f": True, "sm_103a": True, "sm_90": True, "sm_90a": False, "sm_120f": False, "sm_110": False, "": True,
+    }  # fmt: skip
+
+
+def test_scalars_and_strides_by_value(api):
+    x, y = np.zeros((8, 19), np.float32)[:, :16], np.zeros((8, 16), np.float32)
+    Launcher(scale(), CODE)([Torch(x), Torch(y), 2.0, 3])
+    config, parameters = api.launches[0]
+    blocks = parameter_bytes(parameters, (8, 8, 8, 4, 4, 4))
+    assert blocks[1:2] + blocks[3:] == [(19).to_bytes(8, "little"), b"\x08\0\0\0", np.float32(2).tobytes(), b"\3\0\0\0"]
+    assert config.gridDimX == 6
+
+
+def test_arguments_are_checked_before_the_driver_is_asked(api):
+    with pytest.raises(ArgumentError):
+        Launcher(gemm(), CODE)([bf16(256, 64), bf16(128, 72), bf16(256, 128)], device="cuda")
+    assert not api.calls
+
+
+def test_code_is_assembled_once_and_kept_on_disk(monkeypatch, tmp_path):
+    from pipec.ptx import assemble
+
+    monkeypatch.setenv("PIPEC_CACHE_DIR", str(tmp_path))
+    ptx = ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n  ret;\n}\n"
+    first = cubins.machine_code(Image.of(ptx), "k")
+    assert first.startswith(b"\x7fELF") and [path.suffix for path in tmp_path.iterdir()] == [".cubin"]
+    monkeypatch.setattr(assemble, "assemble", None)
+    assert cubins.machine_code(Image.of(ptx), "k") == first
+
+
+def test_without_an_assembler_the_driver_gets_the_ptx(monkeypatch):
+    from pipec.ptx import assemble
+
+    monkeypatch.setattr(assemble, "available", dict)
+    assert cubins.machine_code(Image(".target sm_100a", None, "sm_100a"), "k") == b".target sm_100a\0"
+
+
+def test_bad_ptx_is_a_launch_error(monkeypatch):
+    monkeypatch.setenv("PIPEC_CACHE_DIR", "")
+    with pytest.raises(LaunchError, match="kernel `k`: .* rejects the generated PTX"):
+        cubins.machine_code(Image.of(".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n  rot;\n}\n"), "k")
+
+
+def test_types_of_tensor_maps_are_those_of_the_table():
+    from pipec.isa.dtypes import DTYPES
+
+    assert {row.tensor_map for row in DTYPES.values()} - {None} <= cuda._MAP_DTYPES.keys()
+    assert all(row.numpy is None or hasattr(ml_dtypes, row.numpy) or np.dtype(row.numpy) for row in DTYPES.values())
