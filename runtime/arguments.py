@@ -10,11 +10,11 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from pipec.runtime.errors import ArgumentError
-from pipec.runtime.views import NotAnArray, View, contiguous_strides, view_of
 
 from pipec.interface import KernelInterface, ScalarArgument, StrideParameter, TensorArgument
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.runtime.errors import ArgumentError
+from pipec.runtime.views import NotAnArray, View, contiguous_strides, view_of
 
 TENSOR_MAP_ALIGNMENT = 16  # bytes, of the base and of every stride but the innermost
 MAXIMUM_DIMENSION = 2**31 - 1  # dimensions are passed as i32
@@ -152,7 +152,7 @@ def _tensor(interface: KernelInterface, declared: TensorArgument, value: Any) ->
         ) from None
     axes = frozenset(p.axis for p in interface.parameters if isinstance(p, StrideParameter) and p.tensor == declared.name)
     subject = _Subject(interface.name, declared, view, axes)
-    for check in (_check_rank, _check_dtype, _check_sizes):
+    for check in _TYPE_CHECKS:
         check(subject)
     subject = replace(subject, view=_regular(subject))
     if not view.empty:
@@ -291,6 +291,7 @@ def _check_self_overlap(subject: _Subject) -> None:
         reach += (size - 1) * stride
 
 
+_TYPE_CHECKS: tuple[Callable[[_Subject], None], ...] = (_check_rank, _check_dtype, _check_sizes)
 _LAYOUT_CHECKS: tuple[Callable[[_Subject], None], ...] = (
     _check_direction,
     _check_innermost,
@@ -345,7 +346,7 @@ def _share_memory(one: View, two: View) -> bool:
         return False
     try:
         # NumPy decides this from addresses and strides alone; the memory (perhaps a GPU's) is not touched.
-        return np.shares_memory(_phantom(one), _phantom(two), max_work=100_000)
+        return np.shares_memory(_phantom(one), _phantom(two), max_work=100_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

@@ -190,7 +190,7 @@ def _interface_signature(array: Any) -> tuple:
     return interface["data"], interface["shape"], interface.get("strides"), interface["typestr"]
 
 
-def _number_signature(number: int | float) -> tuple:
+def _number_signature(number: float) -> tuple:
     return type(number), repr(number)
 
 

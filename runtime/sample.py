@@ -25,8 +25,8 @@ def random_arguments(interface: KernelInterface, values: Mapping[str, float], se
     for argument in interface.arguments:
         dtype = DTYPES[argument.dtype]
         if isinstance(argument, ScalarArgument):
-            drawn = _numbers(generator, dtype, ())
-            drawn = float(drawn) if dtype.is_float else int(drawn)
+            number = _numbers(generator, dtype, ())
+            drawn = float(number) if dtype.is_float else int(number)
             arguments[argument.name] = values.get(argument.name, drawn)
         else:
             shape = tuple(_size(interface, argument, size, values) for size in argument.shape)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 from pipec.runtime import dlpack
 
 HOST = "cpu"
@@ -51,7 +52,7 @@ class View:
         if self.empty:
             return np.zeros(0, np.uint8)
         buffer = (ctypes.c_ubyte * self.extent).from_address(self.address)
-        flat = np.frombuffer(buffer, np.uint8)
+        flat = np.frombuffer(memoryview(buffer), np.uint8)
         flat.flags.writeable = not self.readonly
         return flat
 

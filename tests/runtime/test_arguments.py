@@ -4,10 +4,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from interfaces import bf16, gemm, gemm_arrays, interface, scale
-from pipec.runtime.arguments import bind
-from pipec.runtime.errors import ArgumentError
 
 from pipec.interface import TensorArgument
+from pipec.runtime.arguments import bind
+from pipec.runtime.errors import ArgumentError
 
 
 def refused(kernel, arguments, parameter, *words):

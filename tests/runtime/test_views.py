@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from interfaces import bf16, gemm
+
 from pipec.runtime.arguments import bind
 from pipec.runtime.errors import ArgumentError
 from pipec.runtime.views import NotAnArray, view_of

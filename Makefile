@@ -1,0 +1,48 @@
+# pipec. `make` lists the targets; each sets up what it needs.
+
+VENV   ?= .venv
+PYTHON ?= python3
+PIP     = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+WORKERS ?= 2
+READY   = $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test unit check format golden bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# The stamp is older than pyproject.toml when the dependencies may have changed.
+$(READY): pyproject.toml
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade pip
+	$(PIP) install --editable '.[test]'
+	touch $@
+
+setup: $(READY) ## create .venv with pipec (editable) and everything the tests need
+
+run: setup ## check, compile and simulate examples/gemm.pipe and compare it with NumPy
+	$(VENV)/bin/pipec run examples/gemm.pipe
+
+test: check unit ## everything that must pass: ruff, mypy and all tests
+
+unit: setup ## all tests (WORKERS=2 processes; PYTEST="-k name" chooses)
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
+
+check: setup ## ruff and mypy
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/python tools/typecheck.py
+
+format: setup ## mend what ruff can mend
+	$(VENV)/bin/ruff check --fix .
+
+golden: setup ## rewrite the golden files from what the compiler says now; look at the diff
+	$(VENV)/bin/python -m pytest -q tests --update-golden
+
+bench: setup ## time compiler and simulator (and Triton's compiler where installed) into benchmarks/results
+	$(VENV)/bin/python benchmarks/compile.py
+	$(VENV)/bin/python benchmarks/sim.py
+
+clean: ## remove .venv, caches and build folders
+	rm -rf $(VENV) build dist pipec.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,96 @@
+"""The wheel and the source archive hold every source file, and the installed wheel works away from the checkout.
+
+Built without isolation, so that no network is needed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+IGNORED = {".git", ".venv", "__pycache__", "build", "dist", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
+# Checkout folder -> folder in the wheel (pyproject.toml, package-dir).
+PACKAGES = {"pipec": "pipec", "grammar": "pipec/grammar", "runtime": "pipec/runtime"}
+IN_ARCHIVE = ("pipec", "grammar", "runtime", "tests", "examples", "benchmarks", "docs", "tools", "Makefile", "README.md", "pyproject.toml")
+
+pytestmark = pytest.mark.xdist_group("packaging")  # one worker builds once
+
+
+def run(*command: object, cwd: Path, **environment: str) -> str:
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    done = subprocess.run(
+        [*map(str, command)], cwd=cwd, env=clean | environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with wheel and archive, built from a copy (setuptools leaves build/ and egg-info behind)."""
+    copy = tmp_path_factory.mktemp("source") / "checkout"
+    shutil.copytree(ROOT, copy, ignore=lambda _, names: {name for name in names if name in IGNORED or name.endswith(".egg-info")})
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, copy, cwd=copy)
+    return out
+
+
+def sources(folder: str) -> set[str]:
+    """Files of a checkout folder that belong to the project, relative to the checkout."""
+    base = ROOT / folder
+    files = [base] if base.is_file() else base.rglob("*")
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in files
+        if path.is_file() and not IGNORED & set(path.relative_to(ROOT).parts) and path.suffix != ".pyc"
+    }
+
+
+def test_wheel_has_every_source_file_and_nothing_else(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    expected = {target + name.removeprefix(folder) for folder, target in PACKAGES.items() for name in sources(folder)}
+    assert names == expected
+
+
+def test_archive_has_every_file_of_the_project(built: Path) -> None:
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        names = {member.name.partition("/")[2] for member in tar.getmembers() if member.isfile()}
+    expected = set().union(*(sources(entry) for entry in IN_ARCHIVE))
+    assert expected - names == set()
+    extra = {name for name in names - expected if not name.startswith((".ci/", "pipec.egg-info/"))}
+    assert extra <= {"PKG-INFO", "setup.cfg", "MANIFEST.in", ".gitignore"}
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel in a folder of its own; its dependencies are those of this environment."""
+    (wheel,) = built.glob("*.whl")
+    target = tmp_path_factory.mktemp("installed")
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", target, wheel, cwd=target)
+    return target
+
+
+def test_installed_wheel_works_from_another_folder(installed: Path, tmp_path: Path) -> None:
+    code = (
+        "import pipec, pipec.grammar, pipec.runtime, pipec.ptx.assemble; from pathlib import Path;"
+        "print(Path(pipec.__file__).parent, Path(pipec.runtime.__file__).parent, pipec.__version__,"
+        " (Path(pipec.grammar.__file__).parent / 'pipec.lark').is_file(), len(list(pipec.__path__)))"
+    )
+    said = run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(installed)).split()
+    package, runtime, _, has_grammar, places = said
+    assert Path(package) == installed / "pipec" and Path(runtime) == installed / "pipec" / "runtime"
+    assert has_grammar == "True" and places == "1"
+
+
+def test_installed_wheel_compiles_an_example(installed: Path, tmp_path: Path) -> None:
+    example = shutil.copy(ROOT / "examples" / "gemm.pipe", tmp_path)
+    run(sys.executable, "-m", "pipec.cli", "compile", example, "-o", tmp_path / "gemm.ptx", cwd=tmp_path, PYTHONPATH=str(installed))
+    assert ".target sm_100a" in (tmp_path / "gemm.ptx").read_text()
