@@ -1,0 +1,22 @@
+"""The checks: `check_kernel` on kernel IR, `check_plan` on what was derived from it.
+
+Each check reports every independent mistake it finds. A check module holds one `check` function; to add one, call it here and
+put its messages into the catalogue.
+"""
+
+from pipec.check import linear, roles
+from pipec.check.facts import collect
+from pipec.diag.message import Sink
+from pipec.isa.targets import Target
+from pipec.kir.ir import Kernel
+from pipec.kir.plan_types import Plan
+
+
+def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
+    facts = collect(kernel)
+    linear.check(facts, sink)
+    roles.check(facts, sink)
+
+
+def check_plan(plan: Plan, sink: Sink) -> None:
+    """What only a whole plan can tell; the kernel has passed `check_kernel`."""

@@ -16,7 +16,7 @@ from pipec.source import Span
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of a handle. `held`: "no", "yes", "released", "poisoned"; `signal`: "no", "yes", "mixed" (on one branch only)."""
+    """What is known of a handle. `held`: "no", "yes", "released", "poisoned"; `signal`: "no", "yes", "mixed" (on one branch)."""
 
     held: str
     signal: str = "no"
@@ -150,7 +150,21 @@ class _RoleCheck:
     def _release(self, operation: tree.Release, states: _States) -> None:
         handle = operation.handle
         state = states.get(handle, _FREE)
-        if state.held == "released":
+        obtained = self._obtained(handle)
+        if state.is_held and obtained is not None and handle.form != "linear" and not _same_start(operation.span, obtained):
+            self._report(
+                messages.ReleasedInsideWith(
+                    stage=handle.name,
+                    pipeline=handle.pipeline.name,
+                    release=operation.span.text(),
+                    consequence=messages.second_phase(handle.side, handle.pipeline.name),
+                    at=operation.span,
+                    obtained=obtained,
+                ),
+                handle,
+                states,
+            )
+        elif state.held == "released":
             self._report(
                 messages.ReleasedTwice(
                     stage=handle.name,
@@ -158,7 +172,7 @@ class _RoleCheck:
                     consequence=messages.second_phase(handle.side, handle.pipeline.name),
                     at=operation.span,
                     first=state.released.span if state.released else None,
-                    obtained=self._obtained(handle),
+                    obtained=obtained,
                 ),
                 handle,
                 states,
@@ -303,7 +317,7 @@ class _RoleCheck:
     def _obtained_on_one_branch(self, facts: HandleFacts, when: bool, branch: ir.Branch) -> Message:
         handle = facts.handle
         if not facts.releases:
-            return self._never_released(handle, branch.span, "this branch")
+            return self._never_released(handle, branch.span, messages.branch_ends(handle.name))
         return messages.ObtainedOnOneBranch(
             stage=handle.name,
             pipeline=handle.pipeline.name,
@@ -353,7 +367,7 @@ class _RoleCheck:
                 obtained=self._obtained(handle),
             )
         if not facts.releases:
-            return self._never_released(handle, loop.span, "each iteration of this loop")
+            return self._never_released(handle, loop.span, messages.iteration_ends(handle.name))
         return messages.CarriedOutOfLoop(
             stage=handle.name,
             pipeline=handle.pipeline.name,
@@ -367,7 +381,8 @@ class _RoleCheck:
     def _end_role(self) -> None:
         for handle, state in self._out[-1].items():
             if state.is_held:
-                self._sink.report(self._never_released(handle, self._role.role.end, f"role `{self._role.role.name}`"))
+                ending = messages.role_ends(self._role.role.name, handle.name)
+                self._sink.report(self._never_released(handle, self._role.role.end, ending))
 
     # ------------------------------------------------------------------------------------------------------- helpers
 
@@ -388,11 +403,11 @@ class _RoleCheck:
                 )
             )
 
-    def _never_released(self, handle: tree.Handle, end: Span, where: str) -> Message:
+    def _never_released(self, handle: tree.Handle, end: Span, ending: str) -> Message:
         return messages.NeverReleased(
             stage=handle.name,
             pipeline=handle.pipeline.name,
-            where=where,
+            ending=ending,
             consequence=self._leak(handle),
             at=self._obtained(handle) or end,
             end=end,
@@ -417,3 +432,8 @@ class _RoleCheck:
 
 def _truth(value: bool) -> str:
     return "true" if value else "false"
+
+
+def _same_start(one: Span, two: Span) -> bool:
+    """The release at the end of a `with` carries the place of the `with`."""
+    return (one.source, one.line, one.column) == (two.source, two.line, two.column)

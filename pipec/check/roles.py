@@ -11,9 +11,6 @@ _WARP = 32
 _OPERATION = {LOAD: "tma.load", WRITE: "write", ACCUMULATE: "mma", OPERAND: "mma", READ: "this expression", STORE: "tma.store"}
 _FILLS = (LOAD, WRITE, ACCUMULATE)
 
-# The memory each kind of use works on; a register read works on both.
-_SPACE = {LOAD: "shared", WRITE: "shared", STORE: "shared", OPERAND: "shared", ACCUMULATE: "tensor"}
-
 _BYTES_TIMES = "each thread copies the tile again: more bytes arrive than the full barrier expects, and it completes out of step"
 _ONE_THREAD = {
     "tma.load": _BYTES_TIMES,
@@ -229,7 +226,7 @@ def _report_elect(role: ir.Role, block: ir.Block, elect: ir.ElectBranch, sink: S
     )
 
 
-# -------------------------------------------------------------------------------------------------- sides and memories
+# -------------------------------------------------------------------------------------------------- tensor memory and sides
 
 
 def _tensor_memory_readers(role: RoleFacts, sink: Sink) -> None:
@@ -244,25 +241,10 @@ def _tensor_memory_readers(role: RoleFacts, sink: Sink) -> None:
 
 
 def _sides(facts: HandleFacts, sink: Sink) -> None:
-    """One message per handle: the first use on the wrong side, and each use of the wrong memory."""
+    """One message per handle: the first use on the wrong side."""
     handle = facts.handle
     obtained = facts.acquires[0].operation.span if facts.acquires else None
     wrong_side = handle.side == "producer"
-    for _, touch in facts.touches:
-        if touch.buffer is None:
-            continue
-        wanted = _SPACE.get(touch.kind, touch.buffer.space)
-        if touch.buffer.space != wanted:
-            sink.report(
-                messages.WrongSpace(
-                    operation=f"`{_OPERATION[touch.kind]}`",
-                    wanted=wanted,
-                    found=touch.buffer.space,
-                    buffer=touch.buffer.label,
-                    at=touch.span,
-                    declared=touch.buffer.span,
-                )
-            )
     for _, touch in facts.touches:
         if touch.buffer is None or (touch.kind in _FILLS) == wrong_side:
             continue

@@ -63,6 +63,20 @@ def _guarded(context: Context, action, target: ast.Name | None) -> None:  # noqa
             context.bind(target.name, Poison(), target.span)
 
 
+def _last_span(body: tuple[ast.Statement, ...]) -> Span | None:
+    """Where a body ends in the text: the last statement that holds no other."""
+    if not body:
+        return None
+    last = body[-1]
+    match last:
+        case ast.For() | ast.While() | ast.With():
+            return _last_span(last.body) or last.span
+        case ast.If():
+            return _last_span(last.otherwise) or _last_span(last.then) or last.span
+        case _:
+            return last.span
+
+
 def _check_overrides(kernels: tuple[ast.Kernel, ...], overrides: dict[str, object], sink: Sink) -> None:
     names = {constant.name.name for kernel in kernels for constant in kernel.constants}
     for name, value in overrides.items():
@@ -294,7 +308,7 @@ class _Kernel:
             pipelines.extend(self._clause_pipeline(pipeline) for pipeline in clause.pipelines)
         inner = replace(context, scope=context.scope.inner(), place="role", statements=[], current={})
         run_body(inner, node.body)
-        end = node.body[-1].span if node.body else node.span
+        end = _last_span(node.body) or node.span
         self._roles.append(tree.Role(name, warps, registers, tuple(produces), tuple(consumes), tuple(inner.statements), node.name.span, end))
 
     def _clause_pipeline(self, name: ast.Name) -> tree.Pipeline:

@@ -12,9 +12,7 @@ def leak(side: str, pipeline: str, stages: int, looped: bool) -> str:
         return (
             f"the slot stays full for ever: with {_count(stages)} the producer of `{pipeline}` blocks in iteration {stages + 1}"
         )
-    return (
-        f"the slot stays full for ever: with {_count(stages)} the producer of `{pipeline}` blocks at its fill number {stages + 1}"
-    )
+    return f"the slot stays full for ever: with {_count(stages)} the producer of `{pipeline}` blocks at its {_ordinal(stages + 1)} fill"
 
 
 def other_path_leak(side: str, pipeline: str, stages: int, looped: bool) -> str:
@@ -46,6 +44,23 @@ def unused(side: str, pipeline: str) -> str:
     return f"what the producer put into this stage of `{pipeline}` is dropped"
 
 
+def role_ends(role: str, stage: str) -> str:
+    return f"role `{role}` ends here, and `{stage}` is still held"
+
+
+def iteration_ends(stage: str) -> str:
+    return f"each iteration of this loop ends with `{stage}` still held"
+
+
+def branch_ends(stage: str) -> str:
+    return f"this branch ends with `{stage}` still held"
+
+
+def _ordinal(number: int) -> str:
+    suffix = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"
+
+
 def _count(stages: int) -> str:
     return "1 stage" if stages == 1 else f"{stages} stages"
 
@@ -66,12 +81,12 @@ class NeverReleased(Message):
 
     code = "E0301"
     title = "stage `{stage}` of `{pipeline}` is never released"
-    labels = (primary("at", "obtained here"), secondary("end", "{where} ends here, and `{stage}` is still held"))
+    labels = (primary("at", "obtained here"), secondary("end", "{ending}"))
     note = "{consequence}"
     help = "add `{stage}.release()` after its last use"
     stage: str
     pipeline: str
-    where: str
+    ending: str
     consequence: str
     at: Span
     end: Span | None
@@ -473,3 +488,27 @@ class UsedAfterSignal(Message):
     defined: Span | None
     signalled: Span | None
     obtained: Span | None
+
+
+class ReleasedInsideWith(Message):
+    """A stage obtained by `with` is released by hand inside the `with`.
+
+    The scoped forms release at the end of their block, so this stage would be released twice. Remove the release, or obtain
+    the stage with `acquire_consumer()` and release it by hand only.
+
+        with input.consume() as s:
+            mma(acc, s.a, s.b)
+            s.release()             # wrong: the end of the block does this
+    """
+
+    code = "E0317"
+    title = "stage `{stage}` of `{pipeline}` is released inside its `with`"
+    labels = (primary("at", "released by hand here"), secondary("obtained", "this `with` releases `{stage}` at its end"))
+    note = "{consequence}"
+    help = "remove `{release}`"
+    stage: str
+    pipeline: str
+    release: str
+    consequence: str
+    at: Span
+    obtained: Span

@@ -315,20 +315,3 @@ class ReadsProducerStage(Message):
     suggestion: str
     at: Span
     obtained: Span | None
-
-
-class WrongSpace(Message):
-    """An operation was given a tile of the wrong memory.
-
-    TMA copies work on shared memory. An MMA reads its operands from shared memory and adds up in tensor memory.
-    """
-
-    code = "E0418"
-    title = "{operation} takes a tile in {wanted} memory, but `{buffer}` is in {found} memory"
-    labels = (primary("at", "this tile is in {found} memory"), secondary("declared", "declared here"))
-    operation: str
-    wanted: str
-    found: str
-    buffer: str
-    at: Span
-    declared: Span
