@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ..errors import UnitError
+from .cells import CellMap
 from .fragments import fragment_map, fragment_shape
 
 LANES = 128
@@ -24,6 +27,8 @@ class TensorMemory:
     def __init__(self) -> None:
         self.cells = np.zeros(LANES * COLUMNS, dtype=np.uint32)
         self.written = np.zeros(LANES * COLUMNS, dtype=bool)
+        self._grid = self.cells.reshape(LANES, COLUMNS)
+        self._written_grid = self.written.reshape(LANES, COLUMNS)
         self.allocated = np.zeros(COLUMNS, dtype=bool)
         self.allocations: dict[int, int] = {}
         self.permit_relinquished = False
@@ -76,32 +81,43 @@ class TensorMemory:
             blocks = ", ".join(f"{columns} columns at {base:#x}" for base, columns in self.allocations.items())
             raise UnitError("leaked_tmem", f"tensor memory not deallocated before exit: {blocks}")
 
+    def read(self, cells: CellMap, lane: int, column: int, what: str) -> np.ndarray:
+        """uint32 cells of a map placed at (lane, column); every one must be allocated and written."""
+        self._check(cells, lane, column, what)
+        key = cells.select(lane, column)
+        written = self._written_grid[key]
+        if not written.all():
+            index = np.nonzero(~written.reshape(-1))[0][0]
+            bad_lane, bad_column = (int(part.reshape(-1)[index]) for part in (cells.lanes + lane, cells.columns + column))
+            raise UnitError("uninitialised", f"{what} reads lane {bad_lane} column {bad_column}, which was never written")
+        return self._grid[key].copy()
+
+    def write(self, cells: CellMap, lane: int, column: int, values: np.ndarray, what: str) -> None:
+        """Write uint32 `values` to the cells of a map placed at (lane, column); every one must be allocated."""
+        self._check(cells, lane, column, what)
+        key = cells.select(lane, column)
+        self._grid[key] = values
+        self._written_grid[key] = True
+
     def read_cells(self, lanes: np.ndarray, columns: np.ndarray, what: str) -> np.ndarray:
-        """uint32 cells at the broadcast of `lanes` and `columns`; every one must be allocated and written."""
-        index = self._index(lanes, columns, what)
-        if not self.written[index].all():
-            lane, column = divmod(int(index[~self.written[index]].reshape(-1)[0]), COLUMNS)
-            raise UnitError("uninitialised", f"{what} reads lane {lane} column {column}, which was never written")
-        return self.cells[index]
+        """uint32 cells at the broadcast of absolute `lanes` and `columns`."""
+        return self.read(CellMap.of(lanes, columns), 0, 0, what)
 
     def write_cells(self, lanes: np.ndarray, columns: np.ndarray, values: np.ndarray, what: str) -> None:
-        """Write uint32 `values` at the broadcast of `lanes` and `columns`; every cell must be allocated."""
-        index = self._index(lanes, columns, what)
-        self.cells[index] = values
-        self.written[index] = True
+        """Write uint32 `values` at the broadcast of absolute `lanes` and `columns`."""
+        self.write(CellMap.of(lanes, columns), 0, 0, values, what)
 
     def load(
         self, shape: str, count: int, address: int, warp_in_cta: int, pack16: bool = False, half_offset: int = 0
     ) -> np.ndarray:
         """tcgen05.ld: uint32 [32 threads, registers].  With `pack16` a register holds the low halves of two columns."""
-        lanes, columns = self._place(shape, count, address, warp_in_cta, half_offset)
+        lane, column = _warp_start(shape, count, address, warp_in_cta)
         what = f"tcgen05.ld.{shape}.x{count}"
+        cells = _fragment_cells(shape, count, half_offset, pack16)
         if not pack16:
-            return self.read_cells(lanes, columns, what)
-        base = split_address(address)[1]
-        even = base + 2 * (columns - base)
-        low = self.read_cells(lanes, even, what) & np.uint32(0xFFFF)
-        high = self.read_cells(lanes, even + 1, what) & np.uint32(0xFFFF)
+            return self.read(cells, lane, column, what)
+        low = self.read(cells, lane, column, what) & np.uint32(0xFFFF)
+        high = self.read(cells, lane, column + 1, what) & np.uint32(0xFFFF)
         return low | high << np.uint32(16)
 
     def store(
@@ -115,48 +131,37 @@ class TensorMemory:
         half_offset: int = 0,
     ) -> None:
         """tcgen05.st of uint32 [32 threads, registers].  With `unpack16` the halves go to two columns' low halves."""
-        lanes, columns = self._place(shape, count, address, warp_in_cta, half_offset)
-        values = np.asarray(values, np.uint32)
+        lane, column = _warp_start(shape, count, address, warp_in_cta)
         what = f"tcgen05.st.{shape}.x{count}"
-        if values.shape != lanes.shape:
-            raise UnitError("illegal", f"{what} takes registers of shape {lanes.shape}, got {values.shape}")
+        cells = _fragment_cells(shape, count, half_offset, unpack16)
+        values = np.asarray(values, np.uint32)
+        if values.shape != cells.lanes.shape:
+            raise UnitError("illegal", f"{what} takes registers of shape {cells.lanes.shape}, got {values.shape}")
         if not unpack16:
-            self.write_cells(lanes, columns, values, what)
+            self.write(cells, lane, column, values, what)
             return
-        base = split_address(address)[1]
-        even = base + 2 * (columns - base)
         # The upper halves are unspecified; zero is the natural reading.
-        self.write_cells(lanes, even, values & np.uint32(0xFFFF), what)
-        self.write_cells(lanes, even + 1, values >> np.uint32(16), what)
+        self.write(cells, lane, column, values & np.uint32(0xFFFF), what)
+        self.write(cells, lane, column + 1, values >> np.uint32(16), what)
 
-    def _place(self, shape: str, count: int, address: int, warp_in_cta: int, half_offset: int) -> tuple[np.ndarray, np.ndarray]:
-        row = fragment_shape(shape, count)
-        lane, column = split_address(address)
-        first = warp_in_cta % 4 * WARP_LANES
-        allowed = (first,) if row.lanes == WARP_LANES else (first, first + 16)
-        if lane not in allowed:
-            expected = " or ".join(map(str, allowed))
-            raise UnitError(
-                "illegal",
-                f"warp {warp_in_cta} accesses tensor memory lane {lane} with shape {shape}, may start only at {expected}",
-            )
-        lanes, columns = fragment_map(shape, count, half_offset)
-        lanes, columns = np.broadcast_arrays(lanes, columns)
-        return lanes + lane, columns + column
-
-    def _index(self, lanes: np.ndarray, columns: np.ndarray, what: str) -> np.ndarray:
-        lanes, columns = np.asarray(lanes), np.asarray(columns)
-        for name, values, limit in (("lane", lanes, LANES), ("column", columns, COLUMNS)):
-            if values.size and not (0 <= values.min() and values.max() < limit):
+    def _check(self, cells: CellMap, lane: int, column: int, what: str) -> None:
+        """All cells exist and lie in allocated columns."""
+        for name, first, (low, high), limit in (
+            ("lane", lane, cells.lane_range, LANES),
+            ("column", column, cells.column_range, COLUMNS),
+        ):
+            if first + low < 0 or first + high >= limit:
                 raise UnitError(
-                    "out_of_bounds", f"{what} reaches {name} {values.min()}..{values.max()}, tensor memory has 0..{limit - 1}"
+                    "out_of_bounds", f"{what} reaches {name} {first + low}..{first + high}, tensor memory has 0..{limit - 1}"
                 )
-        usable = self.allocated[columns]
-        if not usable.all():
-            column = int(columns[~usable].reshape(-1)[0])
+        low, high = cells.column_range
+        if self.allocated[column + low : column + high + 1].all():
+            return
+        columns = cells.columns + column
+        foreign = columns[~self.allocated[columns]]
+        if foreign.size:
             blocks = ", ".join(f"{base}..{base + size - 1}" for base, size in self.allocations.items()) or "none"
-            raise UnitError("out_of_bounds", f"{what} reaches column {column}, allocated columns are {blocks}")
-        return lanes * COLUMNS + columns
+            raise UnitError("out_of_bounds", f"{what} reaches column {foreign.min()}, allocated columns are {blocks}")
 
     def _find_free(self, columns: int) -> int | None:
         for base in range(0, COLUMNS - columns + 1, ALLOCATION_UNIT):
@@ -167,7 +172,28 @@ class TensorMemory:
     def _set_allocated(self, base: int, columns: int, allocated: bool) -> None:
         self.allocated[base : base + columns] = allocated
         # Contents after an allocation are undefined.
-        self.written.reshape(LANES, COLUMNS)[:, base : base + columns] = False
+        self._written_grid[:, base : base + columns] = False
+
+
+@lru_cache(maxsize=256)
+def _fragment_cells(shape: str, count: int, half_offset: int, every_second: bool) -> CellMap:
+    """Cells of a register fragment; packed 16-bit forms use every second column (and again the one after it)."""
+    lanes, columns = fragment_map(shape, count, half_offset)
+    return CellMap.of(lanes, columns * 2 if every_second else columns)
+
+
+def _warp_start(shape: str, count: int, address: int, warp_in_cta: int) -> tuple[int, int]:
+    """(lane, column) of an address that this warp may use: warp w owns lanes 32*(w % 4) and the 31 after."""
+    row = fragment_shape(shape, count)
+    lane, column = split_address(address)
+    first = warp_in_cta % 4 * WARP_LANES
+    allowed = (first,) if row.lanes == WARP_LANES else (first, first + 16)
+    if lane not in allowed:
+        expected = " or ".join(map(str, allowed))
+        raise UnitError(
+            "illegal", f"warp {warp_in_cta} accesses tensor memory lane {lane} with shape {shape}, may start only at {expected}"
+        )
+    return lane, column
 
 
 def _check_column_count(operation: str, columns: int) -> None:

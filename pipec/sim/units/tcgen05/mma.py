@@ -14,10 +14,8 @@ from ..protocols import SharedMemory
 from .descriptors import KINDS, InstructionDescriptor, decode_instruction_descriptor, decode_matrix_descriptor
 from .memory import LANES, TensorMemory, split_address
 from .operands import read_operand, read_packed_fp4, unpack_little_endian
-from .placement import DATA_PATHS, a_lanes, d_cells, data_path_name, scale_cells
+from .placement import DATA_PATHS, a_cells, d_cells, data_path_name, scale_cells
 
-# 32 bytes of K per dense instruction are 8 columns of tensor memory.
-A_COLUMNS = 8
 PACKED_FP4_KINDS = frozenset({"mxf4", "mxf4nvf4"})
 NUMERICS = ("exact", "fast")
 
@@ -151,9 +149,8 @@ def _read_a(
     if lane != d_lane:
         raise UnitError("illegal", f"A in tensor memory starts at lane {lane}, D at lane {d_lane}: they must agree")
     name = data_path_name(descriptor, modifiers.weight_stationary)
-    lanes = a_lanes(name, descriptor.m // descriptor.cta_group) + lane
-    columns = column + np.arange(A_COLUMNS, dtype=np.int64)
-    copies = tensor_memory.read_cells(lanes[:, :, None], columns, "tcgen05.mma A")
+    cells = a_cells(name, descriptor.m // descriptor.cta_group)
+    copies = tensor_memory.read(cells, lane, column, "tcgen05.mma A")
     for copy in copies[1:]:
         if not np.array_equal(copy, copies[0]):
             raise UnitError("illegal", f"the {len(copies)} copies of A in tensor memory that layout {name} needs differ")
@@ -193,8 +190,7 @@ def _read_scales(
     lane, column = split_address(address)
     if lane:
         raise UnitError("illegal", f"scale address {address:#x} of {which} names lane {lane}, must be lane 0")
-    lanes, columns = scale_cells(rows)
-    words = tensor_memory.read_cells(lanes, columns + column, f"tcgen05.mma scales of {which}")
+    words = tensor_memory.read(scale_cells(rows), 0, column, f"tcgen05.mma scales of {which}")
     first_byte = 8 * np.arange(scale_id, scale_id + descriptor.scale_vector, dtype=np.uint32)
     scales = words[:, :, None] >> first_byte & np.uint32(0xFF)
     if (scales != scales[0]).any():
@@ -221,9 +217,12 @@ class _Target:
         if lane not in DATA_PATHS[name].lanes:
             allowed = " or ".join(map(str, DATA_PATHS[name].lanes))
             raise UnitError("illegal", f"D address {d_address:#x} names lane {lane}; layout {name} needs {allowed}")
-        lanes, columns = d_cells(name, descriptor.m // descriptor.cta_group, descriptor.n)
-        self.lanes, self.columns = lanes + lane, columns + column
-        self.enabled = None if enabled is None else enabled[self.lanes]
+        self.lane, self.column = lane, column
+        self.shape = (descriptor.m // descriptor.cta_group, descriptor.n)
+        self.cells = d_cells(name, *self.shape)
+        self.enabled = None if enabled is None else enabled[self.cells.lanes + lane]
+        if self.enabled is not None:
+            self.cells = self.cells.where(self.enabled)
         self.format = descriptor.d_format
         self.memory = memory
         self.modifiers = modifiers
@@ -233,11 +232,10 @@ class _Target:
         if not self.modifiers.accumulate:
             return None
         what = "tcgen05.mma with enable-input-d"
-        if self.enabled is None:
-            cells = self.memory.read_cells(self.lanes, self.columns, what)
-        else:
-            cells = np.zeros(self.lanes.shape, np.uint32)
-            cells[self.enabled] = self.memory.read_cells(self.lanes[self.enabled], self.columns[self.enabled], what)
+        cells = self.memory.read(self.cells, self.lane, self.column, what)
+        if self.enabled is not None:
+            enabled_cells, cells = cells, np.zeros(self.shape, np.uint32)
+            cells[self.enabled] = enabled_cells
         if self.format == "s32":
             return cells.view(np.int32).astype(np.int64)
         values = cells.view(np.float32) if self.format == "f32" else decode(cells & np.uint32(0xFFFF), "f16")
@@ -249,11 +247,9 @@ class _Target:
     def write(self, patterns: np.ndarray) -> None:
         """Store result patterns [rows, N]; an f16 result takes the low half of its column."""
         cells = patterns.astype(np.uint32, copy=False)
-        what = "tcgen05.mma D"
-        if self.enabled is None:
-            self.memory.write_cells(self.lanes, self.columns, cells, what)
-        else:
-            self.memory.write_cells(self.lanes[self.enabled], self.columns[self.enabled], cells[self.enabled], what)
+        if self.enabled is not None:
+            cells = cells[self.enabled]
+        self.memory.write(self.cells, self.lane, self.column, cells, "tcgen05.mma D")
 
 
 def _multiply(

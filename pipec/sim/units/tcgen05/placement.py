@@ -9,7 +9,11 @@ from functools import lru_cache
 import numpy as np
 
 from ..errors import UnitError
+from .cells import CellMap
 from .descriptors import InstructionDescriptor
+
+# 32 bytes of K per dense instruction are 8 columns of tensor memory.
+A_COLUMNS = 8
 
 Place = Callable[[np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
@@ -74,29 +78,27 @@ def data_path_name(descriptor: InstructionDescriptor, weight_stationary: bool) -
 
 
 @lru_cache(maxsize=64)
-def d_cells(name: str, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """(lane, column) of D, each int64 [rows of one CTA, N], relative to the D address."""
+def d_cells(name: str, rows: int, columns: int) -> CellMap:
+    """Cells of D, [rows of one CTA, N], relative to the D address."""
     m = np.arange(rows, dtype=np.int64)[:, None]
     n = np.arange(columns, dtype=np.int64)[None, :]
-    lane, column = DATA_PATHS[name].place(m, n, columns)
-    for table in (lane, column):
-        table.flags.writeable = False
-    return lane, column
+    return CellMap.of(*DATA_PATHS[name].place(m, n, columns))
 
 
 @lru_cache(maxsize=64)
-def a_lanes(name: str, rows: int) -> np.ndarray:
-    """Lane of every A row (int64 [copies, rows]) for A in tensor memory, relative to the address lane."""
+def a_cells(name: str, rows: int) -> CellMap:
+    """Cells [copies, rows, 8 columns] of A in tensor memory, relative to its address."""
     path = DATA_PATHS[name]
     if not path.a_copies:
         raise UnitError("unsupported", f"A in tensor memory with data-path layout {name} ({rows} rows) is not modelled")
     lane, _ = path.place(np.arange(rows, dtype=np.int64)[:, None], np.zeros((1, 1), np.int64), 4)
-    return lane[:, 0] + np.array(path.a_copies, dtype=np.int64)[:, None]
+    copies = np.array(path.a_copies, dtype=np.int64)[:, None, None]
+    return CellMap.of(lane + copies, np.arange(A_COLUMNS, dtype=np.int64))
 
 
 @lru_cache(maxsize=64)
-def scale_cells(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """(lane [4, rows], column [1, rows]) of the word with the scales of every row; the same in all four partitions."""
+def scale_cells(rows: int) -> CellMap:
+    """Cells [4 partitions, rows] of the word with the scales of every row; all partitions hold the same."""
     row = np.arange(rows, dtype=np.int64)[None, :]
     partition = np.arange(4, dtype=np.int64)[:, None]
-    return row % 32 + 32 * partition, row // 32
+    return CellMap.of(row % 32 + 32 * partition, row // 32)
