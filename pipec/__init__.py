@@ -1,6 +1,12 @@
-"""pipec: warp-specialised producer/consumer kernels, checked, compiled to NVIDIA PTX, simulated and launched."""
+"""pipec: warp-specialised producer/consumer kernels, checked, compiled to NVIDIA PTX, simulated and launched.
+
+    program = pipec.compile("gemm.pipe", constants={"BM": 128})
+    program["gemm"](a, b, d)
+    gemm = pipec.kernel(\"\"\" kernel gemm(...): ... \"\"\")
+"""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pipec._version import VERSION as __version__
 
@@ -9,4 +15,28 @@ _CHECKOUT = Path(__file__).resolve().parent.parent
 if (_CHECKOUT / "grammar" / "pipec.lark").is_file():
     __path__.append(str(_CHECKOUT))
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from pipec.embed import check, compile, kernel
+    from pipec.program import CompiledKernel, CompileError, Program
+
+# Imported on first use: `import pipec` costs a command line almost nothing.
+_LAZY = {
+    "check": "pipec.embed",
+    "compile": "pipec.embed",
+    "kernel": "pipec.embed",
+    "CompileError": "pipec.program",
+    "CompiledKernel": "pipec.program",
+    "Program": "pipec.program",
+}
+
+__all__ = ["CompileError", "CompiledKernel", "Program", "__version__", "check", "compile", "kernel"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'pipec' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,248 @@
+"""The command line: `pipec compile | check | run | sim | explain`. Exit 0 fine, 1 diagnostics on stderr, 2 usage."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from pipec._version import VERSION
+from pipec.diag.message import Diagnostic, Sink
+from pipec.driver import STAGES, Compilation, Options, compile_source
+from pipec.embed import read_source
+from pipec.isa.targets import DEFAULT_TARGET, TARGETS
+
+# What `--emit` writes, and the stage after which it exists.
+_EMITTED = {"ast": "parse", "kir": "build", "llvm": "lower", "ptx": "emit", "cubin": "emit"}
+
+
+class Failed(Exception):
+    """Diagnostics were found; they are printed and the exit status is 1."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        super().__init__(f"{len(diagnostics)} diagnostics")
+        self.diagnostics = diagnostics
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        command: Callable[[argparse.Namespace], int] = options.command
+        return command(options)
+    except Failed as failed:
+        _print_diagnostics(failed.diagnostics, options.message_format)
+        return 1
+    except BrokenPipeError:
+        # The reader of our output has gone (`pipec ... | head`): nothing is left to say, also not at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("pipec: interrupted", file=sys.stderr)
+        return 130
+
+
+def entry() -> NoReturn:
+    sys.exit(main())
+
+
+# ---------------------------------------------------------------------------------------------------------------- options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pipec", description="Compiles, checks, simulates and runs pipec kernels.")
+    parser.add_argument("--version", action="store_const", dest="command", const=_version, help="print versions and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--message-format", choices=("text", "json"), default="text", help="how diagnostics are printed")
+    source = argparse.ArgumentParser(add_help=False, parents=[shared])
+    source.add_argument("file", metavar="FILE", help="a .pipe source")
+    source.add_argument("--arch", choices=tuple(TARGETS), default=DEFAULT_TARGET, help="the target (default %(default)s)")
+    source.add_argument("-D", dest="constants", metavar="NAME=VALUE", type=_assignment, action="append", default=[],
+                        help="set a compile-time parameter; may be repeated")
+    source.add_argument("--kernel", metavar="NAME", help="only this kernel of the file")
+
+    one = commands.add_parser("compile", parents=[source], help="source to PTX (or another form)")
+    one.add_argument("-o", dest="output", metavar="OUT", help="where to write (default: standard output)")
+    one.add_argument("--emit", choices=tuple(_EMITTED), default="ptx", help="what to write (default %(default)s)")
+    one.set_defaults(command=_compile)
+
+    two = commands.add_parser("check", parents=[source], help="all checks, no output file; prints what was proved")
+    two.set_defaults(command=_check)
+
+    three = commands.add_parser("run", parents=[source], help="compile, run with random inputs, compare with NumPy")
+    three.add_argument("--device", default="auto", choices=("auto", "cuda", "sim"), help="where to run (default %(default)s)")
+    three.add_argument("--shape", dest="shapes", metavar="NAME=SIZE", type=_assignment, action="extend", nargs="+", default=[],
+                       help="sizes of launch-bound dimensions, values of scalars")
+    three.add_argument("--seed", type=int, default=0, help="of the random inputs (default %(default)s)")
+    _add_simulation(three)
+    three.set_defaults(command=_run)
+
+    four = commands.add_parser("sim", parents=[shared], help="run a PTX file in the simulator")
+    four.add_argument("file", metavar="PTX", help="a PTX file, of pipec or of another compiler")
+    four.add_argument("--kernel", metavar="NAME", help="the entry to run (default: the only one)")
+    four.add_argument("--shape", dest="shapes", metavar="NAME=SIZE", type=_assignment, action="extend", nargs="+", default=[],
+                      help="sizes of launch-bound dimensions, values of scalars (PTX of pipec)")
+    four.add_argument("--seed", type=int, default=0, help="of the random inputs and of --timing random (default %(default)s)")
+    _add_simulation(four)
+    four.set_defaults(command=_sim)
+
+    five = commands.add_parser("explain", parents=[shared], help="the long text of a diagnostic code")
+    five.add_argument("code", metavar="CODE", help="for example E0303")
+    five.set_defaults(command=_explain)
+    parser.set_defaults(command=lambda _: parser.error("a command is needed: compile, check, run, sim or explain"), message_format="text")
+    return parser
+
+
+def _add_simulation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--timing", choices=("order", "late", "random"), default="order",
+                        help="when asynchronous operations complete in the simulator (default %(default)s)")
+    parser.add_argument("--timeline", metavar="JSON", help="write the simulated timeline for Chrome or Perfetto")
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier() or not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+# --------------------------------------------------------------------------------------------------------------- commands
+
+
+def _version(_: argparse.Namespace) -> int:
+    from importlib.metadata import PackageNotFoundError, version
+
+    print(f"pipec {VERSION}")
+    for package in ("llvmlite", "lark", "cuda-python", "nvidia-nvjitlink", "nvidia-cuda-nvcc"):
+        try:
+            print(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            print(f"{package} not installed")
+    return 0
+
+
+def _compiled(options: argparse.Namespace, until: str = "emit") -> Compilation:
+    sink = Sink()
+    source = read_source(options.file, sink)
+    if source is None:
+        raise Failed(sink.diagnostics)
+    state = compile_source(source, Options(options.arch, dict(options.constants), options.kernel), until)
+    if state.failed:
+        raise Failed(state.diagnostics)
+    return state
+
+
+def _compile(options: argparse.Namespace) -> int:
+    state = _compiled(options, _EMITTED[options.emit])
+    _write(options.output, _emitted(state, options.emit))
+    return 0
+
+
+def _emitted(state: Compilation, form: str) -> str | bytes:
+    match form:
+        case "ast":
+            from pipec.syntax.text import file_text
+
+            assert state.file is not None
+            return file_text(state.file)
+        case "kir":
+            from pipec.kir.text import kernel_text
+
+            assert state.kernels is not None
+            return "\n".join(kernel_text(kernel) for kernel in state.kernels)
+        case "llvm":
+            assert state.llvm is not None
+            return state.llvm
+        case "cubin":
+            from pipec.program import CompileError, Program
+
+            try:
+                return Program(state).cubin()
+            except CompileError as error:
+                raise Failed(error.diagnostics) from None
+        case _:
+            assert state.ptx is not None
+            return state.ptx
+
+
+def _write(output: str | None, data: str | bytes) -> None:
+    """Whole or not at all: a file appears under its name only when it is complete."""
+    encoded = data.encode() if isinstance(data, str) else data
+    if output is None or output == "-":
+        sys.stdout.buffer.write(encoded)
+        sys.stdout.buffer.flush()
+        return
+    target = Path(output)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(encoded)
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        from pipec.diag.catalogue.run import CannotWrite
+
+        raise Failed([CannotWrite(name=output, reason=(error.strerror or str(error)).lower()).diagnostic()]) from None
+
+
+def _check(options: argparse.Namespace) -> int:
+    from pipec.report import report_of
+
+    state = _compiled(options, "limits")
+    assert state.plans is not None
+    for plan in state.plans:
+        report = report_of(plan)
+        print(f"{report.name}: every check passed for {options.arch}")
+        for proof in report.proofs:
+            print(f"  proved  {proof}")
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from pipec.run import run_kernels
+
+    return _reported(lambda: run_kernels(_compiled(options), options))
+
+
+def _sim(options: argparse.Namespace) -> int:
+    from pipec.run import run_ptx
+
+    return _reported(lambda: run_ptx(options))
+
+
+def _reported(action: Callable[[], int]) -> int:
+    from pipec.run import RunFailed
+
+    try:
+        return action()
+    except RunFailed as failed:
+        raise Failed(failed.diagnostics) from None
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from pipec.diag.explain import explain, load_catalogue
+
+    text = explain(options.code)
+    if text is None:
+        from pipec.diag.catalogue.run import UnknownCode
+
+        families = sorted({code[:3] for code in load_catalogue()})
+        raise Failed([UnknownCode(code=options.code, known=", ".join(f"{family}xx" for family in families)).diagnostic()])
+    print(text, end="")
+    return 0
+
+
+def _print_diagnostics(diagnostics: Sequence[Diagnostic], form: str) -> None:
+    from pipec.diag.render import render_json, render_text
+
+    print(render_json(diagnostics) if form == "json" else render_text(diagnostics), end="" if form == "text" else "\n", file=sys.stderr)
+    if form == "text":
+        count = len(diagnostics)
+        print(f"\n{count} error{'' if count == 1 else 's'}; `pipec explain CODE` tells more", file=sys.stderr)
+
+
+assert set(_EMITTED.values()) <= STAGES.keys()
+
+if __name__ == "__main__":
+    entry()

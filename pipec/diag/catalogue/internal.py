@@ -1,0 +1,37 @@
+"""E00xx: faults of the compiler itself, and inputs beyond its limits."""
+
+from pipec.diag.message import Message, primary
+from pipec.source import Span
+
+
+class InternalError(Message):
+    """A fault of pipec, not of the program: a stage of the compiler failed on input that it should have handled or refused.
+
+    Nothing was written. Please report it with the source; compiling with other tile sizes may avoid it meanwhile.
+    """
+
+    code = "E0001"
+    title = "internal error in stage `{stage}`: {error}"
+    note = "this is a fault of pipec, not of the program; set PIPEC_DEBUG=1 to see where it happened"
+    stage: str
+    error: str
+
+
+class TooComplex(Message):
+    """The program nests expressions or blocks deeper than the compiler can follow. No kernel needs such depth: name the parts of
+    a long expression, or write a loop."""
+
+    code = "E0002"
+    title = "this program nests too deeply to be compiled"
+    labels = (primary("at", "somewhere in this file"),)
+    at: Span
+
+
+class UnknownTarget(Message):
+    """`--arch` names one of the targets that pipec generates code for."""
+
+    code = "E0003"
+    title = "there is no target `{name}`"
+    note = "known targets: {known}"
+    name: str
+    known: str

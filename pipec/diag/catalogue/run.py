@@ -1,0 +1,109 @@
+"""E10xx: the command line and running: files, shapes, references, and what the simulator or the launcher says."""
+
+from pipec.diag.message import Message, primary
+from pipec.source import Span
+
+
+class CannotWrite(Message):
+    """The output file could not be written. Nothing is left behind: output appears whole or not at all."""
+
+    code = "E1001"
+    title = "cannot write `{name}`: {reason}"
+    name: str
+    reason: str
+
+
+class UnknownCode(Message):
+    """`pipec explain` takes the code of a diagnostic, as printed in `error[E0303]`."""
+
+    code = "E1002"
+    title = "there is no diagnostic `{code}`"
+    note = "the families are {known}"
+    known: str
+
+
+class MissingShape(Message):
+    """Dimensions are bound at launch, from the arrays; `pipec run` makes arrays up and needs their sizes: from `--shape M=256`, or
+    from a line `shapes: M=256, N=256, K=64` in the kernel's docstring."""
+
+    code = "E1003"
+    title = "kernel `{kernel}` needs a size for {names}"
+    help = "add `--shape {example}`"
+    kernel: str
+    names: str
+    example: str
+
+
+class BadShape(Message):
+    """A size given with `--shape` must be a whole number, or a number for a float scalar, and name a dimension or a scalar."""
+
+    code = "E1004"
+    title = "`--shape {name}={value}` {problem}"
+    name: str
+    value: str
+    problem: str
+
+
+class BadReference(Message):
+    """A docstring line `numpy: d = a @ b.T` names what the kernel computes: array arithmetic over its arguments, with the functions
+    of NumPy that are listed in docs/language.md. It is evaluated in float64."""
+
+    code = "E1005"
+    title = "the NumPy reference of kernel `{kernel}` cannot be evaluated: {problem}"
+    note = "it reads `{text}`"
+    kernel: str
+    problem: str
+    text: str
+
+
+class WrongResult(Message):
+    """The kernel ran, and its output differs from the NumPy reference by more than rounding explains."""
+
+    code = "E1006"
+    title = "`{output}` of kernel `{kernel}` is wrong: error {error} where {bound} is allowed"
+    note = "{count} of {total} elements are off; the first is at {place}: {found} instead of {expected}"
+    kernel: str
+    output: str
+    error: str
+    bound: str
+    count: str
+    total: str
+    place: str
+    found: str
+    expected: str
+
+
+class SimulationFailed(Message):
+    """The simulator stopped: the kernel as it stands would hang, fault or compute garbage on the GPU. Its report names the warps,
+    their roles, the barrier (pipeline, full or empty, stage) and the phase each waits for."""
+
+    code = "E1007"
+    title = "the simulation of kernel `{kernel}` ended in {kind}: {message}"
+    labels = (primary("at", "while this ran"),)
+    note = "{details}"
+    kernel: str
+    kind: str
+    message: str
+    details: str | None
+    at: Span | None
+
+
+class LaunchRefused(Message):
+    """The launch was refused before anything ran, or the device could not run it."""
+
+    code = "E1008"
+    title = "{message}"
+    help = "{hint}"
+    message: str
+    hint: str | None
+
+
+class NoInterface(Message):
+    """PTX that pipec wrote carries a line that says how its kernels are called; other PTX does not, so `pipec sim` cannot make up
+    arguments for it. Run it from Python: `pipec.sim.launch(ptx, kernel, grid=..., arguments=[...])`."""
+
+    code = "E1009"
+    title = "`{name}` does not say how its kernels are called"
+    note = "it defines {kernels}"
+    name: str
+    kernels: str

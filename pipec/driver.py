@@ -1,0 +1,158 @@
+"""The compiler's stages in their order; nothing else knows it.
+
+    parse -> analyse -> build -> check -> plan -> limits -> lower -> emit
+
+A compilation can stop after any stage and stops by itself after a stage that reported something. Everything here is pure: a
+source in, results or diagnostics out.
+"""
+
+import os
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pipec.diag.catalogue import internal, syntax
+from pipec.diag.message import Diagnostic, Sink
+from pipec.isa.targets import DEFAULT_TARGET, TARGETS, Target
+from pipec.kir import ir
+from pipec.kir.plan_types import Plan
+from pipec.sema import tree
+from pipec.source import Source
+from pipec.syntax import ast
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`constants` sets compile-time parameters (values or their text); `kernel` compiles only that one."""
+
+    arch: str = DEFAULT_TARGET
+    constants: Mapping[str, object] = field(default_factory=dict)
+    kernel: str | None = None
+
+
+@dataclass(slots=True)
+class Compilation:
+    """What the stages have produced so far; a field is None until its stage ran without a message."""
+
+    source: Source
+    options: Options
+    sink: Sink = field(default_factory=Sink)
+    file: ast.File | None = None
+    trees: list[tree.Kernel] | None = None
+    kernels: list[ir.Kernel] | None = None
+    plans: list[Plan] | None = None
+    llvm: str | None = None
+    ptx: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.sink.failed
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]:
+        return self.sink.diagnostics
+
+    @property
+    def target(self) -> Target:
+        return TARGETS[self.options.arch]
+
+
+def _parse(state: Compilation) -> None:
+    from pipec.syntax.parse import parse
+
+    state.file = parse(state.source, state.sink)
+    if state.file is not None and not state.file.kernels:
+        end = len(state.source.lines)
+        state.sink.report(syntax.Empty(name=state.source.name, at=state.source.span(end, 1, end, 2)))
+
+
+def _analyse(state: Compilation) -> None:
+    from pipec.sema import analyse
+
+    assert state.file is not None
+    state.trees = analyse(state.file, state.sink, dict(state.options.constants), state.options.kernel)
+
+
+def _build(state: Compilation) -> None:
+    from pipec.kir.build import build
+    from pipec.kir.verify import verify
+
+    assert state.trees is not None
+    state.kernels = [build(kernel) for kernel in state.trees]
+    for kernel in state.kernels:
+        verify(kernel)
+
+
+def _check(state: Compilation) -> None:
+    from pipec.check import check_kernel
+
+    assert state.kernels is not None
+    for kernel in state.kernels:
+        check_kernel(kernel, state.target, state.sink)
+
+
+def _plan(state: Compilation) -> None:
+    from pipec.kir.plan import plan
+
+    assert state.kernels is not None
+    state.plans = [plan(kernel, state.target) for kernel in state.kernels]
+
+
+def _limits(state: Compilation) -> None:
+    from pipec.check import check_plan
+
+    assert state.plans is not None
+    for plan in state.plans:
+        check_plan(plan, state.sink)
+
+
+def _lower(state: Compilation) -> None:
+    from pipec.lower import lower
+
+    assert state.plans is not None
+    state.llvm = lower(state.plans, state.source)
+
+
+def _emit(state: Compilation) -> None:
+    from pipec.ptx.emit import emit
+
+    assert state.llvm is not None and state.plans is not None
+    state.ptx = emit(state.llvm, state.target, state.plans, state.source)
+
+
+STAGES: dict[str, Callable[[Compilation], None]] = {
+    "parse": _parse,
+    "analyse": _analyse,
+    "build": _build,
+    "check": _check,
+    "plan": _plan,
+    "limits": _limits,
+    "lower": _lower,
+    "emit": _emit,
+}
+
+
+def compile_source(source: Source, options: Options | None = None, until: str = "emit") -> Compilation:
+    """Runs the stages up to and including `until`, or up to the first that reports something."""
+    state = Compilation(source, options or Options())
+    if state.options.arch not in TARGETS:
+        state.sink.report(internal.UnknownTarget(name=state.options.arch, known=", ".join(TARGETS)))
+        return state
+    for name, stage in STAGES.items():
+        _guarded(state, name, stage)
+        if state.failed or name == until:
+            break
+    return state
+
+
+def _guarded(state: Compilation, name: str, stage: Callable[[Compilation], None]) -> None:
+    """A stage that fails reports a fault of ours; no input ends in a Python traceback."""
+    try:
+        stage(state)
+    except RecursionError:
+        last = len(state.source.lines)
+        state.sink.report(internal.TooComplex(at=state.source.span(1, 1, last, len(state.source.line(last)) + 1)))
+    except Exception as error:  # noqa: BLE001 - the one place where any fault becomes a diagnostic
+        if os.environ.get("PIPEC_DEBUG"):
+            traceback.print_exc()
+        state.sink.report(internal.InternalError(stage=name, error=f"{type(error).__name__}: {error}"))

@@ -1,0 +1,111 @@
+"""DSL text in Python: `pipec.compile`, `pipec.check` and `pipec.kernel`."""
+
+import ast as python_ast
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+
+from pipec.diag.catalogue import names, syntax
+from pipec.diag.message import Diagnostic, Message, Sink
+from pipec.driver import Compilation, Options, compile_source
+from pipec.isa.targets import DEFAULT_TARGET
+from pipec.program import CompiledKernel, CompileError, Program
+from pipec.source import Source
+
+
+def compile(  # noqa: A001 - the name users expect, always reached as pipec.compile
+    source: str | Path, *, arch: str = DEFAULT_TARGET, constants: Mapping[str, object] | None = None, kernel: str | None = None
+) -> Program:
+    """Compiles DSL text, or the file that a path names. Raises CompileError with `.diagnostics`."""
+    return Program(_finished(_source_of(source, sys._getframe(1)), arch, constants, kernel))
+
+
+def check(
+    source: str | Path, *, arch: str = DEFAULT_TARGET, constants: Mapping[str, object] | None = None, kernel: str | None = None
+) -> list[Diagnostic]:
+    """All that is wrong with the source; empty when every check passes."""
+    try:
+        text = _source_of(source, sys._getframe(1))
+    except CompileError as error:
+        return error.diagnostics
+    return compile_source(text, Options(arch, constants or {}, kernel), until="limits").diagnostics
+
+
+def kernel(source: str, *, arch: str = DEFAULT_TARGET, **constants: object) -> CompiledKernel:
+    """The only kernel of a DSL string, ready to be called; keyword arguments set its compile-time parameters.
+
+    Messages point into the Python file that holds the string. Raises CompileError.
+    """
+    program = Program(_finished(_source_of(source, sys._getframe(1)), arch, constants, None))
+    kernels = list(program)
+    if len(kernels) != 1:
+        known = ", ".join(f"`{name}`" for name in kernels)
+        raise CompileError([names.UnknownKernel(name="", known=f"{known}: use pipec.compile(...) for several").diagnostic()])
+    return program[kernels[0]]
+
+
+def _finished(source: Source, arch: str, constants: Mapping[str, object] | None, only: str | None) -> Compilation:
+    state = compile_source(source, Options(arch, constants or {}, only))
+    if state.failed:
+        raise CompileError(state.diagnostics)
+    return state
+
+
+def _source_of(source: str | Path, caller: FrameType) -> Source:
+    if isinstance(source, Path) or ("\n" not in source and source.endswith(".pipe")):
+        sink = Sink()
+        found = read_source(str(source), sink)
+        if found is None:
+            raise CompileError(sink.diagnostics)
+        return found
+    return _embedded(source, caller)
+
+
+def read_source(name: str, sink: Sink) -> Source | None:
+    """The text of a file; None when a message was reported."""
+    message: Message
+    try:
+        data = Path(name).read_bytes()
+        return Source(name, data.decode("utf-8-sig"))
+    except (OSError, ValueError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            message = syntax.NotText(name=name, offset=error.start, byte=error.object[error.start])
+        else:
+            message = syntax.Unreadable(name=name, reason=(getattr(error, "strerror", None) or str(error)).lower())
+    sink.report(message)
+    return None
+
+
+def _embedded(text: str, caller: FrameType) -> Source:
+    """DSL text with the line and column it has in the Python file of `caller`; under "<string>" when it cannot be found there."""
+    name = caller.f_code.co_filename
+    dedented = textwrap.dedent(text)
+    indent = _removed_columns(text, dedented)
+    place = _literal_line(name, text, caller.f_lineno)
+    if place is None:
+        return Source("<string>", dedented, indent=indent)
+    return Source(name, dedented, first_line=place, indent=indent)
+
+
+def _removed_columns(text: str, dedented: str) -> int:
+    for before, after in zip(text.split("\n"), dedented.split("\n"), strict=True):
+        if after.strip():
+            return len(before) - len(after)
+    return 0
+
+
+def _literal_line(name: str, text: str, near: int) -> int | None:
+    """The line where the string literal with this value starts: the one nearest to the call."""
+    try:
+        module = python_ast.parse(Path(name).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    lines = [
+        node.lineno
+        for node in python_ast.walk(module)
+        # A literal with escapes or line continuations does not show its lines one to one.
+        if isinstance(node, python_ast.Constant) and node.value == text and node.end_lineno == node.lineno + text.count("\n")
+    ]
+    return min(lines, key=lambda line: abs(line - near)) if lines else None

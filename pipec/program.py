@@ -1,0 +1,103 @@
+"""Compiled programs: what `pipec.compile` and `pipec.kernel` return."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pipec.diag.message import Diagnostic, Sink
+from pipec.driver import Compilation
+from pipec.interface import KernelInterface
+from pipec.kir.plan_types import Plan
+from pipec.report import KernelReport, report_of
+
+if TYPE_CHECKING:
+    from pipec.runtime import Launcher, LaunchResult
+
+
+class CompileError(Exception):
+    """The source did not compile; `diagnostics` holds what is wrong, the text shows it as the command line would."""
+
+    def __init__(self, diagnostics: list[Diagnostic]) -> None:
+        from pipec.diag.render import render_text
+
+        super().__init__("\n" + render_text(diagnostics).rstrip())
+        self.diagnostics = diagnostics
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledKernel:
+    """One kernel, callable with its arrays and scalars in order or by name."""
+
+    interface: KernelInterface
+    report: KernelReport
+    ptx: str
+
+    @property
+    def name(self) -> str:
+        return self.interface.name
+
+    @cached_property
+    def _launcher(self) -> "Launcher":
+        from pipec.runtime import Launcher
+
+        return Launcher(self.interface, self.ptx)
+
+    def __call__(self, *arguments: Any, device: str = "auto", stream: Any = None, options: Any = None, **by_name: Any) -> "LaunchResult":
+        """Runs the kernel; outputs are written into the arrays passed.
+
+        Arrays: NumPy (with ml_dtypes for bf16 and 8-bit floats), DLPack, `__cuda_array_interface__`, torch. `device` "auto" takes a GPU
+        that fits, else the simulator. Raises pipec.runtime.ArgumentError before anything runs when an argument does not fit.
+        """
+        given: Any = arguments
+        if by_name:
+            names = [argument.name for argument in self.interface.arguments]
+            given = {**dict(zip(names, arguments, strict=False)), **by_name}
+        return self._launcher(given, device=device, stream=stream, options=options)
+
+
+class Program:
+    """The kernels of one source, compiled: `program["gemm"](a, b, d)`."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        assert compilation.ptx is not None and compilation.plans is not None
+        self._compilation = compilation
+        self.ptx: str = compilation.ptx
+        self.arch = compilation.options.arch
+        self.report: Mapping[str, KernelReport] = {plan.kernel.name: report_of(plan) for plan in compilation.plans}
+        self._kernels = {plan.kernel.name: self._compiled(plan) for plan in compilation.plans}
+
+    def _compiled(self, plan: Plan) -> CompiledKernel:
+        return CompiledKernel(plan.interface, self.report[plan.kernel.name], self.ptx)
+
+    def __getitem__(self, name: str) -> CompiledKernel:
+        if name not in self._kernels:
+            raise KeyError(f"no kernel is called {name!r}; there is {', '.join(self._kernels)}")
+        return self._kernels[name]
+
+    def __iter__(self):  # noqa: ANN204 - an iterator over names, as of a mapping
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    @cached_property
+    def llvm(self) -> str:
+        """The LLVM IR the PTX was generated from."""
+        assert self._compilation.llvm is not None
+        return self._compilation.llvm
+
+    @cached_property
+    def _cubin(self) -> bytes:
+        from pipec.ptx.assemble import assemble
+
+        sink = Sink()
+        source = self._compilation.source
+        assembled = assemble(self.ptx, self.arch, sink, sources={source.name: source})
+        if assembled is None:
+            raise CompileError(sink.diagnostics)
+        return assembled.cubin
+
+    def cubin(self) -> bytes:
+        """Machine code for the program's target, by nvJitLink or ptxas. Raises CompileError when neither is there or they refuse."""
+        return self._cubin

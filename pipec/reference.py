@@ -1,0 +1,169 @@
+"""What a kernel is compared with: the NumPy line of its docstring, evaluated in float64.
+
+    \"\"\"D = relu(A @ B.T + bias).
+
+    numpy: d = maximum(a @ b.T + bias, 0)
+    shapes: M=256, N=512, K=128; M=200, N=136, K=72
+    \"\"\"
+
+The line is data of the source file, so it is not run as Python: a small set of node kinds and functions is evaluated.
+"""
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+class ReferenceProblem(Exception):
+    """The reference or shapes line cannot be used; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`error` and `bound` are absolute; `wrong` counts the elements beyond the bound, `first` is the index of the first."""
+
+    output: str
+    error: float
+    bound: float
+    wrong: int
+    total: int
+    first: tuple[int, ...]
+    found: float
+    expected: float
+
+    @property
+    def passed(self) -> bool:
+        return self.wrong == 0
+
+
+def _erf(x: Any) -> Any:
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+FUNCTIONS: dict[str, Callable] = {
+    **{name: getattr(np, name) for name in ("abs", "exp", "exp2", "log", "log2", "maximum", "minimum", "sqrt", "sum", "tanh", "where", "max", "min")},
+    "erf": _erf,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
+    "relu": lambda x: np.maximum(x, 0),
+    "clip": np.clip,
+}
+_OPERATORS: dict[type, Callable] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.MatMult: operator.matmul,
+    ast.Pow: operator.pow, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Gt: operator.gt, ast.Lt: operator.lt,
+    ast.GtE: operator.ge, ast.LtE: operator.le, ast.Eq: operator.eq,
+}
+
+
+def reference_lines(document: str) -> list[str]:
+    """The `numpy:` lines of a docstring, without the word."""
+    return [line.strip().removeprefix("numpy:").strip() for line in document.splitlines() if line.strip().startswith("numpy:")]
+
+
+def shape_sets(document: str) -> list[dict[str, str]]:
+    """The `shapes:` lines: one mapping per set, sets separated by semicolons."""
+    sets = []
+    for line in document.splitlines():
+        if line.strip().startswith("shapes:"):
+            for part in line.split(":", 1)[1].split(";"):
+                found = dict(re.findall(r"(\w+)\s*=\s*([-+.\w]+)", part))
+                if found:
+                    sets.append(found)
+    return sets
+
+
+def expected_values(lines: list[str], arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Output name -> float64 values. Raises ReferenceProblem."""
+    names: dict[str, Any] = {name: _float64(value) for name, value in arguments.items()}
+    outputs = {}
+    for line in lines:
+        try:
+            (statement,) = ast.parse(line).body
+        except (SyntaxError, ValueError) as error:
+            raise ReferenceProblem(f"it is no Python expression ({error})") from None
+        if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
+            raise ReferenceProblem("it must have the form `output = expression`")
+        target = statement.targets[0].id
+        with np.errstate(all="ignore"):
+            try:
+                names[target] = _evaluate(statement.value, names)
+            except (ValueError, TypeError, ZeroDivisionError, OverflowError, IndexError) as error:
+                raise ReferenceProblem(str(error)) from None
+        outputs[target] = names[target]
+    return {name: value for name, value in outputs.items() if name in arguments}
+
+
+def _float64(value: Any) -> Any:
+    # ml_dtypes arrays convert through float32, which holds every one of their values.
+    return value.astype(np.float64) if isinstance(value, np.ndarray) else value
+
+
+def _evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.Name(id=name):
+            if name not in names:
+                raise ReferenceProblem(f"there is no argument `{name}`")
+            return names[name]
+        case ast.Constant(value=int() | float() as value):
+            return value
+        case ast.BinOp(left, symbol, right) if type(symbol) in _OPERATORS:
+            return _OPERATORS[type(symbol)](_evaluate(left, names), _evaluate(right, names))
+        case ast.UnaryOp(symbol, operand) if type(symbol) in _OPERATORS:
+            return _OPERATORS[type(symbol)](_evaluate(operand, names))
+        case ast.Compare(left, [symbol], [right]) if type(symbol) in _OPERATORS:
+            return _OPERATORS[type(symbol)](_evaluate(left, names), _evaluate(right, names))
+        case ast.Attribute(value, "T"):
+            return _evaluate(value, names).T
+        case ast.Subscript(value, index):
+            return _evaluate(value, names)[_index(index)]
+        case ast.Call(ast.Name(id=name), arguments, keywords) if name in FUNCTIONS:
+            options = {keyword.arg: ast.literal_eval(keyword.value) for keyword in keywords if keyword.arg}
+            return FUNCTIONS[name](*(_evaluate(argument, names) for argument in arguments), **options)
+        case _:
+            raise ReferenceProblem(f"`{ast.unparse(node)}` is not among the allowed forms")
+
+
+def _index(node: ast.expr) -> Any:
+    """`[:, None]` and the like."""
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    found = []
+    for part in parts:
+        if isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None:
+            found.append(slice(None))
+        elif isinstance(part, ast.Constant) and part.value is None:
+            found.append(None)
+        else:
+            raise ReferenceProblem("an index may only hold `:` and `None`")
+    return tuple(found)
+
+
+def compare(output: str, found: np.ndarray, expected: np.ndarray, depth: int) -> Comparison:
+    """Compares an output with its reference.
+
+    Allowed is half a unit in the last place of the output's type at the largest expected magnitude (its own rounding), plus what
+    float32 accumulation of `depth` terms with truncation can lose: depth * 2**-23 of that magnitude. Integers must be equal.
+    """
+    expected = np.broadcast_to(np.asarray(expected, np.float64), found.shape)
+    if found.size == 0:
+        return Comparison(output, 0.0, 0.0, 0, 0, (), 0.0, 0.0)
+    got = found.astype(np.float64)
+    bound = 0.0 if found.dtype.kind in "iub" else float(np.max(np.abs(expected)) * (_rounding(found.dtype) + depth * 2.0**-23) + 1e-30)
+    with np.errstate(invalid="ignore"):
+        difference = np.where(got == expected, 0.0, np.abs(got - expected))
+    off = ~(difference <= bound)
+    first = tuple(int(i) for i in np.argwhere(off)[0]) if off.any() else (0,) * found.ndim
+    worst = float(np.max(np.where(np.isnan(difference), np.inf, difference)))
+    return Comparison(output, worst, bound, int(off.sum()), found.size, first, float(got[first]), float(expected[first]))
+
+
+def _rounding(dtype: np.dtype) -> float:
+    """Half a unit in the last place at 1.0, twice over for a function evaluated approximately before the rounding."""
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps) if dtype.kind in "fV" or dtype.name.startswith(("bfloat", "float")) else 0.0
