@@ -74,7 +74,7 @@ def _named(interface: KernelInterface, arguments: Sequence[Any] | Mapping[str, A
     return arguments
 
 
-# --- scalars ---------------------------------------------------------------------------------------------------------------
+# --- scalars --------------------------------
 
 
 def _scalar(kernel: str, argument: ScalarArgument, value: Any, integers: dict[str, int]) -> bytes:
@@ -123,7 +123,7 @@ def _described(value: Any) -> str:
     return f"`{type(value).__name__}`" + (f" of shape {tuple(shape)}" if shape else "")
 
 
-# --- one tensor ----------------------------------------------------------------------------------------------------------------
+# --- one tensor --------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ _LAYOUT_CHECKS: tuple[Callable[[_Subject], None], ...] = (
 )
 
 
-# --- all tensors together ---------------------------------------------------------------------------------------------------------
+# --- all tensors together --------------------------------
 
 
 def _dimensions(interface: KernelInterface, views: Mapping[str, View]) -> dict[str, int]:

@@ -69,7 +69,7 @@ class CudaKernel:
         self._function: Any = None
         self._dummy: int | None = None
 
-    # --- limits ------------------------------------------------------------------------------------------------------------
+    # --- limits --------------------------------
 
     def check_limits(self) -> None:
         """Refuses what the device cannot hold, before anything is loaded."""
@@ -83,7 +83,7 @@ class CudaKernel:
             if wanted > limit:
                 raise LaunchError(self.name, f"it needs {wanted} {what}, but {limits.name} allows {limit}")
 
-    # --- code ----------------------------------------------------------------------------------------------------------------
+    # --- code --------------------------------
 
     def function(self) -> Any:
         """The loaded kernel, with its shared memory and cluster size opted in to."""
@@ -110,7 +110,7 @@ class CudaKernel:
             return None
         return "a driver takes PTX up to its own version: update it, or install nvidia-nvjitlink to load machine code instead"
 
-    # --- preparing -------------------------------------------------------------------------------------------------------------
+    # --- preparing --------------------------------
 
     def prepare(self, bound: Bound, grid: tuple[int, int, int], programmatic: bool) -> Prepared:
         """Everything of a launch but the stream. Host arrays are copied to the device here."""
@@ -187,7 +187,7 @@ class CudaKernel:
             self._maps.popitem(last=False)
         return self._maps[key]
 
-    # --- memory ------------------------------------------------------------------------------------------------------------------
+    # --- memory --------------------------------
 
     def _on_device(self, bound: Bound) -> tuple[dict[str, View], tuple[tuple[View, int], ...], tuple[int, ...]]:
         """The views in device memory: host arrays are copied with their gaps, so that strides stay what they are."""
@@ -233,7 +233,7 @@ class CudaKernel:
             self._dummy = address
         return self._dummy
 
-    # --- launching -----------------------------------------------------------------------------------------------------------------
+    # --- launching --------------------------------
 
     def launch(self, prepared: Prepared, stream: Any, arguments: Any) -> None:
         """Launches on `stream` (None: torch's current one for torch tensors, else the default stream)."""

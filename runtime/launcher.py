@@ -178,7 +178,7 @@ class Launcher:
 
 _DEFAULTS = LaunchOptions()
 
-# --- recognising a repeated launch -------------------------------------------------------------------------------------------
+# --- recognising a repeated launch --------------------------------
 
 
 def _torch_signature(tensor: Any) -> tuple:

@@ -57,7 +57,9 @@ def grid_of(interface: KernelInterface, bound: Bound) -> tuple[int, int, int]:
             raise _grid_error(interface, bound, f"the extent along {'xyz'[axis]} is {extent}, outside 0 to {limit}")
         if extent % interface.cluster[axis]:
             size = interface.cluster[axis]
-            raise _grid_error(interface, bound, f"the extent along {'xyz'[axis]} is {extent}, no multiple of the cluster's {size}")
+            raise _grid_error(
+                interface, bound, f"the extent along {'xyz'[axis]} is {extent}, no multiple of the cluster's {size}"
+            )
         extents.append(extent)
     return extents[0], extents[1], extents[2]
 

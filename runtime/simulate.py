@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 _DUMMY_BYTES = 256  # stands for a tensor without elements
 
 
-def simulate(interface: KernelInterface, ptx: str, bound: Bound, grid: tuple[int, int, int], options: "Options | None") -> "Result":
+def simulate(
+    interface: KernelInterface, ptx: str, bound: Bound, grid: tuple[int, int, int], options: "Options | None"
+) -> "Result":
     """Runs the kernel to its end; raises pipec.sim.SimulationError for what hardware would not define."""
     from pipec import sim
 

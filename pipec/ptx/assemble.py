@@ -110,7 +110,7 @@ def available() -> dict[str, str]:
     return found
 
 
-# --- nvJitLink ---------------------------------------------------------------------------------------------------------
+# --- nvJitLink --------------------------------
 
 
 @cache
@@ -158,7 +158,7 @@ def _nvjitlink_log(nvjitlink, handle) -> str:
     return "\n".join(texts).strip()
 
 
-# --- ptxas ---------------------------------------------------------------------------------------------------------------
+# --- ptxas --------------------------------
 
 
 @cache
@@ -190,9 +190,7 @@ def _ptxas(ptx: str, arch: str) -> _Outcome:
         source.write_text(ptx)
         command = [ptxas_path(), "-v", "-lineinfo", f"-arch={arch}", str(source), "-o", str(cubin)]
         try:
-            run = subprocess.run(
-                command, check=False, capture_output=True, text=True, errors="replace", timeout=PTXAS_TIMEOUT
-            )
+            run = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace", timeout=PTXAS_TIMEOUT)
         except subprocess.TimeoutExpired:
             return _Outcome(version, None, f"ptxas fatal : no answer after {PTXAS_TIMEOUT} s")
         log = (run.stdout + run.stderr).replace(str(source), "ptx").strip()
@@ -205,7 +203,7 @@ _TOOLS: dict[str, Callable[[str, str], _Outcome]] = {"nvjitlink": _nvjitlink, "p
 TOOLS = ("auto", *_TOOLS)
 
 
-# --- what they print -------------------------------------------------------------------------------------------------------
+# --- what they print --------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +217,9 @@ class _Entry:
 # nvJitLink:  "ptxas application ptx input, line 13; error   : ..."
 _ENTRY = re.compile(r"^ptxas\s+(?:.*?, line (\d+); )?(error|fatal|warning)\s*: (.*)$", re.MULTILINE)
 _SUMMARY = "Ptx assembly aborted due to errors"
-_TOO_OLD = re.compile(r"Unsupported \.version|is not defined for option 'gpu-name'|unknown architecture|unsupported arch", re.IGNORECASE)
+_TOO_OLD = re.compile(
+    r"Unsupported \.version|is not defined for option 'gpu-name'|unknown architecture|unsupported arch", re.IGNORECASE
+)
 
 
 def _entries(log: str) -> Iterator[_Entry]:
@@ -260,7 +260,7 @@ def _whole_line(source: Source, line: int) -> Span:
     return source.span(line, start, line, max(len(text.rstrip()) + 1, start + 1))
 
 
-# --- from a PTX line to the source line -------------------------------------------------------------------------------------
+# --- from a PTX line to the source line --------------------------------
 
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)(?:\s+(\d+))?")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
@@ -306,7 +306,7 @@ def _source_named(sources: Mapping[str, Source], name: str) -> Source | None:
     return next((source for known, source in sources.items() if Path(known).name == Path(name).name), None)
 
 
-# --- statistics ----------------------------------------------------------------------------------------------------------------
+# --- statistics --------------------------------
 
 _PROPERTIES = re.compile(r"ptxas\s+info\s*: (?:Function properties for|Compiling entry function) '?([\w$.]+)'?")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")

@@ -8,7 +8,22 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LEAVES = ("_version", "source", "interface", "grammar", "isa", "diag")
-LAYERS = (*LEAVES, "syntax", "sema", "kir", "check", "lower", "ptx", "sim", "runtime", "driver", "report", "program", "embed", "cli")
+LAYERS = (
+    *LEAVES,
+    "syntax",
+    "sema",
+    "kir",
+    "check",
+    "lower",
+    "ptx",
+    "sim",
+    "runtime",
+    "driver",
+    "report",
+    "program",
+    "embed",
+    "cli",
+)
 # Beyond the order: the simulator is a second reading of the reference, so it shares nothing with what emits PTX.
 NEVER = {"sim": ("syntax", "sema", "kir", "check", "lower", "ptx"), "runtime": ("syntax", "sema", "kir", "check", "lower")}
 

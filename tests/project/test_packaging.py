@@ -17,7 +17,19 @@ ROOT = Path(__file__).parents[2]
 IGNORED = {".git", ".venv", "__pycache__", "build", "dist", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
 # Checkout folder -> folder in the wheel (pyproject.toml, package-dir).
 PACKAGES = {"pipec": "pipec", "grammar": "pipec/grammar", "runtime": "pipec/runtime"}
-IN_ARCHIVE = ("pipec", "grammar", "runtime", "tests", "examples", "benchmarks", "docs", "tools", "Makefile", "README.md", "pyproject.toml")
+IN_ARCHIVE = (
+    "pipec",
+    "grammar",
+    "runtime",
+    "tests",
+    "examples",
+    "benchmarks",
+    "docs",
+    "tools",
+    "Makefile",
+    "README.md",
+    "pyproject.toml",
+)
 
 pytestmark = pytest.mark.xdist_group("packaging")  # one worker builds once
 
@@ -92,5 +104,15 @@ def test_installed_wheel_works_from_another_folder(installed: Path, tmp_path: Pa
 
 def test_installed_wheel_compiles_an_example(installed: Path, tmp_path: Path) -> None:
     example = shutil.copy(ROOT / "examples" / "gemm.pipe", tmp_path)
-    run(sys.executable, "-m", "pipec.cli", "compile", example, "-o", tmp_path / "gemm.ptx", cwd=tmp_path, PYTHONPATH=str(installed))
+    run(
+        sys.executable,
+        "-m",
+        "pipec.cli",
+        "compile",
+        example,
+        "-o",
+        tmp_path / "gemm.ptx",
+        cwd=tmp_path,
+        PYTHONPATH=str(installed),
+    )
     assert ".target sm_100a" in (tmp_path / "gemm.ptx").read_text()

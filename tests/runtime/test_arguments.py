@@ -64,7 +64,9 @@ def test_not_an_array(value):
     assert "__dlpack__" in error.help
 
 
-@pytest.mark.parametrize(("name", "numpy_name"), [("tf32", "float32"), ("i8", "int8"), ("e4m3", "float8_e4m3fn"), ("bool", "bool")])
+@pytest.mark.parametrize(
+    ("name", "numpy_name"), [("tf32", "float32"), ("i8", "int8"), ("e4m3", "float8_e4m3fn"), ("bool", "bool")]
+)
 def test_stored_types(name, numpy_name):
     kernel = interface([TensorArgument("t", name, ("N",), False, False, True)])
     dtype = getattr(ml_dtypes, numpy_name, None) or numpy_name

@@ -59,9 +59,12 @@ class Torch:
 
 def test_a_launch_encodes_maps_and_passes_parameters(api):
     arrays = [Torch(array) for array in gemm_arrays(256, 128, 64)]
-    result = Launcher(gemm(), CODE)(arrays)
+    call = Launcher(gemm(), CODE)  # keeps the parameter buffer that is looked at below
+    result = call(arrays)
     assert (result.device, result.grid, result.launched) == ("cuda:0", (2, 2, 1), True)
-    dtype, rank, address, dims, strides, box, steps, _, swizzle, _, _ = next(a for n, a in api.calls if n == "cuTensorMapEncodeTiled")
+    dtype, rank, address, dims, strides, box, steps, _, swizzle, _, _ = next(
+        a for n, a in api.calls if n == "cuTensorMapEncodeTiled"
+    )
     assert (dtype.name, rank, address) == ("CU_TENSOR_MAP_DATA_TYPE_BFLOAT16", 2, arrays[0].data_ptr())
     assert [[int(v) for v in values] for values in (dims, strides, box, steps)] == [[64, 256], [128], [64, 128], [1, 1]]
     assert swizzle.name == "CU_TENSOR_MAP_SWIZZLE_128B"
@@ -117,7 +120,11 @@ def test_cluster_and_programmatic_attributes(api):
     cluster, programmatic = config.attrs
     assert cluster.id.name.endswith("CLUSTER_DIMENSION") and cluster.value.clusterDim.x == 16
     assert programmatic.id.name.endswith("PROGRAMMATIC_STREAM_SERIALIZATION")
-    assert any(arguments[0].name.endswith("NON_PORTABLE_CLUSTER_SIZE_ALLOWED") for n, arguments in api.calls if n == "cuKernelSetAttribute")
+    assert any(
+        arguments[0].name.endswith("NON_PORTABLE_CLUSTER_SIZE_ALLOWED")
+        for n, arguments in api.calls
+        if n == "cuKernelSetAttribute"
+    )
 
 
 def test_host_arrays_are_copied_there_and_back(api):
@@ -153,7 +160,9 @@ def test_only_the_elements_of_an_output_come_back(api):
 
 def test_nothing_stays_allocated_after_a_fault(api):
     api.fail["cuStreamSynchronize"] = api.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
-    with pytest.raises(LaunchError, match="kernel `gemm`: running it failed: cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS"):
+    with pytest.raises(
+        LaunchError, match="kernel `gemm`: running it failed: cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS"
+    ):
         Launcher(gemm(), CODE)(gemm_arrays(), device="cuda")
     assert not api.memory
 
@@ -172,13 +181,16 @@ def test_an_empty_grid_launches_nothing(api):
 
 def test_a_refused_tensor_map_names_the_parameter(api):
     api.fail["cuTensorMapEncodeTiled"] = api.CUresult.CUDA_ERROR_INVALID_VALUE
-    with pytest.raises(LaunchError, match=r"kernel `gemm`: encoding the tensor map of parameter `a` \(dims \(64, 256\)") as caught:
+    with pytest.raises(
+        LaunchError, match=r"kernel `gemm`: encoding the tensor map of parameter `a` \(dims \(64, 256\)"
+    ) as caught:
         Launcher(gemm(), CODE)([Torch(array) for array in gemm_arrays()])
     assert caught.value.status == "CUDA_ERROR_INVALID_VALUE" and caught.value.call == "cuTensorMapEncodeTiled"
 
 
 @pytest.mark.parametrize(
-    "function", ["cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelSetAttribute", "cuLaunchKernelEx", "cuMemAlloc", "cuMemcpyHtoD"]
+    "function",
+    ["cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelSetAttribute", "cuLaunchKernelEx", "cuMemAlloc", "cuMemcpyHtoD"],
 )
 def test_every_driver_error_names_the_kernel(api, function):
     api.fail[function] = api.CUresult.CUDA_ERROR_INVALID_VALUE
@@ -221,7 +233,8 @@ def test_which_code_runs_where():
 
 def test_scalars_and_strides_by_value(api):
     x, y = np.zeros((8, 19), np.float32)[:, :16], np.zeros((8, 16), np.float32)
-    Launcher(scale(), CODE)([Torch(x), Torch(y), 2.0, 3])
+    call = Launcher(scale(), CODE)
+    call([Torch(x), Torch(y), 2.0, 3])
     config, parameters = api.launches[0]
     blocks = parameter_bytes(parameters, (8, 8, 8, 4, 4, 4))
     assert blocks[1:2] + blocks[3:] == [(19).to_bytes(8, "little"), b"\x08\0\0\0", np.float32(2).tobytes(), b"\3\0\0\0"]

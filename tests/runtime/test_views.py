@@ -48,7 +48,11 @@ class OnDevice:
         self.dtype = dtype or np.dtype(ml_dtypes.bfloat16)
         self.device = type("Device", (), {"id": index})()
         self.__cuda_array_interface__ = {
-            "version": 3, "shape": shape, "typestr": typestr, "data": (address, False), "strides": strides,
+            "version": 3,
+            "shape": shape,
+            "typestr": typestr,
+            "data": (address, False),
+            "strides": strides,
         }
 
 
