@@ -17,11 +17,14 @@ class Swizzle:
     source: int
     flip_halves: bool = False
 
-    def apply(self, addresses: np.ndarray) -> np.ndarray:
-        """Physical byte address of every linear byte address (int64, any shape)."""
+    def apply(self, addresses: np.ndarray, base_offset: int = 0) -> np.ndarray:
+        """Physical byte address of every linear byte address (int64, any shape).
+
+        A base offset moves the phase of the pattern, and nothing else (measured with wgmma descriptors).
+        """
         physical = addresses
         if self.bits:
-            physical = physical ^ ((physical >> self.source & ((1 << self.bits) - 1)) << self.target)
+            physical = physical ^ (((physical >> self.source) - base_offset & ((1 << self.bits) - 1)) << self.target)
         if self.flip_halves:
             # The 8-byte halves of each 16 bytes swap on alternate 128-byte lines.  Which lines is only in a figure: presumed odd.
             physical = physical ^ ((addresses >> 7 & 1) << 3)

@@ -81,7 +81,7 @@ def operand_offsets(descriptor: MatrixDescriptor, rows: int, k: int, element_byt
         linear = layout.mn_major(row_byte, column // element_bytes, descriptor.leading_offset, descriptor.stride_offset)
     else:
         linear = layout.k_major(row, column, descriptor.leading_offset, descriptor.stride_offset)
-    offsets = SWIZZLES[descriptor.layout].apply(linear + descriptor.start)
+    offsets = SWIZZLES[descriptor.layout].apply(linear + descriptor.start, descriptor.base_offset)
     if offsets.max() >= 1 << 18:
         raise UnitError(
             "out_of_bounds", f"operand reaches shared address {offsets.max():#x}, descriptors end at {(1 << 18) - 1:#x}"

@@ -1,0 +1,200 @@
+"""Hopper's warpgroup MMA (PTX ISA 9.7.15): descriptors, register fragments and the operation, as measured on hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from . import numerics as accumulation
+from .errors import UnitError
+from .formats import Decomposed, decode, decompose
+from .protocols import SharedMemory
+from .tcgen05.descriptors import MatrixDescriptor
+from .tcgen05.operands import operand_offsets
+
+ROWS = 64
+THREADS = 128
+FP8 = frozenset({"e4m3", "e5m2"})
+INTEGERS = frozenset({"s8", "u8"})
+_INTEGER_N = (8, 16, 24, *range(32, 257, 16))
+_LAYOUT_NAMES = ("none", "128B", "64B", "32B")
+
+
+@dataclass(frozen=True)
+class OperandType:
+    """Bytes of an element in shared memory, K of one instruction, result formats, and partners for the other operand."""
+
+    element_bytes: int
+    k: int
+    results: tuple[str, ...]
+    partners: frozenset[str]
+
+
+OPERAND_TYPES = {
+    "f16": OperandType(2, 16, ("f16", "f32"), frozenset({"f16"})),
+    "bf16": OperandType(2, 16, ("f32",), frozenset({"bf16"})),
+    "tf32": OperandType(4, 8, ("f32",), frozenset({"tf32"})),
+    **{name: OperandType(1, 32, ("f16", "f32"), FP8) for name in FP8},
+    **{name: OperandType(1, 32, ("s32",), INTEGERS) for name in INTEGERS},
+}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """wgmma.mma_async.m64nNkK: formats, N, and the immediates.  `a_mn_major`/`b_mn_major` are the transpose bits."""
+
+    n: int
+    d_format: str
+    a_format: str
+    b_format: str
+    negate_a: bool = False
+    negate_b: bool = False
+    a_mn_major: bool = False
+    b_mn_major: bool = False
+    saturate: bool = False
+
+    @property
+    def k(self) -> int:
+        return OPERAND_TYPES[self.a_format].k
+
+    @property
+    def element_bytes(self) -> int:
+        return OPERAND_TYPES[self.a_format].element_bytes
+
+    def validate(self) -> Instruction:
+        """UnitError "illegal" for types, shapes and immediates that the instruction does not have."""
+        for name in (self.a_format, self.b_format):
+            if name not in OPERAND_TYPES:
+                raise UnitError("illegal", f"wgmma operand type {name!r} is none of {', '.join(OPERAND_TYPES)}")
+        row = OPERAND_TYPES[self.a_format]
+        if self.b_format not in row.partners or self.d_format not in row.results:
+            raise UnitError("illegal", f"wgmma of {self.a_format} and {self.b_format} to {self.d_format}")
+        allowed = _INTEGER_N if self.a_format in INTEGERS else tuple(range(8, 257, 8))
+        if self.n not in allowed:
+            raise UnitError(
+                "illegal", f"wgmma N = {self.n} for {self.a_format}; allowed: {allowed[0]}, {allowed[1]} .. {allowed[-1]}"
+            )
+        if (self.a_mn_major or self.b_mn_major) and self.element_bytes != 2:
+            raise UnitError("illegal", f"wgmma transposes 16-bit types only, {self.a_format} has {8 * self.element_bytes} bits")
+        if self.a_format in INTEGERS and (self.negate_a or self.negate_b):
+            raise UnitError("illegal", f"wgmma of {self.a_format} has no negation")
+        return self
+
+
+@lru_cache(maxsize=4096)
+def decode_descriptor(descriptor: int) -> MatrixDescriptor:
+    """A 64-bit wgmma matrix descriptor; reserved bits must be zero (hardware ignores them, PTX forbids them)."""
+    if not 0 <= descriptor < 1 << 64:
+        raise UnitError("illegal", f"wgmma descriptor {descriptor:#x} has more than 64 bits")
+    for low, width in ((14, 2), (30, 2), (46, 3), (52, 10)):
+        value = descriptor >> low & ((1 << width) - 1)
+        if value:
+            raise UnitError(
+                "illegal", f"wgmma descriptor {descriptor:#018x}: bits {low}-{low + width - 1} are {value}, must be 0"
+            )
+    return MatrixDescriptor(
+        start=(descriptor & 0x3FFF) << 4,
+        leading_offset=(descriptor >> 16 & 0x3FFF) << 4,
+        stride_offset=(descriptor >> 32 & 0x3FFF) << 4,
+        layout=_LAYOUT_NAMES[descriptor >> 62],
+        base_offset=descriptor >> 49 & 7,
+    )
+
+
+@lru_cache(maxsize=128)
+def d_fragment(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """(row, column) of every D value: int64 [128 threads, N/2 values]; an f16 register holds two neighbouring values."""
+    thread = np.arange(THREADS, dtype=np.int64)[:, None]
+    value = np.arange(n // 2, dtype=np.int64)[None, :]
+    warp, lane = thread // 32, thread % 32
+    return 16 * warp + lane // 4 + value // 2 % 2 * 8, value // 4 * 8 + lane % 4 * 2 + value % 2
+
+
+@lru_cache(maxsize=8)
+def a_fragment(element_bytes: int) -> tuple[np.ndarray, np.ndarray]:
+    """(row, k) of every A value in registers: int64 [128 threads, 4 registers * values per register]."""
+    per_register = 4 // element_bytes
+    thread = np.arange(THREADS, dtype=np.int64)[:, None]
+    value = np.arange(4 * per_register, dtype=np.int64)[None, :]
+    register, part = value // per_register, value % per_register
+    warp, lane = thread // 32, thread % 32
+    return 16 * warp + lane // 4 + register % 2 * 8, lane % 4 * per_register + part + register // 2 * (4 * per_register)
+
+
+def wgmma(
+    instruction: Instruction,
+    a: int | np.ndarray,
+    b: int,
+    shared_memory: SharedMemory,
+    d: np.ndarray | None,
+    numerics: str = "exact",
+) -> np.ndarray:
+    """New D registers (uint32 [128 threads, registers]) of one warpgroup.
+
+    a  64-bit descriptor, or registers uint32 [128, 4];  b  64-bit descriptor;  d  old registers, None for scale-d false
+    """
+    instruction.validate()
+    left = _read_a(instruction, a, shared_memory)
+    right = _read_matrix(instruction, b, instruction.n, instruction.b_mn_major, shared_memory)
+    old = None if d is None else _gather_d(instruction, d)
+    return _scatter_d(instruction, _multiply(instruction, left, right, old, numerics))
+
+
+def _read_a(instruction: Instruction, a: int | np.ndarray, shared_memory: SharedMemory) -> np.ndarray:
+    if isinstance(a, (int, np.integer)):
+        return _read_matrix(instruction, int(a), ROWS, instruction.a_mn_major, shared_memory)
+    if instruction.a_mn_major:
+        raise UnitError("illegal", "wgmma with A in registers cannot transpose A (bit is 1)")
+    registers = np.ascontiguousarray(a, np.uint32)
+    if registers.shape != (THREADS, 4):
+        raise UnitError("illegal", f"wgmma takes A registers of shape {(THREADS, 4)}, got {registers.shape}")
+    storage = f"<u{instruction.element_bytes}"
+    patterns = np.empty((ROWS, instruction.k), storage)
+    patterns[a_fragment(instruction.element_bytes)] = registers.view(storage)
+    return patterns
+
+
+def _read_matrix(instruction: Instruction, matrix: int, rows: int, mn_major: bool, shared_memory: SharedMemory) -> np.ndarray:
+    size = instruction.element_bytes
+    offsets = operand_offsets(decode_descriptor(matrix), rows, instruction.k, size, mn_major)
+    return np.ascontiguousarray(shared_memory.read(offsets)).view(f"<u{size}")
+
+
+def _gather_d(instruction: Instruction, registers: np.ndarray) -> np.ndarray:
+    """Old D as numbers [64, N]."""
+    storage = "<u2" if instruction.d_format == "f16" else "<u4"
+    values = np.ascontiguousarray(registers, np.uint32).view(storage)
+    place = d_fragment(instruction.n)
+    if values.shape != place[0].shape:
+        raise UnitError("illegal", f"wgmma takes {place[0].shape[1]} values of D per thread, got {values.shape}")
+    patterns = np.empty((ROWS, instruction.n), storage)
+    patterns[place] = values
+    if instruction.d_format == "s32":
+        return patterns.view(np.int32).astype(np.int64)
+    return patterns.view(np.float32) if instruction.d_format == "f32" else decode(patterns, "f16")
+
+
+def _scatter_d(instruction: Instruction, patterns: np.ndarray) -> np.ndarray:
+    values = np.ascontiguousarray(patterns[d_fragment(instruction.n)])
+    return values.view(np.uint32)
+
+
+def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray | None, numerics: str) -> np.ndarray:
+    """Result patterns [64, N], uint32 or uint16."""
+    if instruction.a_format in INTEGERS:
+        left, right = _integers(a, instruction.a_format), _integers(b, instruction.b_format)
+        return accumulation.accumulate_integer(left, right, c, instruction.saturate).view(np.uint32)
+    left, right = _signed(a, instruction.a_format, instruction.negate_a), _signed(b, instruction.b_format, instruction.negate_b)
+    model = accumulation.WGMMA_FP8 if instruction.a_format in FP8 else accumulation.WGMMA
+    return accumulation.accumulate(left, right, c, model, instruction.d_format, numerics=numerics)
+
+
+def _signed(patterns: np.ndarray, format_name: str, negate: bool) -> Decomposed:
+    parts = decompose(patterns, format_name)
+    return parts.negated() if negate else parts
+
+
+def _integers(patterns: np.ndarray, format_name: str) -> np.ndarray:
+    return (patterns.view(np.int8) if format_name == "s8" else patterns).astype(np.float64)
