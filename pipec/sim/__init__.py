@@ -1,0 +1,13 @@
+"""Runs PTX text on a simulated SM100: warps with divergence, mbarriers, TMA, tensor memory, clusters.
+
+Independent of the compiler: what is tested is the PTX that would be launched, pipec's or anybody's.
+"""
+
+from .arguments import Argument, ArrayArgument, RawArgument, ScalarArgument, TensorMapArgument
+from .errors import SimulationError, SourceLocation
+from .launch import Options, Result, Statistics, TraceEvent, launch
+from .parse import parse
+from .units.tensormap import TensorMap
+
+__all__ = ["Argument", "ArrayArgument", "Options", "RawArgument", "Result", "ScalarArgument", "SimulationError",
+           "SourceLocation", "Statistics", "TensorMap", "TensorMapArgument", "TraceEvent", "launch", "parse"]

@@ -1,0 +1,314 @@
+"""From an Instruction to a closure that executes it, once per static instruction.
+
+Meanings register themselves with `@instruction("add", ...)`; the longest dotted prefix of the opcode wins. A meaning
+receives a Decoder, takes the modifiers and operands it understands, and returns `execute(warp)`. Modifiers left over
+are an `unsupported` error: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import numpy as np
+
+from .errors import SimulationError
+from .tree import Address, Immediate, Instruction, Negated, Pair, Register, Sink, Special, Symbol, Vector
+from .types import LANES, TYPES, Type, unsigned, zeros
+
+Execute = Callable[["Warp"], object]  # noqa: F821 - documents the argument
+Reader = Callable[["Warp"], np.ndarray]  # noqa: F821
+
+_MEANINGS: dict[str, Callable[[Decoder], Execute]] = {}
+
+# Cache and eviction hints change speed only.
+_HINTS = frozenset({
+    "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
+    "L2::evict_normal", "L2::evict_first", "L2::evict_last", "L2::64B", "L2::128B", "L2::256B",
+    "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "uni",
+})
+
+
+def instruction(*names: str):
+    """Registers the meaning of every opcode that starts with one of the dotted `names`."""
+
+    def register(meaning: Callable[[Decoder], Execute]):
+        for name in names:
+            if name in _MEANINGS:
+                raise ValueError(f"{name} has two meanings")
+            _MEANINGS[name] = meaning
+        return meaning
+
+    return register
+
+
+def known_instructions() -> list[str]:
+    return sorted(_MEANINGS)
+
+
+def decode(item: Instruction, context) -> Execute:
+    """`context` is the Program being built (slots, addresses of symbols, branch targets)."""
+    parts = item.opcode.split(".")
+    for length in range(len(parts), 0, -1):
+        meaning = _MEANINGS.get(".".join(parts[:length]))
+        if meaning is not None:
+            decoder = Decoder(item, parts[length:], context)
+            try:
+                execute = meaning(decoder)
+            except (IndexError, AttributeError, TypeError) as error:
+                raise SimulationError("malformed", f"`{item.opcode}` has operands that do not fit: {error}",
+                                      item.line) from error
+            decoder.finish()
+            return execute
+    raise SimulationError("unsupported", f"instruction `{item.opcode}` is not known to the simulator", item.line)
+
+
+class Decoder:
+    """Takes one instruction apart. `modifiers` shrinks as the meaning takes them, in any order."""
+
+    def __init__(self, item: Instruction, modifiers: list[str], context) -> None:
+        self.item = item
+        self.modifiers = modifiers
+        self.operands = item.operands
+        self.context = context
+
+    # ---- modifiers
+
+    def fail(self, message: str, kind: str = "unsupported") -> NoReturn:
+        raise SimulationError(kind, f"`{self.item.opcode}`: {message}", self.item.line)
+
+    def flag(self, name: str) -> bool:
+        if name in self.modifiers:
+            self.modifiers.remove(name)
+            return True
+        return False
+
+    def choose(self, *names: str, default: str | None = None) -> str | None:
+        """The first modifier that is one of `names`, taken; else `default`."""
+        for name in self.modifiers:
+            if name in names:
+                self.modifiers.remove(name)
+                return name
+        return default
+
+    def require(self, *names: str) -> str:
+        found = self.choose(*names)
+        if found is None:
+            self.fail(f"needs one of .{', .'.join(names)}", "malformed")
+        return found
+
+    def ignore(self, *names: str) -> None:
+        for name in names:
+            self.flag(name)
+
+    def ignore_ordering(self) -> None:
+        """Semantics and scopes: the simulator is sequentially consistent."""
+        self.choose("relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile", "mmio")
+        self.choose("cta", "cluster", "gpu", "sys")
+
+    def types(self) -> list[Type]:
+        """All type modifiers in order, taken."""
+        found = [name for name in self.modifiers if name in TYPES]
+        self.modifiers[:] = [name for name in self.modifiers if name not in TYPES]
+        return [TYPES[name] for name in found]
+
+    def type(self) -> Type:
+        found = self.types()
+        if len(found) != 1:
+            self.fail("needs exactly one type", "malformed")
+        return found[0]
+
+    def finish(self) -> None:
+        left = [name for name in self.modifiers if name not in _HINTS]
+        if left:
+            self.fail(f"modifier .{left[0]} is not known to the simulator")
+
+    # ---- operands
+
+    def operand(self, index: int):
+        if index >= len(self.operands):
+            self.fail(f"operand {index + 1} is missing", "malformed")
+        return self.operands[index]
+
+    def slot(self, operand, type_: Type) -> tuple[int, int]:
+        """(index into the warp's register list, width in bits) of a readable operand."""
+        if isinstance(operand, Register):
+            return operand.index, TYPES[operand.type].bits
+        if isinstance(operand, Special):
+            return self.context.special_slot(operand.name, self)
+        if isinstance(operand, Immediate):
+            return self.context.constant_slot(immediate_bits(operand, type_), type_.bits), type_.bits
+        if isinstance(operand, Symbol):
+            return self.context.symbol_slot(operand, type_.bits, self), type_.bits
+        self.fail("has an operand of a form that is not supported here", "malformed")
+
+    def source(self, operand, type_: Type) -> Reader:
+        """Reads an operand (or an operand index) as lanes of `type_.dtype`."""
+        if isinstance(operand, int):
+            operand = self.operand(operand)
+        if isinstance(operand, Negated):
+            inner = self.source(operand.operand, type_)
+            return lambda warp: ~inner(warp)
+        if isinstance(operand, Vector):
+            return self._packed_source(operand, type_)
+        slot, width = self.slot(operand, type_)
+        if width == type_.bits:
+            if type_.meaning in "bup":
+                return lambda warp: warp.registers[slot]
+            dtype = type_.dtype
+            return lambda warp: warp.registers[slot].view(dtype)
+        if width == 128:
+            dtype = type_.dtype
+            return lambda warp: warp.registers[slot][:, 0].astype(unsigned(type_.bits).dtype).view(dtype)
+        storage, dtype = unsigned(type_.bits).dtype, type_.dtype
+        return lambda warp: warp.registers[slot].astype(storage).view(dtype)
+
+    def sources(self, *indices: int, type_: Type) -> list[Reader]:
+        return [self.source(index, type_) for index in indices]
+
+    def destination(self, operand, type_: Type) -> Callable:
+        """`write(warp, lanes)` for the executing lanes; lanes have `type_.dtype` and are extended to the register."""
+        if isinstance(operand, int):
+            operand = self.operand(operand)
+        if isinstance(operand, Sink):
+            return lambda warp, value: None
+        if isinstance(operand, Vector):
+            return self._packed_destination(operand, type_)
+        if not isinstance(operand, Register):
+            self.fail("the destination is not a register", "malformed")
+        slot, width = operand.index, TYPES[operand.type].bits
+        extend = _extension(type_, width)
+
+        def write(warp, value):
+            mask, registers = warp.mask, warp.registers
+            value = extend(value) if extend else value
+            if mask is None:
+                registers[slot] = value
+            elif value.ndim == 2:
+                registers[slot] = np.where(mask[:, None], value, registers[slot])
+            else:
+                registers[slot] = np.where(mask, value, registers[slot])
+
+        return write
+
+    def pair(self, index: int = 0) -> tuple:
+        """(first, second) destinations of `d|p`; second is None for a single one."""
+        operand = self.operand(index)
+        return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, None)
+
+    def vector(self, index: int) -> tuple:
+        operand = self.operand(index)
+        return operand.items if isinstance(operand, Vector) else (operand,)
+
+    def address(self, index: int, bits: int = 64) -> Reader:
+        """Lanes of int64 addresses of a `[base + offset]` operand."""
+        operand = self.operand(index)
+        if not isinstance(operand, Address):
+            self.fail(f"operand {index + 1} must be an address in brackets", "malformed")
+        return self.address_of(operand)
+
+    def address_of(self, operand: Address) -> Reader:
+        base, offset = operand.base, operand.offset
+        if isinstance(base, Register):
+            slot, wide = base.index, TYPES[base.type].bits == 64
+            if wide:
+                if offset:
+                    return lambda warp: warp.registers[slot].view(np.int64) + offset
+                return lambda warp: warp.registers[slot].view(np.int64)
+            return lambda warp: warp.registers[slot].astype(np.int64) + offset
+        if isinstance(base, Symbol):
+            constant = np.full(LANES, self.context.symbol_address(base.name, self) + offset, np.int64)
+            return lambda warp: constant
+        if isinstance(base, int):
+            constant = np.full(LANES, base + offset, np.int64)
+            return lambda warp: constant
+        self.fail("has an address of a form that is not supported", "malformed")
+
+    def integer(self, index: int) -> int:
+        operand = self.operand(index)
+        if not isinstance(operand, Immediate):
+            self.fail(f"operand {index + 1} must be an integer literal", "malformed")
+        return operand.value
+
+    def _packed_source(self, operand: Vector, type_: Type) -> Reader:
+        """`{a, b}` as one wide value, first item lowest (mov and cvt)."""
+        part = unsigned(type_.bits // len(operand.items))
+        readers = [self.source(item, part) for item in operand.items]
+        if type_.bits == 128:
+            halves = [self._join(readers[:len(readers) // 2], part, 64), self._join(readers[len(readers) // 2:], part, 64)]
+            return lambda warp: np.stack([half(warp) for half in halves], axis=1)
+        joined, dtype = self._join(readers, part, type_.bits), type_.dtype
+        return lambda warp: joined(warp).view(dtype)
+
+    @staticmethod
+    def _join(readers: list[Reader], part: Type, bits: int) -> Reader:
+        dtype = unsigned(bits).dtype
+
+        def read(warp):
+            value = readers[0](warp).astype(dtype)
+            for number, reader in enumerate(readers[1:], 1):
+                value = value | (reader(warp).astype(dtype) << dtype.type(number * part.bits))
+            return value
+
+        return read
+
+    def _packed_destination(self, operand: Vector, type_: Type) -> Callable:
+        part = unsigned(type_.bits // len(operand.items))
+        writers = [self.destination(item, part) for item in operand.items]
+
+        def write(warp, value):
+            pieces = np.ascontiguousarray(value).view(part.dtype).reshape(LANES, len(writers))
+            for number, writer in enumerate(writers):
+                writer(warp, np.ascontiguousarray(pieces[:, number]))
+
+        return write
+
+
+def _extension(type_: Type, width: int) -> Callable | None:
+    """Converts lanes of `type_` into the storage of a register `width` bits wide."""
+    if type_.bits == 128 or width == 1:
+        return None
+    if width == 128:
+        def widen(value):
+            out = np.zeros((LANES, 2), np.uint64)
+            out[:, 0] = value
+            return out
+        return widen
+    storage = unsigned(width).dtype
+    if type_.bits == width:
+        return None if type_.meaning in "ub" else lambda value: value.view(storage)
+    if type_.bits > width:
+        raw = unsigned(type_.bits).dtype
+        return lambda value: value.view(raw).astype(storage)
+    if type_.meaning == "s":
+        return lambda value: value.astype(storage)
+    raw = unsigned(type_.bits).dtype
+    return lambda value: value.view(raw).astype(storage)
+
+
+def immediate_bits(operand: Immediate, type_: Type) -> int:
+    """The bit pattern of a literal in an operand of `type_`."""
+    bits = type_.bits
+    if not operand.float_bits:
+        return int(bool(operand.value)) if bits == 1 else operand.value & ((1 << bits) - 1)
+    if operand.float_bits == bits:
+        return operand.value
+    if operand.float_bits == 64:
+        value = np.uint64(operand.value).view(np.float64)
+    else:
+        value = np.float64(np.uint32(operand.value).view(np.float32))
+    narrow = {16: np.float16, 32: np.float32, 64: np.float64}[bits](value)
+    return int(narrow.view(unsigned(bits).dtype))
+
+
+def constant_lanes(bits: int, width: int) -> np.ndarray:
+    """A register that holds the pattern `bits` in every lane."""
+    if width == 128:
+        half = (1 << 64) - 1
+        return np.tile(np.array([bits & half, bits >> 64], np.uint64), (LANES, 1))
+    return np.full(LANES, bits, unsigned(width).dtype)
+
+
+def initial_registers(types: list[str]) -> list[np.ndarray]:
+    shared = {name: zeros(TYPES[name]) for name in set(types)}
+    return [shared[name] for name in types]

@@ -1,0 +1,199 @@
+"""A warp: 32 lanes that share registers and may be split into fragments by divergence.
+
+A fragment is a set of lanes with one program counter. A divergent branch makes two fragments and a Join at the
+branch's immediate post-dominator, where they wait for each other; a join is given up only when nothing else in the
+cluster can move, so that independent thread progress (PTX ISA 3.1) holds and `.aligned` instructions after an if
+still see the whole warp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .flow import NOWHERE
+from .types import LANES
+
+LANE = np.arange(LANES)
+
+
+class Join:
+    """Lanes of `expected` meet at `pc`; those of `arrived` are there already."""
+
+    __slots__ = ("pc", "expected", "arrived", "parents")
+
+    def __init__(self, pc: int, expected: np.ndarray, parents: tuple[Join, ...]) -> None:
+        self.pc, self.expected, self.parents = pc, expected, parents
+        self.arrived = np.zeros(LANES, bool)
+
+
+class Fragment:
+    """`wait` is what the fragment is blocked on; `token` lets one wait be recognised when retried."""
+
+    __slots__ = ("pc", "active", "full", "count", "joins", "join_pc", "wait", "give_up", "polls")
+
+    def __init__(self, pc: int, active: np.ndarray, joins: tuple[Join, ...]) -> None:
+        self.pc, self.active, self.joins = pc, active, joins
+        self.count = int(np.count_nonzero(active))
+        self.full = self.count == LANES
+        self.join_pc = joins[-1].pc if joins else NOWHERE
+        self.wait: Wait | None = None
+        self.give_up = False
+        self.polls: tuple | None = None
+
+
+@dataclass(eq=False)
+class Wait:
+    """Why a fragment cannot run. `retry`: execute the same instruction again once woken (else go on behind it)."""
+
+    kind: str
+    text: str
+    retry: bool
+    may_fail: bool = False
+    details: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Diverge:
+    """Lanes of `taken` go to `target`, the other active ones fall through."""
+
+    taken: np.ndarray
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Each active lane goes to its own target (brx.idx)."""
+
+    targets: np.ndarray
+
+
+class Exit:
+    """The active lanes of the instruction end."""
+
+
+EXIT = Exit()
+
+
+class Warp:
+    """Registers are a flat list of arrays of 32 lanes, never changed in place: writing replaces the array.
+
+    While an instruction executes, `mask` is None if all 32 lanes take part and else a boolean array; `active` is
+    always an array.
+    """
+
+    def __init__(self, cta, index: int, live: np.ndarray, registers: list, local_bytes: int) -> None:
+        self.cta = cta
+        self.index = index
+        self.identity = cta.rank * 64 + index
+        self.live = live
+        self.registers = registers
+        self.fragments = [Fragment(0, live.copy(), ())]
+        self.joins: list[Join] = []
+        self.fragment = self.fragments[0]
+        self.mask: np.ndarray | None = None
+        self.active = live
+        self.turn = 0
+        self.executed = 0
+        self.local = None
+        self.local_bytes = local_bytes
+        self.cluster_arrivals = np.zeros(LANES, np.int64)
+        self.proxy_fence = 0
+        self.groups: dict[int, list] = {}
+        self.waited_on: set[int] = set()
+        self.seen: dict[int, int] = {}
+        self.warp_waits: dict[int, list] = {}
+
+    @property
+    def alive(self) -> bool:
+        return bool(self.fragments) or bool(self.joins)
+
+    def lanes(self) -> list[int]:
+        """Active lane numbers of the executing instruction."""
+        return np.flatnonzero(self.active).tolist()
+
+    def runnable(self) -> Fragment | None:
+        """The next fragment to run, taking turns."""
+        fragments = self.fragments
+        count = len(fragments)
+        for step in range(count):
+            candidate = fragments[(self.turn + step) % count]
+            if candidate.wait is None:
+                self.turn = (self.turn + step + 1) % count
+                return candidate
+        return None
+
+    # ---- divergence
+
+    def jump(self, fragment: Fragment, pc: int) -> None:
+        fragment.pc = pc
+
+    def split(self, fragment: Fragment, parts: list[tuple[int, np.ndarray]], meeting: int) -> None:
+        """Replaces `fragment` by one fragment per (pc, lanes), to meet again at `meeting`."""
+        joins = fragment.joins
+        if meeting != NOWHERE and meeting != fragment.join_pc:
+            join = Join(meeting, fragment.active.copy(), joins)
+            self.joins.append(join)
+            joins = (*joins, join)
+        self.fragments.remove(fragment)
+        self.fragments.extend(Fragment(pc, lanes, joins) for pc, lanes in parts)
+
+    def arrive_at_join(self, fragment: Fragment) -> None:
+        """`fragment` has reached the program counter of its innermost join."""
+        join = fragment.joins[-1]
+        self.fragments.remove(fragment)
+        join.arrived = join.arrived | fragment.active
+        self.try_release(join)
+
+    def try_release(self, join: Join, force: bool = False) -> bool:
+        if join not in self.joins:
+            return False
+        if not join.expected.any():
+            self.joins.remove(join)
+            return True
+        if not join.arrived.any() or not (force or (join.arrived == join.expected).all()):
+            return False
+        lanes = join.arrived
+        join.expected = join.expected & ~lanes
+        join.arrived = np.zeros(LANES, bool)
+        if not join.expected.any():
+            self.joins.remove(join)
+        self.fragments.append(Fragment(join.pc, lanes, join.parents))
+        return True
+
+    def forget(self, lanes: np.ndarray, joins: tuple[Join, ...]) -> None:
+        """`lanes` will never arrive at `joins`."""
+        for join in reversed(joins):
+            join.expected = join.expected & ~lanes
+            join.arrived = join.arrived & ~lanes
+            self.try_release(join)
+
+    def exit(self, fragment: Fragment, lanes: np.ndarray) -> None:
+        self.live = self.live & ~lanes
+        remaining = fragment.active & ~lanes
+        self.fragments.remove(fragment)
+        if remaining.any():
+            self.fragments.append(Fragment(fragment.pc + 1, remaining, fragment.joins))
+        self.forget(lanes, fragment.joins)
+
+    def force_joins(self) -> bool:
+        """Lets lanes that wait for reconvergence go on alone. True if any did."""
+        return any([self.try_release(join, force=True) for join in list(self.joins)])
+
+    def merge(self, fragments: list[Fragment]) -> Fragment:
+        """One fragment out of several that stand at the same instruction."""
+        first = fragments[0]
+        if len(fragments) == 1:
+            return first
+        common = first.joins
+        for other in fragments[1:]:
+            common = tuple(join for join in common if join in other.joins)
+        lanes = np.logical_or.reduce([fragment.active for fragment in fragments])
+        merged = Fragment(first.pc, lanes, common)
+        for fragment in fragments:
+            self.fragments.remove(fragment)
+        self.fragments.append(merged)
+        for fragment in fragments:
+            self.forget(fragment.active, fragment.joins[len(common):])
+        return merged

@@ -1,0 +1,127 @@
+"""What all asynchronous instructions share: views of shared memory, completion on barriers, bulk groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import SimulationError
+from ..execution import Wait, Warp
+from ..memory import OFFSET_MASK
+
+# Rough durations in instruction slots: enough to make a timeline look right, never a promise.
+COPY_LATENCY = 300
+BYTES_PER_SLOT = 128
+_WARPS_PER_CTA = 64
+
+
+def copy_slots(count: int) -> int:
+    return max(1, count // BYTES_PER_SLOT)
+
+
+class AsyncView:
+    """One CTA's shared memory through the async proxy, as one operation sees it.
+
+    Reads check that bytes were written, and that generic-proxy writes were followed by fence.proxy.async in the writing
+    or the issuing warp before the operation was issued.
+    """
+
+    def __init__(self, cta, warp: Warp, what: str) -> None:
+        self.cta, self.what = cta, what
+        self.issued = cta.machine.tick()
+        self.issuer_fence = warp.proxy_fence
+        self.check = cta.machine.options.check_proxies
+
+    def read(self, offsets: np.ndarray) -> np.ndarray:
+        shared = self.cta.shared
+        data = shared.async_read(offsets, self.what)
+        if self.check:
+            self._check_proxy(np.unique(offsets >> 4))
+        return data
+
+    def _check_proxy(self, granules: np.ndarray) -> None:
+        shared = self.cta.shared
+        sequence = shared.write_sequence[granules]
+        suspicious = sequence > self.issuer_fence
+        if not suspicious.any():
+            return
+        granules, sequence = granules[suspicious], sequence[suspicious]
+        for granule, moment in zip(granules.tolist(), sequence.tolist(), strict=True):
+            writer = int(shared.write_warp[granule])
+            warp = self.cta.cluster.ctas[writer // _WARPS_PER_CTA].warps[writer % _WARPS_PER_CTA]
+            if moment > self.issued:
+                raise SimulationError("race", f"{self.what} reads shared address 0x{granule * 16:x}, which warp {warp.index} "
+                                              "overwrote after the operation was issued")
+            if warp.proxy_fence <= moment:
+                raise SimulationError("race", f"{self.what} reads shared address 0x{granule * 16:x}, which warp {warp.index} wrote "
+                                              "with ordinary stores and no fence.proxy.async in between")
+
+
+def complete(cta, address: int, count: int, what: str) -> None:
+    """complete_tx on the barrier at `address` (rank bits ignored) of `cta`."""
+    offset = address & OFFSET_MASK
+    if cta.exited:
+        raise SimulationError("undefined", f"{what} completes on a barrier of {cta.name}, which has exited")
+    barrier = cta.mbarrier(offset, what)
+    cta.after_barrier_operation(barrier, barrier.state.complete_tx(count))
+
+
+@dataclass(eq=False)
+class Operation:
+    """A bulk operation that belongs to a group. `read`: its sources are free again."""
+
+    read: bool = False
+    done: bool = False
+
+
+@dataclass(eq=False)
+class Groups:
+    """Bulk (or cp.async) groups of one thread."""
+
+    open: list[Operation] = field(default_factory=list)
+    committed: list[list[Operation]] = field(default_factory=list)
+
+    def commit(self) -> None:
+        self.committed.append(self.open)
+        self.open = []
+
+    def pending(self, reading_only: bool) -> int:
+        """Committed groups that are not finished; finished ones are forgotten from the front."""
+        while self.committed and all(operation.done for operation in self.committed[0]):
+            self.committed.pop(0)
+        return sum(1 for group in self.committed
+                   if not all(operation.done or (reading_only and operation.read) for operation in group))
+
+
+def groups_of(warp: Warp, lane: int, kind: str) -> Groups:
+    return warp.groups.setdefault((kind, lane), Groups())
+
+
+def finished(warp: Warp, operation: Operation, *, read_only: bool = False) -> None:
+    """Marks progress of a group's operation and wakes threads that wait for groups."""
+    operation.read = True
+    operation.done = operation.done or not read_only
+    for fragment in warp.fragments:
+        if fragment.wait is not None and fragment.wait.kind == "group":
+            fragment.wait = None
+
+
+def wait_for_groups(kind: str, allowed: int, reading_only: bool):
+    """execute(warp): blocks until each active thread has at most `allowed` groups pending."""
+
+    def execute(warp: Warp):
+        most = max(groups_of(warp, lane, kind).pending(reading_only) for lane in warp.lanes())
+        if most <= allowed:
+            return None
+        warp.fragment.wait = Wait("group", f"{most - allowed} {kind} group(s) to finish", retry=True)
+        return warp.fragment.wait
+
+    return execute
+
+
+def commit_groups(kind: str):
+    def execute(warp: Warp) -> None:
+        for lane in warp.lanes():
+            groups_of(warp, lane, kind).commit()
+    return execute

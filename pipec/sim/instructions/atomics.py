@@ -1,0 +1,93 @@
+"""atom and red (PTX ISA 9.7.13.6-7): lanes one after another, in lane order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..decode import Decoder, instruction
+from ..execution import Warp
+from ..types import LANES, Type, unsigned
+from . import packed
+from .formats import decode, encode
+from .loadstore import active_addresses, address_reader, space
+
+_OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
+
+
+def _integer(name: str, type_: Type):
+    mask = (1 << type_.bits) - 1
+    table = {
+        "add": lambda old, b: old + b & mask, "and": lambda old, b: old & b, "or": lambda old, b: old | b,
+        "xor": lambda old, b: old ^ b, "exch": lambda old, b: b, "min": lambda old, b: min(old, b),
+        "max": lambda old, b: max(old, b), "inc": lambda old, b: 0 if old >= b else old + 1,
+        "dec": lambda old, b: b if old == 0 or old > b else old - 1,
+    }
+    return table[name]
+
+
+def combine(name: str, type_: Type, old: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """One element: arrays of shape (1,) of the raw dtype."""
+    if name == "exch":
+        return value
+    if type_.name in ("f16x2", "bf16x2"):
+        return _packed(name, type_, old, value)
+    if type_.name in ("bf16", "f16"):
+        both = [decode(v.astype(np.uint16), type_.name).astype(np.float64) for v in (old, value)]
+        return encode(_float(name, *both), type_.name).astype(old.dtype)
+    if type_.meaning == "f":
+        return _float(name, old.view(type_.dtype), value.view(type_.dtype)).astype(type_.dtype).view(old.dtype)
+    a, b = (int(v.view(type_.dtype)[0]) for v in (old, value))
+    return np.array([_integer(name, type_)(a, b) & ((1 << type_.bits) - 1)], old.dtype)
+
+
+def _float(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return {"add": np.add, "min": np.fmin, "max": np.fmax}[name](a, b)
+
+
+def _packed(name: str, type_: Type, old: np.ndarray, value: np.ndarray) -> np.ndarray:
+    pair = [np.resize(v, LANES) for v in (old, value)]
+    result = _float(name, *(packed.split(v, type_) for v in pair))
+    return packed.join(result, type_)[:1]
+
+
+@instruction("atom", "red")
+def atomic(d: Decoder):
+    returns = d.item.opcode.startswith("atom")
+    d.ignore_ordering()
+    d.ignore("noftz", "L2::cache_hint")
+    where = space(d)
+    name = d.require(*_OPERATIONS)
+    count = int(d.choose("v2", "v4", "v8", default="v1")[1:])
+    type_ = d.type()
+    if count > 1 or type_.bits == 128:
+        d.fail("vector and 128-bit atomics are not simulated")
+    first = 1 if returns else 0
+    read, raw = address_reader(d, first, where), unsigned(type_.bits)
+    value = d.source(first + 1, raw)
+    other = d.source(first + 2, raw) if name == "cas" else None
+    write = d.destination(0, raw) if returns else None
+
+    def execute(warp: Warp) -> None:
+        addresses, cta = active_addresses(warp, read(warp)), warp.cta
+        operands, swaps = value(warp), other(warp) if other else None
+        results = np.zeros(LANES, raw.dtype)
+        saved = warp.active
+        for address, lane in zip(addresses, warp.lanes(), strict=True):
+            warp.active = _only(lane)
+            place = np.array([address], np.int64)
+            old = cta.load(warp, where, place, type_.bytes)
+            results[lane] = old[0]
+            operand = operands[lane:lane + 1]
+            new = (swaps[lane:lane + 1] if old[0] == operand[0] else old) if swaps is not None else combine(name, type_, old, operand)
+            cta.store(warp, where, place, new, type_.bytes)
+        warp.active = saved
+        if write:
+            write(warp, results)
+
+    return execute
+
+
+def _only(lane: int) -> np.ndarray:
+    lanes = np.zeros(LANES, bool)
+    lanes[lane] = True
+    return lanes

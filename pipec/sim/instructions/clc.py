@@ -1,0 +1,81 @@
+"""clusterlaunchcontrol.*: taking over clusters that have not started (PTX ISA 9.7.13.17-18)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..decode import Decoder, instruction
+from ..errors import SimulationError
+from ..execution import Warp
+from ..memory import OFFSET_MASK
+from ..types import LANES, TYPES
+from .asynchronous import COPY_LATENCY, complete
+from .loadstore import shared_addresses
+
+_RESPONSE_BYTES = 16
+_GRANTED = 1 << 31
+
+
+@instruction("clusterlaunchcontrol.try_cancel")
+def try_cancel(d: Decoder):
+    d.require("async")
+    d.choose("shared::cta")
+    d.require("mbarrier::complete_tx::bytes")
+    everybody = d.flag("multicast::cluster::all")
+    d.types()
+    response, barrier = shared_addresses(d, 0, False), shared_addresses(d, 1, False)
+
+    def execute(warp: Warp) -> None:
+        cta, machine = warp.cta, warp.cta.machine
+        for lane in warp.lanes():
+            offset, signal = int(response(warp)[lane]) & OFFSET_MASK, int(barrier(warp)[lane])
+            if offset % _RESPONSE_BYTES:
+                raise SimulationError("misaligned", f"try_cancel response at 0x{offset:x} is not 16-byte aligned")
+            targets = cta.cluster.ctas if everybody else [cta]
+
+            def answer(offset=offset, signal=signal, targets=targets) -> None:
+                data = _response(machine, cta.cluster.shape)
+                for target in targets:
+                    places = np.arange(offset, offset + _RESPONSE_BYTES)
+                    target.shared.async_write(places, np.frombuffer(data, np.uint8), "clusterlaunchcontrol")
+                    complete(target, signal, _RESPONSE_BYTES, "clusterlaunchcontrol.try_cancel")
+
+            machine.later(warp, COPY_LATENCY, answer)
+
+    return execute
+
+
+def _response(machine, shape: tuple) -> bytes:
+    """Private encoding: x, y, z of the cluster's first CTA, then the granted flag."""
+    if not machine.pending_clusters:
+        return np.zeros(4, np.uint32).tobytes()
+    index = machine.pending_clusters.popleft()
+    origin = [index[axis] * shape[axis] for axis in range(3)]
+    return np.array([*origin, _GRANTED], np.uint32).tobytes()
+
+
+@instruction("clusterlaunchcontrol.query_cancel.is_canceled")
+def is_canceled(d: Decoder):
+    d.ignore("pred")
+    d.types()
+    write, read = d.destination(0, TYPES["pred"]), d.source(1, TYPES["b128"])
+    return lambda warp: write(warp, (read(warp)[:, 1] >> np.uint64(63)).astype(bool))
+
+
+@instruction("clusterlaunchcontrol.query_cancel.get_first_ctaid", "clusterlaunchcontrol.query_cancel.get_first_ctaid::x",
+             "clusterlaunchcontrol.query_cancel.get_first_ctaid::y", "clusterlaunchcontrol.query_cancel.get_first_ctaid::z")
+def first_ctaid(d: Decoder):
+    d.flag("v4")
+    d.types()
+    axes = {"x": [0], "y": [1], "z": [2]}.get(d.item.opcode.split("get_first_ctaid")[1].split(".")[0].removeprefix("::"), [0, 1, 2])
+    writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
+    read = d.source(1, TYPES["b128"])
+
+    def execute(warp: Warp) -> None:
+        words = np.ascontiguousarray(read(warp)).view(np.uint32).reshape(LANES, 4)
+        if not (words[warp.active][:, 3] >> 31).all():
+            raise SimulationError("undefined", "get_first_ctaid on a response that was not granted")
+        for axis, write in zip(axes, writers, strict=False):
+            write(warp, np.ascontiguousarray(words[:, axis]))
+
+    return execute

@@ -1,0 +1,255 @@
+"""cvt in all its forms (PTX ISA 9.7.9.21)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..decode import Decoder, instruction
+from ..execution import Warp
+from ..types import LANES, TYPES, Type
+from .formats import FORMATS, decode, encode, flush, to_bf16
+from .floating import finish
+
+_ROUND_TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+_PACKED = {"f16x2": "f16", "bf16x2": "bf16", "e4m3x2": "e4m3", "e5m2x2": "e5m2", "e2m3x2": "e2m3", "e3m2x2": "e3m2",
+           "e2m1x2": "e2m1"}
+_QUADS = {"e4m3x4": "e4m3", "e5m2x4": "e5m2", "e2m3x4": "e2m3", "e3m2x4": "e3m2", "e2m1x4": "e2m1"}
+
+
+@instruction("cvt.pack")
+def pack_integers(d: Decoder):
+    d.flag("sat")
+    to, from_, *carry = d.types()
+    bits, write = to.bits, d.destination(0, TYPES["b32"])
+    limits = np.iinfo(to.dtype)
+    a, b = d.sources(1, 2, type_=from_)
+    c = d.source(3, TYPES["b32"]) if carry else None
+
+    def execute(warp: Warp) -> None:
+        x, y = (np.clip(read(warp).astype(np.int64), limits.min, limits.max) & (1 << bits) - 1 for read in (a, b))
+        low = x << bits | y
+        rest = c(warp).astype(np.int64) << 2 * bits if c else 0
+        write(warp, ((low | rest) & 0xFFFFFFFF).astype(np.uint32))
+
+    return execute
+
+
+@instruction("cvt")
+def convert(d: Decoder):
+    integer_rounding = d.choose(*_ROUND_TO_INTEGER)
+    mode = d.choose("rn", "rz", "rm", "rp", "rna", "rs")
+    options = {name: d.flag(name) for name in ("ftz", "sat", "satfinite", "relu")}
+    to, from_ = d.types()
+    if to.name in _QUADS:
+        return _stochastic_quad(d, to, options)
+    if to.name == "ue8m0x2" or from_.name == "ue8m0x2":
+        return _scales(d, to, from_, mode, options)
+    if to.name in _PACKED:
+        return _packed(d, to, from_, mode or "rn", options)
+    if mode == "rs":
+        d.fail("stochastic rounding of this form is not simulated")
+    if from_.name == "tf32" or (to.name == "tf32" and from_.name != "f32"):
+        d.fail("this conversion is not known")
+    return _scalar(d, to, from_, integer_rounding, mode or "rn", options)
+
+
+def _is_float(type_: Type) -> bool:
+    return type_.meaning == "f" or type_.name in ("bf16", "tf32")
+
+
+def _scalar(d: Decoder, to: Type, from_: Type, integer_rounding: str | None, mode: str, options: dict):
+    write, read = d.destination(0, to), d.source(1, from_)
+    if not _is_float(from_):
+        return _from_integer(write, read, to, mode, options)
+    value = _float_reader(read, from_, options["ftz"])
+    if not _is_float(to):
+        return _to_integer(write, value, to, _ROUND_TO_INTEGER[integer_rounding or "rzi"])
+    if integer_rounding:
+        whole = _ROUND_TO_INTEGER[integer_rounding]
+        return lambda warp: write(warp, finish(whole(value(warp)), to.name, "rn", options["ftz"], options["sat"]))
+    return _float_to_float(write, value, to, mode, options)
+
+
+def _float_reader(read, type_: Type, ftz: bool):
+    if type_.name == "bf16":
+        return lambda warp: decode(read(warp), "bf16").astype(np.float64)
+    if ftz and type_.name == "f32":
+        return lambda warp: flush(read(warp)).astype(np.float64)
+    return lambda warp: read(warp).astype(np.float64)
+
+
+def _float_to_float(write, value, to: Type, mode: str, options: dict):
+    def execute(warp: Warp) -> None:
+        result = value(warp)
+        if options["relu"]:
+            result = np.where(result > 0, result, np.where(np.isnan(result), result, 0.0))
+        if to.name == "tf32" or options["satfinite"]:
+            raw = TYPES[f"b{to.bits}"].dtype
+            return write(warp, encode(result, to.name, mode, options["satfinite"]).astype(raw).view(to.dtype))
+        return write(warp, finish(result, to.name, mode, options["ftz"], options["sat"]))
+    return execute
+
+
+def _from_integer(write, read, to: Type, mode: str, options: dict):
+    if not _is_float(to):
+        if options["sat"]:
+            limits = np.iinfo(to.dtype)
+            return lambda warp: write(warp, _clip(read(warp), limits).astype(to.dtype))
+        return lambda warp: write(warp, read(warp).astype(to.dtype))
+    if to.name in ("f32", "f64") and mode == "rn" and not options["sat"]:
+        return lambda warp: write(warp, read(warp).astype(to.dtype))
+
+    def execute(warp: Warp) -> None:
+        value = read(warp)
+        exact = _odd_from_integer(value) if value.dtype.itemsize == 8 else value.astype(np.float64)
+        write(warp, finish(exact, to.name, mode, options["ftz"], options["sat"]))
+
+    return execute
+
+
+def _clip(value: np.ndarray, limits) -> np.ndarray:
+    """Saturation across signedness without overflow."""
+    return np.array([min(max(int(item), int(limits.min)), int(limits.max)) for item in value], object)
+
+
+def _odd_from_integer(value: np.ndarray) -> np.ndarray:
+    """64-bit integers as float64, inexactness kept in the last bit."""
+    out = []
+    for item in value.tolist():
+        magnitude = abs(item)
+        extra = max(0, magnitude.bit_length() - 53)
+        kept = magnitude >> extra | (1 if magnitude & ((1 << extra) - 1) else 0)
+        out.append(float((-1 if item < 0 else 1) * (kept << extra)))
+    return np.array(out)
+
+
+def _to_integer(write, value, to: Type, whole):
+    """Out of range clamps; NaN gives 0 (64-bit: the sign bit), as documented."""
+    limits = np.iinfo(to.dtype)
+    low, high = float(limits.min), float(limits.max)
+    nan = limits.min if to.meaning == "s" and to.bits == 64 else 1 << 63 if to.bits == 64 else 0
+
+    def execute(warp: Warp) -> None:
+        v = value(warp)
+        rounded = whole(v)
+        safe = np.where(np.isnan(rounded) | (rounded >= high) | (rounded <= low), 0.0, rounded).astype(to.dtype)
+        out = np.where(rounded >= high, to.dtype.type(limits.max), np.where(rounded <= low, to.dtype.type(limits.min), safe))
+        write(warp, np.where(np.isnan(v), to.dtype.type(nan), out))
+
+    return execute
+
+
+def _packed(d: Decoder, to: Type, from_: Type, mode: str, options: dict):
+    """x2 forms: two f32 (first operand upper), or one packed register of another format."""
+    name, saturate, relu = _PACKED[to.name], options["satfinite"], options["relu"]
+    write = d.destination(0, to)
+    if mode == "rs":
+        return _stochastic_pair(d, write, name, saturate, relu)
+    if from_.name in _PACKED:
+        source, unpack = d.source(1, from_), _PACKED[from_.name]
+        return lambda warp: write(warp, _pack(*(_relu(v, relu) for v in _unpack(source(warp), unpack, from_)), name, to, mode, saturate))
+    high, low = d.sources(1, 2, type_=TYPES["f32"])
+    if name == "bf16" and mode == "rn" and not saturate and not relu:
+        return lambda warp: write(warp, to_bf16(high(warp)).astype(np.uint32) << np.uint32(16) | to_bf16(low(warp)))
+    if name == "f16" and mode == "rn" and not saturate and not relu:
+        return lambda warp: write(warp, _half(high(warp)).astype(np.uint32) << np.uint32(16) | _half(low(warp)))
+    return lambda warp: write(warp, _pack(_relu(low(warp), relu), _relu(high(warp), relu), name, to, mode, saturate))
+
+
+def _half(value: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(value), np.uint16(0x7FFF), value.astype(np.float16).view(np.uint16))
+
+
+def _relu(value: np.ndarray, relu: bool) -> np.ndarray:
+    return np.where(value > 0, value, np.where(np.isnan(value), value, value.dtype.type(0))) if relu else value
+
+
+def _width(name: str) -> int:
+    """Bits of one element inside a packed register: 6-bit types sit in bytes."""
+    return 8 if FORMATS[name].bits == 6 else FORMATS[name].bits
+
+
+def _unpack(value: np.ndarray, name: str, type_: Type) -> tuple[np.ndarray, np.ndarray]:
+    width = _width(name)
+    wide = value.astype(np.int64)
+    return decode(wide & (1 << width) - 1, name), decode(wide >> width & (1 << width) - 1, name)
+
+
+def _pack(low: np.ndarray, high: np.ndarray, name: str, to: Type, mode: str, saturate: bool) -> np.ndarray:
+    width = _width(name)
+    return (encode(high, name, mode, saturate) << width | encode(low, name, mode, saturate)).astype(to.dtype)
+
+
+def _stochastic(value: np.ndarray, random: np.ndarray, random_bits: int, name: str, saturate: bool) -> np.ndarray:
+    """Adds `random_bits` random bits below the last kept mantissa bit and truncates."""
+    fmt = FORMATS[name]
+    value = value.astype(np.float64)
+    magnitude = np.where(np.isfinite(value), np.abs(value), 0.0)
+    _, exponent = np.frexp(magnitude)
+    unit = np.ldexp(1.0, np.maximum(exponent - 1, 1 - fmt.bias) - fmt.mantissa)
+    moved = magnitude + random.astype(np.float64) * unit / (1 << random_bits)
+    return encode(np.where(np.isfinite(value), np.copysign(moved, value), value), name, "rz", saturate)
+
+
+def _stochastic_pair(d: Decoder, write, name: str, saturate: bool, relu: bool):
+    high, low = d.sources(1, 2, type_=TYPES["f32"])
+    random, bits = d.source(3, TYPES["b32"]), 13 if name == "f16" else 16
+
+    def execute(warp: Warp) -> None:
+        r = random(warp).astype(np.int64)
+        upper = _stochastic(_relu(high(warp), relu), r >> 16 & (1 << bits) - 1, bits, name, saturate)
+        lower = _stochastic(_relu(low(warp), relu), r & (1 << bits) - 1, bits, name, saturate)
+        write(warp, (upper << 16 | lower).astype(np.uint32))
+
+    return execute
+
+
+def _stochastic_quad(d: Decoder, to: Type, options: dict):
+    name, write = _QUADS[to.name], d.destination(0, to)
+    readers = [d.source(item, TYPES["f32"]) for item in d.vector(1)]
+    random, width = d.source(2, TYPES["b32"]), _width(_QUADS[to.name])
+
+    def execute(warp: Warp) -> None:
+        r = random(warp).astype(np.int64)
+        out = np.zeros(LANES, np.int64)
+        for place, read in enumerate(readers):
+            chosen = r >> 16 if place < 2 else r
+            value = _relu(read(warp), options["relu"])
+            out = out << width | _stochastic(value, chosen & 0xFFFF, 16, name, True)
+        write(warp, out.astype(to.dtype))
+
+    return execute
+
+
+def _scales(d: Decoder, to: Type, from_: Type, mode: str | None, options: dict):
+    """ue8m0x2: powers of two, 0xFF is NaN."""
+    write = d.destination(0, to)
+    if from_.name == "ue8m0x2":
+        read = d.source(1, from_)
+
+        def widen(warp: Warp) -> None:
+            codes = read(warp).astype(np.int64)
+            low, high = (np.where(c == 255, np.nan, np.ldexp(1.0, c - 127)) for c in (codes & 255, codes >> 8 & 255))
+            write(warp, (encode(high, "bf16") << 16 | encode(low, "bf16")).astype(np.uint32))
+
+        return widen
+    if from_.name == "bf16x2":
+        source = d.source(1, from_)
+        pair = lambda warp: _unpack(source(warp), "bf16", from_)[::-1]  # noqa: E731
+    else:
+        high, low = d.sources(1, 2, type_=TYPES["f32"])
+        pair = lambda warp: (high(warp), low(warp))  # noqa: E731
+
+    def execute(warp: Warp) -> None:
+        upper, lower = (_scale_code(v.astype(np.float64), mode == "rp") for v in pair(warp))
+        write(warp, (upper << 8 | lower).astype(to.dtype))
+
+    return execute
+
+
+def _scale_code(value: np.ndarray, up: bool) -> np.ndarray:
+    magnitude = np.abs(np.where(np.isfinite(value), value, 1.0))
+    fraction, exponent = np.frexp(magnitude)
+    power = np.where(up & (fraction > 0.5), exponent, exponent - 1)
+    codes = np.clip(np.where(magnitude == 0, -127, power) + 127, 0, 254)
+    return np.where(np.isnan(value), 255, np.where(np.isinf(value), 254, codes))

@@ -1,0 +1,246 @@
+"""Floating-point arithmetic of single values (PTX ISA 9.7.3, 9.7.4).
+
+Single rounding throughout: NumPy's own operation where it rounds once to nearest, else float64 with the inexactness
+kept in the last bit (rounding to odd) and one final rounding. Approximate instructions give the correctly rounded
+float32 of the float64 function, which is inside their documented error.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from ..decode import Decoder, instruction
+from ..execution import Warp
+from ..types import LANES, TYPES, Type
+from . import packed
+from .formats import decode, encode, flush
+
+_NUMPY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
+
+
+def to_odd_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a + b in float64, where an inexact result gets an odd last bit, so that a later rounding is the only one."""
+    total = a + b
+    back = total - a
+    error = (a - (total - back)) + (b - back)
+    inexact = (error != 0) & np.isfinite(total)
+    if not inexact.any():
+        return total
+    bits = total.view(np.int64)
+    even = (bits & 1) == 0
+    toward = np.where((error > 0) == (total > 0), 1, -1)
+    return np.where(inexact & even, bits + toward, bits).view(np.float64)
+
+
+def finish(value: np.ndarray, name: str, mode: str, ftz: bool, saturate: bool) -> np.ndarray:
+    """float64 -> one of f16 bf16 f32 f64, as lanes of the register's dtype."""
+    if name == "f64":
+        return value
+    if name == "f32":
+        out = value.astype(np.float32) if mode == "rn" else encode(value, "f32", mode).astype(np.uint32).view(np.float32)
+        out = flush(out) if ftz else out
+        return np.where(np.isnan(out), np.float32(0), np.clip(out, np.float32(0), np.float32(1))) if saturate else out
+    if saturate:
+        value = np.where(np.isnan(value), 0.0, np.clip(value, 0.0, 1.0))
+    bits = encode(value, name, mode).astype(np.uint16)
+    return bits.view(np.float16) if name == "f16" else bits
+
+
+def widen(read, type_: Type, ftz: bool):
+    """A reader of float64 lanes."""
+    if type_.name == "bf16":
+        return lambda warp: decode(read(warp), "bf16").astype(np.float64)
+    if ftz:
+        return lambda warp: flush(read(warp)).astype(np.float64)
+    return lambda warp: read(warp).astype(np.float64)
+
+
+def _modes(d: Decoder) -> tuple[str, bool, bool]:
+    mode = d.choose(*ROUNDINGS, default="rn")
+    d.flag("approx")
+    d.flag("full")
+    return mode, d.flag("ftz"), d.flag("sat")
+
+
+def binary(d: Decoder, name: str, type_: Type):
+    mode, ftz, saturate = _modes(d)
+    write, (x, y) = d.destination(0, type_), d.sources(1, 2, type_=type_)
+    operation = _NUMPY[name]
+    if type_.name in ("f32", "f64") and mode == "rn":
+        return _nearest(write, operation, x, y, type_, ftz, saturate)
+    if type_.name == "f64":
+        return _exact_double(write, name, x, y, mode)
+    a, b = widen(x, type_, ftz), widen(y, type_, ftz)
+
+    def execute(warp: Warp) -> None:
+        p, q = a(warp), b(warp)
+        if name in ("add", "sub"):
+            value = to_odd_sum(p, q if name == "add" else -q)
+        elif name == "mul":
+            value = p * q
+        else:
+            value = _odd_quotient(p, q)
+        write(warp, finish(value, type_.name, mode, ftz, saturate))
+
+    return execute
+
+
+def _nearest(write, operation, x, y, type_: Type, ftz: bool, saturate: bool):
+    if not ftz and not saturate:
+        return lambda warp: write(warp, operation(x(warp), y(warp)))
+
+    def execute(warp: Warp) -> None:
+        p, q = x(warp), y(warp)
+        value = flush(operation(flush(p), flush(q))) if ftz else operation(p, q)
+        if saturate:
+            value = np.where(np.isnan(value), value.dtype.type(0), np.clip(value, value.dtype.type(0), value.dtype.type(1)))
+        write(warp, value)
+
+    return execute
+
+
+def _odd_quotient(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """float64 quotient, inexactness kept in the last bit."""
+    value = p / q
+    for lane in np.flatnonzero(np.isfinite(value) & np.isfinite(q)):
+        error = Fraction(float(p[lane])) / Fraction(float(q[lane])) - Fraction(float(value[lane]))
+        if error and not value.view(np.int64)[lane] & 1:
+            away = np.inf if error > 0 else -np.inf
+            value[lane] = np.nextafter(value[lane], away)
+    return value
+
+
+def _exact_double(write, name: str, x, y, mode: str):
+    return lambda warp: write(warp, np.array([_round_fraction(_fraction(name, float(p), float(q)), mode, lambda: _NUMPY[name](p, q))
+                                              for p, q in zip(x(warp), y(warp), strict=True)]))
+
+
+def _fraction(name: str, p: float, q: float) -> Fraction | None:
+    if not (np.isfinite(p) and np.isfinite(q)) or (name == "div" and q == 0):
+        return None
+    a, b = Fraction(p), Fraction(q)
+    return {"add": lambda: a + b, "sub": lambda: a - b, "mul": lambda: a * b, "div": lambda: a / b}[name]()
+
+
+def _round_fraction(value: Fraction | None, mode: str, otherwise) -> float:
+    """A rational number rounded to float64 in any mode; `otherwise` for what is not a number."""
+    if value is None or value == 0:
+        return otherwise()
+    try:
+        nearest = float(value)
+    except OverflowError:
+        nearest = float("inf") if value > 0 else float("-inf")
+    if mode == "rn" or not np.isfinite(nearest):
+        return nearest
+    exact = Fraction(nearest)
+    down = mode == "rm" or (mode == "rz" and value > 0)
+    if down and exact > value:
+        return float(np.nextafter(nearest, -np.inf))
+    if not down and exact < value:
+        return float(np.nextafter(nearest, np.inf))
+    return nearest
+
+
+def fused(d: Decoder, type_: Type):
+    """fma and floating mad: one rounding."""
+    mode, ftz, saturate = _modes(d)
+    relu = d.flag("relu")
+    write = d.destination(0, type_)
+    readers = d.sources(1, 2, 3, type_=type_)
+    if type_.name == "f64":
+        return lambda warp: write(warp, _fused_double(*(read(warp) for read in readers), mode))
+    a, b, c = (widen(read, type_, ftz) for read in readers)
+
+    def execute(warp: Warp) -> None:
+        value = to_odd_sum(a(warp) * b(warp), c(warp))
+        if relu:
+            value = np.where(value > 0, value, np.where(np.isnan(value), value, 0.0))
+        write(warp, finish(value, type_.name, mode, ftz, saturate))
+
+    return execute
+
+
+def _fused_double(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str) -> np.ndarray:
+    out = np.empty(LANES)
+    for lane in range(LANES):
+        x, y, z = float(a[lane]), float(b[lane]), float(c[lane])
+        exact = Fraction(x) * Fraction(y) + Fraction(z) if np.isfinite([x, y, z]).all() else None
+        out[lane] = _round_fraction(exact, mode, lambda x=x, y=y, z=z: x * y + z)
+    return out
+
+
+@instruction("fma")
+def fma(d: Decoder):
+    type_ = d.type()
+    return packed.fused(d, type_) if type_.name in packed.ARITHMETIC else fused(d, type_)
+
+
+_SIGN = {"abs": lambda bits, sign: bits & ~sign, "neg": lambda bits, sign: bits ^ sign}
+
+
+def unary(d: Decoder, name: str, type_: Type):
+    """abs and neg on the sign bits."""
+    ftz = d.flag("ftz")
+    raw = TYPES[f"b{type_.bits}"]
+    signs = 0x80008000 if type_.name in ("f16x2", "bf16x2") else 1 << type_.bits - 1
+    write, read, sign = d.destination(0, raw), d.source(1, raw), raw.dtype.type(signs)
+    change = _SIGN[name]
+    if ftz and type_.name == "f32":
+        return lambda warp: write(warp, change(flush(read(warp).view(np.float32)).view(np.uint32), sign))
+    return lambda warp: write(warp, change(read(warp), sign))
+
+
+def choose_extreme(a: np.ndarray, b: np.ndarray, smaller: bool, keep_nan: bool) -> np.ndarray:
+    """A number beats a NaN unless `keep_nan`; -0 is smaller than +0."""
+    before = (a < b) | ((a == b) & (np.signbit(a) > np.signbit(b)))
+    value = np.where(before == smaller, a, b)
+    value = np.where(np.isnan(a), b, np.where(np.isnan(b), a, value))
+    if keep_nan:
+        value = np.where(np.isnan(a) | np.isnan(b), np.nan, value)
+    return value
+
+
+def extreme(d: Decoder, name: str, type_: Type):
+    """min and max, two or three operands, scalar and packed."""
+    ftz, keep_nan, xorsign = d.flag("ftz"), d.flag("NaN"), d.flag("xorsign")
+    d.flag("abs") and d.fail("min/max.xorsign.abs is not simulated")
+    if xorsign:
+        d.fail("min/max.xorsign is not simulated")
+    smaller = name == "min"
+    if type_.name in ("f16x2", "bf16x2"):
+        return packed.elementwise(d, type_, lambda a, b: choose_extreme(a, b, smaller, keep_nan), 2)
+    write = d.destination(0, type_)
+    readers = [widen(d.source(index, type_), type_, ftz) for index in range(1, len(d.operands))]
+
+    def execute(warp: Warp) -> None:
+        value = readers[0](warp)
+        for read in readers[1:]:
+            value = choose_extreme(value, read(warp), smaller, keep_nan)
+        write(warp, finish(value, type_.name, "rn", False, False))
+
+    return execute
+
+
+_FUNCTIONS = {"ex2": np.exp2, "lg2": np.log2, "rcp": lambda v: 1.0 / v, "rsqrt": lambda v: 1.0 / np.sqrt(v), "sqrt": np.sqrt,
+              "sin": np.sin, "cos": np.cos, "tanh": np.tanh}
+
+
+@instruction(*_FUNCTIONS)
+def function(d: Decoder):
+    mode, ftz, saturate = _modes(d)
+    type_ = d.type()
+    compute = _FUNCTIONS[d.item.opcode.split(".")[0]]
+    if type_.name in ("f16x2", "bf16x2"):
+        return packed.elementwise(d, type_, lambda a: compute(a), 1)
+    write, read = d.destination(0, type_), widen(d.source(1, type_), type_, ftz)
+    return lambda warp: write(warp, finish(compute(read(warp)), type_.name, mode, ftz, saturate))
+
+
+@instruction("copysign")
+def copy_sign(d: Decoder):
+    type_ = d.type()
+    write, (a, b) = d.destination(0, type_), d.sources(1, 2, type_=type_)
+    return lambda warp: write(warp, np.copysign(b(warp), a(warp)))

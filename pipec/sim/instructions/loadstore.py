@@ -1,0 +1,160 @@
+"""ld and st in all spaces, and their vectors (PTX ISA 9.7.9.8-12)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..decode import Decoder, instruction
+from ..errors import SimulationError
+from ..execution import Warp
+from ..memory import SHARED_WINDOW
+from ..tree import Symbol
+from ..types import LANES, TYPES, unsigned
+
+_SPACES = {"global": "global", "shared": "shared", "shared::cta": "shared", "shared::cluster": "cluster", "local": "local",
+           "const": "const", "param": "param", "param::entry": "param"}
+
+
+def space(d: Decoder, *, allow_generic: bool = True) -> str:
+    """The machine's name of the address space; "generic" when none is written."""
+    chosen = d.choose(*_SPACES)
+    if chosen is None and not allow_generic:
+        d.fail("needs a state space", "malformed")
+    return _SPACES[chosen] if chosen else "generic"
+
+
+def address_reader(d: Decoder, index: int, where: str):
+    """Addresses for `space`: symbols and registers of shared memory carry the rank, generic symbols their window."""
+    read = d.address(index)
+    base = d.operand(index).base
+    if not isinstance(base, Symbol):
+        return read
+    kind = d.context.spaces[base.name]
+    if where == "generic":
+        window = d.context.generic_address(Symbol(base.name)) - d.context.addresses[base.name]
+        return _with_rank(read, window) if kind == "shared" else lambda warp: read(warp) + window
+    return _with_rank(read, 0) if kind == "shared" else read
+
+
+def _with_rank(read, window: int):
+    return lambda warp: read(warp) + (window + (warp.cta.rank << 24))
+
+
+def active_addresses(warp: Warp, addresses: np.ndarray) -> np.ndarray:
+    return addresses if warp.mask is None else addresses[warp.mask]
+
+
+def spread(warp: Warp, values: np.ndarray) -> np.ndarray:
+    """Values of the active lanes back in their lanes."""
+    if warp.mask is None:
+        return values
+    out = np.zeros(LANES, values.dtype)
+    out[warp.mask] = values
+    return out
+
+
+def _vector_length(d: Decoder) -> int:
+    return int(d.choose("v2", "v4", "v8", default="v1")[1:])
+
+
+@instruction("ld", "ldu")
+def load(d: Decoder):
+    d.ignore("nc")
+    d.ignore_ordering()
+    d.choose("L2::cache_hint")
+    where, count = space(d), _vector_length(d)
+    type_ = d.type()
+    read = address_reader(d, 1, where)
+    if type_.bits == 128:
+        return _load_wide(d, where, read)
+    size, items = type_.bytes, d.vector(0)
+    if len(items) != count:
+        d.fail(f"{len(items)} destinations for .v{count}", "malformed")
+    writers = [d.destination(item, type_) for item in items]
+    total = size * count
+
+    def execute(warp: Warp) -> None:
+        addresses = active_addresses(warp, read(warp))
+        if count > 1:
+            check_vector(addresses, total)
+        cta = warp.cta
+        for number, write in enumerate(writers):
+            values = cta.load(warp, where, addresses + number * size if number else addresses, size)
+            write(warp, spread(warp, values).view(type_.dtype))
+
+    return execute
+
+
+def check_vector(addresses: np.ndarray, total: int) -> None:
+    if (addresses & (total - 1)).any():
+        bad = int(addresses[(addresses & (total - 1)) != 0][0])
+        raise SimulationError("misaligned", f"vector access of {total} bytes at 0x{bad:x}, which is not a multiple of {total}")
+
+
+def _load_wide(d: Decoder, where: str, read):
+    write = d.destination(0, TYPES["b128"])
+
+    def execute(warp: Warp) -> None:
+        addresses = active_addresses(warp, read(warp))
+        check_vector(addresses, 16)
+        halves = [spread(warp, warp.cta.load(warp, where, addresses + offset, 8)) for offset in (0, 8)]
+        write(warp, np.stack(halves, axis=1))
+
+    return execute
+
+
+@instruction("st")
+def store(d: Decoder):
+    d.ignore_ordering()
+    d.choose("L2::cache_hint")
+    where, count = space(d), _vector_length(d)
+    type_ = d.type()
+    read = address_reader(d, 0, where)
+    if type_.bits == 128:
+        return _store_wide(d, where, read)
+    raw, size = unsigned(type_.bits), type_.bytes
+    items = d.vector(1)
+    if len(items) != count:
+        d.fail(f"{len(items)} sources for .v{count}", "malformed")
+    readers = [d.source(item, raw if type_.meaning != "f" else type_) for item in items]
+
+    def execute(warp: Warp) -> None:
+        addresses = active_addresses(warp, read(warp))
+        if count > 1:
+            check_vector(addresses, size * count)
+        for number, value in enumerate(readers):
+            lanes = value(warp)
+            lanes = lanes if warp.mask is None else lanes[warp.mask]
+            warp.cta.store(warp, where, addresses + number * size if number else addresses, lanes.view(raw.dtype), size)
+
+    return execute
+
+
+def _store_wide(d: Decoder, where: str, read):
+    value = d.source(1, TYPES["b128"])
+
+    def execute(warp: Warp) -> None:
+        addresses = active_addresses(warp, read(warp))
+        check_vector(addresses, 16)
+        lanes = value(warp)[warp.active]
+        for half in (0, 1):
+            warp.cta.store(warp, where, addresses + 8 * half, np.ascontiguousarray(lanes[:, half]), 8)
+
+    return execute
+
+
+def shared_addresses(d: Decoder, index: int, generic: bool):
+    """Lanes of shared-window addresses (rank << 24 | offset) of an operand that must lie in shared memory."""
+    read = address_reader(d, index, "generic" if generic else "shared")
+    if not generic:
+        return read
+
+    def checked(warp: Warp) -> np.ndarray:
+        addresses = read(warp)
+        inside = (addresses & ~0xFF_FFFF_FFFF) == SHARED_WINDOW
+        if not inside[warp.active].all():
+            bad = int(addresses[warp.active & ~inside][0])
+            raise SimulationError("out_of_bounds", f"generic address 0x{bad:x} is not in shared memory")
+        return addresses - SHARED_WINDOW
+
+    return checked

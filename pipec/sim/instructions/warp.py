@@ -1,0 +1,166 @@
+"""Instructions among the lanes of a warp (PTX ISA 9.7.9.6, 9.7.13.8-11, 9.7.13.4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..decode import Decoder, instruction
+from ..execution import LANE, Wait, Warp
+from ..types import LANES, TYPES
+
+
+def mask_bits(lanes: np.ndarray) -> int:
+    return int(np.packbits(lanes, bitorder="little").view(np.uint32)[0])
+
+
+def mask_lanes(bits: int) -> np.ndarray:
+    return (bits >> LANE & 1).astype(bool)
+
+
+def gather_members(warp: Warp, member_mask: int) -> Wait | None:
+    """Waits until all live lanes of the mask stand at this instruction; merges them. None: go ahead."""
+    wanted = mask_lanes(member_mask) & warp.live
+    fragment = warp.fragment
+    if not (wanted & ~fragment.active).any():
+        return None
+    peers = [other for other in warp.fragments if other is not fragment and other.wait is not None
+             and other.wait.kind == "converge" and other.pc == fragment.pc]
+    together = np.logical_or.reduce([fragment.active, *(other.active for other in peers)])
+    if (wanted & ~together).any():
+        missing = mask_bits(wanted & ~together)
+        fragment.wait = Wait("converge", f"lanes 0x{missing:08x} of its own warp at a warp-wide instruction", retry=True)
+        return fragment.wait
+    warp.merge([fragment, *peers])
+    # The merged fragment executes the instruction anew; this one is gone.
+    return Wait("merged", "", retry=True)
+
+
+def _members(d: Decoder, index: int):
+    return d.source(index, TYPES["b32"])
+
+
+def collective(members, action):
+    """`action(warp)` once the lanes of the mask have converged."""
+
+    def execute(warp: Warp):
+        wait = gather_members(warp, int(members(warp)[warp.active][0]))
+        return wait if wait is not None else action(warp)
+
+    return execute
+
+
+@instruction("bar.warp.sync")
+def warp_sync(d: Decoder):
+    def action(warp: Warp) -> None:
+        return None
+    return collective(_members(d, 0), action)
+
+
+@instruction("elect.sync")
+def elect(d: Decoder):
+    """The lowest lane of the mask leads (measured)."""
+    leader, predicate = d.pair(0)
+    write = d.destination(leader, TYPES["b32"])
+    write_predicate = d.destination(predicate, TYPES["pred"])
+    members = _members(d, 1)
+
+    def action(warp: Warp) -> None:
+        mask = int(members(warp)[warp.active][0])
+        lane = (mask & -mask).bit_length() - 1
+        write(warp, np.full(LANES, lane, np.uint32))
+        write_predicate(warp, LANE == lane)
+
+    return collective(members, action)
+
+
+@instruction("activemask")
+def active_mask(d: Decoder):
+    d.type()
+    write = d.destination(0, TYPES["b32"])
+    return lambda warp: write(warp, np.full(LANES, mask_bits(warp.active), np.uint32))
+
+
+@instruction("vote.sync")
+def vote(d: Decoder):
+    mode = d.require("all", "any", "uni", "ballot")
+    d.type()
+    write = d.destination(0, TYPES["b32" if mode == "ballot" else "pred"])
+    read, members = d.source(1, TYPES["pred"]), _members(d, 2)
+
+    def action(warp: Warp) -> None:
+        taking = warp.active & mask_lanes(int(members(warp)[warp.active][0]))
+        yes = read(warp) & taking
+        if mode == "ballot":
+            return write(warp, np.full(LANES, mask_bits(yes), np.uint32))
+        count, total = int(np.count_nonzero(yes)), int(np.count_nonzero(taking))
+        return write(warp, np.full(LANES, {"all": count == total, "any": count > 0, "uni": count in (0, total)}[mode]))
+
+    return collective(members, action)
+
+
+@instruction("match.any.sync", "match.all.sync")
+def match_lanes(d: Decoder):
+    type_ = d.type()
+    every = ".all." in d.item.opcode
+    first, second = d.pair(0)
+    write, read, members = d.destination(first, TYPES["b32"]), d.source(1, type_), _members(d, 2)
+    write_predicate = d.destination(second, TYPES["pred"]) if second is not None else None
+
+    def action(warp: Warp) -> None:
+        taking, value = warp.active & mask_lanes(int(members(warp)[warp.active][0])), read(warp)
+        masks = np.array([mask_bits(taking & (value == value[lane])) for lane in range(LANES)], np.uint32)
+        if every:
+            same = (masks[taking] == mask_bits(taking)).all()
+            masks = np.where(same, masks, np.uint32(0)).astype(np.uint32)
+            if write_predicate:
+                write_predicate(warp, np.full(LANES, same))
+        write(warp, masks)
+
+    return collective(members, action)
+
+
+@instruction("shfl.sync")
+def shuffle(d: Decoder):
+    mode = d.require("up", "down", "bfly", "idx")
+    d.type()
+    first, second = d.pair(0)
+    write, value = d.destination(first, TYPES["b32"]), d.source(1, TYPES["b32"])
+    write_predicate = d.destination(second, TYPES["pred"]) if second is not None else None
+    b, c, members = d.sources(2, 3, 4, type_=TYPES["b32"])
+
+    def action(warp: Warp) -> None:
+        lanes, inside = _shuffle_sources(mode, b(warp).astype(np.int64) & 31, c(warp).astype(np.int64))
+        source = np.where(inside, lanes, LANE)
+        write(warp, value(warp)[source])
+        if write_predicate:
+            write_predicate(warp, inside)
+
+    return collective(members, action)
+
+
+def _shuffle_sources(mode: str, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Source lane and whether it lies in range (PTX ISA shfl.sync, pseudo code)."""
+    segment, clamp = c >> 8 & 31, c & 31
+    highest = (LANE & segment) | (clamp & ~segment)
+    lowest = LANE & segment
+    lanes = {"up": LANE - b, "down": LANE + b, "bfly": LANE ^ b, "idx": lowest | (b & ~segment)}[mode]
+    inside = lanes >= highest if mode == "up" else lanes <= highest
+    return lanes & 31, inside
+
+
+@instruction("redux.sync")
+def reduce_lanes(d: Decoder):
+    name = d.require("add", "min", "max", "and", "or", "xor")
+    keep_nan, absolute = d.flag("NaN"), d.flag("abs")
+    type_ = d.type()
+    if absolute or (type_.meaning == "f" and keep_nan):
+        d.fail("this form of redux is not simulated")
+    function = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+                "xor": np.bitwise_xor}[name]
+    write, read, members = d.destination(0, type_), d.source(1, type_), _members(d, 2)
+
+    def action(warp: Warp) -> None:
+        taking = warp.active & mask_lanes(int(members(warp)[warp.active][0]))
+        write(warp, np.full(LANES, function.reduce(read(warp)[taking], dtype=type_.dtype), type_.dtype))
+
+    return collective(members, action)

@@ -1,0 +1,207 @@
+"""Launching a kernel on the simulated machine: the simulator's front door."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .arguments import Argument, Placement, parameter_block
+from .errors import SimulationError
+from .machine import Cluster, Cta
+from .memory import SHARED_BASE, SHARED_LIMIT, FlatMemory, GlobalMemory
+from .parse import parse
+from .program import Program
+from .scheduler import Events, Scheduler, UNIT_KINDS
+from .tree import Function, Module
+from .units.errors import UnitError
+
+TIMINGS = ("order", "late", "random")
+
+
+@dataclass(frozen=True)
+class Options:
+    """`timing` decides when asynchronous operations complete: soon and in order, only when every warp is blocked, or
+    at seeded random times (TMA bytes then arrive in pieces). `step_limit` counts warp instructions."""
+
+    timing: str = "order"
+    seed: int = 0
+    step_limit: int = 200_000_000
+    progress: Callable[[int, int], None] | None = None
+    numerics: str = "exact"
+    trace: bool = True
+    check_proxies: bool = True
+
+
+@dataclass(frozen=True)
+class Statistics:
+    thread_instructions: int
+    warp_instructions: int
+    seconds: float
+    time: int
+
+
+@dataclass(frozen=True)
+class TraceEvent:
+    """Something worth drawing: `time` in instruction slots, `cta` the block index, `kind` and its details."""
+
+    time: int
+    cta: tuple[int, int, int]
+    kind: str
+    details: dict
+
+
+@dataclass
+class Result:
+    statistics: Statistics
+    warnings: list[str] = field(default_factory=list)
+    trace: list[TraceEvent] = field(default_factory=list)
+
+
+class Machine:
+    """What all clusters of a launch share. `progress` counts effects, so that spinning can be told from working."""
+
+    def __init__(self, block: tuple, grid: tuple, options: Options, memory: GlobalMemory) -> None:
+        self.block, self.grid, self.options, self.memory = block, grid, options, memory
+        self.events = Events(options.timing, options.seed)
+        self.progress = 0
+        self.sequence = 0
+        self.now = 0
+        self.warp_instructions = 0
+        self.thread_instructions = 0
+        self.warnings: list[str] = []
+        self.trace: list[TraceEvent] = []
+        self.pending_clusters: deque[tuple] = deque()
+        self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
+
+    def tick(self) -> int:
+        """A number that grows with every memory effect."""
+        self.sequence += 1
+        return self.sequence
+
+    def record(self, now: int, kind: str, cta: Cta, details: dict) -> None:
+        if self.options.trace:
+            self.trace.append(TraceEvent(now, cta.index, kind, details))
+
+    def warn(self, message: str) -> None:
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+    def check_limit(self) -> None:
+        if self.warp_instructions > self.options.step_limit:
+            raise SimulationError("step_limit", f"{self.warp_instructions} warp instructions executed; a loop that waits "
+                                                "for something that never happens, or raise step_limit")
+
+    def later(self, warp, latency: int, action: Callable[[], None], channel: object = None, busy: int = 1) -> None:
+        """Schedules an asynchronous operation of the instruction that `warp` executes; errors point at it."""
+        program, item = warp.cta.program, warp.cta.program.code[warp.fragment.pc].item
+        self.progress += 1
+
+        def guarded() -> None:
+            self.progress += 1
+            try:
+                action()
+            except UnitError as error:
+                kind = UNIT_KINDS.get(error.kind, error.kind)
+                raise SimulationError(kind, error.message, item.line, program.source(item)) from error
+            except SimulationError as error:
+                raise error.located(item.line, program.source(item)) from error.__cause__
+
+        self.events.schedule(warp.cta.cluster.now, latency, guarded, channel, busy)
+
+    def after_exit(self, warp) -> None:
+        warp.cta.cluster.after_exit(warp.cta)
+
+
+def launch(ptx: str, kernel: str | None = None, *, grid=(1, 1, 1), block=None, cluster=None, dynamic_smem: int = 0,
+           arguments: Sequence[Argument] = (), options: Options | None = None) -> Result:
+    """Runs one kernel of the PTX text over the whole grid.
+
+    `kernel` None takes the only one. `grid` in CTAs, `block` in threads (None: `.reqntid`), `cluster` in CTAs
+    (None: `.reqnctapercluster`), `dynamic_smem` in bytes. Arrays are changed in place. Raises SimulationError.
+    """
+    options = options or Options()
+    if options.timing not in TIMINGS:
+        raise SimulationError("argument", f"timing {options.timing!r} is none of {', '.join(TIMINGS)}")
+    started = time.perf_counter()
+    module = parse(ptx)
+    function = _kernel(module, kernel)
+    block, grid = _block(function, block), _triple(grid, "grid")
+    shape, explicit = _cluster(function, cluster, grid)
+    memory = GlobalMemory()
+    placement = Placement(memory, arguments)
+    machine = Machine(block, grid, options, memory)
+    program = Program(module, function, memory, dynamic_smem)
+    if program.shared_end - SHARED_BASE > SHARED_LIMIT:
+        raise SimulationError("argument", f"{program.shared_end - SHARED_BASE} bytes of shared memory, at most {SHARED_LIMIT}")
+    machine.parameters = FlatMemory("param", parameter_block(function, placement, arguments), writable=False)
+    machine.constants = FlatMemory("const", program.constant_data, writable=False)
+    with np.errstate(all="ignore"):
+        _run_grid(machine, program, shape, explicit)
+    seconds = time.perf_counter() - started
+    statistics = Statistics(machine.thread_instructions, machine.warp_instructions, seconds, machine.now)
+    return Result(statistics, machine.warnings, machine.trace)
+
+
+def _run_grid(machine: Machine, program: Program, shape: tuple, explicit: bool) -> None:
+    from .endstate import check_end
+
+    count = tuple(machine.grid[axis] // shape[axis] for axis in range(3))
+    machine.pending_clusters.extend((x, y, z) for z in range(count[2]) for y in range(count[1]) for x in range(count[0]))
+    total, done = len(machine.pending_clusters), 0
+    while machine.pending_clusters:
+        cluster = Cluster(machine, machine.pending_clusters.popleft(), shape, count, explicit, program)
+        Scheduler(machine, program, cluster).run()
+        check_end(program, cluster)
+        machine.now = cluster.now
+        done += 1
+        if machine.options.progress is not None:
+            machine.options.progress(done, total)
+
+
+def _kernel(module: Module, name: str | None) -> Function:
+    kernels = module.kernels
+    if name is None:
+        if len(kernels) != 1:
+            names = ", ".join(function.name for function in kernels) or "none"
+            raise SimulationError("argument", f"name a kernel; the module has: {names}")
+        return kernels[0]
+    function = module.functions.get(name)
+    if function is None or not function.is_kernel:
+        raise SimulationError("argument", f"no kernel `{name}`; the module has: {', '.join(k.name for k in kernels) or 'none'}")
+    return function
+
+
+def _triple(value, what: str) -> tuple[int, int, int]:
+    values = (value,) if isinstance(value, int) else tuple(int(item) for item in value)
+    values = (*values, 1, 1, 1)[:3] if len(values) < 3 else values
+    if len(values) != 3 or min(values) < 1:
+        raise SimulationError("argument", f"{what} {value} must be up to three positive integers")
+    return values
+
+
+def _block(function: Function, block) -> tuple[int, int, int]:
+    required = function.directives.get("reqntid")
+    if block is None and not required:
+        raise SimulationError("argument", f"kernel `{function.name}` has no .reqntid, so block must be given")
+    chosen = _triple(block if block is not None else required, "block")
+    if required and chosen != _triple(required, "block"):
+        raise SimulationError("argument", f"block {chosen} contradicts .reqntid {required}")
+    if chosen[0] * chosen[1] * chosen[2] > 1024:
+        raise SimulationError("argument", f"block {chosen} has more than 1024 threads")
+    return chosen
+
+
+def _cluster(function: Function, cluster, grid: tuple) -> tuple[tuple[int, int, int], bool]:
+    required = function.directives.get("reqnctapercluster")
+    shape = _triple(cluster if cluster is not None else required or (1, 1, 1), "cluster")
+    if required and cluster is not None and shape != _triple(required, "cluster"):
+        raise SimulationError("argument", f"cluster {shape} contradicts .reqnctapercluster {required}")
+    if any(extent % part for extent, part in zip(grid, shape, strict=True)):
+        raise SimulationError("argument", f"grid {grid} is not a multiple of the cluster {shape}")
+    if shape[0] * shape[1] * shape[2] > 16:
+        raise SimulationError("argument", f"cluster {shape} has more than 16 CTAs")
+    return shape, bool(required or cluster is not None)

@@ -1,0 +1,247 @@
+"""Simulated memories and the map of generic addresses.
+
+Addresses are 64-bit. Shared addresses follow hardware: CTA rank << 24 | offset, user data from offset 0x400.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .errors import SimulationError
+
+SHARED_BASE = 0x400
+RANK_SHIFT = 24
+OFFSET_MASK = (1 << RANK_SHIFT) - 1
+SHARED_LIMIT = 232_448
+
+SHARED_WINDOW = 0x7F00_0000_0000
+LOCAL_WINDOW = 0x7E00_0000_0000
+PARAM_WINDOW = 0x7D00_0000_0000
+CONST_WINDOW = 0x7C00_0000_0000
+WINDOW_MASK = ~0xFF_FFFF_FFFF & 0xFFFF_FFFF_FFFF_FFFF
+WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW, "const": CONST_WINDOW, "global": 0}
+SPACE_OF_WINDOW = {base: space for space, base in WINDOWS.items() if base}
+GLOBAL_BASE = 0x10_0000_0000
+
+WRITTEN, BARRIER = 1, 2
+_BY_SIZE = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_ALL_WRITTEN = {size: _BY_SIZE[size](int.from_bytes(bytes([WRITTEN] * size), "little")) for size in _BY_SIZE}
+_ANY_BARRIER = {size: _BY_SIZE[size](int.from_bytes(bytes([BARRIER] * size), "little")) for size in _BY_SIZE}
+
+
+def space_of(address: int) -> str:
+    """Which state space a generic address lies in."""
+    return SPACE_OF_WINDOW.get(address & WINDOW_MASK, "global")
+
+
+def _views(data: np.ndarray) -> dict[int, np.ndarray]:
+    return {size: data[:data.size // size * size].view(dtype) for size, dtype in _BY_SIZE.items()}
+
+
+def check_alignment(addresses: np.ndarray, size: int, what: str) -> None:
+    if size > 1 and (addresses & (size - 1)).any():
+        bad = int(addresses[np.flatnonzero(addresses & (size - 1))[0]])
+        raise SimulationError("misaligned", f"{what} of {size} bytes at 0x{bad:x}, which is not a multiple of {size}")
+
+
+class FlatMemory:
+    """A zero-based byte array: parameters, constants, local memory of one warp."""
+
+    def __init__(self, name: str, data: np.ndarray, writable: bool = True) -> None:
+        self.name, self.data, self.writable = name, data, writable
+        self.views = _views(data)
+
+    def _check(self, addresses: np.ndarray, size: int, what: str) -> None:
+        check_alignment(addresses, size, f"{what} in {self.name} memory")
+        if addresses.size and (int(addresses.max()) + size > self.data.size or int(addresses.min()) < 0):
+            raise SimulationError("out_of_bounds", f"{what} of {size} bytes at offset 0x{int(addresses.max()):x} of "
+                                                   f"{self.name} memory, which has 0x{self.data.size:x} bytes")
+
+    def load(self, addresses: np.ndarray, size: int) -> np.ndarray:
+        self._check(addresses, size, "load")
+        return self.views[size][addresses // size]
+
+    def store(self, addresses: np.ndarray, values: np.ndarray, size: int) -> None:
+        if not self.writable:
+            raise SimulationError("out_of_bounds", f"store to {self.name} memory, which is read-only")
+        self._check(addresses, size, "store")
+        self.views[size][addresses // size] = values
+
+
+class SharedMemory:
+    """Shared memory of one CTA, indexed by offset (user data from `SHARED_BASE` up to `size`).
+
+    Tracks per byte whether it was written and whether a live mbarrier sits there, and per 16 bytes the last
+    generic-proxy writer, so that a missing fence.proxy.async can be reported (PTX ISA 9.7.9.25.2).
+    """
+
+    def __init__(self, size: int, rank: int) -> None:
+        self.size, self.rank = size, rank
+        padded = (size + 15) // 16 * 16
+        self.data = np.zeros(padded, np.uint8)
+        self.state = np.zeros(padded, np.uint8)
+        self.views, self.state_views = _views(self.data), _views(self.state)
+        self.write_sequence = np.zeros(padded // 16, np.int64)
+        self.write_warp = np.full(padded // 16, -1, np.int16)
+
+    def check(self, offsets: np.ndarray, size: int, what: str) -> None:
+        check_alignment(offsets, size, f"{what} in shared memory")
+        self.check_range(offsets, size, what)
+
+    def check_range(self, offsets: np.ndarray, size: int, what: str) -> None:
+        if not offsets.size:
+            return
+        low, high = int(offsets.min()), int(offsets.max()) + size
+        if low < SHARED_BASE or high > self.size:
+            bad = low if low < SHARED_BASE else high - size
+            raise SimulationError("out_of_bounds", f"{what} of {size} bytes at shared address 0x{bad:x}; the CTA owns "
+                                                   f"0x{SHARED_BASE:x} to 0x{self.size:x}")
+
+    def load(self, offsets: np.ndarray, size: int) -> np.ndarray:
+        self.check(offsets, size, "load")
+        index = offsets // size
+        state = self.state_views[size][index]
+        if ((state & _ALL_WRITTEN[size]) != _ALL_WRITTEN[size]).any() or (state & _ANY_BARRIER[size]).any():
+            self._explain_load(offsets, state, size)
+        return self.views[size][index]
+
+    def _explain_load(self, offsets: np.ndarray, state: np.ndarray, size: int) -> None:
+        barrier = (state & _ANY_BARRIER[size]) != 0
+        if barrier.any():
+            raise SimulationError("undefined", f"load of {size} bytes from the live mbarrier at shared address "
+                                               f"0x{int(offsets[barrier][0]):x}")
+        bad = (state & _ALL_WRITTEN[size]) != _ALL_WRITTEN[size]
+        raise SimulationError("uninitialised", f"load of {size} bytes at shared address 0x{int(offsets[bad][0]):x}, "
+                                               "which nothing has written")
+
+    def store(self, offsets: np.ndarray, values: np.ndarray, size: int, sequence: int = 0, warp: int = -1) -> None:
+        """A generic-proxy store; `sequence` and `warp` identify it for the proxy check (0: do not track)."""
+        self.check(offsets, size, "store")
+        index = offsets // size
+        states = self.state_views[size]
+        state = states[index]
+        if (state & _ANY_BARRIER[size]).any():
+            raise SimulationError("undefined", f"store of {size} bytes over a live mbarrier, shared address "
+                                               f"0x{int(offsets[(state & _ANY_BARRIER[size]) != 0][0]):x}")
+        states[index] = state | _ALL_WRITTEN[size]
+        self.views[size][index] = values
+        if sequence:
+            self.write_sequence[offsets >> 4] = sequence
+            self.write_warp[offsets >> 4] = warp
+
+    def async_read(self, offsets: np.ndarray, what: str, require_written: bool = True) -> np.ndarray:
+        """Bytes at `offsets` as the async proxy sees them."""
+        self.check_range(offsets, 1, what)
+        state = self.state[offsets]
+        if require_written and not (state & WRITTEN).all():
+            bad = int(offsets[(state & WRITTEN) == 0][0])
+            raise SimulationError("uninitialised", f"{what} reads shared address 0x{bad:x}, which nothing has written")
+        return self.data[offsets]
+
+    def async_write(self, offsets: np.ndarray, values: np.ndarray, what: str) -> None:
+        self.check_range(offsets, 1, what)
+        if (self.state[offsets] & BARRIER).any():
+            raise SimulationError("undefined", f"{what} writes over a live mbarrier")
+        self.data[offsets] = values
+        self.state[offsets] |= WRITTEN
+        self.write_sequence[offsets >> 4] = 0
+
+    def mark_barrier(self, offset: int, live: bool) -> None:
+        if live:
+            self.state[offset:offset + 8] |= BARRIER
+        else:
+            self.state[offset:offset + 8] &= ~np.uint8(BARRIER | WRITTEN)
+
+
+@dataclass
+class Allocation:
+    """`data` is a byte view of memory the caller owns; results appear there."""
+
+    base: int
+    data: np.ndarray
+    writable: bool
+    name: str
+    views: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.views = _views(self.data)
+
+    @property
+    def end(self) -> int:
+        return self.base + self.data.size
+
+
+class GlobalMemory:
+    """Separate allocations, 256-byte aligned, with unmapped gaps of at least 64 KiB between them."""
+
+    def __init__(self) -> None:
+        self.allocations: list[Allocation] = []
+        self.bases: list[int] = []
+        self.next_base = GLOBAL_BASE
+
+    def add(self, data: np.ndarray, writable: bool, name: str) -> Allocation:
+        allocation = Allocation(self.next_base, data, writable, name)
+        self.allocations.append(allocation)
+        self.bases.append(allocation.base)
+        self.next_base = (allocation.end + 0x1_0000 + 0xFFFF) // 0x1_0000 * 0x1_0000
+        return allocation
+
+    def find(self, address: int) -> Allocation | None:
+        index = bisect.bisect_right(self.bases, address) - 1
+        if index < 0:
+            return None
+        allocation = self.allocations[index]
+        return allocation if address < allocation.end else None
+
+    def _one_allocation(self, addresses: np.ndarray, size: int, what: str) -> Allocation | None:
+        """The allocation that holds all accesses; None if they are spread over several."""
+        low, high = int(addresses.min()), int(addresses.max())
+        allocation = self.find(low)
+        if allocation is not None and high + size <= allocation.end:
+            return allocation
+        for address in addresses.tolist():
+            owner = self.find(address)
+            if owner is None or address + size > owner.end:
+                raise SimulationError("out_of_bounds", f"{what} of {size} bytes at global address 0x{address:x}"
+                                                       f"{self._nearest(address)}")
+        return None
+
+    def _nearest(self, address: int) -> str:
+        index = bisect.bisect_right(self.bases, address) - 1
+        if index < 0:
+            return ", which belongs to no argument"
+        near = self.allocations[index]
+        return f", {address - near.end} bytes past the end of {near.name} ({near.data.size} bytes)"
+
+    def load(self, addresses: np.ndarray, size: int) -> np.ndarray:
+        if not addresses.size:
+            return np.zeros(0, _BY_SIZE[size])
+        check_alignment(addresses, size, "load from global memory")
+        allocation = self._one_allocation(addresses, size, "load")
+        if allocation is None:
+            parts = [self.load(addresses[i:i + 1], size) for i in range(addresses.size)]
+            return np.concatenate(parts)
+        return allocation.views[size][(addresses - allocation.base) // size]
+
+    def store(self, addresses: np.ndarray, values: np.ndarray, size: int) -> None:
+        if not addresses.size:
+            return
+        check_alignment(addresses, size, "store to global memory")
+        allocation = self._one_allocation(addresses, size, "store")
+        if allocation is None:
+            for i in range(addresses.size):
+                self.store(addresses[i:i + 1], values[i:i + 1], size)
+            return
+        if not allocation.writable:
+            raise SimulationError("out_of_bounds", f"store to {allocation.name}, which was passed as read-only")
+        allocation.views[size][(addresses - allocation.base) // size] = values
+
+    def gather(self, addresses: np.ndarray) -> np.ndarray:
+        """Bytes at `addresses` (any shape flattened); the protocol of the TMA model."""
+        return self.load(np.asarray(addresses, np.int64), 1)
+
+    def scatter(self, addresses: np.ndarray, values: np.ndarray) -> None:
+        self.store(np.asarray(addresses, np.int64), np.asarray(values, np.uint8), 1)

@@ -1,0 +1,76 @@
+"""The whole machine at once: a warp-specialised GEMM against NumPy, and the same kernel broken in known ways."""
+
+from __future__ import annotations
+
+import struct
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pipec.sim import ArrayArgument, Options, ScalarArgument, SimulationError, TensorMap, TensorMapArgument, launch
+
+from .gemm_ptx import SHARED_BYTES, gemm_ptx
+
+
+def run(m=128, n=256, k=256, timing="order", seed=0, **broken):
+    rng = np.random.default_rng(7)
+    a = rng.integers(-8, 8, (m, k)).astype(ml_dtypes.bfloat16)
+    b = rng.integers(-8, 8, (n, k)).astype(ml_dtypes.bfloat16)
+    d = np.zeros((m, n), ml_dtypes.bfloat16)
+
+    def tensor_map(array, rows):
+        return TensorMap("bf16", (k, array.shape[0]), (2 * k,), (64, rows), swizzle="128B")
+
+    result = launch(gemm_ptx(**broken), "gemm", grid=(m // 128, n // 256, 1), dynamic_smem=SHARED_BYTES,
+                    options=Options(timing=timing, seed=seed),
+                    arguments=[TensorMapArgument(tensor_map(a, 128), a, False), TensorMapArgument(tensor_map(b, 256), b, False),
+                               ArrayArgument(d), ScalarArgument(struct.pack("<I", k // 64)), ScalarArgument(struct.pack("<I", n))])
+    expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(d.astype(np.float32), expected.astype(np.float32))
+    return result
+
+
+@pytest.mark.parametrize("timing", ["order", "late"])
+def test_result_matches_numpy(timing):
+    result = run(k=512, timing=timing)
+    kinds = {event.kind for event in result.trace}
+    assert {"tma_issued", "tma_completed", "mma_issued", "mma_committed", "phase"} <= kinds
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_timing(seed):
+    run(k=384, timing="random", seed=seed)
+
+
+def test_two_tiles():
+    run(m=256)
+
+
+def failure(**broken) -> SimulationError:
+    with pytest.raises(SimulationError) as caught:
+        run(**broken)
+    return caught.value
+
+
+def test_missing_release_is_a_deadlock_with_names():
+    error = failure(k=512, commit_empty=False)
+    assert error.kind == "deadlock"
+    text = str(error)
+    assert "role `load` (warp 0)" in text and "pipeline `input`, empty barrier, stage 0" in text
+    assert "gemm.pipe:22:13" in text
+    assert "`load` waits on empty[0] of `input` -> `mma` waits on full[0] of `input` -> `load`" in text
+
+
+def test_too_many_expected_bytes():
+    error = failure(expected_bytes=49152 + 16)
+    assert error.kind == "deadlock"
+    assert "16 bytes outstanding" in str(error)
+
+
+def test_leaked_tensor_memory():
+    assert failure(dealloc=False).kind == "leaked_tmem"
+
+
+def test_missing_full_wait_reads_unwritten_memory():
+    assert failure(wait_full=False, timing="late").kind == "uninitialised"
