@@ -1,0 +1,103 @@
+"""Compile times of examples/gemm.pipe: in process, stage by stage, as a whole process; and Triton's in the same run.
+
+    python benchmarks/compile.py [--triton PYTHON]
+
+Triton needs no GPU for this. It is found in this environment, or named by --triton or TRITON_PYTHON (a Python that has it).
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from typing import Any
+
+from common import ROOT, seconds, write
+
+from pipec.diag.message import Sink
+from pipec.driver import STAGES, Compilation, Options, compile_source
+from pipec.ptx.assemble import assemble, available
+from pipec.source import Source
+
+EXAMPLE = ROOT / "examples" / "gemm.pipe"
+ROUNDS = 20
+# What the first version is to reach, for the reader of the result.
+GOALS = {"in_process_seconds": 0.060, "whole_process_seconds": 0.45, "ptx_instructions": 400, "spill_bytes": 0}
+
+
+def stage_seconds(source: Source) -> dict[str, float]:
+    """Median seconds of each stage over ROUNDS compilations."""
+    times: dict[str, list[float]] = {name: [] for name in STAGES}
+    for _ in range(ROUNDS):
+        state = Compilation(source, Options())
+        for name, stage in STAGES.items():
+            started = time.perf_counter()
+            stage(state)
+            times[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def whole_process() -> dict[str, float]:
+    """`pipec compile examples/gemm.pipe` from start to exit, files and imports warm."""
+    command = [sys.executable, "-m", "pipec.cli", "compile", str(EXAMPLE), "-o", os.devnull]
+    return seconds(lambda: subprocess.run(command, check=True, cwd=ROOT, capture_output=True), 7)
+
+
+def instructions(ptx: str) -> int:
+    """Instructions in PTX text: lines that end a statement and are neither directives nor labels."""
+    return len(re.findall(r"^\s*(?:@!?%\w+\s+)?[a-z][\w.:]*[^;{}]*;", ptx, re.MULTILINE))
+
+
+def assembled(ptx: str) -> list[dict[str, Any]]:
+    """Registers and spills by each assembler that is there, and how long it took."""
+    rows = []
+    for tool in available():
+        sink = Sink()
+        started = time.perf_counter()
+        done = assemble(ptx, "sm_100a", sink, tool=tool)
+        if done is None:
+            raise SystemExit(f"{tool}: {sink.diagnostics[0].title}")
+        took = time.perf_counter() - started
+        (kernel,) = done.statistics
+        spills = kernel.spill_stores + kernel.spill_loads
+        rows.append({"assembler": done.assembler, "seconds": took, "registers": kernel.registers, "spill_bytes": spills})
+        rows[-1]["stack_bytes"] = kernel.stack
+    return rows
+
+
+def triton(python: str | None) -> dict[str, Any]:
+    """The same tile compiled by Triton in a process of its own, or why not."""
+    python = python or os.environ.get("TRITON_PYTHON") or (sys.executable if find_spec("triton") else None)
+    if python is None:
+        return {"skipped": "triton is not installed; name a Python that has it with --triton"}
+    command = [python, str(ROOT / "benchmarks" / "triton_gemm.py"), "5"]
+    run = subprocess.run(command, check=False, capture_output=True, text=True)
+    return json.loads(run.stdout) if run.returncode == 0 else {"failed": run.stderr.strip().splitlines()[-1]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--triton", metavar="PYTHON", help="a Python in which Triton is installed")
+    options = parser.parse_args()
+    source = Source(EXAMPLE.name, EXAMPLE.read_text())
+    state = compile_source(source)
+    if state.ptx is None:
+        raise SystemExit("\n".join(diagnostic.title for diagnostic in state.diagnostics))
+    figures = {
+        "goals": GOALS,
+        "in_process_seconds": seconds(lambda: compile_source(source), ROUNDS),
+        "stage_seconds": stage_seconds(source),
+        "whole_process_seconds": whole_process(),
+        "ptx_instructions": instructions(state.ptx),
+        "assembled": assembled(state.ptx),
+        "triton": triton(options.triton),
+    }
+    write("compile", figures)
+
+
+if __name__ == "__main__":
+    main()
