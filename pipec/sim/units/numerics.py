@@ -247,7 +247,10 @@ def _align_and_add(terms: list[np.ndarray], exponents: list[np.ndarray], fractio
     largest = exponents[0]
     for exponent in exponents[1:]:
         largest = np.maximum(largest, exponent)
-    return sum(_truncate(term, largest, fraction_bits) for term in terms)
+    total = np.zeros(largest.shape)
+    for term in terms:
+        total += _truncate(term, largest, fraction_bits)
+    return total
 
 
 def round_result(total: np.ndarray, d_format: str, result_bits: int | None) -> np.ndarray:

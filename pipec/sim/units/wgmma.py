@@ -184,8 +184,8 @@ def _scatter_d(instruction: Instruction, patterns: np.ndarray) -> np.ndarray:
 def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray | None, numerics: str) -> np.ndarray:
     """Result patterns [64, N], uint32 or uint16."""
     if instruction.a_format in INTEGERS:
-        left, right = _integers(a, instruction.a_format), _integers(b, instruction.b_format)
-        return accumulation.accumulate_integer(left, right, c, instruction.saturate).view(np.uint32)
+        integers = _integers(a, instruction.a_format), _integers(b, instruction.b_format)
+        return accumulation.accumulate_integer(*integers, c, instruction.saturate).view(np.uint32)
     left, right = _signed(a, instruction.a_format, instruction.negate_a), _signed(b, instruction.b_format, instruction.negate_b)
     model = accumulation.WGMMA_FP8 if instruction.a_format in FP8 else accumulation.WGMMA
     return accumulation.accumulate(left, right, c, model, instruction.d_format, numerics=numerics)

@@ -266,6 +266,26 @@ def test_block_scaled_fp8(scale_id):
     assert np.array_equal(cells(memory, np.arange(128)[:, None], np.arange(256)), expected)
 
 
+def test_block_scaled_pair():
+    """Each CTA holds the scales of its own rows and of all columns."""
+    rng = np.random.default_rng(25)
+    a, b, shared = setup(rng, "e4m3", 128, 96, 32, ctas=2)
+    tensors = [tensor_memory(), tensor_memory()]
+    scale_a, scale_b = rng.integers(120, 134, (256, 4)), rng.integers(120, 134, (192, 4))
+    for rank in range(2):
+        copy_scales(shared[rank], tensors[rank], scale_a[128 * rank : 128 * rank + 128], 256)
+        copy_scales(shared[rank], tensors[rank], scale_b, 260)
+    idesc = 1 << 23 | 192 >> 3 << 17 | 2 << 27
+    run("mxf8f6f4", idesc, tensors, shared, scale_a_address=256, scale_b_address=260)
+    parts = (decompose(scales[:, :1], "ue8m0") for scales in (scale_a, scale_b))
+    expected = numerics.accumulate(
+        decompose(a, "e4m3"), decompose(b, "e4m3"), None, **dict(zip(("scale_a", "scale_b"), parts, strict=True))
+    )
+    for rank in range(2):
+        got = cells(tensors[rank], np.arange(128)[:, None], np.arange(192))
+        assert np.array_equal(got, expected[128 * rank : 128 * rank + 128])
+
+
 @pytest.mark.parametrize(
     ("kind", "vector", "scale_name", "scale_id"),
     [
@@ -333,6 +353,11 @@ def test_misuse():
         run("f8f6f4", word(128, 64, "e4m3"), [tensor_memory()], shared, scale_input_d=1)
     with raises("illegal", "4 words", "got 8"):
         run("f16", good, [tensor_memory()], shared, disable_output_lane=[0] * 8)
+    stationary = {"weight_stationary": True}
+    with raises("illegal", "scale-input-d 1", ".ws"):
+        run("f16", good, [tensor_memory()], shared, scale_input_d=1, **stationary)
+    with raises("illegal", "4 words", ".ws"):
+        run("f16", good, [tensor_memory()], shared, disable_output_lane=[0] * 4, **stationary)
     with raises("illegal", "needs 2", "got 1"):
         mma("f16", word(256, 64, "bf16"), descriptor(A_START), descriptor(B_START), [memory], shared, 0, False, 2)
     with raises("unsupported", "sloppy"):

@@ -222,3 +222,17 @@ def test_fast_is_close():
     reference = left.value @ right.value.T + c
     assert np.array_equal(fast, reference.astype(np.float32))
     assert np.abs(exact - reference).max() < 1e-5
+
+
+def test_large_products_agree_with_small_ones():
+    """The truncating path works in chunks of D elements; cut up differently, the results must not change."""
+    rng = np.random.default_rng(15)
+    a, b = (random_patterns(rng, "bf16", (rows, 16), "wide") for rows in (128, 256))
+    c = random_patterns(rng, "f32", (128, 256), "wide").astype(np.uint32).view(np.float32)
+    left, right = decompose(a, "bf16"), decompose(b, "bf16")
+    whole = numerics.accumulate(left, right, c)
+    for row in range(0, 128, 5):
+        part = numerics.accumulate(decompose(a[row : row + 1], "bf16"), right, c[row : row + 1])
+        assert np.array_equal(whole[row], part[0])
+    for m, n in rng.integers(0, 128, (60, 2)):
+        assert whole[m, n] == slow.element(a[m], b[n], c.view(np.uint32)[m, n], "bf16", "bf16")

@@ -67,6 +67,8 @@ def mma(
     descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, sparse)
     modifiers = Modifiers(accumulate, a_in_tmem, weight_stationary, scale_input_d, numerics)
     _check_modifiers(descriptor, modifiers, tensor_memories, shared_memories)
+    if disable_output_lane is not None and weight_stationary:
+        raise UnitError("illegal", f"disable-output-lane ({len(disable_output_lane)} words) on tcgen05.mma.ws, which has none")
     enabled = _enabled_lanes(descriptor, disable_output_lane)
     b_patterns = np.concatenate([_read_b(descriptor, b, memory) for memory in shared_memories])
     results = []
@@ -98,6 +100,8 @@ def _check_modifiers(
         raise UnitError("illegal", f"scale-input-d {shift} is outside 0..15")
     if shift and descriptor.kind not in ("f16", "tf32"):
         raise UnitError("illegal", f"scale-input-d {shift} with kind {descriptor.kind}; only f16 and tf32 have it")
+    if shift and modifiers.weight_stationary:
+        raise UnitError("illegal", f"scale-input-d {shift} on tcgen05.mma.ws, which has none")
     if modifiers.a_in_tmem and descriptor.a_mn_major:
         raise UnitError("illegal", "A in tensor memory is K-major, but bit 15 (transpose A) of the instruction descriptor is 1")
     if KINDS[descriptor.kind].block_scaled and group == 2 and descriptor.m != 256:
@@ -128,7 +132,7 @@ def _read_from_smem(
     """Patterns [rows of one CTA, K]."""
     layout = decode_matrix_descriptor(matrix)
     rows = total_rows // descriptor.cta_group
-    if descriptor.kind in PACKED_FP4_KINDS:
+    if descriptor.kind in PACKED_FP4_KINDS:  # always K-major
         return read_packed_fp4(memory, layout, rows, descriptor.k)
     element_bytes = KINDS[descriptor.kind].element_bytes
     return read_operand(memory, layout, rows, descriptor.k, element_bytes, mn_major, format_name)
@@ -198,7 +202,7 @@ def _read_scales(
         raise UnitError(
             "illegal", f"scale of row {row} of {which} in lane partition {partition} differs from the one in partition 0"
         )
-    return decompose(scales[0], descriptor.scale_format)
+    return decompose(scales[0], descriptor.scale_format or "ue8m0")
 
 
 class _Target:
@@ -262,23 +266,21 @@ def _multiply(
 ) -> np.ndarray:
     """Result patterns (uint32 or uint16) [rows, N]."""
     if descriptor.kind == "i8":
-        left, right = _integers(a, descriptor.a_format), _integers(b, descriptor.b_format)
-        return accumulation.accumulate_integer(left, right, c, descriptor.saturate).view(np.uint32)
-    left, right = decompose(a, descriptor.a_format), decompose(b, descriptor.b_format)
-    left = left.negated() if descriptor.negate_a else left
-    right = right.negated() if descriptor.negate_b else right
+        integers = _integers(a, descriptor.a_format), _integers(b, descriptor.b_format)
+        return accumulation.accumulate_integer(*integers, c, descriptor.saturate).view(np.uint32)
+    left = _signed(a, descriptor.a_format, descriptor.negate_a)
+    right = _signed(b, descriptor.b_format, descriptor.negate_b)
+    if scales is None:
+        return accumulation.accumulate(left, right, c, d_format=descriptor.d_format, numerics=modifiers.numerics)
     if descriptor.kind in PACKED_FP4_KINDS:
         return accumulation.accumulate_fp4(left.value, right.value, c, *scales, numerics=modifiers.numerics)
-    scale_a, scale_b = scales or (None, None)
-    return accumulation.accumulate(
-        left,
-        right,
-        c,
-        d_format=descriptor.d_format,
-        scale_a=scale_a,
-        scale_b=scale_b,
-        numerics=modifiers.numerics,
-    )
+    scale_a, scale_b = scales
+    return accumulation.accumulate(left, right, c, scale_a=scale_a, scale_b=scale_b, numerics=modifiers.numerics)
+
+
+def _signed(patterns: np.ndarray, format_name: str, negate: bool) -> Decomposed:
+    parts = decompose(patterns, format_name)
+    return parts.negated() if negate else parts
 
 
 def _integers(patterns: np.ndarray, format_name: str) -> np.ndarray:

@@ -72,15 +72,14 @@ def operand_offsets(descriptor: MatrixDescriptor, rows: int, k: int, element_byt
     rows counts M (or N), k elements of `element_bytes` bytes.  UnitError for a layout that the major-ness or the element
     size rules out, and for addresses beyond the 256 KB a descriptor can reach.
     """
-    layout = LAYOUTS[descriptor.layout]
-    _check_layout(descriptor.layout, layout, element_bytes, mn_major)
+    place = _placement(descriptor.layout, element_bytes, mn_major)
     row = np.arange(rows, dtype=np.int64)[:, None]
     column = np.arange(k * element_bytes, dtype=np.int64)[None, :]
     if mn_major:
         row_byte = row * element_bytes + column % element_bytes
-        linear = layout.mn_major(row_byte, column // element_bytes, descriptor.leading_offset, descriptor.stride_offset)
+        linear = place(row_byte, column // element_bytes, descriptor.leading_offset, descriptor.stride_offset)
     else:
-        linear = layout.k_major(row, column, descriptor.leading_offset, descriptor.stride_offset)
+        linear = place(row, column, descriptor.leading_offset, descriptor.stride_offset)
     offsets = SWIZZLES[descriptor.layout].apply(linear + descriptor.start, descriptor.base_offset)
     if offsets.max() >= 1 << 18:
         raise UnitError(
@@ -90,13 +89,17 @@ def operand_offsets(descriptor: MatrixDescriptor, rows: int, k: int, element_byt
     return offsets
 
 
-def _check_layout(name: str, layout: CanonicalLayout, element_bytes: int, mn_major: bool) -> None:
-    if not mn_major and layout.k_major is None:
-        raise UnitError("illegal", f"layout {name} has no K-major form")
+def _placement(name: str, element_bytes: int, mn_major: bool) -> Place:
+    layout = LAYOUTS[name]
     if mn_major and (element_bytes == 4) != (name == "128B_ATOM_32B"):
         raise UnitError(
             "illegal", f"MN-major elements of {element_bytes} bytes with layout {name}: 4 bytes go with 128B_ATOM_32B only"
         )
+    if mn_major:
+        return layout.mn_major
+    if layout.k_major is None:
+        raise UnitError("illegal", f"layout {name} has no K-major form")
+    return layout.k_major
 
 
 def read_operand(
