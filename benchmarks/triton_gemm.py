@@ -14,10 +14,11 @@ STARTED = time.perf_counter()
 os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(prefix="pipec-triton-")
 os.environ["TRITON_ALWAYS_COMPILE"] = "1"
 
-import triton  # noqa: E402 - the variables above are read by its import
-import triton.language as tl  # noqa: E402
-from triton.backends.compiler import GPUTarget  # noqa: E402
-from triton.compiler import ASTSource  # noqa: E402
+# The variables above are read by this import.
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 IMPORTED = time.perf_counter() - STARTED
 
