@@ -41,6 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("pipec: interrupted", file=sys.stderr)
         return 130
+    except Exception as error:  # noqa: BLE001 - the last line of defence: no input ends in a traceback
+        if os.environ.get("PIPEC_DEBUG"):
+            raise
+        from pipec.diag.catalogue.internal import InternalError
+
+        stage = f"{options.command.__name__.strip('_')} command"
+        _print_diagnostics([InternalError(stage=stage, error=f"{type(error).__name__}: {error}").diagnostic()], options.message_format)
+        return 1
 
 
 def entry() -> NoReturn:
@@ -228,7 +236,7 @@ def _explain(options: argparse.Namespace) -> int:
         from pipec.diag.catalogue.run import UnknownCode
 
         families = sorted({code[:3] for code in load_catalogue()})
-        raise Failed([UnknownCode(code=options.code, known=", ".join(f"{family}xx" for family in families)).diagnostic()])
+        raise Failed([UnknownCode(asked=options.code, known=", ".join(f"{family}xx" for family in families)).diagnostic()])
     print(text, end="")
     return 0
 

@@ -17,8 +17,9 @@ class UnknownCode(Message):
     """`pipec explain` takes the code of a diagnostic, as printed in `error[E0303]`."""
 
     code = "E1002"
-    title = "there is no diagnostic `{code}`"
+    title = "there is no diagnostic `{asked}`"
     note = "the families are {known}"
+    asked: str
     known: str
 
 
