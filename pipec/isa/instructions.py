@@ -1,0 +1,199 @@
+"""The instruction table: every NVVM intrinsic and inline-PTX template that lowering may emit, one row each.
+
+A row says what LLVM calls it, its operands, what the PTX looks like, which threads must run it together and where the PTX ISA
+describes it. Adding an instruction is adding a row here, and its meaning for the simulator beside `pipec.sim`.
+"""
+
+from dataclasses import dataclass
+
+I1, I16, I32, I64, F32, VOID = "i1", "i16", "i32", "i64", "float", "void"
+SHARED = "ptr addrspace(3)"
+TENSOR = "ptr addrspace(6)"
+GLOBAL = "ptr addrspace(1)"
+GENERIC = "ptr"
+HALF2, BFLOAT2 = "<2 x half>", "<2 x bfloat>"
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """`llvm` is an intrinsic's name, or with `constraints` a template of PTX text ($0, $1, ... stand for the operands).
+
+    `operands` are LLVM types; one that ends in "=" must be an immediate. `participation`: "thread", or the group that must run it
+    converged ("warp", "warpgroup", "cta"). `target` is the first architecture that has it.
+    """
+
+    name: str
+    llvm: str
+    result: str
+    operands: tuple[str, ...]
+    ptx: str
+    participation: str
+    section: str
+    target: str = "sm_90a"
+    constraints: str | None = None
+    pure: bool = False  # of templates: the result depends on the operands alone
+
+
+def _intrinsic(name: str, llvm: str, result: str, operands: tuple[str, ...], ptx: str, participation: str, section: str,
+               target: str = "sm_90a") -> Instruction:  # fmt: skip
+    return Instruction(name, f"llvm.nvvm.{llvm}", result, operands, ptx, participation, section, target)
+
+
+def _special_registers() -> list[Instruction]:
+    rows = [("thread.x", "tid.x", "%tid.x"), ("lane", "laneid", "%laneid")]
+    rows += [(f"block.{axis}", f"ctaid.{axis}", f"%ctaid.{axis}") for axis in "xyz"]
+    rows += [(f"grid.{axis}", f"nctaid.{axis}", f"%nctaid.{axis}") for axis in "xyz"]
+    return [_intrinsic(name, f"read.ptx.sreg.{llvm}", I32, (), ptx, "thread", "10") for name, llvm, ptx in rows]
+
+
+def _barriers() -> list[Instruction]:
+    mbarrier = "9.7.13.15"
+    return [
+        _intrinsic("mbarrier.init", "mbarrier.init.shared", VOID, (SHARED, I32), "mbarrier.init.shared.b64", "thread", mbarrier),
+        _intrinsic("mbarrier.arrive", "mbarrier.arrive.scope.cta.space.cta", I64, (SHARED, I32), "mbarrier.arrive.shared.b64",
+                   "thread", mbarrier),
+        _intrinsic("mbarrier.arrive.expect_tx", "mbarrier.arrive.expect.tx.scope.cta.space.cta", I64, (SHARED, I32),
+                   "mbarrier.arrive.expect_tx.shared.b64", "thread", mbarrier),
+        _intrinsic("mbarrier.try_wait.parity", "mbarrier.try.wait.parity.scope.cta.space.cta", I1, (SHARED, I32),
+                   "mbarrier.try_wait.parity.shared.b64", "thread", mbarrier),
+        _intrinsic("fence.mbarrier_init", "fence.mbarrier_init.release.cluster", VOID, (), "fence.mbarrier_init.release.cluster",
+                   "thread", "9.7.13.4"),
+        _intrinsic("fence.proxy.async.shared", "fence.proxy.async.shared_cta", VOID, (), "fence.proxy.async.shared::cta", "thread",
+                   "9.7.13.4"),
+        _intrinsic("barrier.cta", "barrier.cta.sync.aligned.all", VOID, (I32,), "bar.sync", "cta", "9.7.13.1"),
+        _intrinsic("barrier.named", "barrier.cta.sync.aligned.count", VOID, (I32, I32), "bar.sync", "warp", "9.7.13.1"),
+        _intrinsic("barrier.warp", "bar.warp.sync", VOID, (I32,), "bar.warp.sync", "warp", "9.7.13.2"),
+        _intrinsic("elect", "elect.sync", "{ i32, i1 }", (I32,), "elect.sync", "warp", "9.7.13.14"),
+        _intrinsic("shuffle.idx", "shfl.sync.idx.i32", I32, (I32, I32, I32, I32), "shfl.sync.idx.b32", "warp", "9.7.9.6"),
+        _intrinsic("shuffle.bfly", "shfl.sync.bfly.i32", I32, (I32, I32, I32, I32), "shfl.sync.bfly.b32", "warp", "9.7.9.6"),
+        _intrinsic("setmaxnreg.inc", "setmaxnreg.inc.sync.aligned.u32", VOID, ("i32=",), "setmaxnreg.inc.sync.aligned.u32",
+                   "warpgroup", "9.7.20.5"),
+        _intrinsic("setmaxnreg.dec", "setmaxnreg.dec.sync.aligned.u32", VOID, ("i32=",), "setmaxnreg.dec.sync.aligned.u32",
+                   "warpgroup", "9.7.20.5"),
+    ]  # fmt: skip
+
+
+def _bulk_copies() -> list[Instruction]:
+    section = "9.7.9.25"
+    rows = [
+        # The intrinsic prints the instruction twice (once as .param), hence the template.
+        Instruction("prefetch.tensormap", "prefetch.tensormap [$0];", VOID, (GENERIC,), "prefetch.tensormap", "thread", "9.7.9.15",
+                    constraints="l"),
+        _intrinsic("bulk.commit_group", "cp.async.bulk.commit.group", VOID, (), "cp.async.bulk.commit_group", "thread", section),
+        _intrinsic("bulk.wait_group", "cp.async.bulk.wait.group", VOID, ("i32=",), "cp.async.bulk.wait_group", "thread", section),
+        _intrinsic("bulk.wait_group.read", "cp.async.bulk.wait.group.read", VOID, ("i32=",), "cp.async.bulk.wait_group.read",
+                   "thread", section),
+    ]  # fmt: skip
+    for rank in range(2, 6):
+        coordinates = (I32,) * rank
+        rows.append(
+            _intrinsic(f"tma.load.{rank}d", f"cp.async.bulk.tensor.g2s.cta.tile.{rank}d", VOID,
+                       (SHARED, SHARED, GENERIC, *coordinates, I64, "i1="),
+                       f"cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes", "thread", section)
+        )  # fmt: skip
+        rows.append(
+            _intrinsic(f"tma.store.{rank}d", f"cp.async.bulk.tensor.s2g.tile.{rank}d", VOID,
+                       (SHARED, GENERIC, *coordinates, I64, "i1="),
+                       f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group", "thread", section)
+        )  # fmt: skip
+    return rows
+
+
+def _tensor_memory() -> list[Instruction]:
+    def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: str, section: str) -> Instruction:
+        return _intrinsic(name, llvm, VOID, operands, ptx, participation, section, "sm_100a")
+
+    rows = [
+        row("tcgen05.alloc", "tcgen05.alloc.shared.cg1", (SHARED, I32), "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32",
+            "warp", "9.7.16.7"),
+        row("tcgen05.dealloc", "tcgen05.dealloc.cg1", (TENSOR, I32), "tcgen05.dealloc.cta_group::1.sync.aligned.b32", "warp",
+            "9.7.16.7"),
+        row("tcgen05.relinquish", "tcgen05.relinq.alloc.permit.cg1", (), "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned",
+            "warp", "9.7.16.7"),
+        row("tcgen05.commit", "tcgen05.commit.shared.cg1", (SHARED,),
+            "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64", "thread", "9.7.16.12"),
+        # d, a descriptor, b descriptor, instruction descriptor, accumulate, kind, cta group, collector use
+        row("tcgen05.mma", "tcgen05.mma.shared", (TENSOR, I64, I64, I32, I1, "i32=", "i32=", "i32="),
+            "tcgen05.mma.cta_group::1.kind", "thread", "9.7.16.10"),
+        row("tcgen05.wait.st", "tcgen05.wait.st", (), "tcgen05.wait::st.sync.aligned", "warp", "9.7.16.8"),
+        row("tcgen05.fence.before", "tcgen05.fence.before.thread.sync", (), "tcgen05.fence::before_thread_sync", "thread",
+            "9.7.16.11"),
+        row("tcgen05.fence.after", "tcgen05.fence.after.thread.sync", (), "tcgen05.fence::after_thread_sync", "thread", "9.7.16.11"),
+    ]  # fmt: skip
+    for width in (1, 2, 4, 8, 16, 32):
+        rows += [_tensor_load("32x32b", width, ""), _tensor_load("16x32bx2", width, f", ${width + 1}")]
+        vector = I32 if width == 1 else f"<{width} x i32>"
+        rows.append(
+            row(f"tcgen05.st.32x32b.x{width}", f"tcgen05.st.32x32b.x{width}", (TENSOR, vector, "i1="),
+                f"tcgen05.st.sync.aligned.32x32b.x{width}.b32", "warp", "9.7.16.8")
+        )  # fmt: skip
+    return rows
+
+
+def _tensor_load(shape: str, width: int, split: str) -> Instruction:
+    """A load with its wait in one template: LLVM would move uses of the registers above a wait of its own."""
+    registers = ", ".join(f"${index}" for index in range(width))
+    spelling = f"tcgen05.ld.sync.aligned.{shape}.x{width}.b32"
+    template = f"{spelling} {{{registers}}}, [${width}]{split};\\0A\\09tcgen05.wait::ld.sync.aligned;"
+    result = I32 if width == 1 else f"{{ {', '.join([I32] * width)} }}"
+    constraints = ",".join(["=r"] * width) + ",r" + (",n" if split else "")
+    operands = (TENSOR, "i64=") if split else (TENSOR,)
+    return Instruction(f"tcgen05.ld.{shape}.x{width}", template, result, operands, spelling, "warp", "9.7.16.8", "sm_100a", constraints)
+
+
+def _conversions() -> list[Instruction]:
+    section = "9.7.9.21"
+    return [
+        _intrinsic("cvt.bf16x2.f32", "ff2bf16x2.rn", BFLOAT2, (F32, F32), "cvt.rn.bf16x2.f32", "thread", section),
+        _intrinsic("cvt.f16x2.f32", "ff2f16x2.rn", HALF2, (F32, F32), "cvt.rn.f16x2.f32", "thread", section),
+        _intrinsic("cvt.e4m3x2.f32", "ff.to.e4m3x2.rn", I16, (F32, F32), "cvt.rn.satfinite.e4m3x2.f32", "thread", section),
+        _intrinsic("cvt.e5m2x2.f32", "ff.to.e5m2x2.rn", I16, (F32, F32), "cvt.rn.satfinite.e5m2x2.f32", "thread", section),
+        _intrinsic("cvt.f16x2.e4m3x2", "e4m3x2.to.f16x2.rn", HALF2, (I16,), "cvt.rn.f16x2.e4m3x2", "thread", section),
+        _intrinsic("cvt.f16x2.e5m2x2", "e5m2x2.to.f16x2.rn", HALF2, (I16,), "cvt.rn.f16x2.e5m2x2", "thread", section),
+        _intrinsic("cvt.s32.f32", "f2i.rz", I32, (F32,), "cvt.rzi.s32.f32", "thread", section),
+        _intrinsic("cvt.u32.f32", "f2ui.rz", I32, (F32,), "cvt.rzi.u32.f32", "thread", section),
+        _intrinsic("cvt.s64.f32", "f2ll.rz", I64, (F32,), "cvt.rzi.s64.f32", "thread", section),
+        _intrinsic("cvt.u64.f32", "f2ull.rz", I64, (F32,), "cvt.rzi.u64.f32", "thread", section),
+    ]
+
+
+def _functions() -> list[Instruction]:
+    """Single-precision functions; errors as the PTX ISA states them: ex2 2 ulp, lg2 2^-22, rsqrt 2^-22.9, rcp.approx 1 ulp."""
+    section = "9.7.3"
+    names = ("ex2.approx", "lg2.approx", "rsqrt.approx", "sqrt.rn", "rcp.rn", "rcp.approx")
+    return [_function(name, section) for name in names]
+
+
+def _function(name: str, section: str) -> Instruction:
+    template = f"{name}.f32 $0, $1;"
+    return Instruction(name, template, F32, (F32,), f"{name}.f32", "thread", section, constraints="=f,f", pure=True)
+
+
+def _guarded_memory() -> list[Instruction]:
+    """Global accesses under a predicate: no branch, so the warp stays converged. Loads read zero where the predicate is false."""
+    rows = []
+    registers = {8: ("h", "b8", I16), 16: ("h", "b16", I16), 32: ("r", "b32", I32), 64: ("l", "b64", I64)}
+    for bits, (constraint, suffix, type_) in registers.items():
+        wide = "b16" if bits == 8 else suffix
+        load = f"mov.{wide} $0, 0;\\0A\\09@$2 ld.global.{suffix} $0, [$1];"
+        rows.append(Instruction(f"load.global.{bits}", load, type_, (GLOBAL, I1), f"ld.global.{suffix}", "thread", "9.7.9.8",
+                                constraints=f"=&{constraint},l,b"))  # fmt: skip
+        store = f"@$2 st.global.{suffix} [$0], $1;"
+        rows.append(Instruction(f"store.global.{bits}", store, VOID, (GLOBAL, type_, I1), f"st.global.{suffix}", "thread", "9.7.9.12",
+                                constraints=f"l,{constraint},b"))  # fmt: skip
+    rows.append(Instruction("store.global.v4", "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", VOID,
+                            (GLOBAL, I32, I32, I32, I32, I1), "st.global.v4.b32", "thread", "9.7.9.12",
+                            constraints="l,r,r,r,r,b"))  # fmt: skip
+    loads = "mov.b32 $0, 0;\\0A\\09mov.b32 $1, 0;\\0A\\09mov.b32 $2, 0;\\0A\\09mov.b32 $3, 0;\\0A\\09"
+    rows.append(Instruction("load.global.v4", loads + "@$5 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "{ i32, i32, i32, i32 }",
+                            (GLOBAL, I1), "ld.global.v4.b32", "thread", "9.7.9.8", constraints="=&r,=&r,=&r,=&r,l,b"))  # fmt: skip
+    return rows
+
+
+def _rows() -> list[Instruction]:
+    return [
+        *_special_registers(), *_barriers(), *_bulk_copies(), *_tensor_memory(), *_conversions(), *_functions(), *_guarded_memory(),
+    ]  # fmt: skip
+
+
+INSTRUCTIONS: dict[str, Instruction] = {row.name: row for row in _rows()}

@@ -1,0 +1,188 @@
+"""The kernel's parameters and how it is launched, derived from what its code touches."""
+
+from collections.abc import Mapping
+
+from pipec.interface import (
+    BarrierRange,
+    DimensionParameter,
+    KernelInterface,
+    LaunchExpression,
+    Parameter,
+    PointerParameter,
+    RoleWarps,
+    ScalarArgument,
+    ScalarParameter,
+    StrideParameter,
+    TensorArgument,
+    TensorMapParameter,
+)
+from pipec.kir.ir import Kernel
+from pipec.kir.plan_memory import SharedPlan
+from pipec.kir.plan_roles import expressions, operations
+from pipec.kir.plan_types import RolePlan, SideSignals, Staging, TileLayout, TmaPlan
+from pipec.sema import tree
+from pipec.sema.tree import Buffer, Pipeline, TensorParameter
+
+_MOST_BOX_ROWS = 256  # boxDim of a tensor map (SM100.md 2.1)
+
+Symbols = dict[tuple[str, str, int], str]
+
+
+class _Parameters:
+    """Collects what the code needs; each parameter once, maps first."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.maps: dict[tuple, TensorMapParameter] = {}
+        self.plain: dict[tuple[str, str, int], Parameter] = {}
+
+    def tensor_map(self, tensor: TensorParameter, layout: TileLayout, box_rows: int) -> str:
+        rank = max(2, len(tensor.shape))
+        inner = layout.span_bytes // tensor.dtype.bytes
+        box = (*(1,) * (rank - 2), box_rows, inner)
+        key = (tensor.name, box, layout.swizzle)
+        if key not in self.maps:
+            same = sum(1 for row in self.maps.values() if row.tensor == tensor.name)
+            symbol = f"{self.kernel.name}_map_{tensor.name}" + (f"_{same + 1}" if same else "")
+            element = tensor.dtype.tensor_map or tensor.dtype.name
+            self.maps[key] = TensorMapParameter(symbol, tensor.name, element, box, layout.swizzle)
+        return self.maps[key].symbol
+
+    def address(self, tensor: TensorParameter) -> None:
+        """Pointer, strides and sizes of a tensor that threads reach by address."""
+        name = self.kernel.name
+        self.plain["pointer", tensor.name, 0] = PointerParameter(f"{name}_ptr_{tensor.name}", tensor.name)
+        for axis in range(len(tensor.shape) - 1):
+            self.plain["stride", tensor.name, axis] = StrideParameter(f"{name}_stride_{tensor.name}_{axis}", tensor.name, axis)
+        for size in tensor.shape:
+            if isinstance(size, str):
+                self.dimension(size)
+
+    def dimension(self, name: str) -> None:
+        self.plain["dimension", name, 0] = DimensionParameter(f"{self.kernel.name}_dim_{name}", name)
+
+    def scalar(self, parameter: tree.ScalarParameter) -> None:
+        symbol = f"{self.kernel.name}_{parameter.name}"
+        self.plain["scalar", parameter.name, 0] = ScalarParameter(symbol, parameter.name, parameter.type.name)
+
+    def ordered(self) -> tuple[Parameter, ...]:
+        kinds = ("pointer", "stride", "dimension", "scalar")
+        plain = sorted(self.plain, key=lambda key: kinds.index(key[0]))  # stable: in the order of their first use
+        return (*self.maps.values(), *(self.plain[key] for key in plain))
+
+
+def plan_parameters(
+    kernel: Kernel, layouts: Mapping[Buffer, TileLayout], staging: Mapping[int, Staging]
+) -> tuple[tuple[Parameter, ...], Symbols, dict[int, TmaPlan]]:
+    wanted = _Parameters(kernel)
+    tma: dict[int, TmaPlan] = {}
+    for role in kernel.roles:
+        for operation in operations(role):
+            match operation:
+                case tree.TmaLoad(destination, source):
+                    tma[id(operation)] = _tma(wanted, source.tensor, layouts[destination.buffer])
+                case tree.TmaStore(destination, source):
+                    tma[id(operation)] = _tma(wanted, destination.tensor, layouts[source.buffer])
+                case tree.Store() if operation.path == "tma":
+                    tma[id(operation)] = _tma(wanted, operation.destination.tensor, staging[id(operation)].layout)
+                case tree.Store():
+                    wanted.address(operation.destination.tensor)
+                case _:
+                    pass
+        for node in expressions(role):
+            match node:
+                case tree.ReadTensor():
+                    wanted.address(node.source.tensor)
+                case tree.ReadDimension():
+                    wanted.dimension(node.name)
+                case tree.ReadParameter():
+                    wanted.scalar(node.parameter)
+                case _:
+                    pass
+    symbols = {key: row.symbol for key, row in wanted.plain.items()}
+    return wanted.ordered(), symbols, tma
+
+
+def _tma(wanted: _Parameters, tensor: TensorParameter, layout: TileLayout) -> TmaPlan:
+    box_rows = _box_rows(layout.rows)
+    symbol = wanted.tensor_map(tensor, layout, box_rows)
+    return TmaPlan(symbol, layout, box_rows, layout.rows // box_rows)
+
+
+def _box_rows(rows: int) -> int:
+    """The most rows one box may have such that equal boxes fill the tile."""
+    if rows <= _MOST_BOX_ROWS:
+        return rows
+    return max(part for part in range(1, _MOST_BOX_ROWS + 1) if rows % part == 0)
+
+
+def plan_interface(
+    kernel: Kernel,
+    roles: tuple[RolePlan, ...],
+    threads: int,
+    signals: Mapping[tuple[Pipeline, str], SideSignals],
+    shared: SharedPlan,
+    tensor_columns: int,
+    parameters: tuple[Parameter, ...],
+) -> KernelInterface:
+    barriers = tuple(
+        BarrierRange(pipeline.name, name, pipeline.stages, shared.barrier_offsets[pipeline, side], signals[pipeline, side].count)
+        for pipeline in kernel.pipelines
+        for side, name in (("producer", "full"), ("consumer", "empty"))
+    )
+    x, y, z = (launch_expression(expression) for expression in kernel.grid)
+    return KernelInterface(
+        name=kernel.name,
+        arguments=_arguments(kernel, parameters),
+        parameters=parameters,
+        grid=(x, y, z),
+        cluster=(1, 1, 1),
+        threads=threads,
+        shared_bytes=shared.bytes,
+        tensor_columns=tensor_columns,
+        roles=tuple(RoleWarps(row.role.name, row.first_warp, row.role.warps, row.registers) for row in roles),
+        barriers=barriers,
+        source=kernel.span.source.name,
+    )
+
+
+def _arguments(kernel: Kernel, parameters: tuple[Parameter, ...]) -> tuple[TensorArgument | ScalarArgument, ...]:
+    mapped = {row.tensor for row in parameters if isinstance(row, TensorMapParameter)}
+    addressed = {row.tensor for row in parameters if isinstance(row, PointerParameter)}
+    written = {
+        operation.destination.tensor.name
+        for role in kernel.roles
+        for operation in operations(role)
+        if isinstance(operation, (tree.Store, tree.TmaStore))
+    }
+    rows: dict[str, TensorArgument | ScalarArgument] = {}
+    for tensor in kernel.tensors:
+        name = tensor.name
+        rows[name] = TensorArgument(name, tensor.dtype.name, tensor.shape, name in written, name in mapped, name in addressed)
+    for scalar in kernel.scalars:
+        rows[scalar.name] = ScalarArgument(scalar.name, scalar.type.name)
+    order = kernel.parameters or tuple(rows)
+    return tuple(rows[name] for name in order)
+
+
+def launch_expression(expression: tree.Expression) -> LaunchExpression:
+    """A grid expression as data. The frontend lets only these forms into `grid(...)`."""
+    match expression:
+        case tree.Constant(value):
+            return int(value)
+        case tree.ReadDimension(name):
+            return name
+        case tree.ReadParameter(parameter):
+            return parameter.name
+        case tree.Convert(operand):
+            return launch_expression(operand)
+        case tree.Unary("-", operand):
+            return ("-", 0, launch_expression(operand))
+        case tree.Binary(operator, left, right):
+            return (operator, launch_expression(left), launch_expression(right))
+        case tree.Call(function, arguments):
+            return (function, *(launch_expression(argument) for argument in arguments))
+        case _:
+            raise AssertionError(f"not a launch expression: {expression}")
+
+

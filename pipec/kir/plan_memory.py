@@ -1,0 +1,151 @@
+"""Where everything lies: tiles in shared memory and their swizzle, staging buffers, barriers, tensor-memory columns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipec.isa.dtypes import DType
+from pipec.isa.targets import Target
+from pipec.kir.ir import Kernel
+from pipec.kir.plan_roles import operations
+from pipec.kir.plan_types import TILE_ALIGNMENT, RolePlan, RowMap, SharedItem, Staging, TileLayout, ZeroFill, round_up
+from pipec.sema import tree
+from pipec.sema.tree import Buffer, Expression, Pipeline
+from pipec.sema.types import TileType
+
+# Bytes of a swizzle span -> the tensor map's swizzle mode, widest first (SM100.md 2.3).
+_SPANS = ((128, "128B"), (64, "64B"), (32, "32B"), (16, "none"))
+BARRIER_BYTES = 8
+_SMALLEST_ALLOCATION = 32  # tensor-memory columns
+
+
+def tile_layout(rows: int, columns: int, dtype: DType, *, atom_32b: bool = False) -> TileLayout:
+    """The widest span that divides a row. `atom_32b`: the swizzle that 32-bit MN-major operands ask for (SM100.md 3.6)."""
+    row_bytes = columns * dtype.bits // 8
+    for span, swizzle in _SPANS:
+        if row_bytes % span == 0:
+            mode = "128B_ATOM_32B" if atom_32b and span == 128 else swizzle
+            return TileLayout(mode, span, row_bytes // span, rows)
+    # Not a multiple of 16 bytes: TMA cannot move it; the resource check says so.
+    return TileLayout("none", max(row_bytes, 1), 1, rows)
+
+
+def tile_layouts(kernel: Kernel) -> dict[Buffer, TileLayout]:
+    transposed = {
+        operand.buffer
+        for role in kernel.roles
+        for operation in operations(role)
+        if isinstance(operation, tree.Mma)
+        for operand in (operation.a, operation.b)
+        if operand.transposed and operand.buffer.dtype.bits == 32
+    }
+    return {
+        buffer: tile_layout(buffer.rows, buffer.columns, buffer.dtype, atom_32b=buffer in transposed)
+        for buffer in kernel.buffers
+        if buffer.space == "shared"
+    }
+
+
+def plan_tensor(kernel: Kernel) -> tuple[dict[Buffer, int], dict[Buffer, int], int]:
+    """First column and stage stride of each accumulator, and the columns to allocate. An element takes one 32-bit column."""
+    first: dict[Buffer, int] = {}
+    stride: dict[Buffer, int] = {}
+    column = 0
+    for buffer in kernel.buffers:
+        if buffer.space == "tensor":
+            first[buffer], stride[buffer] = column, buffer.columns
+            column += buffer.columns * buffer.count
+    allocated = 0
+    if column:
+        allocated = _SMALLEST_ALLOCATION
+        while allocated < column:
+            allocated *= 2
+    return first, stride, allocated
+
+
+@dataclass(slots=True)
+class SharedPlan:
+    buffer_offsets: dict[Buffer, int]
+    buffer_strides: dict[Buffer, int]
+    barrier_offsets: dict[tuple[Pipeline, str], int]
+    staging: dict[int, Staging]
+    zero_fills: dict[Pipeline, ZeroFill]
+    items: tuple[SharedItem, ...]
+    bytes: int
+    tensor_address_offset: int | None
+
+
+class _Shared:
+    """Hands out shared memory in order."""
+
+    def __init__(self) -> None:
+        self.items: list[SharedItem] = []
+        self.offset = 0
+
+    def take(self, name: str, size: int, alignment: int) -> int:
+        offset = round_up(self.offset, alignment)
+        self.items.append(SharedItem(name, offset, size))
+        self.offset = offset + size
+        return offset
+
+
+def plan_shared(
+    kernel: Kernel,
+    target: Target,
+    roles: tuple[RolePlan, ...],
+    layouts: Mapping[Buffer, TileLayout],
+    row_maps: Mapping[tuple[str, int], RowMap],
+    unwritten: Mapping[Pipeline, Expression | None],
+    has_tensor: bool,
+) -> SharedPlan:
+    """Tiles first, each on a 1024-byte boundary, then staging, then the small things."""
+    shared = _Shared()
+    strides = {buffer: round_up(layout.bytes, TILE_ALIGNMENT) for buffer, layout in layouts.items()}
+    offsets = {
+        buffer: shared.take(buffer.label, strides[buffer] * buffer.count, TILE_ALIGNMENT) for buffer in layouts
+    }
+    small = sum(2 * pipeline.stages * BARRIER_BYTES for pipeline in kernel.pipelines)
+    small += sum(4 * pipeline.stages for pipeline, condition in unwritten.items() if condition is None)
+    small = round_up(small + 4 + 8, 16)
+    staging = _plan_staging(shared, target, roles, row_maps, small)
+    barriers: dict[tuple[Pipeline, str], int] = {}
+    for pipeline in kernel.pipelines:
+        for side, name in (("producer", "full"), ("consumer", "empty")):
+            size = pipeline.stages * BARRIER_BYTES
+            barriers[pipeline, side] = shared.take(f"{pipeline.name} {name} barriers", size, BARRIER_BYTES)
+    address = shared.take("tensor memory address", 4, 4) if has_tensor else None
+    zero_fills = {}
+    for pipeline, condition in unwritten.items():
+        flag = shared.take(f"{pipeline.name} written flags", 4 * pipeline.stages, 4) if condition is None else None
+        zero_fills[pipeline] = ZeroFill(condition, flag)
+    size = round_up(shared.offset, 16)
+    return SharedPlan(offsets, strides, barriers, staging, zero_fills, tuple(shared.items), size, address)
+
+
+def _plan_staging(
+    shared: _Shared,
+    target: Target,
+    roles: tuple[RolePlan, ...],
+    row_maps: Mapping[tuple[str, int], RowMap],
+    small: int,
+) -> dict[int, Staging]:
+    """One region per role, as large as its largest panel: two buffers where they fit, so that storing overlaps converting."""
+    staging: dict[int, Staging] = {}
+    wanted: list[tuple[RolePlan, dict[int, TileLayout]]] = []
+    for row in roles:
+        panels: dict[int, TileLayout] = {}
+        for operation in operations(row.role):
+            if isinstance(operation, tree.Store) and operation.path == "tma":
+                value = operation.value.type
+                assert isinstance(value, TileType)
+                layout = tile_layout(row_maps[row.role.name, id(operation)].block_rows, value.columns, value.dtype)
+                panels[id(operation)] = TileLayout(layout.swizzle, layout.span_bytes, 1, layout.rows)
+        if panels:
+            wanted.append((row, panels))
+    strides = [round_up(max(layout.bytes for layout in panels.values()), TILE_ALIGNMENT) for _, panels in wanted]
+    fits = round_up(shared.offset, TILE_ALIGNMENT) + 2 * sum(strides) + small <= target.shared_bytes
+    buffers = 2 if fits else 1
+    for (row, panels), stride in zip(wanted, strides, strict=True):
+        offset = shared.take(f"{row.role.name} staging", buffers * stride, TILE_ALIGNMENT)
+        for key, layout in panels.items():
+            staging[key] = Staging(layout, buffers, offset, stride)
+    return staging

@@ -1,0 +1,150 @@
+"""Warp numbers, election, named barriers, register budgets, and which thread owns which row of a register tile."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import gcd
+
+from pipec.isa.targets import Target
+from pipec.kir.ir import Kernel, Role
+from pipec.kir.plan_types import WARP, WARPGROUP_WARPS, RegisterGroup, RolePlan, RowMap, round_up
+from pipec.kir.walk import operands, references, subexpressions
+from pipec.sema import tree
+from pipec.sema.types import TileType
+
+# A register count that setmaxnreg and .maxnreg take: a multiple of 8 from 24 to 256 (SM100.md 7); 255 is what one thread can use.
+_REGISTER_STEP = 8
+_MOST_REGISTERS = 248
+
+
+def operations(role: Role) -> Iterator[tree.Operation]:
+    for block in role.blocks:
+        yield from block.operations
+
+
+def expressions(role: Role) -> Iterator[tree.Expression]:
+    """Every expression of the role, with everything below it; branch conditions included."""
+    for block in role.blocks:
+        for operation in block.operations:
+            for operand in operands(operation):
+                yield from subexpressions(operand)
+        condition = getattr(block.terminator, "condition", None)
+        if condition is not None:
+            yield from subexpressions(condition)
+
+
+def reads_tensor(role: Role) -> bool:
+    """Whether the role's threads read tensor memory (each warp sees only its own quarter of the lanes)."""
+    return any(isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "tensor" for node in expressions(role))
+
+
+def plan_roles(kernel: Kernel) -> tuple[tuple[RolePlan, ...], int]:
+    """The roles by first warp, and the threads of the CTA.
+
+    Roles that read tensor memory or fill whole warpgroups come first: each then starts at a warp divisible by 4, which the
+    lane quarter of tcgen05.ld (SM100.md 3.15) and setmaxnreg ask for.
+    """
+    aligned = [role for role in kernel.roles if role.warps % WARPGROUP_WARPS == 0 or reads_tensor(role)]
+    others = [role for role in kernel.roles if role not in aligned]
+    plans: list[RolePlan] = []
+    warp = 0
+    barrier = 1
+    for role in (*aligned, *others):
+        if role in aligned:
+            warp = round_up(warp, WARPGROUP_WARPS)
+        named = barrier if role.warps > 1 else None
+        barrier += named is not None
+        plans.append(_role_plan(role, warp, named))
+        warp += role.warps
+    if any(role.registers is not None for role in kernel.roles):
+        warp = round_up(warp, WARPGROUP_WARPS)
+    return tuple(plans), warp * WARP
+
+
+def _role_plan(role: Role, first_warp: int, named_barrier: int | None) -> RolePlan:
+    kinds = [type(operation) for operation in operations(role)]
+    stores_bulk = tree.TmaStore in kinds or any(
+        isinstance(operation, tree.Store) and operation.path == "tma" for operation in operations(role)
+    )
+    uses_tensor = tree.Mma in kinds or reads_tensor(role)
+    return RolePlan(role, first_warp, _runs_in_one_thread(role), named_barrier, role.registers, uses_tensor, stores_bulk)
+
+
+def _runs_in_one_thread(role: Role) -> bool:
+    """Nothing in the role needs a second thread: no register tiles, no value that differs between lanes."""
+    if role.warps != 1 or any(block.participation.threads in ("lanes", "unknown") for block in role.blocks):
+        return False
+    if any(isinstance(operation, (tree.Store, tree.Write)) for operation in operations(role)):
+        return False
+    for node in expressions(role):
+        if isinstance(node.type, TileType):
+            return False
+        if isinstance(node, tree.Special) and node.name in ("lane_id", "role_thread"):
+            return False
+    return True
+
+
+def plan_registers(
+    roles: tuple[RolePlan, ...], threads: int, target: Target
+) -> tuple[tuple[RegisterGroup, ...], int | None]:
+    """Budgets hold for whole warpgroups: roles that share one get the largest stated; also the fixed count at launch."""
+    if all(row.role.registers is None for row in roles):
+        return (), None
+    groups: list[RegisterGroup] = []
+    for first in range(0, threads // WARP, WARPGROUP_WARPS):
+        inside = [row for row in roles if row.first_warp < first + WARPGROUP_WARPS and first < row.first_warp + row.role.warps]
+        stated = [row.role.registers for row in inside if row.role.registers is not None]
+        group = RegisterGroup(first, WARPGROUP_WARPS, max(stated) if stated else None)
+        joined = groups and any(row.first_warp < first for row in inside)
+        if joined:  # a role spans this warpgroup and the one before: they act together
+            last = groups.pop()
+            budgets = [budget for budget in (last.registers, group.registers) if budget is not None]
+            group = RegisterGroup(last.first_warp, last.warps + WARPGROUP_WARPS, max(budgets) if budgets else None)
+        groups.append(group)
+    launch = target.registers // threads // _REGISTER_STEP * _REGISTER_STEP
+    return tuple(groups), min(launch, _MOST_REGISTERS)
+
+
+def plan_row_maps(roles: tuple[RolePlan, ...]) -> dict[tuple[str, int], RowMap]:
+    """The row map of every operation that evaluates a register tile."""
+    lets = {
+        operation.variable: operation.value
+        for row in roles
+        for operation in operations(row.role)
+        if isinstance(operation, tree.Assign) and isinstance(operation.variable.type, TileType)
+    }
+    return {
+        (row.role.name, id(operation)): _row_map(operation.value, row.threads, lets)
+        for row in roles
+        for operation in operations(row.role)
+        if isinstance(operation, (tree.Store, tree.Write))
+    }
+
+
+def _row_map(value: tree.Expression, threads: int, lets: dict[tree.Variable, tree.Expression]) -> RowMap:
+    assert isinstance(value.type, TileType)
+    rows = value.type.rows
+    half_warps = rows == 64 and _reads_half_warp_tile(value, lets)
+    if half_warps:
+        return RowMap(rows, 1, max(1, threads // rows), True, False)
+    block_rows = rows if rows <= threads else gcd(rows, threads)
+    sharing = threads // block_rows
+    split = 1 << (sharing.bit_length() - 1)
+    return RowMap(block_rows, rows // block_rows, split, False, block_rows * split != threads)
+
+
+def _reads_half_warp_tile(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> bool:
+    """An M = 64 accumulator stands in lanes 32w .. 32w + 15 (SM100.md 3.9, layout F)."""
+    for node in subexpressions(value):
+        if isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "tensor" and node.source.buffer.rows == 64:
+            return True
+        if isinstance(node, tree.ReadVariable) and node.variable in lets and _reads_half_warp_tile(lets[node.variable], lets):
+            return True
+    return False
+
+
+def with_split(row_map: RowMap, split: int) -> RowMap:
+    """The same rows with fewer threads to a row; the rest stay idle."""
+    return replace(row_map, split=split, idle=row_map.idle or split != row_map.split)
+
+
+__all__ = ["expressions", "operations", "plan_registers", "plan_roles", "plan_row_maps", "reads_tensor", "references", "with_split"]

@@ -1,0 +1,174 @@
+"""Who signals a pipeline's barriers, how, and how often: arrival counts and expected bytes."""
+
+from collections.abc import Mapping
+
+from pipec.kir.ir import Kernel, Participation, Role, successors
+from pipec.kir.plan_roles import expressions, operations
+from pipec.kir.plan_types import WARP, RolePlan, SideSignals, TileLayout
+from pipec.sema import tree
+from pipec.sema.tree import Buffer, Handle, Pipeline
+
+
+def plan_signals(
+    kernel: Kernel, roles: tuple[RolePlan, ...], expected: Mapping[Handle, int], unwritten: Mapping[Pipeline, object]
+) -> dict[tuple[Pipeline, str], SideSignals]:
+    signals: dict[tuple[Pipeline, str], SideSignals] = {}
+    for pipeline in kernel.pipelines:
+        for side in ("producer", "consumer"):
+            how: dict[str, str] = {}
+            counts: dict[str, int] = {}
+            for row in roles:
+                if pipeline not in (row.role.produces if side == "producer" else row.role.consumes):
+                    continue
+                kinds = _kinds(row, pipeline, side)
+                how[row.role.name] = "+".join(kinds)
+                counts[row.role.name] = sum(_count(row, pipeline, side, kind) for kind in kinds)
+                if side == "producer" and unwritten.get(pipeline, True) is None:
+                    counts[row.role.name] += 1  # the note that tells whether an MMA ran
+            bytes_ = [count for handle, count in expected.items() if handle.pipeline is pipeline]
+            transaction = max(bytes_, default=0) if side == "producer" else 0
+            signals[pipeline, side] = SideSignals(how, sum(counts.values()), transaction, counts)
+    return signals
+
+
+def _kinds(row: RolePlan, pipeline: Pipeline, side: str) -> list[str]:
+    """What a role does with a stage decides how it signals; an explicit signal in the source comes first."""
+    role = row.role
+    explicit = {
+        operation.how
+        for operation in operations(role)
+        if isinstance(operation, tree.Signal) and operation.handle.pipeline is pipeline and operation.handle.side == side
+    }
+    found = _fills(role, pipeline) if side == "producer" else _drains(role, pipeline)
+    if "tma" in found and "arrive" in explicit:
+        return ["tma", "threads"]
+    if explicit:
+        return [{"arrive": "threads", "commit": "commit"}[how] for how in sorted(explicit)]
+    return found or ["threads"]
+
+
+def _fills(role: Role, pipeline: Pipeline) -> list[str]:
+    found = dict.fromkeys(
+        kind
+        for operation in operations(role)
+        for kind, buffer in _filled(operation)
+        if buffer.owner is pipeline
+    )
+    return sorted(found, key=("tma", "commit", "threads").index)
+
+
+def _filled(operation: tree.Operation) -> list[tuple[str, Buffer]]:
+    match operation:
+        case tree.TmaLoad():
+            return [("tma", operation.destination.buffer)]
+        case tree.Mma():
+            return [("commit", operation.accumulator.buffer)]
+        case tree.Write():
+            return [("threads", operation.destination.buffer)]
+        case _:
+            return []
+
+
+def _drains(role: Role, pipeline: Pipeline) -> list[str]:
+    found: set[str] = set()
+    for operation in operations(role):
+        match operation:
+            case tree.Mma():
+                if pipeline in (operation.a.handle.pipeline, operation.b.handle.pipeline):
+                    found.add("commit")
+            case tree.TmaStore():
+                if operation.source.handle.pipeline is pipeline:
+                    found.add("read")
+            case _:
+                pass
+    for node in expressions(role):
+        if isinstance(node, tree.ReadBuffer) and node.source.handle.pipeline is pipeline:
+            found.add("threads")
+    return sorted(found, key=("commit", "read", "threads").index)
+
+
+def _count(row: RolePlan, pipeline: Pipeline, side: str, kind: str) -> int:
+    if kind != "threads":
+        return 1
+    if row.single_thread:
+        return 1
+    return _arriving(_participation(row.role, pipeline, side), row.role.warps)
+
+
+def _arriving(participation: Participation, warps: int) -> int:
+    match participation.threads:
+        case "one":
+            return 1
+        case "lanes":
+            return (participation.lanes or WARP) * warps
+        case _:
+            return warps * WARP
+
+
+def _participation(role: Role, pipeline: Pipeline, side: str) -> Participation:
+    """Who runs the signal: the block of an explicit arrive, else that of the first release."""
+    release: Participation | None = None
+    for block in role.blocks:
+        for operation in block.operations:
+            match operation:
+                case tree.Signal(how="arrive") if operation.handle.pipeline is pipeline and operation.handle.side == side:
+                    return block.participation
+                case tree.Release() if operation.handle.pipeline is pipeline and operation.handle.side == side:
+                    release = release or block.participation
+                case _:
+                    pass
+    return release or Participation("all")
+
+
+def expected_bytes(kernel: Kernel, layouts: Mapping[Buffer, TileLayout]) -> dict[Handle, int]:
+    """Per producer's handle, the bytes of the loads between its acquire and its release: the most that any path issues."""
+    expected: dict[Handle, int] = {}
+    for role in kernel.roles:
+        handles = {
+            operation.destination.handle: None for operation in operations(role) if isinstance(operation, tree.TmaLoad)
+        }
+        for handle in handles:
+            expected[handle] = _most_bytes(role, handle, layouts)
+    return expected
+
+
+def _most_bytes(role: Role, handle: Handle, layouts: Mapping[Buffer, TileLayout]) -> int:
+    """The heaviest path through the blocks, back edges left out; a load in an inner loop counts once per (constant) trip."""
+    acquired = _block_of_acquire(role, handle)
+    weights = []
+    for number, block in enumerate(role.blocks):
+        loads = [
+            operation
+            for operation in block.operations
+            if isinstance(operation, tree.TmaLoad) and operation.destination.handle is handle
+        ]
+        trips = _trips(role, number, acquired)
+        weights.append(sum(tile_bytes(operation.destination.buffer) for operation in loads) * trips)
+    heaviest = [0] * len(role.blocks)
+    for number in reversed(range(len(role.blocks))):
+        # Blocks are numbered so that a forward edge goes up; see pipec.kir.build.
+        after = [heaviest[next_] for next_ in successors(role.blocks[number].terminator) if next_ > number]
+        heaviest[number] = weights[number] + max(after, default=0)
+    return heaviest[0]
+
+
+def tile_bytes(buffer: Buffer) -> int:
+    """What loading the whole tile completes on its barrier: the box bytes, without padding (SM100.md 2.4)."""
+    return buffer.rows * buffer.columns * buffer.dtype.bytes
+
+
+def _block_of_acquire(role: Role, handle: Handle) -> int:
+    for number, block in enumerate(role.blocks):
+        if any(isinstance(operation, tree.Acquire) and operation.handle is handle for operation in block.operations):
+            return number
+    return 0
+
+
+def _trips(role: Role, block: int, acquired: int) -> int:
+    trips = 1
+    for loop in role.loops:
+        if block not in loop.blocks or acquired in loop.blocks:
+            continue
+        if isinstance(loop.start, tree.Constant) and isinstance(loop.stop, tree.Constant) and loop.step:
+            trips *= len(range(int(loop.start.value), int(loop.stop.value), loop.step))
+    return trips

@@ -1,0 +1,175 @@
+"""The parts of a plan: what the compiler derived for one kernel, as plain data. `pipec.kir.plan` fills them in."""
+
+from dataclasses import dataclass
+
+from pipec.interface import KernelInterface
+from pipec.isa.targets import Target
+from pipec.kir.ir import Kernel, Role
+from pipec.sema.tree import Buffer, Expression, Handle, Pipeline
+
+WARP = 32
+WARPGROUP_WARPS = 4
+PANEL_ALIGNMENT = 128  # what TMA asks of a shared address, in bytes (SM100.md 2.2)
+TILE_ALIGNMENT = 1024  # the repeat of the 128-byte swizzle (SM100.md 2.3)
+
+
+def round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+@dataclass(frozen=True, slots=True)
+class RolePlan:
+    """`single_thread`: a one-warp role in which every operation is a one-thread operation; its body runs in one elected thread.
+
+    `named_barrier` is the hardware barrier that synchronises the role's threads; None for one-warp roles (bar.warp.sync).
+    `uses_tensor`: the role issues tcgen05 operations, so its waits and arrivals need tcgen05 fences. `stores_bulk`: it issues
+    bulk stores and must wait for them before it ends.
+    """
+
+    role: Role
+    first_warp: int
+    single_thread: bool
+    named_barrier: int | None
+    registers: int | None
+    uses_tensor: bool = False
+    stores_bulk: bool = False
+
+    @property
+    def threads(self) -> int:
+        return self.role.warps * WARP
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterGroup:
+    """Whole warpgroups that set one register budget together; `registers` None keeps what the launch gave."""
+
+    first_warp: int
+    warps: int
+    registers: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SideSignals:
+    """How one side of a pipeline signals.
+
+    `how` per role: "tma" bytes, "commit" of MMAs, "threads" arriving, "read" = one arrival after the bulk stores have read the
+    stage; several joined by "+". `count` is the arrival count of the barrier, `counts` each role's part of it.
+    `transaction_bytes` are the bytes expected per stage.
+    """
+
+    how: dict[str, str]
+    count: int
+    transaction_bytes: int
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TileLayout:
+    """A tile in shared memory: rows of `span_bytes` (one swizzle span), panels side by side along the inner dimension.
+
+    Element (r, c) stands in panel c * bytes // span_bytes at row r; the panel is `rows * span_bytes` long, rounded up to what
+    TMA may address; the address bits are then swizzled (PTX ISA 5.5.7). `swizzle` is a name of TensorMapParameter.
+    """
+
+    swizzle: str
+    span_bytes: int
+    panels: int
+    rows: int
+
+    @property
+    def panel_bytes(self) -> int:
+        return round_up(self.rows * self.span_bytes, PANEL_ALIGNMENT)
+
+    @property
+    def bytes(self) -> int:
+        return self.panels * self.panel_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TmaPlan:
+    """One TMA operation: `row_boxes` boxes of `box_rows` rows for each panel of `layout`, through tensor map `symbol`."""
+
+    symbol: str
+    layout: TileLayout
+    box_rows: int
+    row_boxes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowMap:
+    """Which row of a register tile a thread of the role owns, and which part of its columns.
+
+    Threads work on `block_rows` rows at a time (`blocks` times). `half_warps`: the rows of an M = 64 accumulator, 16 to a warp
+    (layout F of tensor memory), lanes 16-31 holding the other half of the columns. `split` threads share a row's columns.
+    """
+
+    block_rows: int
+    blocks: int
+    split: int
+    half_warps: bool
+    idle: bool  # there are more threads than rows * split
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Shared memory through which a role's TMA stores pass: `buffers` panels of one layout, used in turn, `stride` bytes apart."""
+
+    layout: TileLayout
+    buffers: int
+    offset: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroFill:
+    """What makes an accumulator that no MMA wrote read as zero.
+
+    `condition`: no MMA ran iff it is true (an expression over launch values). Where none can be derived, the MMA role notes at
+    run time whether one ran, in the 32-bit word of each stage at `flag_offset`, and arrives once more on the full barrier.
+    """
+
+    condition: Expression | None
+    flag_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedItem:
+    """One stretch of dynamic shared memory, for the report and the resource messages."""
+
+    name: str
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    kernel: Kernel
+    target: Target
+    roles: tuple[RolePlan, ...]  # by first warp
+    threads: int
+    register_groups: tuple[RegisterGroup, ...]  # empty when no role states a budget
+    launch_registers: int | None  # per thread, where budgets ask for a fixed number
+    signals: dict[tuple[Pipeline, str], SideSignals]  # side: "producer" completes full, "consumer" completes empty
+    expected_bytes: dict[Handle, int]  # bytes that TMA loads complete in one use of a producer's handle
+    layouts: dict[Buffer, TileLayout]  # of shared-memory buffers
+    buffer_offsets: dict[Buffer, int]  # byte offset of stage 0 in dynamic shared memory
+    buffer_strides: dict[Buffer, int]  # bytes from one stage to the next
+    barrier_offsets: dict[tuple[Pipeline, str], int]  # "producer" -> full barriers, "consumer" -> empty barriers
+    staging: dict[int, Staging]  # id(Store) -> staging, for path "tma"
+    row_maps: dict[tuple[str, int], RowMap]  # (role, id(Store | Write)) -> map
+    zero_fills: dict[Pipeline, ZeroFill]  # of pipelines whose accumulator may stay unwritten
+    shared_items: tuple[SharedItem, ...]
+    shared_bytes: int
+    columns: dict[Buffer, int]  # first tensor-memory column of stage 0
+    column_stride: dict[Buffer, int]  # columns from one stage to the next
+    allocated_columns: int  # a power of two from 32, or 0
+    allocating_warp: int
+    tensor_address_offset: int | None  # where tcgen05.alloc writes the address
+    tma: dict[int, TmaPlan]  # id(TmaLoad | TmaStore | Store)
+    symbols: dict[tuple[str, str, int], str]  # (kind, name, axis) -> parameter symbol; kind "pointer" "stride" "dimension" "scalar"
+    interface: KernelInterface
+
+    @property
+    def tensor_map_of(self) -> dict[int, str]:
+        """id(operation) -> the symbol of its tensor map."""
+        return {key: row.symbol for key, row in self.tma.items()}

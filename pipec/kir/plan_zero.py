@@ -1,0 +1,185 @@
+"""Accumulators that no MMA wrote must read as zero (K = 0): when can that be, and what tells it?
+
+For each pipeline whose accumulator may reach its consumer unwritten, this gives a condition over launch values that is true
+exactly when no MMA ran, or None where no such condition exists and the MMA role has to take note at run time.
+"""
+
+from pipec.kir.ir import Kernel, Loop, Role, successors
+from pipec.kir.plan_roles import operations
+from pipec.kir.walk import subexpressions
+from pipec.sema import tree
+from pipec.sema.tree import Expression, Handle, Pipeline
+from pipec.sema.types import BOOL
+
+_LAUNCH_SPECIALS = ("block.x", "block.y", "block.z", "grid.x", "grid.y", "grid.z")
+
+
+def plan_zero(kernel: Kernel) -> dict[Pipeline, Expression | None]:
+    """Pipelines that may need a zero fill; the others are left out."""
+    found: dict[Pipeline, Expression | None] = {}
+    for role in kernel.roles:
+        analysis = _Analysis(role)
+        handles = {
+            operation.accumulator.handle: None for operation in operations(role) if isinstance(operation, tree.Mma)
+        }
+        for handle in handles:
+            if analysis.always_written(handle):
+                continue
+            condition = analysis.unwritten_condition(handle)
+            if handle.pipeline in found:  # two acquires with different answers: only a note at run time fits both
+                condition = None
+            found[handle.pipeline] = condition
+        acquired = {
+            operation.handle
+            for operation in operations(role)
+            if isinstance(operation, tree.Acquire) and operation.handle.side == "producer"
+        }
+        pipelines = {handle.pipeline for handle in handles}
+        for handle in acquired:  # a stage handed over without any MMA at all
+            if handle.pipeline in pipelines and handle not in handles:
+                found[handle.pipeline] = None
+        if any(pipeline in found for pipeline in pipelines):
+            always = {handle.pipeline for handle in handles if analysis.always_written(handle)}
+            found.update({pipeline: None for pipeline in always if pipeline in found})
+    return found
+
+
+class _Analysis:
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.edges = [successors(block.terminator) for block in role.blocks]
+        self.assigned: dict[tree.Variable, list[Expression]] = {}
+        for operation in operations(role):
+            if isinstance(operation, tree.Assign):
+                self.assigned.setdefault(operation.variable, []).append(operation.value)
+
+    def places(self, wanted: type, handle: Handle) -> list[tuple[int, int]]:
+        """(block, index) of the operations of a kind on the handle; an Mma is on the handle of its accumulator."""
+        return [
+            (number, index)
+            for number, block in enumerate(self.role.blocks)
+            for index, operation in enumerate(block.operations)
+            if isinstance(operation, wanted)
+            and (operation.accumulator.handle if isinstance(operation, tree.Mma) else operation.handle) is handle
+        ]
+
+    def reaches(self, start: int, goal: int, without: int) -> bool:
+        """Whether control can go from the end of block `start` to `goal` without passing through `without`."""
+        seen = {without}
+        stack = list(self.edges[start])
+        while stack:
+            block = stack.pop()
+            if block in seen:
+                continue
+            if block == goal:
+                return True
+            seen.add(block)
+            stack.extend(self.edges[block])
+        return False
+
+    def always_written(self, handle: Handle) -> bool:
+        return any(self.on_all_paths(handle, number) for number, _ in self.places(tree.Mma, handle))
+
+    def on_all_paths(self, handle: Handle, block: int) -> bool:
+        """Every path from the handle's acquire to its release runs the block.
+
+        In the block of the acquire or of the release the operation stands between them, as the linear check demands.
+        """
+        for start, _ in self.places(tree.Acquire, handle):
+            for end, _ in self.places(tree.Release, handle):
+                if block in (start, end):
+                    continue
+                if start == end or self.reaches(start, end, block):
+                    return False
+        return True
+
+    def unwritten_condition(self, handle: Handle) -> Expression | None:
+        """True iff none of the handle's MMAs runs; None when launch values alone do not tell."""
+        acquires = self.places(tree.Acquire, handle)
+        if not acquires:
+            return None
+        parts: list[Expression] = []
+        for block, _ in self.places(tree.Mma, handle):
+            skipped = self.skipped_condition(handle, block, acquires[0][0])
+            if skipped is None:
+                return None
+            parts.append(skipped)
+        return _combine("and", parts)
+
+    def skipped_condition(self, handle: Handle, block: int, acquired: int) -> Expression | None:
+        """True iff the loops around the block, inside the handle's life, run no iteration that reaches it."""
+        loops = [loop for loop in self.role.loops if block in loop.blocks and acquired not in loop.blocks]
+        loops.sort(key=lambda loop: len(loop.blocks), reverse=True)
+        if not loops or not self.on_all_paths(handle, loops[0].header):
+            return None
+        for outer, inner in zip(loops, [*loops[1:], None], strict=True):
+            if not self.each_iteration_runs(outer, block if inner is None else inner.header):
+                return None
+        empties = [self.empty_condition(loop) for loop in loops]
+        known = [empty for empty in empties if empty is not None]
+        return _combine("or", known) if len(known) == len(empties) else None
+
+    def each_iteration_runs(self, loop: Loop, block: int) -> bool:
+        inside = [next_ for next_ in self.edges[loop.header] if next_ in loop.blocks]
+        return all(first == block or not self.reaches_within(loop, first, block) for first in inside)
+
+    def reaches_within(self, loop: Loop, first: int, without: int) -> bool:
+        seen = {without}
+        stack = [first]
+        while stack:
+            block = stack.pop()
+            if block == loop.header:
+                return True
+            if block in seen or block not in loop.blocks:
+                continue
+            seen.add(block)
+            stack.extend(self.edges[block])
+        return False
+
+    def empty_condition(self, loop: Loop) -> Expression | None:
+        if loop.start is None or loop.stop is None or loop.step is None:
+            return None
+        start, stop = self.resolved(loop.start), self.resolved(loop.stop)
+        if start is None or stop is None:
+            return None
+        return tree.Binary(">=" if loop.step > 0 else "<=", start, stop, BOOL, loop.span)
+
+    def resolved(self, expression: Expression, depth: int = 8) -> Expression | None:
+        """The expression over launch values only: a variable assigned once stands for its value."""
+        if isinstance(expression, tree.ReadVariable):
+            values = self.assigned.get(expression.variable, [])
+            return self.resolved(values[0], depth - 1) if len(values) == 1 and depth else None
+        if all(_is_launch_value(node) for node in subexpressions(expression)):
+            return expression
+        match expression:
+            case tree.Binary(operator, left, right, type_, span):
+                a, b = self.resolved(left, depth), self.resolved(right, depth)
+                return tree.Binary(operator, a, b, type_, span) if a is not None and b is not None else None
+            case tree.Convert(operand, type_, span):
+                inner = self.resolved(operand, depth)
+                return tree.Convert(inner, type_, span) if inner is not None else None
+            case tree.Call(function, arguments, type_, span):
+                inner_arguments = [self.resolved(argument, depth) for argument in arguments]
+                known = tuple(argument for argument in inner_arguments if argument is not None)
+                return tree.Call(function, known, type_, span) if len(known) == len(arguments) else None
+            case _:
+                return None
+
+
+def _is_launch_value(node: Expression) -> bool:
+    match node:
+        case tree.Constant() | tree.ReadDimension() | tree.ReadParameter():
+            return True
+        case tree.Unary() | tree.Binary() | tree.Convert() | tree.Select() | tree.Call():
+            return True
+        case tree.Special(name):
+            return name in _LAUNCH_SPECIALS
+        case _:
+            return False
+
+
+def _combine(operator: str, parts: list[Expression]) -> Expression:
+    combined = parts[0]
+    for part in parts[1:]:
+        combined = tree.Binary(operator, combined, part, BOOL, part.span)
+    return combined

@@ -1,0 +1,133 @@
+"""What lowering functions share: the kernel being written and, inside it, the role."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pipec.kir.ir import ALL_THREADS, Participation
+from pipec.kir.plan_types import Plan, RolePlan
+from pipec.lower.debug import Metadata
+from pipec.lower.llvm import SHARED, TRUE, Builder, Slot, Value, integer
+from pipec.sema import tree
+from pipec.source import Span
+
+SHARED_SYMBOL = "@shared_memory"
+FULL_WARP = integer(-1)
+
+
+@dataclass(slots=True)
+class KernelContext:
+    """`warp` is the same in all lanes; `tensor_base` is the address that tcgen05.alloc gave."""
+
+    plan: Plan
+    builder: Builder
+    metadata: Metadata
+    function: int
+    thread: Value
+    warp: Value
+    tensor_base: Value | None = None
+
+    def at(self, span: Span) -> None:
+        """The instructions that follow come from here."""
+        self.builder.location = self.metadata.location(span, self.function)
+
+    def shared_address(self, offset: int) -> Value:
+        """The 32-bit address of a byte of dynamic shared memory."""
+        pointer = self.shared_pointer(offset)
+        return Value("i32", f"ptrtoint ({pointer} to i32)")
+
+    def shared_pointer(self, offset: int) -> Value:
+        if offset == 0:
+            return Value(SHARED, SHARED_SYMBOL)
+        return Value(SHARED, f"getelementptr (i8, {SHARED} {SHARED_SYMBOL}, i32 {offset})")
+
+    def parameter(self, kind: str, name: str, axis: int = 0) -> str:
+        return f"%{self.plan.symbols[kind, name, axis]}"
+
+
+@dataclass(slots=True)
+class RoleContext:
+    """`leader` is true in the one thread of the role that issues one-thread operations."""
+
+    kernel: KernelContext
+    plan: RolePlan
+    leader: Value = TRUE
+    lane: Value = field(default_factory=lambda: integer(0))
+    role_thread: Value = field(default_factory=lambda: integer(0))
+    role_warp: Value = field(default_factory=lambda: integer(0))
+    participation: Participation = ALL_THREADS
+    variables: dict[tree.Variable, Slot] = field(default_factory=dict)
+    lets: dict[tree.Variable, tree.Expression] = field(default_factory=dict)
+    captured: dict[int, list[Slot]] = field(default_factory=dict)  # id(node) -> its scalars as they were at the `let`
+    cursors: dict[tuple[tree.Pipeline, str], tuple[Slot, Slot]] = field(default_factory=dict)  # stage, phase
+    stages: dict[tree.Handle, Slot] = field(default_factory=dict)
+    written: dict[tree.Handle, Slot] = field(default_factory=dict)  # whether an MMA wrote the held accumulator
+    staging_turn: Slot | None = None
+
+    @property
+    def builder(self) -> Builder:
+        return self.kernel.builder
+
+    @property
+    def prefix(self) -> str:
+        return self.plan.role.name
+
+    @property
+    def alone(self) -> bool:
+        """Only one thread runs the current block."""
+        return self.plan.single_thread or self.participation.threads == "one"
+
+    @property
+    def whole(self) -> bool:
+        """All threads of the role run the current block."""
+        return not self.plan.single_thread and self.participation.threads == "all"
+
+    def stage(self, handle: tree.Handle) -> Value:
+        return self.stages[handle].read()
+
+    def reconverge(self) -> None:
+        """After code that lanes of a warp left at different times, before anything that wants them together."""
+        if self.whole:
+            self.builder.call("barrier.warp", FULL_WARP)
+
+    def synchronise(self) -> None:
+        """All threads of the role meet."""
+        if self.plan.named_barrier is None:
+            self.reconverge()
+            return
+        self.builder.call("barrier.named", integer(self.plan.named_barrier), integer(self.plan.threads))
+
+    @contextmanager
+    def one_thread(self, hint: str) -> Iterator[None]:
+        """The code inside runs in the role's elected thread."""
+        if self.alone:
+            yield
+            return
+        builder = self.builder
+        inside, after = builder.label(f"{self.prefix}.{hint}"), builder.label(f"{self.prefix}.{hint}.done")
+        builder.branch(self.leader, inside, after)
+        builder.place(inside)
+        yield
+        builder.jump(after)
+        builder.place(after)
+        self.reconverge()
+
+
+@contextmanager
+def counted_loop(kernel: KernelContext, count: int, hint: str) -> Iterator[Value]:
+    """Runs the code inside `count` times with the index 0 .. count - 1; a loop at run time unless it runs once."""
+    builder = kernel.builder
+    if count == 1:
+        yield integer(0)
+        return
+    slot = builder.variable("i32", hint)
+    slot.write(integer(0))
+    body, after = builder.label(hint), builder.label(f"{hint}.done")
+    builder.jump(body)
+    builder.place(body)
+    yield slot.read()
+    advanced = builder.add(slot.read(), 1)
+    slot.write(advanced)
+    more = builder.compare("ult", advanced, integer(count))
+    builder.effect(f"br {more}, label %{body}, label %{after}{kernel.metadata.rolled_loop()}")
+    builder.place(after)

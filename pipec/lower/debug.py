@@ -1,0 +1,57 @@
+"""Debug metadata: which source line every instruction comes from. LLVM prints it as `.file` and `.loc`, with no debug sections."""
+
+from pipec.source import Source, Span
+
+
+class Metadata:
+    """The numbered metadata nodes of one module."""
+
+    def __init__(self, source: Source) -> None:
+        self.nodes: list[str] = []
+        self._locations: dict[tuple[int, int, int], int] = {}
+        version = [self.node(f'!{{i32 2, !"{name}", i32 {value}}}') for name, value in (("Dwarf Version", 2), ("Debug Info Version", 3))]
+        self._file = self.node(f'!DIFile(filename: "{escape(source.name)}", directory: "")')
+        self._unit = self.node(
+            f'distinct !DICompileUnit(language: DW_LANG_C, file: !{self._file}, producer: "pipec", isOptimized: true, '
+            "runtimeVersion: 0, emissionKind: DebugDirectivesOnly)"
+        )
+        self._signature = self.node("!DISubroutineType(types: !{})")
+        self._no_unroll = self.node('!{!"llvm.loop.unroll.disable"}')
+        self._header = [
+            f"!llvm.module.flags = !{{{', '.join(f'!{number}' for number in version)}}}",
+            f"!llvm.dbg.cu = !{{!{self._unit}}}",
+        ]
+
+    def node(self, text: str) -> int:
+        self.nodes.append(text)
+        return len(self.nodes) - 1
+
+    def function(self, name: str, span: Span) -> int:
+        line = span.shown_line
+        return self.node(
+            f'distinct !DISubprogram(name: "{name}", scope: !{self._file}, file: !{self._file}, line: {line}, '
+            f"type: !{self._signature}, scopeLine: {line}, spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: !{self._unit})"
+        )
+
+    def location(self, span: Span, function: int) -> str:
+        """The suffix of an instruction that stands for this place of the source."""
+        key = (span.shown_line, span.shown_column, function)
+        number = self._locations.get(key)
+        if number is None:
+            number = self.node(f"!DILocation(line: {key[0]}, column: {key[1]}, scope: !{function})")
+            self._locations[key] = number
+        return f", !dbg !{number}"
+
+    def rolled_loop(self) -> str:
+        """The suffix of a loop's back edge that keeps LLVM from unrolling it."""
+        number = len(self.nodes)
+        self.node(f"distinct !{{!{number}, !{self._no_unroll}}}")
+        return f", !llvm.loop !{number}"
+
+    def text(self) -> list[str]:
+        return [*self._header, *(f"!{number} = {node}" for number, node in enumerate(self.nodes))]
+
+
+def escape(text: str) -> str:
+    """A string as LLVM's text form wants it."""
+    return "".join(c if 32 <= ord(c) < 127 and c not in '"\\' else "".join(f"\\{b:02X}" for b in c.encode()) for c in text)

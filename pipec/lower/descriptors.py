@@ -1,0 +1,83 @@
+"""The descriptors of tcgen05.mma: which operands and shapes (32 bits), and how an operand lies in shared memory (64 bits).
+
+Sources: PTX ISA 9.7.16.4.2 tables 42-44 and 9.7.16.4.1; worked values in SM100.md 3.4, 3.5 and 9.
+"""
+
+from dataclasses import dataclass
+
+from pipec.isa.dtypes import DType
+from pipec.kir.plan_types import TileLayout
+
+# The immediate of the intrinsic that names the kind.
+MMA_KINDS = {"f16": 0, "tf32": 1, "f8f6f4": 2, "i8": 3}
+# Bytes of an operand's K extent that one MMA reads, in every kind.
+K_BYTES = 32
+
+_ACCUMULATOR_CODES = {"f16": 0, "f32": 1, "i32": 2}
+_SWIZZLE_CODES = {"none": 0, "128B_ATOM_32B": 1, "128B": 2, "64B": 4, "32B": 6}
+_VERSION = 1  # bits 46-48 of every SM100 descriptor
+_CORE_ROWS = 8  # rows of a core matrix; 4 where the swizzle atom is 32 bytes
+_CORE_BYTES = 16
+
+
+def instruction_descriptor(
+    accumulator: DType, a: DType, b: DType, m: int, n: int, *, a_transposed: bool = False, b_transposed: bool = False
+) -> int:
+    """`transposed` means MN-major. Codes of the element types are in pipec.isa.dtypes."""
+    assert a.mma_code is not None and b.mma_code is not None
+    return (
+        _ACCUMULATOR_CODES[accumulator.name] << 4
+        | a.mma_code << 7
+        | b.mma_code << 10
+        | a_transposed << 15
+        | b_transposed << 16
+        | n >> 3 << 17
+        | m >> 4 << 24
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OperandDescriptor:
+    """The constant part of a shared-memory descriptor, and how far the start moves in bytes from one MMA along K to the next."""
+
+    constant: int  # everything but the start address
+    steps: tuple[int, ...]
+
+
+def operand_descriptor(layout: TileLayout, k_extent: int, dtype: DType, *, transposed: bool) -> OperandDescriptor:
+    """For a tile of `k_extent` elements along K. `transposed`: stored [K, MN], so the panels lie along MN."""
+    mmas = k_extent * dtype.bytes // K_BYTES
+    if transposed:
+        return _mn_major(layout, mmas, K_BYTES // dtype.bytes)
+    return _k_major(layout, mmas)
+
+
+def _k_major(layout: TileLayout, mmas: int) -> OperandDescriptor:
+    """Groups of 8 rows follow each other. Without a swizzle a panel is one column of core matrices, LBO leads to the next."""
+    stride = _CORE_ROWS * layout.span_bytes
+    leading = layout.panel_bytes if layout.swizzle == "none" else 0
+    steps = []
+    for index in range(mmas):
+        panel, inside = divmod(index * K_BYTES, layout.span_bytes)
+        steps.append(panel * layout.panel_bytes + inside)
+    return OperandDescriptor(_constant(layout, leading, stride), tuple(steps))
+
+
+def _mn_major(layout: TileLayout, mmas: int, k_elements: int) -> OperandDescriptor:
+    """Rows are K: one MMA takes `k_elements` rows of every panel. LBO and SBO change roles without a swizzle (SM100.md 3.6)."""
+    core_rows = 4 if layout.swizzle == "128B_ATOM_32B" else _CORE_ROWS
+    k_stride = core_rows * layout.span_bytes
+    if layout.swizzle == "none":
+        constant = _constant(layout, k_stride, layout.panel_bytes)
+    else:
+        constant = _constant(layout, layout.panel_bytes, k_stride)
+    return OperandDescriptor(constant, tuple(index * k_elements * layout.span_bytes for index in range(mmas)))
+
+
+def _constant(layout: TileLayout, leading: int, stride: int) -> int:
+    return (leading & 0x3FFFF) >> 4 << 16 | (stride & 0x3FFFF) >> 4 << 32 | _VERSION << 46 | _SWIZZLE_CODES[layout.swizzle] << 61
+
+
+def shared_descriptor(constant: int, address: int) -> int:
+    """The whole descriptor of a known address."""
+    return constant | (address & 0x3FFFF) >> 4

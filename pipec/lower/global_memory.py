@@ -1,0 +1,78 @@
+"""Global memory by address, element by element under bounds, as the direct store and per-row or per-column vectors need it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipec.isa.dtypes import DType
+from pipec.lower.context import RoleContext
+from pipec.lower.llvm import GLOBAL, TRUE, Value, integer
+from pipec.sema.tree import TensorParameter
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalRow:
+    """A run along the last axis of a tensor, or along the only one: element i is inside iff `inside` and 0 <= first + i < size.
+
+    `start` is the address of the element `first`, as i64.
+    """
+
+    start: Value
+    first: Value
+    size: Value
+    inside: Value
+
+
+def global_row(role: RoleContext, tensor: TensorParameter, origin: Sequence[Value], row: Value | None) -> GlobalRow:
+    """The run that starts at `origin`, `row` steps further along the axis before the last (None for a 1-D tensor)."""
+    builder = role.builder
+    coordinates = list(origin)
+    if row is not None and len(coordinates) > 1:
+        coordinates[-2] = builder.binary("add", coordinates[-2], row)
+    address = builder.cast("ptrtoint", Value(GLOBAL, role.kernel.parameter("pointer", tensor.name)), "i64")
+    inside = TRUE
+    for axis, coordinate in enumerate(coordinates[:-1]):
+        # Unsigned, so that a negative coordinate is outside as well.
+        fits = builder.compare("ult", coordinate, dimension(role, tensor.shape[axis]))
+        inside = fits if inside is TRUE else builder.binary("and", inside, fits)
+        stride = Value("i64", role.kernel.parameter("stride", tensor.name, axis))
+        step = builder.binary("mul", builder.cast("sext", coordinate, "i64"), stride)
+        address = builder.binary("add", address, builder.multiply(step, tensor.dtype.bytes))
+    first = coordinates[-1]
+    offset = builder.multiply(builder.cast("sext", first, "i64"), tensor.dtype.bytes)
+    start = builder.binary("add", address, offset)
+    return GlobalRow(start, first, dimension(role, tensor.shape[-1]), inside)
+
+
+def dimension(role: RoleContext, size: str | int) -> Value:
+    return integer(size) if isinstance(size, int) else Value("i32", role.kernel.parameter("dimension", size))
+
+
+def element_pointer(role: RoleContext, row: GlobalRow, index: Value, dtype: DType) -> Value:
+    builder = role.builder
+    offset = builder.multiply(builder.cast("sext", index, "i64"), dtype.bytes)
+    return builder.emit(GLOBAL, f"inttoptr {builder.binary('add', row.start, offset)} to {GLOBAL}")
+
+
+def element_inside(role: RoleContext, row: GlobalRow, index: Value) -> Value:
+    builder = role.builder
+    fits = builder.compare("ult", builder.binary("add", row.first, index), row.size)
+    return fits if row.inside is TRUE else builder.binary("and", fits, row.inside)
+
+
+def load_element(role: RoleContext, row: GlobalRow, index: Value, dtype: DType) -> Value:
+    """Zero outside the tensor."""
+    builder = role.builder
+    loaded = builder.call(
+        f"load.global.{dtype.bits}", element_pointer(role, row, index, dtype), element_inside(role, row, index)
+    )
+    return builder.cast("bitcast", builder.cast("trunc", loaded, f"i{dtype.bits}"), dtype.llvm)
+
+
+def store_element(role: RoleContext, row: GlobalRow, index: Value, value: Value, dtype: DType, allowed: Value | None) -> None:
+    builder = role.builder
+    inside = element_inside(role, row, index)
+    if allowed is not None:
+        inside = builder.binary("and", inside, allowed)
+    bits = builder.cast("bitcast", value, f"i{dtype.bits}")
+    word = builder.cast("zext", bits, "i16") if dtype.bits == 8 else bits
+    builder.call(f"store.global.{dtype.bits}", element_pointer(role, row, index, dtype), word, inside)

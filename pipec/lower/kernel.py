@@ -1,0 +1,206 @@
+"""A whole kernel: prologue, one dispatch by warp, the roles, and teardown."""
+
+from collections.abc import Sequence
+
+from pipec.interface import (
+    DimensionParameter,
+    Parameter,
+    PointerParameter,
+    ScalarParameter,
+    StrideParameter,
+    TensorMapParameter,
+)
+from pipec.isa.dtypes import DTYPES
+from pipec.kir.plan_types import Plan, RegisterGroup, RolePlan
+from pipec.lower.context import FULL_WARP, SHARED_SYMBOL, KernelContext, RoleContext
+from pipec.lower.debug import Metadata
+from pipec.lower.llvm import GLOBAL, Builder, Value, integer
+from pipec.lower.role import lower_role
+
+_TRIPLE = "nvptx64-nvidia-cuda"
+
+
+def lower(plans: Sequence[Plan] | Plan) -> str:
+    """One LLVM module, as text, with an entry for each plan. The plans come from one source."""
+    if isinstance(plans, Plan):
+        plans = (plans,)
+    metadata = Metadata(plans[0].kernel.span.source)
+    lines = [
+        f'target triple = "{_TRIPLE}"',
+        f"{SHARED_SYMBOL} = external addrspace(3) global [0 x i8], align 1024",
+    ]
+    for plan in plans:
+        lines += _kernel(plan, metadata)
+    return "\n".join([*lines, *metadata.text(), ""])
+
+
+def _kernel(plan: Plan, metadata: Metadata) -> list[str]:
+    builder = Builder()
+    function = metadata.function(plan.kernel.name, plan.kernel.span)
+    builder.location = metadata.location(plan.kernel.span, function)
+    thread = builder.call("thread.x")
+    warp = builder.call("shuffle.idx", FULL_WARP, builder.bits("lshr", thread, 5), integer(0), integer(31))
+    kernel = KernelContext(plan, builder, metadata, function, thread, warp)
+    _prologue(kernel)
+    join = builder.label("join")
+    _dispatch(kernel, join)
+    builder.place(join)
+    kernel.at(plan.kernel.span)
+    _teardown(kernel)
+    parameters = ", ".join(_parameter(parameter) for parameter in plan.interface.parameters)
+    attributes = [f'"nvvm.reqntid"="{plan.threads}"']
+    if plan.launch_registers is not None:
+        attributes.append(f'"nvvm.maxnreg"="{plan.launch_registers}"')
+    head = f"define ptx_kernel void @{plan.kernel.name}({parameters}) {' '.join(attributes)} !dbg !{function} {{"
+    return [head, "entry:", *builder.body(), "}"]
+
+
+def _parameter(parameter: Parameter) -> str:
+    match parameter:
+        case TensorMapParameter(symbol):
+            return f'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %{symbol}'
+        case PointerParameter(symbol):
+            return f"{GLOBAL} %{symbol}"
+        case StrideParameter(symbol):
+            return f"i64 %{symbol}"
+        case DimensionParameter(symbol):
+            return f"i32 %{symbol}"
+        case ScalarParameter(symbol, _, dtype):
+            return f"{DTYPES[dtype].llvm} %{symbol}"
+
+
+# --------------------------------------------------------------------------------------------------------------- prologue
+
+
+def _prologue(kernel: KernelContext) -> None:
+    builder, plan = kernel.builder, kernel.plan
+    first, rest = builder.label("setup"), builder.label("setup.done")
+    builder.branch(builder.compare("eq", kernel.thread, integer(0)), first, rest)
+    builder.place(first)
+    for parameter in plan.interface.parameters:
+        if isinstance(parameter, TensorMapParameter):
+            builder.call("prefetch.tensormap", Value("ptr", f"%{parameter.symbol}"))
+    for pipeline in plan.kernel.pipelines:
+        kernel.at(pipeline.span)
+        for side in ("producer", "consumer"):
+            count = integer(plan.signals[pipeline, side].count)
+            for stage in range(pipeline.stages):
+                builder.call("mbarrier.init", kernel.shared_pointer(plan.barrier_offsets[pipeline, side] + 8 * stage), count)
+    kernel.at(plan.kernel.span)
+    builder.call("fence.mbarrier_init")
+    builder.jump(rest)
+    builder.place(rest)
+    builder.call("barrier.warp", FULL_WARP)
+    if plan.allocated_columns:
+        _allocate(kernel)
+        builder.call("tcgen05.fence.before")
+    builder.call("barrier.cta", integer(0))
+    if plan.allocated_columns:
+        builder.call("tcgen05.fence.after")
+        assert plan.tensor_address_offset is not None
+        kernel.tensor_base = builder.load("i32", kernel.shared_pointer(plan.tensor_address_offset), 4)
+
+
+def _allocate(kernel: KernelContext) -> None:
+    builder, plan = kernel.builder, kernel.plan
+    assert plan.tensor_address_offset is not None
+    inside, after = builder.label("allocate"), builder.label("allocated")
+    builder.branch(builder.compare("eq", kernel.warp, integer(plan.allocating_warp)), inside, after)
+    builder.place(inside)
+    builder.call("tcgen05.alloc", kernel.shared_pointer(plan.tensor_address_offset), integer(plan.allocated_columns))
+    builder.call("tcgen05.relinquish")
+    builder.jump(after)
+    builder.place(after)
+
+
+# --------------------------------------------------------------------------------------------------------------- dispatch
+
+
+def _dispatch(kernel: KernelContext, join: str) -> None:
+    """By warp number; with register budgets by warpgroup first, which sets its budget as a whole."""
+    builder, plan = kernel.builder, kernel.plan
+    entries = {row.role.name: builder.label(f"role.{row.role.name}") for row in plan.roles}
+    if not plan.register_groups:
+        _dispatch_roles(kernel, plan.roles, entries, join, 0)
+    for index, group in enumerate(plan.register_groups):
+        last = group.first_warp + group.warps
+        inside, after = builder.label("registers"), builder.label("registers.other")
+        if index + 1 < len(plan.register_groups):
+            builder.branch(builder.compare("ult", kernel.warp, integer(last)), inside, after)
+            builder.place(inside)
+        _set_registers(kernel, group)
+        roles = tuple(row for row in plan.roles if group.first_warp <= row.first_warp < last)
+        _dispatch_roles(kernel, roles, entries, join, group.first_warp)
+        if index + 1 < len(plan.register_groups):
+            builder.place(after)
+    for row in plan.roles:
+        builder.place(entries[row.role.name])
+        _role(kernel, row, join)
+
+
+def _set_registers(kernel: KernelContext, group: RegisterGroup) -> None:
+    launch = kernel.plan.launch_registers
+    if group.registers is None or launch is None or group.registers == launch:
+        return
+    direction = "inc" if group.registers > launch else "dec"
+    kernel.builder.call(f"setmaxnreg.{direction}", integer(group.registers))
+
+
+def _dispatch_roles(
+    kernel: KernelContext, roles: Sequence[RolePlan], entries: dict[str, str], join: str, first_warp: int
+) -> None:
+    """A chain of comparisons in order of warps; warps between or after the roles go straight to the join."""
+    builder = kernel.builder
+    warp = first_warp
+    last_warp = kernel.plan.threads // 32
+    for row in roles:
+        for bound, target in ((row.first_warp, join), (row.first_warp + row.role.warps, entries[row.role.name])):
+            if bound == warp:
+                continue
+            if bound == last_warp:
+                builder.jump(target)
+                return
+            other = builder.label("dispatch")
+            builder.branch(builder.compare("ult", kernel.warp, integer(bound)), target, other)
+            builder.place(other)
+            warp = bound
+    builder.jump(join)
+
+
+def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
+    builder = kernel.builder
+    kernel.at(row.role.span)
+    end = builder.label(f"{row.role.name}.end")
+    role = RoleContext(kernel, row)
+    elected = builder.extract(builder.call("elect", FULL_WARP), 1, "i1")
+    if row.single_thread:
+        body = builder.label(f"{row.role.name}.elected")
+        builder.branch(elected, body, end)
+        builder.place(body)
+    else:
+        role.lane = builder.call("lane")
+        role.role_thread = builder.add(kernel.thread, -row.first_warp * 32)
+        role.role_warp = builder.add(kernel.warp, -row.first_warp)
+        first = builder.compare("eq", role.role_warp, integer(0))
+        role.leader = elected if row.role.warps == 1 else builder.binary("and", elected, first)
+    lower_role(role, end)
+    builder.place(end)
+    builder.call("barrier.warp", FULL_WARP)
+    builder.jump(join)
+
+
+def _teardown(kernel: KernelContext) -> None:
+    """Tensor memory must be given back after its last use and before the CTA ends; without any, roles end on their own."""
+    builder, plan = kernel.builder, kernel.plan
+    if plan.allocated_columns:
+        assert kernel.tensor_base is not None
+        builder.call("tcgen05.fence.before")
+        builder.call("barrier.cta", integer(0))
+        inside, after = builder.label("deallocate"), builder.label("done")
+        builder.branch(builder.compare("eq", kernel.warp, integer(plan.allocating_warp)), inside, after)
+        builder.place(inside)
+        builder.call("tcgen05.fence.after")
+        builder.call("tcgen05.dealloc", builder.tensor_pointer(kernel.tensor_base), integer(plan.allocated_columns))
+        builder.jump(after)
+        builder.place(after)
+    builder.returns()

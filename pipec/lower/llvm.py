@@ -1,0 +1,204 @@
+"""A small writer of LLVM IR text: typed values, blocks, the current source line. It checks nothing: LLVM's verifier does."""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipec.isa.instructions import INSTRUCTIONS, Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An operand: its LLVM type and its name or literal."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}"
+
+
+SHARED = "ptr addrspace(3)"
+TENSOR = "ptr addrspace(6)"
+GLOBAL = "ptr addrspace(1)"
+TRUE, FALSE = Value("i1", "true"), Value("i1", "false")
+
+
+def integer(value: int, type_: str = "i32") -> Value:
+    return Value(type_, str(int(value)))
+
+
+def floating(value: float, type_: str = "float") -> Value:
+    """A literal of a floating type, rounded to nearest even (to float first for the 16-bit types, which is exact enough here)."""
+    if type_ == "half":
+        return Value(type_, f"0xH{_float_bits(value, 'e'):04X}")
+    if type_ == "bfloat":
+        return Value(type_, f"0xR{_bfloat_bits(value):04X}")
+    if type_ == "float":
+        value = struct.unpack("<f", struct.pack("<I", _float_bits(value, "f")))[0]
+    return Value(type_, f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
+
+
+def _float_bits(value: float, code: str) -> int:
+    pattern, infinity = ("<H", 0x7C00) if code == "e" else ("<I", 0x7F800000)
+    try:
+        return struct.unpack(pattern, struct.pack(f"<{code}", value))[0]
+    except OverflowError:
+        sign = 0x8000 if code == "e" else 0x80000000
+        return infinity | (sign if value < 0 else 0)
+
+
+def _bfloat_bits(value: float) -> int:
+    bits = _float_bits(value, "f")
+    if value != value:
+        return 0x7FC0
+    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+
+
+class Builder:
+    """Appends the instructions of one function; `location` (a metadata number) goes on each."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.location = ""
+        self._entry: list[str] = []
+        self._values = 0
+        self._labels: dict[str, int] = {}
+
+    # ---------------------------------------------------------------------------------------------------- structure
+
+    def label(self, hint: str) -> str:
+        """A fresh label name."""
+        count = self._labels[hint] = self._labels.get(hint, 0) + 1
+        return hint if count == 1 else f"{hint}.{count}"
+
+    def place(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+
+    def jump(self, label: str) -> None:
+        self.lines.append(f"  br label %{label}{self.location}")
+
+    def branch(self, condition: Value, then: str, otherwise: str) -> None:
+        self.lines.append(f"  br {condition}, label %{then}, label %{otherwise}{self.location}")
+
+    def returns(self) -> None:
+        self.lines.append(f"  ret void{self.location}")
+
+    def variable(self, type_: str, hint: str) -> "Slot":
+        """A stack slot in the entry block; LLVM turns it into registers."""
+        name = f"%{self.label(f'{hint}.slot')}"
+        self._entry.append(f"  {name} = alloca {type_}")
+        return Slot(self, type_, name)
+
+    def body(self) -> list[str]:
+        return [*self._entry, *self.lines]
+
+    # ------------------------------------------------------------------------------------------------- instructions
+
+    def emit(self, type_: str, text: str) -> Value:
+        self._values += 1
+        name = f"%v{self._values}"
+        self.lines.append(f"  {name} = {text}{self.location}")
+        return Value(type_, name)
+
+    def effect(self, text: str) -> None:
+        self.lines.append(f"  {text}{self.location}")
+
+    def call(self, name: str, *arguments: Value) -> Value:
+        """An instruction of the table."""
+        row = INSTRUCTIONS[name]
+        callee = _callee(row)
+        text = f"call {row.result} {callee}({', '.join(map(str, arguments))})"
+        if len(arguments) != len(row.operands):
+            raise AssertionError(f"{name}: {len(arguments)} operands, the table says {len(row.operands)}")
+        if row.result == "void":
+            self.effect(text)
+            return Value("void", "")
+        return self.emit(row.result, text)
+
+    def binary(self, operation: str, left: Value, right: Value) -> Value:
+        return self.emit(left.type, f"{operation} {left}, {right.name}")
+
+    def compare(self, predicate: str, left: Value, right: Value) -> Value:
+        kind = "fcmp" if left.type in ("float", "half", "bfloat", "double") else "icmp"
+        return self.emit("i1", f"{kind} {predicate} {left}, {right.name}")
+
+    def cast(self, operation: str, value: Value, type_: str) -> Value:
+        return value if value.type == type_ else self.emit(type_, f"{operation} {value} to {type_}")
+
+    def select(self, condition: Value, when_true: Value, when_false: Value) -> Value:
+        return self.emit(when_true.type, f"select {condition}, {when_true}, {when_false}")
+
+    def add(self, left: Value, right: Value | int) -> Value:
+        if isinstance(right, int):
+            if right == 0:
+                return left
+            right = integer(right, left.type)
+        return self.binary("add", left, right)
+
+    def multiply(self, left: Value, right: Value | int) -> Value:
+        if isinstance(right, int):
+            if right == 1:
+                return left
+            right = integer(right, left.type)
+        return self.binary("mul", left, right)
+
+    def bits(self, operation: str, left: Value, right: int) -> Value:
+        """and, or, xor, shl, lshr, ashr, urem, udiv with a constant."""
+        if right == 0 and operation in ("or", "xor", "shl", "lshr", "ashr"):
+            return left
+        return self.binary(operation, left, integer(right, left.type))
+
+    def extract(self, value: Value, index: int, type_: str = "i32") -> Value:
+        return self.emit(type_, f"extractvalue {value}, {index}")
+
+    def elements(self, value: Value, count: int, type_: str = "i32") -> list[Value]:
+        """The members of a struct result, in order (a single one is not wrapped)."""
+        return [value] if count == 1 else [self.extract(value, index, type_) for index in range(count)]
+
+    def vector(self, values: Sequence[Value]) -> Value:
+        type_ = f"<{len(values)} x {values[0].type}>"
+        vector = Value(type_, "poison")
+        for index, value in enumerate(values):
+            vector = self.emit(type_, f"insertelement {vector}, {value}, i32 {index}")
+        return vector
+
+    def element(self, vector: Value, index: int, type_: str) -> Value:
+        return self.emit(type_, f"extractelement {vector}, i32 {index}")
+
+    def shared_pointer(self, address: Value) -> Value:
+        return self.emit(SHARED, f"inttoptr {address} to {SHARED}")
+
+    def tensor_pointer(self, address: Value) -> Value:
+        return self.emit(TENSOR, f"inttoptr {address} to {TENSOR}")
+
+    def offset_pointer(self, pointer: Value, offset: Value) -> Value:
+        return self.emit(pointer.type, f"getelementptr i8, {pointer}, {offset}")
+
+    def load(self, type_: str, pointer: Value, alignment: int) -> Value:
+        return self.emit(type_, f"load {type_}, {pointer}, align {alignment}")
+
+    def store(self, value: Value, pointer: Value, alignment: int) -> None:
+        self.effect(f"store {value}, {pointer}, align {alignment}")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A variable."""
+
+    builder: Builder
+    type: str
+    name: str
+
+    def read(self) -> Value:
+        return self.builder.emit(self.type, f"load {self.type}, ptr {self.name}")
+
+    def write(self, value: Value) -> None:
+        self.builder.effect(f"store {value}, ptr {self.name}")
+
+
+def _callee(row: Instruction) -> str:
+    if row.constraints is None:
+        return f"@{row.llvm}"
+    effect = "" if row.pure else " sideeffect"
+    return f'asm{effect} "{row.llvm}", "{row.constraints}"'

@@ -1,0 +1,222 @@
+"""Pipeline operations: waits, signals, and the stage and phase that each role keeps.
+
+A role has one cursor (stage, phase) per pipeline and side. An acquire waits at the cursor, remembers its stage in the handle and
+moves the cursor on, so that handles acquired one after the other stand on different stages. The producer's phase starts at 1: a
+wait with the parity of the phase before a fresh barrier's first returns at once (SM100.md 1.1).
+"""
+
+from pipec.kir.plan_memory import BARRIER_BYTES
+from pipec.kir.plan_types import ZeroFill
+from pipec.lower.context import RoleContext, counted_loop
+from pipec.lower.llvm import FALSE, Builder, Slot, Value, integer
+from pipec.lower.scalars import scalar
+from pipec.sema import tree
+
+OTHER = {"producer": "consumer", "consumer": "producer"}
+_ZERO_COLUMNS = 32  # columns that one tcgen05.st clears
+
+
+def start_cursors(role: RoleContext) -> None:
+    """Cursors of the pipelines the role takes part in."""
+    builder = role.builder
+    for side, pipelines in (("producer", role.plan.role.produces), ("consumer", role.plan.role.consumes)):
+        for pipeline in pipelines:
+            hint = f"{role.prefix}.{pipeline.name}.{side}"
+            stage, phase = builder.variable("i32", f"{hint}.stage"), builder.variable("i32", f"{hint}.phase")
+            stage.write(integer(0))
+            phase.write(integer(1 if side == "producer" else 0))
+            role.cursors[pipeline, side] = stage, phase
+
+
+def barrier(role: RoleContext, pipeline: tree.Pipeline, side: str, stage: Value) -> Value:
+    """The barrier that `side` completes, of a stage."""
+    base = role.kernel.shared_pointer(role.kernel.plan.barrier_offsets[pipeline, side])
+    if pipeline.stages == 1:
+        return base
+    return role.builder.offset_pointer(base, role.builder.multiply(stage, BARRIER_BYTES))
+
+
+def wait(role: RoleContext, pointer: Value, parity: Value, hint: str) -> None:
+    """Loops on try_wait: it gives up after some microseconds whatever its hint says (SM100.md 12.3 d)."""
+    builder = role.builder
+    again, done = builder.label(f"{role.prefix}.wait.{hint}"), builder.label(f"{role.prefix}.ready.{hint}")
+    builder.jump(again)
+    builder.place(again)
+    builder.branch(builder.call("mbarrier.try_wait.parity", pointer, parity), done, again)
+    builder.place(done)
+
+
+def _wait_at_cursor(role: RoleContext, pipeline: tree.Pipeline, side: str) -> Value:
+    """Waits for the other side at the cursor, moves the cursor on, and gives the stage."""
+    builder = role.builder
+    stage_slot, phase_slot = role.cursors[pipeline, side]
+    stage, phase = stage_slot.read(), phase_slot.read()
+    wait(role, barrier(role, pipeline, OTHER[side], stage), phase, pipeline.name)
+    role.reconverge()
+    _step(builder, pipeline, stage_slot, phase_slot, stage, phase)
+    return stage
+
+
+def _step(builder: Builder, pipeline: tree.Pipeline, stage_slot: Slot, phase_slot: Slot, stage: Value, phase: Value) -> None:
+    if pipeline.stages == 1:
+        phase_slot.write(builder.bits("xor", phase, 1))
+        return
+    advanced = builder.add(stage, 1)
+    wraps = builder.compare("eq", advanced, integer(pipeline.stages))
+    stage_slot.write(builder.select(wraps, integer(0), advanced))
+    phase_slot.write(builder.binary("xor", phase, builder.cast("zext", wraps, "i32")))
+
+
+def acquire(role: RoleContext, operation: tree.Acquire) -> None:
+    builder = role.builder
+    handle = operation.handle
+    pipeline = handle.pipeline
+    stage = _wait_at_cursor(role, pipeline, handle.side)
+    if handle not in role.stages:
+        role.stages[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.stage")
+    role.stages[handle].write(stage)
+    if role.plan.uses_tensor:
+        builder.call("tcgen05.fence.after")
+    if handle in role.written:
+        role.written[handle].write(FALSE)
+    kinds = _kinds(role, handle)
+    if handle.side == "producer" and "tma" in kinds:
+        _expect_bytes(role, handle, stage)
+    if handle.side == "consumer" and role.plan.uses_tensor and pipeline in role.kernel.plan.zero_fills:
+        zero_unwritten(role, pipeline, stage, role.kernel.plan.zero_fills[pipeline])
+
+
+def _kinds(role: RoleContext, handle: tree.Handle) -> list[str]:
+    return role.kernel.plan.signals[handle.pipeline, handle.side].how[role.plan.role.name].split("+")
+
+
+def _expect_bytes(role: RoleContext, handle: tree.Handle, stage: Value) -> None:
+    expected = role.kernel.plan.expected_bytes.get(handle, 0)
+    with role.one_thread("expect"):
+        pointer = barrier(role, handle.pipeline, "producer", stage)
+        if expected:
+            role.builder.call("mbarrier.arrive.expect_tx", pointer, integer(expected))
+        else:
+            role.builder.call("mbarrier.arrive", pointer, integer(1))
+
+
+def signal(role: RoleContext, handle: tree.Handle) -> None:
+    """Everything this role owes the handle's own barrier for this stage, but the bytes, which complete by themselves."""
+    builder = role.builder
+    plan = role.kernel.plan
+    pointer = barrier(role, handle.pipeline, handle.side, role.stage(handle))
+    for kind in _kinds(role, handle):
+        match kind:
+            case "commit":
+                with role.one_thread("commit"):
+                    if handle.side == "producer":
+                        _note_written(role, handle, plan.zero_fills.get(handle.pipeline), pointer)
+                    builder.call("tcgen05.commit", pointer)
+            case "read":
+                with role.one_thread("stored"):
+                    builder.call("bulk.wait_group.read", integer(0))
+                    builder.call("mbarrier.arrive", pointer, integer(1))
+            case "threads":
+                _arrive_threads(role, handle, pointer)
+            case _:
+                pass
+
+
+def _arrive_threads(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
+    """Each thread that is here arrives, after fences for what the other side does with the stage."""
+    spaces = {buffer.space for buffer in role.kernel.plan.kernel.buffers if buffer.owner is handle.pipeline}
+    if "shared" in spaces and not role.plan.single_thread:
+        # Generic accesses on this side, the async proxy on the other (TMA, MMA): both directions ask for it (SM100.md 4).
+        role.builder.call("fence.proxy.async.shared")
+    if role.plan.uses_tensor:
+        role.builder.call("tcgen05.fence.before")
+    role.builder.call("mbarrier.arrive", pointer, integer(1))
+
+
+def release(role: RoleContext, operation: tree.Release, signalled: bool) -> None:
+    """The cursor moved at the acquire already; what is left is the signal, unless it was given."""
+    if operation.signals and not signalled:
+        signal(role, operation.handle)
+
+
+def drain(role: RoleContext, operation: tree.Drain) -> None:
+    """Waits for every stage once more. A stage never filled counts as given back, so this is safe after fewer fills."""
+    pipeline = operation.pipeline
+    with counted_loop(role.kernel, pipeline.stages, f"{role.prefix}.drain"):
+        _wait_at_cursor(role, pipeline, "producer")
+
+
+# ------------------------------------------------------------------------------------- accumulators that no MMA wrote
+
+
+def _flag_pointer(role: RoleContext, pipeline: tree.Pipeline, offset: int, stage: Value) -> Value:
+    base = role.kernel.shared_pointer(offset)
+    return base if pipeline.stages == 1 else role.builder.offset_pointer(base, role.builder.multiply(stage, 4))
+
+
+def _note_written(role: RoleContext, handle: tree.Handle, fill: ZeroFill | None, pointer: Value) -> None:
+    """The note and an arrival of its own: a commit's arrival would not publish a store of this thread."""
+    if fill is None or fill.flag_offset is None:
+        return
+    builder = role.builder
+    written = role.written[handle].read() if handle in role.written else FALSE
+    flag = _flag_pointer(role, handle.pipeline, fill.flag_offset, role.stage(handle))
+    builder.store(builder.cast("zext", written, "i32"), flag, 4)
+    builder.call("mbarrier.arrive", pointer, integer(1))
+
+
+def zero_unwritten(role: RoleContext, pipeline: tree.Pipeline, stage: Value, fill: ZeroFill) -> None:
+    """Each warp clears its lanes of the stage if no MMA wrote it, so that the common case pays one branch."""
+    builder = role.builder
+    if fill.condition is not None:
+        unwritten = scalar(role, fill.condition)
+    else:
+        assert fill.flag_offset is not None
+        flag = builder.load("i32", _flag_pointer(role, pipeline, fill.flag_offset, stage), 4)
+        unwritten = builder.compare("eq", flag, integer(0))
+    clear, done = builder.label(f"{role.prefix}.clear"), builder.label(f"{role.prefix}.cleared")
+    builder.branch(unwritten, clear, done)
+    builder.place(clear)
+    plan = role.kernel.plan
+    for buffer in plan.columns:
+        if buffer.owner is not pipeline:
+            continue
+        width = _ZERO_COLUMNS
+        while buffer.columns % width:
+            width //= 2
+        base = accumulator_address(role, buffer, stage)
+        with counted_loop(role.kernel, buffer.columns // width, f"{role.prefix}.clear.columns") as index:
+            address = builder.add(builder.add(base, builder.multiply(index, width)), lane_quarter(role))
+            zeros = Value(f"<{width} x i32>", "zeroinitializer") if width > 1 else integer(0)
+            builder.call(f"tcgen05.st.32x32b.x{width}", builder.tensor_pointer(address), zeros, FALSE)
+    builder.call("tcgen05.wait.st")
+    builder.jump(done)
+    builder.place(done)
+
+
+def accumulator_address(role: RoleContext, buffer: tree.Buffer, stage: Value) -> Value:
+    """The tensor-memory address of a stage's first column, in lane 0."""
+    plan = role.kernel.plan
+    assert role.kernel.tensor_base is not None
+    address = role.builder.add(role.kernel.tensor_base, plan.columns[buffer])
+    if buffer.count == 1:
+        return address
+    return role.builder.add(address, role.builder.multiply(stage, plan.column_stride[buffer]))
+
+
+def lane_quarter(role: RoleContext) -> Value:
+    """The lane field of this warp's quarter: warp w of a warpgroup may touch lanes 32w .. 32w + 31 only (SM100.md 3.15)."""
+    quarter = role.role_warp if role.plan.role.warps <= 4 else role.builder.bits("and", role.role_warp, 3)
+    return role.builder.bits("shl", quarter, 21)
+
+
+def shared_tile(role: RoleContext, reference: tree.BufferRef) -> Value:
+    """The shared address (i32) of the tile a reference names."""
+    plan = role.kernel.plan
+    buffer = reference.buffer
+    base = role.kernel.shared_address(plan.buffer_offsets[buffer])
+    if buffer.count == 1:
+        return base
+    return role.builder.add(role.builder.multiply(role.stage(reference.handle), plan.buffer_strides[buffer]), base)
+
+

@@ -1,0 +1,176 @@
+"""A role's control-flow graph, block by block."""
+
+from typing import assert_never
+
+from pipec.kir import ir
+from pipec.kir.plan_roles import operations
+from pipec.kir.walk import subexpressions
+from pipec.lower import pipelines, stores, tma
+from pipec.lower.context import RoleContext
+from pipec.lower.llvm import integer
+from pipec.lower.mma import mma
+from pipec.lower.scalars import scalar
+from pipec.sema import tree
+from pipec.sema.types import TileType
+
+# Handles whose signal was given on the way to a point.
+Signalled = frozenset[tree.Handle]
+
+
+def lower_role(role: RoleContext, end: str) -> None:
+    """Writes the role's blocks; the last jumps to `end`."""
+    plan = role.plan
+    labels = [role.builder.label(f"{role.prefix}.{number}") for number in range(len(plan.role.blocks))]
+    _declare(role)
+    signalled = _signalled_at_entry(plan.role)
+    rejoining = rejoins(plan.role)
+    role.builder.jump(labels[0])
+    for number, block in enumerate(plan.role.blocks):
+        role.participation = block.participation
+        role.builder.place(labels[number])
+        given = signalled[number]
+        if number in rejoining:
+            role.reconverge()
+        for operation in block.operations:
+            role.kernel.at(operation.span)
+            _operation(role, operation, given)
+            given = _after(given, operation)
+        _terminator(role, number, block, labels, end)
+
+
+def _declare(role: RoleContext) -> None:
+    """Variables, and a note per accumulator whether an MMA wrote it."""
+    for operation in operations(role.plan.role):
+        match operation:
+            case tree.Assign(variable) if not isinstance(variable.type, TileType):
+                if variable not in role.variables:
+                    name = variable.name.replace(".", "_")
+                    role.variables[variable] = role.builder.variable(variable.type.llvm, f"{role.prefix}.{name}")
+            case tree.Mma(accumulator):
+                if accumulator.handle not in role.written:
+                    hint = f"{role.prefix}.{accumulator.handle.name}.written"
+                    role.written[accumulator.handle] = role.builder.variable("i1", hint)
+            case _:
+                pass
+    pipelines.start_cursors(role)
+    role.kernel.at(role.plan.role.span)
+    if role.plan.stores_bulk:
+        role.staging_turn = role.builder.variable("i32", f"{role.prefix}.staging")
+        role.staging_turn.write(integer(0))
+
+
+def _after(given: Signalled, operation: tree.Operation) -> Signalled:
+    match operation:
+        case tree.Acquire(handle):
+            return given - {handle}
+        case tree.Signal(handle):
+            return given | {handle}
+        case _:
+            return given
+
+
+def _signalled_at_entry(role: ir.Role) -> list[Signalled]:
+    """Per block. All paths to a block agree on the handles that are still held there: the linear check saw to it."""
+    entries: list[Signalled | None] = [None] * len(role.blocks)
+    entries[0] = frozenset()
+    stack = [0]
+    while stack:
+        number = stack.pop()
+        given = entries[number]
+        assert given is not None
+        for operation in role.blocks[number].operations:
+            given = _after(given, operation)
+        for next_ in ir.successors(role.blocks[number].terminator):
+            if entries[next_] is None:
+                entries[next_] = given
+                stack.append(next_)
+    return [entry if entry is not None else frozenset() for entry in entries]
+
+
+def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -> None:
+    match operation:
+        case tree.Assign():
+            _assign(role, operation)
+        case tree.Acquire():
+            pipelines.acquire(role, operation)
+        case tree.Signal(handle):
+            pipelines.signal(role, handle)
+        case tree.Release(handle):
+            pipelines.release(role, operation, handle in given)
+        case tree.Drain():
+            pipelines.drain(role, operation)
+        case tree.TmaLoad():
+            tma.load(role, operation)
+        case tree.TmaStore():
+            tma.store(role, operation)
+        case tree.Mma():
+            mma(role, operation)
+        case tree.Store():
+            stores.store(role, operation)
+        case tree.Write():
+            stores.write(role, operation)
+        case _:
+            assert_never(operation)
+
+
+def _assign(role: RoleContext, operation: tree.Assign) -> None:
+    """A tile variable keeps its expression; the scalars in it keep the values they have now."""
+    if not isinstance(operation.variable.type, TileType):
+        role.variables[operation.variable].write(scalar(role, operation.value))
+        return
+    role.lets[operation.variable] = operation.value
+    for node in subexpressions(operation.value):
+        match node:
+            case tree.Splat(operand):
+                scalars: tuple[tree.Expression, ...] = (operand,)
+            case tree.ReadTensor(source):
+                scalars = source.coordinates
+            case _:
+                continue
+        slots = []
+        for value in (scalar(role, expression) for expression in scalars):
+            slots.append(role.builder.variable(value.type, f"{role.prefix}.{operation.variable.name}.captured"))
+            slots[-1].write(value)
+        role.captured[id(node)] = slots
+
+
+def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[str], end: str) -> None:
+    builder = role.builder
+    match block.terminator:
+        case ir.Jump(target):
+            if target <= number:
+                builder.effect(f"br label %{labels[target]}{role.kernel.metadata.rolled_loop()}")
+            else:
+                builder.jump(labels[target])
+        case ir.Branch(condition, then, otherwise, span):
+            role.kernel.at(span)
+            builder.branch(scalar(role, condition), labels[then], labels[otherwise])
+        case ir.ElectBranch(then, otherwise, span):
+            role.kernel.at(span)
+            if role.alone:
+                builder.jump(labels[then])
+            else:
+                builder.branch(role.leader, labels[then], labels[otherwise])
+        case ir.Exit():
+            _finish(role)
+            builder.jump(end)
+        case _:
+            assert_never(block.terminator)
+
+
+def _finish(role: RoleContext) -> None:
+    role.kernel.at(role.plan.role.end)
+    if role.plan.stores_bulk:
+        with role.one_thread("stores"):
+            role.builder.call("bulk.wait_group", integer(0))
+
+
+def rejoins(role: ir.Role) -> set[int]:
+    """Blocks that all threads run, entered from blocks that only some run: the warp has to come together first."""
+    found = set()
+    for block in role.blocks:
+        for target in ir.successors(block.terminator):
+            wider = role.blocks[target].participation.threads == "all"
+            if wider and (block.participation.threads != "all" or isinstance(block.terminator, ir.ElectBranch)):
+                found.add(target)
+    return found

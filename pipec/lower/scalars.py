@@ -1,0 +1,75 @@
+"""Scalar expressions."""
+
+from typing import assert_never
+
+from pipec.isa.dtypes import DTYPES, DType
+from pipec.lower.arithmetic import binary, constant, convert, negate
+from pipec.lower.context import RoleContext
+from pipec.lower.functions import call_function
+from pipec.lower.llvm import TRUE, Value, integer
+from pipec.sema import tree
+from pipec.sema.types import dtype_of
+
+_F32 = DTYPES["f32"]
+
+
+def scalar(role: RoleContext, expression: tree.Expression) -> Value:
+    builder = role.builder
+    match expression:
+        case tree.Constant(value, type_):
+            return scalar_constant(role, value, type_)
+        case tree.ReadVariable(variable):
+            return role.variables[variable].read()
+        case tree.ReadDimension(name):
+            return Value("i32", role.kernel.parameter("dimension", name))
+        case tree.ReadParameter(parameter):
+            return Value(parameter.type.llvm, role.kernel.parameter("scalar", parameter.name))
+        case tree.Special(name):
+            return _special(role, name)
+        case tree.StageIndex(handle):
+            return role.stage(handle)
+        case tree.Unary(operator, operand, type_):
+            return unary(role, operator, dtype_of(type_), scalar(role, operand))
+        case tree.Binary(operator, left, right):
+            return binary(builder, operator, dtype_of(left.type), scalar(role, left), scalar(role, right))
+        case tree.Convert(operand, type_):
+            return convert(builder, [scalar(role, operand)], dtype_of(operand.type), dtype_of(type_))[0]
+        case tree.Select(condition, when_true, when_false):
+            return builder.select(scalar(role, condition), scalar(role, when_true), scalar(role, when_false))
+        case tree.Call(function, arguments):
+            values = [scalar(role, argument) for argument in arguments]
+            return call_function(builder, function, dtype_of(arguments[0].type), values)
+        case tree.Splat() | tree.ReadBuffer() | tree.ReadTensor() | tree.RowReduce():
+            raise AssertionError("a register tile where a scalar is expected")
+        case _:
+            assert_never(expression)
+
+
+def scalar_constant(role: RoleContext, value: int | float | bool, dtype: DType) -> Value:
+    if dtype.is_float and dtype.bits == 8:
+        return convert(role.builder, [constant(value, _F32)], _F32, dtype)[0]
+    return constant(value, dtype)
+
+
+def unary(role: RoleContext, operator: str, dtype: DType, value: Value) -> Value:
+    match operator:
+        case "-":
+            return negate(role.builder, dtype, value)
+        case "not":
+            return role.builder.binary("xor", value, TRUE)
+        case "~":
+            return role.builder.binary("xor", value, TRUE if dtype.family == "bool" else integer(-1, value.type))
+        case _:
+            raise AssertionError(operator)
+
+
+def _special(role: RoleContext, name: str) -> Value:
+    match name:
+        case "lane_id":
+            return role.lane
+        case "role_thread":
+            return role.role_thread
+        case "role_warp":
+            return role.role_warp
+        case _:
+            return role.builder.call(name)

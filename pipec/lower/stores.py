@@ -1,0 +1,260 @@
+"""Register tiles to memory: through swizzled staging buffers and TMA, directly to global memory, or into a held stage."""
+
+from dataclasses import dataclass, replace
+
+from pipec.isa.dtypes import DType
+from pipec.kir.plan_types import RowMap, TileLayout
+from pipec.lower.arithmetic import convert
+from pipec.lower.context import RoleContext, counted_loop
+from pipec.lower.global_memory import GlobalRow, element_pointer, global_row, store_element
+from pipec.lower.llvm import Value, integer
+from pipec.lower.memory import pack, pack_converted, row_address, store_words
+from pipec.lower.pipelines import shared_tile
+from pipec.lower.tiles import MOST_COLUMNS, Chunk, Row, TileReader, chunk_columns
+from pipec.lower.tma import box_coordinates, coordinates, issue_store
+from pipec.sema import tree
+from pipec.sema.types import TileType, dtype_of
+
+_UNROLLED_CHUNKS = 2  # chunks of a panel written out one after the other; more run in a loop
+_VECTOR_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PanelShare:
+    """How a row's share of one panel is cut: `parts` threads to a row, `chunks` chunks of `count` elements for each."""
+
+    columns: int  # of the panel
+    parts: int
+    chunks: int
+    count: int
+
+    @property
+    def part_columns(self) -> int:
+        return self.columns // self.parts
+
+
+def panel_share(row_map: RowMap, columns: int, dtype: DType) -> PanelShare:
+    """As many threads as share a row, as long as each has at least one 16-byte vector of a panel (two halves of a warp always)."""
+    least = 2 if row_map.half_warps else 1
+    parts = row_map.split
+    while parts > least and (columns % parts or columns // parts * dtype.bytes < _VECTOR_BYTES):
+        parts //= 2
+    count = chunk_columns(columns // parts)
+    return PanelShare(columns, parts, columns // parts // count, count)
+
+
+def store(role: RoleContext, operation: tree.Store) -> None:
+    if operation.path == "tma":
+        _store_tma(role, operation)
+    else:
+        _store_direct(role, operation)
+
+
+def _with_parts(row_map: RowMap, parts: int) -> RowMap:
+    return row_map if parts == row_map.split else replace(row_map, split=parts, idle=True)
+
+
+def _chunks(role: RoleContext, row: Row, panel: Value, share: PanelShare):
+    """Yields (chunk, its first column inside the panel) for this thread's share of a panel."""
+    builder = role.builder
+    start = builder.multiply(panel, share.columns)
+    inner = share.chunks if share.chunks > _UNROLLED_CHUNKS else 1
+    for unrolled in range(share.chunks // inner):
+        with counted_loop(role.kernel, inner, f"{role.prefix}.chunk") as index:
+            step = builder.add(builder.multiply(index, share.count), unrolled * share.count)
+            inside = builder.binary("add", builder.multiply(row.part, share.part_columns), step)
+            uniform = builder.binary("add", builder.multiply(row.uniform_part, share.part_columns), step)
+            split = share.part_columns if row.map.half_warps else 0
+            chunk = Chunk(row, builder.binary("add", start, inside), builder.binary("add", start, uniform), split, share.count)
+            yield chunk, inside
+
+
+def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> list[Value]:
+    """The chunk as packed words; a conversion at the root packs as it rounds."""
+    expression = reader.resolve(expression)
+    dtype = dtype_of(expression.type)
+    one_column = isinstance(expression.type, TileType) and expression.type.columns == 1
+    if isinstance(expression, tree.Convert) and not one_column:
+        values = reader.values(expression.operand, chunk)
+        return pack_converted(reader.builder, values, dtype_of(expression.operand.type), dtype)
+    return pack(reader.builder, reader.values(expression, chunk), dtype)
+
+
+def _write_panel(
+    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, panel: Value, share: PanelShare,
+    layout: TileLayout, start: Value,
+) -> None:  # fmt: skip
+    """This thread's share of one panel into shared memory; `start` is where its row of the panel begins."""
+    builder = role.builder
+    dtype = dtype_of(value.type)
+    skip = builder.label(f"{role.prefix}.idle")
+    for chunk, inside in _chunks(role, row, panel, share):
+        words = _words(reader, value, chunk)
+        offset = builder.multiply(inside, dtype.bytes)
+        if row.working is None:
+            store_words(builder, start, offset, words)
+            continue
+        write, skip = builder.label(f"{role.prefix}.write"), builder.label(f"{role.prefix}.skip")
+        builder.branch(row.working, write, skip)
+        builder.place(write)
+        store_words(builder, start, offset, words)
+        builder.jump(skip)
+        builder.place(skip)
+        role.reconverge()
+
+
+def _store_tma(role: RoleContext, operation: tree.Store) -> None:
+    """Panel by panel: wait until the staging buffer was read, convert into it, and let one thread store it."""
+    builder, plan = role.builder, role.kernel.plan
+    value_type = operation.value.type
+    assert isinstance(value_type, TileType) and role.staging_turn is not None
+    staging, row_plan = plan.staging[id(operation)], plan.tma[id(operation)]
+    layout = staging.layout
+    panel_columns = layout.span_bytes // value_type.dtype.bytes
+    row_map = plan.row_maps[role.plan.role.name, id(operation)]
+    share = panel_share(row_map, panel_columns, value_type.dtype)
+    reader = TileReader(role)
+    reader.prepare(operation.value)
+    origin = coordinates(role, operation.destination)
+    region = role.kernel.shared_address(staging.offset)
+    with counted_loop(role.kernel, row_map.blocks, f"{role.prefix}.rows") as block:
+        row = reader.row(_with_parts(row_map, share.parts), block)
+        inside = builder.bits("urem", row.index, row_map.block_rows) if row_map.blocks > 1 else row.index
+        reader.prepare_row(operation.value, row)
+        with counted_loop(role.kernel, value_type.columns // panel_columns, f"{role.prefix}.panel") as panel:
+            turn = role.staging_turn.read()
+            buffer = region
+            if staging.buffers > 1:
+                buffer = builder.binary("add", region, builder.multiply(turn, staging.stride))
+                role.staging_turn.write(builder.bits("xor", turn, 1))
+            with role.one_thread("staged"):
+                builder.call("bulk.wait_group.read", integer(staging.buffers - 1))
+            role.synchronise()
+            start = row_address(builder, layout, buffer, 0, inside)
+            _write_panel(role, reader, operation.value, row, panel, share, layout, start)
+            builder.call("fence.proxy.async.shared")
+            role.synchronise()
+            with role.one_thread("store"):
+                rows = builder.multiply(block, row_map.block_rows)
+                columns = builder.multiply(panel, panel_columns)
+                for part in range(row_plan.row_boxes):
+                    skipped = part * row_plan.box_rows
+                    at = box_coordinates(role, origin, builder.add(rows, skipped), columns)
+                    issue_store(role, row_plan, builder.add(buffer, skipped * layout.span_bytes), at)
+                builder.call("bulk.commit_group")
+
+
+def write(role: RoleContext, operation: tree.Write) -> None:
+    """The fence and the arrival that hand the stage over come with its signal."""
+    builder, plan = role.builder, role.kernel.plan
+    value_type = operation.value.type
+    assert isinstance(value_type, TileType)
+    layout = plan.layouts[operation.destination.buffer]
+    panel_columns = layout.span_bytes // value_type.dtype.bytes
+    row_map = plan.row_maps[role.plan.role.name, id(operation)]
+    share = panel_share(row_map, panel_columns, value_type.dtype)
+    reader = TileReader(role)
+    reader.prepare(operation.value)
+    tile = shared_tile(role, operation.destination)
+    with counted_loop(role.kernel, row_map.blocks, f"{role.prefix}.rows") as block:
+        row = reader.row(_with_parts(row_map, share.parts), block)
+        reader.prepare_row(operation.value, row)
+        with counted_loop(role.kernel, layout.panels, f"{role.prefix}.panel") as panel:
+            start = row_address(builder, layout, tile, panel, row.index)
+            _write_panel(role, reader, operation.value, row, panel, share, layout, start)
+
+
+# ----------------------------------------------------------------------------------------------------------------- direct
+
+
+def _store_direct(role: RoleContext, operation: tree.Store) -> None:
+    """Every thread stores its own elements under bounds: any stride, any size."""
+    builder, plan = role.builder, role.kernel.plan
+    value_type = operation.value.type
+    assert isinstance(value_type, TileType)
+    tensor = operation.destination.tensor
+    row_map = plan.row_maps[role.plan.role.name, id(operation)]
+    columns = _direct_panel(row_map, value_type.columns)
+    share = panel_share(row_map, columns, value_type.dtype)
+    reader = TileReader(role)
+    reader.prepare(operation.value)
+    origin = [scalar_value for scalar_value in coordinates(role, operation.destination)][-len(tensor.shape) :]
+    along_rows = len(tensor.shape) == 1 and value_type.columns == 1
+    with counted_loop(role.kernel, row_map.blocks, f"{role.prefix}.rows") as block:
+        row = reader.row(_with_parts(row_map, share.parts), block)
+        reader.prepare_row(operation.value, row)
+        target = global_row(role, tensor, origin, row.index)
+        if along_rows:
+            value = reader.values(operation.value, Chunk(row, integer(0), integer(0), 0, 1))[0]
+            store_element(role, target, row.index, value, value_type.dtype, _first_part(role, row))
+        else:
+            with counted_loop(role.kernel, value_type.columns // columns, f"{role.prefix}.columns") as panel:
+                for chunk, _ in _chunks(role, row, panel, share):
+                    _store_chunk(role, reader, operation.value, target, row, chunk)
+
+
+def _direct_panel(row_map: RowMap, columns: int) -> int:
+    """Columns that the threads of a row take in one step: a chunk each, if that divides the tile."""
+    width = MOST_COLUMNS * row_map.split
+    while width > 1 and columns % width:
+        width //= 2
+    return max(width, 2) if row_map.half_warps else width
+
+
+def _first_part(role: RoleContext, row: Row) -> Value | None:
+    """Of the threads that share a row, the first: for a value that all of them have."""
+    if row.map.split == 1 and row.working is None:
+        return None
+    first = role.builder.compare("eq", row.part, integer(0))
+    return first if row.working is None else role.builder.binary("and", first, row.working)
+
+
+def _store_chunk(
+    role: RoleContext, reader: TileReader, value: tree.Expression, target: GlobalRow, row: Row, chunk: Chunk
+) -> None:
+    """16 bytes at a time where the whole chunk of the warp is inside and aligned, else element by element."""
+    builder = role.builder
+    dtype = dtype_of(value.type)
+    allowed = row.working
+    if dtype.bits == 1:
+        values = [builder.cast("zext", element, "i8") for element in reader.values(value, chunk)]
+        dtype = replace(dtype, bits=8, llvm="i8")
+    else:
+        values = reader.values(value, chunk)
+    if chunk.count * dtype.bytes % _VECTOR_BYTES:
+        _store_elements(role, target, chunk, values, dtype, allowed)
+        return
+    fast, slow, done = (builder.label(f"{role.prefix}.{hint}") for hint in ("vectors", "elements", "stored"))
+    builder.branch(_whole(role, target, chunk, dtype), fast, slow)
+    builder.place(fast)
+    inside = target.inside if allowed is None else builder.binary("and", target.inside, allowed)
+    words = pack(builder, convert(builder, values, dtype, dtype), dtype)
+    per_vector = _VECTOR_BYTES // dtype.bytes
+    for index in range(0, len(words), 4):
+        pointer = element_pointer(role, target, builder.add(chunk.column, index // 4 * per_vector), dtype)
+        builder.call("store.global.v4", pointer, *words[index : index + 4], inside)
+    builder.jump(done)
+    builder.place(slow)
+    _store_elements(role, target, chunk, values, dtype, allowed)
+    builder.jump(done)
+    builder.place(done)
+    role.reconverge()
+
+
+def _store_elements(
+    role: RoleContext, target: GlobalRow, chunk: Chunk, values: list[Value], dtype: DType, allowed: Value | None
+) -> None:
+    for index, element in enumerate(values):
+        store_element(role, target, role.builder.add(chunk.column, index), element, dtype, allowed)
+
+
+def _whole(role: RoleContext, target: GlobalRow, chunk: Chunk, dtype: DType) -> Value:
+    """The chunk lies inside the row and on a 16-byte boundary."""
+    builder = role.builder
+    address = builder.binary("add", target.start, builder.multiply(builder.cast("sext", chunk.column, "i64"), dtype.bytes))
+    aligned = builder.compare("eq", builder.bits("and", address, _VECTOR_BYTES - 1), integer(0, "i64"))
+    first = builder.binary("add", target.first, chunk.column)
+    starts = builder.compare("sge", first, integer(0))
+    ends = builder.compare("sle", builder.add(first, chunk.count), target.size)
+    return builder.binary("and", builder.binary("and", aligned, starts), ends)
+

@@ -1,0 +1,313 @@
+"""Register tiles: lazy expressions, evaluated for one row and a chunk of columns at a time.
+
+A thread owns one row of each row block (see RowMap) and asks for `count` consecutive elements of it. What has one column only
+(per-row vectors, row reductions) is computed once per row before the chunks, and scalars once per operation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import gcd
+from typing import assert_never
+
+from pipec.isa.dtypes import DTYPES, DType
+from pipec.kir.plan_types import WARP, RowMap
+from pipec.kir.walk import children
+from pipec.lower.arithmetic import binary, constant, convert, is_narrow_float
+from pipec.lower.context import FULL_WARP, RoleContext, counted_loop
+from pipec.lower.functions import call_function
+from pipec.lower.global_memory import global_row, load_element
+from pipec.lower.llvm import Value, floating, integer
+from pipec.lower.memory import load_accumulator, load_shared
+from pipec.lower.pipelines import accumulator_address, lane_quarter, shared_tile
+from pipec.lower.scalars import scalar, unary
+from pipec.sema import tree
+from pipec.sema.types import TileType, dtype_of
+
+MOST_COLUMNS = 32  # elements of a row a thread holds at once, at most
+_F32 = DTYPES["f32"]
+
+
+@dataclass(slots=True)
+class Row:
+    """The row of the tile that this thread works on. `part` says which share of a row's columns is this thread's.
+
+    `uniform_part` is the part without the half of the warp it stands for; `working` is false in threads that have no row.
+    """
+
+    map: RowMap
+    index: Value
+    part: Value
+    uniform_part: Value
+    working: Value | None
+    values: dict[int, Value] = field(default_factory=dict)  # id(node) -> value of one-column expressions
+
+
+@dataclass(slots=True)
+class Chunk:
+    """`count` columns of a row from `column` on; `uniform_column` is the first lane's, `split` how far lanes 16-31 are ahead."""
+
+    row: Row
+    column: Value
+    uniform_column: Value
+    split: int
+    count: int
+    cache: dict[object, list[Value]] = field(default_factory=dict)
+
+
+class TileReader:
+    """Evaluates the tile expressions of one operation."""
+
+    def __init__(self, role: RoleContext) -> None:
+        self.role = role
+        self.builder = role.builder
+        self.scalars: dict[int, list[Value]] = {}
+
+    # ------------------------------------------------------------------------------------------- before the loops
+
+    def resolve(self, expression: tree.Expression) -> tree.Expression:
+        """A tile variable stands for the expression it was assigned."""
+        while isinstance(expression, tree.ReadVariable) and expression.variable in self.role.lets:
+            expression = self.role.lets[expression.variable]
+        return expression
+
+    def prepare(self, expression: tree.Expression) -> None:
+        """Computes the scalars in the expression."""
+        expression = self.resolve(expression)
+        match expression:
+            case tree.Splat(operand):
+                self._scalars(expression, (operand,))
+            case tree.ReadTensor(source):
+                self._scalars(expression, source.coordinates)
+            case _ if not isinstance(expression.type, TileType):
+                self._scalars(expression, (expression,))
+            case _:
+                for child in children(expression):
+                    self.prepare(child)
+
+    def _scalars(self, node: tree.Expression, expressions: Sequence[tree.Expression]) -> None:
+        if id(node) in self.role.captured:
+            self.scalars[id(node)] = [slot.read() for slot in self.role.captured[id(node)]]
+        else:
+            self.scalars[id(node)] = [scalar(self.role, expression) for expression in expressions]
+
+    def row(self, row_map: RowMap, block: Value) -> Row:
+        """This thread's row in a row block."""
+        role, builder = self.role, self.builder
+        if row_map.half_warps:
+            return self._half_warp_row(row_map)
+        threads = role.plan.threads
+        if row_map.block_rows == threads:
+            inside, part = role.role_thread, integer(0)
+        else:
+            inside = builder.bits("urem", role.role_thread, row_map.block_rows)
+            part = builder.bits("udiv", role.role_thread, row_map.block_rows)
+        working = None
+        if row_map.idle:
+            working = builder.compare("ult", part, integer(row_map.split))
+            part = builder.select(working, part, integer(0))
+        index = builder.binary("add", inside, builder.multiply(block, row_map.block_rows)) if row_map.blocks > 1 else inside
+        return Row(row_map, index, part, part, working)
+
+    def _half_warp_row(self, row_map: RowMap) -> Row:
+        role, builder = self.role, self.builder
+        quarter = role.role_warp if role.plan.role.warps <= 4 else builder.bits("and", role.role_warp, 3)
+        index = builder.binary("add", builder.multiply(quarter, 16), builder.bits("and", role.lane, 15))
+        half = builder.bits("lshr", role.lane, 4)
+        if role.plan.role.warps <= 4:
+            return Row(row_map, index, half, integer(0), None)
+        group = builder.bits("shl", builder.bits("lshr", role.role_warp, 2), 1)
+        working = None
+        if row_map.idle:
+            working = builder.compare("ult", group, integer(row_map.split))
+            group = builder.select(working, group, integer(0))
+        return Row(row_map, index, builder.binary("add", group, half), group, working)
+
+    def prepare_row(self, expression: tree.Expression, row: Row) -> None:
+        """Computes what has one column: per-row vectors and row reductions."""
+        expression = self.resolve(expression)
+        if not isinstance(expression.type, TileType):
+            return
+        if expression.type.columns == 1:
+            if id(expression) not in row.values:
+                row.values[id(expression)] = self._row_value(expression, row)
+            return
+        for child in children(expression):
+            self.prepare_row(child, row)
+
+    def _row_value(self, expression: tree.Expression, row: Row) -> Value:
+        if isinstance(expression, tree.RowReduce):
+            return self._reduce(expression, row)
+        for child in children(expression):
+            self.prepare_row(child, row)
+        chunk = Chunk(row, integer(0), integer(0), 0, 1)
+        return self._node(expression, chunk)[0]
+
+    # ------------------------------------------------------------------------------------------------- evaluation
+
+    def values(self, expression: tree.Expression, chunk: Chunk) -> list[Value]:
+        """The chunk's elements; what has one column repeats."""
+        expression = self.resolve(expression)
+        if isinstance(expression.type, TileType) and expression.type.columns == 1:
+            return [chunk.row.values[id(expression)]] * chunk.count
+        key = id(expression)
+        if key not in chunk.cache:
+            chunk.cache[key] = self._node(expression, chunk)
+        return chunk.cache[key]
+
+    def _node(self, expression: tree.Expression, chunk: Chunk) -> list[Value]:
+        role, builder = self.role, self.builder
+        match expression:
+            case _ if not isinstance(expression.type, TileType):
+                return self.scalars[id(expression)] * chunk.count
+            case tree.Splat():
+                return self.scalars[id(expression)] * chunk.count
+            case tree.Unary(operator, operand, type_):
+                return [unary(role, operator, dtype_of(type_), value) for value in self.values(operand, chunk)]
+            case tree.Binary(operator, left, right):
+                dtype = dtype_of(left.type)
+                pairs = zip(self.values(left, chunk), self.values(right, chunk), strict=True)
+                return [binary(builder, operator, dtype, a, b) for a, b in pairs]
+            case tree.Convert(operand, type_):
+                return convert(builder, self.values(operand, chunk), dtype_of(operand.type), dtype_of(type_))
+            case tree.Select(condition, when_true, when_false):
+                sides = zip(*(self.values(node, chunk) for node in (condition, when_true, when_false)), strict=True)
+                return [builder.select(*side) for side in sides]
+            case tree.Call(function, arguments):
+                dtype = dtype_of(arguments[0].type)
+                columns = zip(*(self.values(argument, chunk) for argument in arguments), strict=True)
+                return [call_function(builder, function, dtype, column) for column in columns]
+            case tree.ReadBuffer(source, type_):
+                return self._read_buffer(source, type_, chunk)
+            case tree.ReadTensor():
+                return self._read_tensor(expression, chunk)
+            case tree.RowReduce():
+                return [chunk.row.values[id(expression)]] * chunk.count
+            case (
+                tree.Constant() | tree.ReadVariable() | tree.ReadDimension() | tree.ReadParameter() | tree.Special() | tree.StageIndex()
+            ):  # fmt: skip
+                raise AssertionError("a scalar that is typed as a tile")
+            case _:
+                assert_never(expression)
+
+    def _read_buffer(self, source: tree.BufferRef, type_: TileType, chunk: Chunk) -> list[Value]:
+        key = (id(source.buffer), id(source.handle))
+        if key not in chunk.cache:
+            read = self._read_tensor_memory if source.buffer.space == "tensor" else self._read_shared
+            chunk.cache[key] = read(source, type_, chunk)
+        return chunk.cache[key]
+
+    def _read_tensor_memory(self, source: tree.BufferRef, type_: TileType, chunk: Chunk) -> list[Value]:
+        role, builder = self.role, self.builder
+        stage = role.stage(source.handle)
+        address = builder.binary("add", accumulator_address(role, source.buffer, stage), chunk.uniform_column)
+        address = builder.binary("add", address, lane_quarter(role))
+        split = chunk.split if chunk.row.map.half_warps else 0
+        return load_accumulator(builder, address, type_.dtype, chunk.count, split)
+
+    def _read_shared(self, source: tree.BufferRef, type_: TileType, chunk: Chunk) -> list[Value]:
+        row = chunk.row.index if type_.rows > 1 else integer(0)
+        layout = self.role.kernel.plan.layouts[source.buffer]
+        tile = shared_tile(self.role, source)
+        return load_shared(self.builder, layout, tile, type_.dtype, row, chunk.column, chunk.count)
+
+    def _read_tensor(self, node: tree.ReadTensor, chunk: Chunk) -> list[Value]:
+        """Straight from global memory; a per-column vector is loaded once per warp and handed around."""
+        origin = self.scalars[id(node)]
+        dtype = node.type.dtype
+        if node.axis == 0:
+            origin_row = global_row(self.role, node.source.tensor, origin, None)
+            return [load_element(self.role, origin_row, chunk.row.index, dtype)] * chunk.count
+        if node.axis == 1 and chunk.row.map.block_rows > 1:
+            return self._shared_columns(node, origin, chunk)
+        row = None if node.axis == 1 else chunk.row.index if node.type.rows > 1 else integer(0)
+        target = global_row(self.role, node.source.tensor, origin, row)
+        return [
+            load_element(self.role, target, self.builder.add(chunk.column, index), dtype) for index in range(chunk.count)
+        ]
+
+    def _shared_columns(self, node: tree.ReadTensor, origin: list[Value], chunk: Chunk) -> list[Value]:
+        """Threads with the same columns stand in groups of lanes: each loads one element, a shuffle gives it to the others."""
+        role, builder = self.role, self.builder
+        row_map = chunk.row.map
+        group = 16 if row_map.half_warps else gcd(WARP, row_map.block_rows)
+        dtype = node.type.dtype
+        target = global_row(role, node.source.tensor, origin, None)
+        inside = builder.bits("and", role.lane, group - 1)
+        first_lane = builder.bits("and", role.lane, WARP - group)
+        values: list[Value] = []
+        for first in range(0, chunk.count, group):
+            column = builder.add(builder.binary("add", chunk.column, inside), first)
+            mine = load_element(role, target, column, dtype)
+            bits = _to_word(role, mine, dtype)
+            for index in range(min(group, chunk.count - first)):
+                lane = builder.add(first_lane, index)
+                word = builder.call("shuffle.idx", FULL_WARP, bits, lane, integer(WARP - 1))
+                values.append(_from_word(role, word, dtype))
+        return values
+
+    # ------------------------------------------------------------------------------------------------- reductions
+
+    def _reduce(self, node: tree.RowReduce, row: Row) -> Value:
+        """Over all columns: every thread reads the whole row, but the halves of a warp each read theirs and then combine."""
+        operand = self.resolve(node.operand)
+        assert isinstance(operand.type, TileType)
+        self.prepare_row(operand, row)
+        role, builder = self.role, self.builder
+        dtype = _F32 if is_narrow_float(operand.type.dtype) else operand.type.dtype
+        halves = 2 if row.map.half_warps else 1
+        count = chunk_columns(operand.type.columns // halves)
+        total = builder.variable(dtype.llvm, f"{role.prefix}.reduced")
+        total.write(_identity(node.function, dtype))
+        with counted_loop(role.kernel, operand.type.columns // (count * halves), f"{role.prefix}.reduce") as index:
+            uniform = builder.multiply(index, count * halves)
+            column = uniform
+            if halves == 2:
+                column = builder.binary("add", uniform, builder.multiply(builder.bits("lshr", role.lane, 4), count))
+            chunk = Chunk(row, column, uniform, count if halves == 2 else 0, count)
+            values = convert(builder, self.values(operand, chunk), operand.type.dtype, dtype)
+            total.write(self._fold(node.function, dtype, [total.read(), self._fold_tree(node.function, dtype, values)]))
+        result = total.read()
+        if halves == 2:
+            word = _to_word(role, result, dtype)
+            other = builder.call("shuffle.bfly", FULL_WARP, word, integer(16), integer(WARP - 1))
+            result = self._fold(node.function, dtype, [result, _from_word(role, other, dtype)])
+        return convert(builder, [result], dtype, node.type.dtype)[0]
+
+    def _fold_tree(self, function: str, dtype: DType, values: Sequence[Value]) -> Value:
+        """Pairwise: shorter chains and smaller rounding errors than left to right."""
+        values = list(values)
+        while len(values) > 1:
+            pairs = [values[index : index + 2] for index in range(0, len(values), 2)]
+            values = [self._fold(function, dtype, pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        return values[0]
+
+    def _fold(self, function: str, dtype: DType, pair: Sequence[Value]) -> Value:
+        if function == "sum":
+            return binary(self.builder, "+", dtype, *pair)
+        return call_function(self.builder, function, dtype, pair)
+
+
+def chunk_columns(columns: int) -> int:
+    """The largest power of two up to MOST_COLUMNS that divides the columns."""
+    return min(MOST_COLUMNS, columns & -columns)
+
+
+def _identity(function: str, dtype: DType) -> Value:
+    if function == "sum":
+        return constant(0, dtype)
+    least = function == "max"
+    if dtype.is_float:
+        return floating(float("-inf") if least else float("inf"), dtype.llvm)
+    signed = dtype.family == "signed"
+    low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1) if signed else (0, 2**dtype.bits - 1)
+    return integer(low if least else high, dtype.llvm)
+
+
+def _to_word(role: RoleContext, value: Value, dtype: DType) -> Value:
+    """As 32 bits, for a shuffle."""
+    bits = role.builder.cast("bitcast", value, f"i{dtype.bits}")
+    return role.builder.cast("zext", bits, "i32")
+
+
+def _from_word(role: RoleContext, word: Value, dtype: DType) -> Value:
+    return role.builder.cast("bitcast", role.builder.cast("trunc", word, f"i{dtype.bits}"), dtype.llvm)
