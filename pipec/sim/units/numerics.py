@@ -168,9 +168,11 @@ def _truncated_sum(a: Decomposed, b: Decomposed, c: np.ndarray | None, fraction_
     else:
         np.maximum(largest, _f32_exponents(c), out=largest)
         truncated_c = _truncate(np.asarray(c, np.float64), largest, fraction_bits)
-    total = a.value @ b.value.T
     inexact = np.nonzero((lowest < largest - np.int16(fraction_bits)).reshape(-1))[0]
-    if inexact.size:
+    if inexact.size * _DENSE_FRACTION > largest.size:
+        total = _truncated_everywhere(a, b, largest, fraction_bits)
+    else:
+        total = a.value @ b.value.T
         total.reshape(-1)[inexact] = _truncated_products(a, b, largest.reshape(-1)[inexact], inexact, fraction_bits)
     return total if truncated_c is None else total + truncated_c
 
@@ -219,6 +221,32 @@ def _truncate(values: np.ndarray, largest: np.ndarray, fraction_bits: int) -> np
     """Values cut toward zero to multiples of 2**(largest - fraction_bits)."""
     shift = np.where(largest < -1000, 0, largest.astype(np.int32) - fraction_bits)
     return np.trunc(values * _power_of_two(-shift)) * _power_of_two(shift)
+
+
+# Above one in this many elements, truncating the products of all elements is cheaper than picking out the few.
+_DENSE_FRACTION = 4
+# D elements per slab: four float64 arrays of that size stay within the second-level cache.
+_SLAB = 8192
+
+
+def _truncated_everywhere(a: Decomposed, b: Decomposed, largest: np.ndarray, fraction_bits: int) -> np.ndarray:
+    """Sums of the truncated products of all D elements, float64 [M, N], exact; one slab of rows and one k at a time."""
+    rows, columns = largest.shape
+    height = max(1, _SLAB // columns)
+    transposed = np.ascontiguousarray(b.value.T)
+    result = np.zeros((rows, columns))
+    for start in range(0, rows, height):
+        part = slice(start, start + height)
+        shift = np.where(largest[part] < -1000, 0, largest[part].astype(np.int32) - fraction_bits)
+        scale = _power_of_two(-shift)
+        terms = np.empty_like(scale)
+        for k in range(a.shape[1]):
+            np.multiply(scale, a.value[part, k, None], out=terms)
+            terms *= transposed[k]
+            np.trunc(terms, out=terms)
+            result[part] += terms
+        result[part] *= _power_of_two(shift)
+    return result
 
 
 # Elements per chunk of the truncating path: a few float64 arrays of chunk x K stay within the second-level cache.

@@ -224,8 +224,10 @@ def test_fast_is_close():
     assert np.abs(exact - reference).max() < 1e-5
 
 
-def test_large_products_agree_with_small_ones():
-    """The truncating path works in chunks of D elements; cut up differently, the results must not change."""
+@pytest.mark.parametrize("dense_fraction", [0, 1 << 20])  # never all elements, and as soon as one needs it
+def test_large_products_agree_with_small_ones(dense_fraction, monkeypatch):
+    """The truncating paths work in chunks of D elements; cut up differently, the results must not change."""
+    monkeypatch.setattr(numerics, "_DENSE_FRACTION", dense_fraction)
     rng = np.random.default_rng(15)
     a, b = (random_patterns(rng, "bf16", (rows, 16), "wide") for rows in (128, 256))
     c = random_patterns(rng, "f32", (128, 256), "wide").astype(np.uint32).view(np.float32)
