@@ -144,7 +144,7 @@ def _compiled(options: argparse.Namespace, until: str = "emit") -> Compilation:
 
 def _compile(options: argparse.Namespace) -> int:
     state = _compiled(options, _EMITTED[options.emit])
-    _write(options.output, _emitted(state, options.emit))
+    write_output(options.output, _emitted(state, options.emit))
     return 0
 
 
@@ -175,7 +175,7 @@ def _emitted(state: Compilation, form: str) -> str | bytes:
             return state.ptx
 
 
-def _write(output: str | None, data: str | bytes) -> None:
+def write_output(output: str | None, data: str | bytes) -> None:
     """Whole or not at all: a file appears under its name only when it is complete."""
     encoded = data.encode() if isinstance(data, str) else data
     if output is None or output == "-":

@@ -250,14 +250,18 @@ def _subscript(context: Context, node: ast.Subscript) -> Entity:
     match entity:
         case tree.TensorParameter():
             if len(node.items) != len(entity.shape):
-                context.fail(messages.WrongRank(tensor=entity.name, rank=len(entity.shape), count=len(node.items), at=node.span,
-                                                declared=entity.span))
+                context.fail(messages.WrongRank(tensor=entity.name, rank=_count(len(entity.shape), "dimension"),
+                                                given=_count(len(node.items), "coordinate"), at=node.span, declared=entity.span))
             return tree.TensorSlice(entity, tuple(coordinate(context, item) for item in node.items), node.span)
         case tree.Buffer():
             return _slot(context, entity, node)
         case _:
             context.fail(messages.WrongType(what="what is indexed", expected="a tensor, a buffer, `tile` or `tmem`", found=describe(entity),
                                             at=node.value.span))
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _slot(context: Context, buffer: tree.Buffer, node: ast.Subscript) -> tree.BufferRef:

@@ -30,6 +30,10 @@ class Builder(Transformer):
         """From the start of a statement to the end of its header."""
         return Span(self._source, meta.line, meta.column, last.end_line, last.end_column)
 
+    def _word(self, meta: Meta, word: str) -> Span:
+        """The keyword that a statement starts with; the statement's own span runs over the line end."""
+        return Span(self._source, meta.line, meta.column, meta.line, meta.column + len(word))
+
     # ------------------------------------------------------------------------------------------------------ definitions
 
     def file(self, meta: Meta, children: list) -> ast.File:
@@ -88,10 +92,10 @@ class Builder(Transformer):
 
     def return_statement(self, meta: Meta, children: list) -> ast.Return:
         (value,) = children
-        return ast.Return(value, self._header(meta, value.span) if value else self._span(meta))
+        return ast.Return(value, self._header(meta, value.span) if value else self._word(meta, "return"))
 
     def pass_statement(self, meta: Meta, children: list) -> ast.Pass:
-        return ast.Pass(self._span(meta))
+        return ast.Pass(self._word(meta, "pass"))
 
     def expression_statement(self, meta: Meta, children: list) -> ast.ExpressionStatement:
         (value,) = children

@@ -302,11 +302,11 @@ class WrongRank(Message):
     """A tile of a tensor is named by one coordinate per dimension, outermost first, in elements."""
 
     code = "E0226"
-    title = "`{tensor}` has {rank} dimensions and was given {count} coordinates"
-    labels = (primary("at", "{count} coordinates"), secondary("declared", "declared here"))
+    title = "`{tensor}` has {rank} and was given {given}"
+    labels = (primary("at", "{given}"), secondary("declared", "declared here"))
     tensor: str
-    rank: int
-    count: int
+    rank: str
+    given: str
     at: Span
     declared: Span
 

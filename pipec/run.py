@@ -1,0 +1,240 @@
+"""`pipec run` and `pipec sim`: make arguments up, run the kernels, compare with the reference, show what happened."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipec.diag.catalogue import run as messages
+from pipec.diag.message import Diagnostic, Message, Sink
+from pipec.driver import Compilation
+from pipec.interface import KernelInterface, TensorArgument, from_json
+from pipec.reference import Comparison, ReferenceProblem, compare, expected_values, reference_lines, shape_sets
+from pipec.report import KernelReport, report_of
+from pipec.runtime.errors import ArgumentError, RuntimeFault
+from pipec.source import Source, Span
+
+if TYPE_CHECKING:
+    from pipec.runtime import LaunchResult
+
+_INTERFACE_MARK = "// pipec.kernel "
+_ANSWER_AFTER = 1.0  # seconds after which a simulation says how far it is
+
+
+class RunFailed(Exception):
+    """Something to report; the command prints it and exits with 1."""
+
+    def __init__(self, *found: Message | Diagnostic) -> None:
+        super().__init__(found[0].code)
+        self.diagnostics: Sequence[Diagnostic] = [one.diagnostic() if isinstance(one, Message) else one for one in found]
+
+
+def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
+    """Every kernel of the source with every set of shapes; 0, or RunFailed at the first that fails."""
+    assert state.plans is not None and state.ptx is not None
+    _check_names(options.shapes, [plan.interface for plan in state.plans])
+    for plan in state.plans:
+        _print_report(report_of(plan), state.options.arch)
+        for values in _value_sets(plan.interface, plan.kernel.document, options.shapes):
+            _run_one(plan.interface, state.ptx, values, options, reference_lines(plan.kernel.document), state.source)
+    return 0
+
+
+def run_ptx(options: argparse.Namespace) -> int:
+    """A PTX file that says how its kernels are called."""
+    from pipec.embed import read_source
+
+    sink = Sink()
+    source = read_source(options.file, sink)
+    if source is None:
+        raise RunFailed(*sink.diagnostics)
+    interfaces = list(_interfaces(source))
+    if not interfaces:
+        entries = [line.split(".entry", 1)[1].split("(")[0].strip() for line in source.lines if ".entry" in line]
+        raise RunFailed(messages.NoInterface(name=options.file, kernels=", ".join(f"`{entry}`" for entry in entries) or "no kernel"))
+    chosen = [interface for interface in interfaces if options.kernel in (None, interface.name)]
+    if not chosen:
+        from pipec.diag.catalogue.names import UnknownKernel
+
+        raise RunFailed(UnknownKernel(name=options.kernel, known=", ".join(f"`{interface.name}`" for interface in interfaces)))
+    _check_names(options.shapes, chosen)
+    options.device = "sim"
+    for interface in chosen:
+        (values,) = _value_sets(interface, "", options.shapes)
+        _run_one(interface, source.text, values, options, [], None)
+    return 0
+
+
+def _interfaces(source: Source) -> Iterator[KernelInterface]:
+    for line in source.lines:
+        if line.startswith(_INTERFACE_MARK):
+            try:
+                yield from_json(line.removeprefix(_INTERFACE_MARK))
+            except (ValueError, KeyError, TypeError):
+                continue  # a line cut off or edited by hand describes nothing
+
+
+# ----------------------------------------------------------------------------------------------------------------- shapes
+
+
+def _check_names(shapes: list[tuple[str, str]], interfaces: list[KernelInterface]) -> None:
+    known = {name for interface in interfaces for name in _names(interface)}
+    for name, value in shapes:
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise RunFailed(messages.BadShape(name=name, value=value, problem=f"names no dimension or scalar; there is {listed}"))
+
+
+def _names(interface: KernelInterface) -> Iterator[str]:
+    for argument in interface.arguments:
+        if isinstance(argument, TensorArgument):
+            yield from (size for size in argument.shape if isinstance(size, str))
+        else:
+            yield argument.name
+
+
+def _value_sets(interface: KernelInterface, document: str, given: list[tuple[str, str]]) -> list[dict[str, float]]:
+    """The sizes to run with: those given, completed by the docstring's first set; or all sets of the docstring."""
+    sets: list[dict[str, str]] = shape_sets(document) or [{}]
+    if given:
+        sets = [{**sets[0], **dict(given)}]
+    return [_numbers(interface, values) for values in sets]
+
+
+def _numbers(interface: KernelInterface, values: Mapping[str, str]) -> dict[str, float]:
+    dimensions = {size for argument in interface.arguments if isinstance(argument, TensorArgument) for size in argument.shape if isinstance(size, str)}
+    missing = sorted(dimensions - values.keys())
+    if missing:
+        raise RunFailed(messages.MissingShape(kernel=interface.name, names=", ".join(f"`{name}`" for name in missing),
+                                              example=" ".join(f"{name}=256" for name in missing)))
+    numbers: dict[str, float] = {}
+    for name in _names(interface):
+        if name in values:
+            numbers[name] = _number(name, values[name], name in dimensions)
+    return numbers
+
+
+def _number(name: str, text: str, dimension: bool) -> float:
+    try:
+        value = int(text)
+    except ValueError:
+        try:
+            value = float(text)  # type: ignore[assignment]
+        except ValueError:
+            raise RunFailed(messages.BadShape(name=name, value=text, problem="is not a number")) from None
+    if dimension and (not isinstance(value, int) or not 0 <= value < 2**31):
+        raise RunFailed(messages.BadShape(name=name, value=text, problem="must be a whole number from 0 to 2147483647"))
+    return value
+
+
+# ---------------------------------------------------------------------------------------------------------------- running
+
+
+def _run_one(interface: KernelInterface, ptx: str, values: dict[str, float], options: argparse.Namespace, lines: list[str],
+             source: Source | None) -> None:
+    from pipec.runtime import Launcher, LaunchOptions, random_arguments
+    from pipec.sim import Options, SimulationError
+
+    progress = _Progress()
+    simulation = Options(timing=options.timing, seed=options.seed, progress=progress)
+    try:
+        arguments = random_arguments(interface, values, options.seed)
+        started = time.perf_counter()
+        result = Launcher(interface, ptx)(arguments, device=options.device, options=LaunchOptions(simulation))
+        seconds = time.perf_counter() - started
+    except MemoryError:
+        raise RunFailed(messages.LaunchRefused(message=f"the arrays of {_shown(values)} do not fit this machine's memory", hint=None)) from None
+    except SimulationError as error:
+        raise RunFailed(_simulation_message(interface, error, source)) from None
+    except (ArgumentError, RuntimeFault) as error:
+        raise RunFailed(messages.LaunchRefused(message=str(error), hint=None)) from None
+    finally:
+        progress.end()
+    print(f"\n{interface.name}({_shown(values)}) on {result.device}, grid {result.grid}: {seconds:.2f} s")
+    _print_simulation(interface, result, options)
+    _compare(interface, arguments, lines, values)
+
+
+def _shown(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+class _Progress:
+    """A line on the terminal while a simulation takes longer than a second."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+        self._shown = False
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.perf_counter() - self._started > _ANSWER_AFTER:
+            print(f"\r  simulated {done} of {total} clusters", end="", file=sys.stderr, flush=True)
+            self._shown = True
+
+    def end(self) -> None:
+        if self._shown:
+            print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
+
+
+def _simulation_message(interface: KernelInterface, error: Any, source: Source | None) -> Message:
+    span: Span | None = None
+    if error.source is not None and source is not None and error.source.file.endswith(source.name):
+        line = source.line(error.source.line)
+        start = len(line) - len(line.lstrip()) + 1
+        span = source.span(error.source.line, start, error.source.line, len(line) + 1)
+    message, _, details = error.message.partition("\n")
+    where = f" (PTX line {error.ptx_line})" if error.ptx_line else ""
+    return messages.SimulationFailed(kernel=interface.name, kind=error.kind.replace("_", " "), message=message + where,
+                                     details=details or None, at=span)
+
+
+def _print_simulation(interface: KernelInterface, result: "LaunchResult", options: argparse.Namespace) -> None:
+    if result.simulation is None:
+        if not result.launched:
+            print("  the grid is empty: nothing to run")
+        return
+    from pipec.timeline import chart, chrome_trace
+
+    statistics = result.simulation.statistics
+    rate = statistics.thread_instructions / max(statistics.seconds, 1e-9)
+    print(f"  {statistics.thread_instructions:,} thread instructions, {rate:,.0f} per second")
+    for warning in result.simulation.warnings:
+        print(f"  warning: {warning}")
+    print("  " + chart(interface, result.simulation).replace("\n", "\n  "))
+    if options.timeline:
+        from pipec.cli import write_output
+
+        write_output(options.timeline, chrome_trace(interface, result.simulation))
+
+
+def _compare(interface: KernelInterface, arguments: Mapping[str, Any], lines: list[str], values: Mapping[str, float]) -> None:
+    if not lines:
+        print("  no `numpy:` line in the docstring: the result was not compared")
+        return
+    try:
+        expected = expected_values(lines, arguments)
+    except ReferenceProblem as problem:
+        raise RunFailed(messages.BadReference(kernel=interface.name, problem=str(problem), text="; ".join(lines))) from None
+    depth = int(max((value for value in values.values() if isinstance(value, int)), default=1))
+    for name, reference in expected.items():
+        outcome = compare(name, arguments[name], reference, depth)
+        if not outcome.passed:
+            raise RunFailed(_wrong(interface, outcome))
+        print(f"  {name}: largest error {outcome.error:.3g} against float64 NumPy over {outcome.total:,} elements (allowed {outcome.bound:.3g})")
+
+
+def _wrong(interface: KernelInterface, outcome: Comparison) -> Message:
+    return messages.WrongResult(
+        output=outcome.output, kernel=interface.name, error=f"{outcome.error:.3g}", bound=f"{outcome.bound:.3g}", count=f"{outcome.wrong:,}",
+        total=f"{outcome.total:,}", place=str(list(outcome.first)), found=f"{outcome.found:.6g}", expected=f"{outcome.expected:.6g}")
+
+
+def _print_report(report: KernelReport, arch: str) -> None:
+    print(f"{report.name}: compiled for {arch}")
+    for proof in report.proofs:
+        print(f"  proved  {proof}")
+    roles = ", ".join(f"{role.name} (warps {role.first_warp}-{role.first_warp + role.warps - 1})" for role in report.roles)
+    print(f"  uses    {report.threads} threads: {roles}")
+    print(f"  uses    {report.shared_bytes:,} of {report.shared_limit:,} bytes of shared memory, {report.tensor_columns} of 512 tensor-memory columns")
+

@@ -1,0 +1,100 @@
+"""The simulator's trace seen through the pipelines: when each stage was being filled and when it was full.
+
+`occupancy` turns barrier phases into intervals; `chart` draws them as text, `chrome_trace` as JSON for chrome://tracing or Perfetto.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipec.interface import BarrierRange, KernelInterface
+
+if TYPE_CHECKING:
+    from pipec.sim import Result, TraceEvent
+
+# Where dynamic shared memory starts in a CTA's window: the first KiB belongs to the system (measured, CUDA 13).
+DYNAMIC_BASE = 0x400
+BARRIER_BYTES = 8
+_COLUMNS = 72
+_FILLING, _FULL, _FREE = "-", "#", "."
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """From `start` to `end` (simulator time) the stage was "filling" (handed to the producer) or "full" (handed to the consumer)."""
+
+    pipeline: str
+    stage: int
+    state: str
+    start: int
+    end: int
+
+
+def occupancy(interface: KernelInterface, trace: Iterable["TraceEvent"], cta: tuple[int, int, int], end: int) -> list[Interval]:
+    """The intervals of every stage in one CTA, in time order per stage."""
+    owners = {address: (barriers, stage) for barriers in interface.barriers for address, stage in _addresses(barriers)}
+    since: dict[tuple[str, int], tuple[str, int]] = {}
+    found: list[Interval] = []
+    for event in trace:
+        if event.kind != "phase" or tuple(event.cta) != cta or event.details["address"] not in owners:
+            continue
+        barriers, stage = owners[event.details["address"]]
+        key = (barriers.pipeline, stage)
+        state, start = since.get(key, ("filling", 0))
+        found.append(Interval(*key, state, start, event.time))
+        since[key] = ("full" if barriers.side == "full" else "filling", event.time)
+    # What comes after the last hand-over is waiting for the end, not filling.
+    found.extend(Interval(*key, "full", start, end) for key, (state, start) in since.items() if state == "full")
+    return found
+
+
+def _addresses(barriers: BarrierRange) -> Iterator[tuple[int, int]]:
+    for stage in range(barriers.stages):
+        yield DYNAMIC_BASE + barriers.offset + BARRIER_BYTES * stage, stage
+
+
+def chart(interface: KernelInterface, result: "Result", cta: tuple[int, int, int] = (0, 0, 0)) -> str:
+    """One line per stage over time; `-` being filled, `#` full, `.` idle."""
+    end = max((event.time for event in result.trace if tuple(event.cta) == cta), default=0) + 1
+    intervals = occupancy(interface, result.trace, cta, end)
+    stages = {(barriers.pipeline, stage) for barriers in interface.barriers for stage in range(barriers.stages)}
+    order = {barriers.pipeline: place for place, barriers in enumerate(interface.barriers)}
+    width = max((len(f"{pipeline}[{stage}]") for pipeline, stage in stages), default=0)
+    rows = [f"stages of block {cta} over {end:,} time units   {_FILLING} filling   {_FULL} full   {_FREE} idle"]
+    for pipeline, stage in sorted(stages, key=lambda key: (order[key[0]], key[1])):
+        line = [_FREE] * _COLUMNS
+        for interval in intervals:
+            if (interval.pipeline, interval.stage) == (pipeline, stage):
+                _draw(line, interval, end)
+        rows.append(f"  {f'{pipeline}[{stage}]':<{width}} {''.join(line)}")
+    return "\n".join(rows)
+
+
+def _draw(line: list[str], interval: Interval, end: int) -> None:
+    first = interval.start * _COLUMNS // end
+    last = max(first, (interval.end * _COLUMNS - 1) // end)
+    for column in range(first, min(last, _COLUMNS - 1) + 1):
+        # A column that two states share shows the later one.
+        line[column] = _FULL if interval.state == "full" else _FILLING
+
+
+def chrome_trace(interface: KernelInterface, result: "Result") -> str:
+    """The whole trace as Chrome trace events: one process per CTA, one row per stage, other events as instants."""
+    events: list[dict] = []
+    ctas = sorted({tuple(event.cta) for event in result.trace})
+    end = max((event.time for event in result.trace), default=0)
+    rows = {(barriers.pipeline, stage): number for number, (barriers, stage) in enumerate(
+        (barriers, stage) for barriers in interface.barriers if barriers.side == "full" for stage in range(barriers.stages))}
+    for process, cta in enumerate(ctas):
+        events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": f"block {cta}"}})
+        for (pipeline, stage), row in rows.items():
+            events.append({"ph": "M", "name": "thread_name", "pid": process, "tid": row, "args": {"name": f"{pipeline}[{stage}]"}})
+        for interval in occupancy(interface, result.trace, cta, end):
+            events.append({"ph": "X", "name": interval.state, "pid": process, "tid": rows[interval.pipeline, interval.stage],
+                           "ts": interval.start, "dur": interval.end - interval.start})
+        for event in result.trace:
+            if tuple(event.cta) == cta and event.kind != "phase":
+                details = {name: value if isinstance(value, int | float | str | bool) else str(value) for name, value in event.details.items()}
+                events.append({"ph": "i", "s": "p", "name": event.kind, "pid": process, "tid": len(rows), "ts": event.time, "args": details})
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}) + "\n"
