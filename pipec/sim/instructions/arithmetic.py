@@ -28,7 +28,7 @@ def elementwise(d: Decoder, type_: Type, function, *indices: int, result: Type |
 
 def _typed(d: Decoder) -> Type:
     type_ = d.type()
-    if type_.meaning == "b" and type_.name not in packed.ARITHMETIC:
+    if type_.meaning == "b" and type_.name not in packed.ARITHMETIC and type_.name != "bf16":
         d.fail(f"type .{type_.name} is not known here")
     return type_
 
@@ -45,7 +45,7 @@ def _binary(name: str, integer):
         type_ = _typed(d)
         if type_.name in packed.ARITHMETIC:
             return packed.binary(d, name, type_)
-        if type_.meaning == "f":
+        if type_.meaning == "f" or type_.name == "bf16":
             return floating.binary(d, name, type_)
         if d.flag("sat"):
             return elementwise(d, type_, saturated(integer), 1, 2)
@@ -102,7 +102,7 @@ def mul(d: Decoder):
     type_ = _typed(d)
     if type_.name in packed.ARITHMETIC:
         return packed.binary(d, "mul", type_)
-    if type_.meaning == "f":
+    if type_.meaning == "f" or type_.name == "bf16":
         return floating.binary(d, "mul", type_)
     if half == "wide":
         wide = _wide(type_)
@@ -147,7 +147,7 @@ def mul24(d: Decoder):
 
 
 def divide(type_: Type, remainder: bool):
-    """C semantics (towards zero); division by zero gives all ones and the dividend, as hardware does."""
+    """C semantics (towards zero); division by zero gives all ones, the remainder too (measured)."""
     bits = type_.bits
 
     def quotient(a, b):
@@ -159,7 +159,7 @@ def divide(type_: Type, remainder: bool):
             q = np.abs(a).view(unsigned(bits).dtype) // np.abs(safe).view(unsigned(bits).dtype)
             q = np.where((a < 0) != (b < 0), (-q.view(a.dtype)), q.view(a.dtype))
         if remainder:
-            return np.where(zero, a, a - q * safe)
+            return np.where(zero, ~a.dtype.type(0), a - q * safe)
         return np.where(zero, a.dtype.type(-1) if type_.meaning == "s" else np.iinfo(a.dtype).max, q).astype(a.dtype)
 
     return quotient

@@ -102,7 +102,7 @@ def set_value(d: Decoder):
 
 
 _TESTS = {"finite": np.isfinite, "infinite": np.isinf, "number": lambda v: ~np.isnan(v), "notanumber": np.isnan,
-          "normal": lambda v: np.isfinite(v) & (np.abs(v) >= np.finfo(v.dtype).tiny),
+          "normal": lambda v: np.isfinite(v) & ((np.abs(v) >= np.finfo(v.dtype).tiny) | (v == 0)),
           "subnormal": lambda v: (v != 0) & (np.abs(v) < np.finfo(v.dtype).tiny)}
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from ..decode import Decoder, instruction
 from ..execution import Warp
 from ..types import LANES, TYPES, Type
 from .formats import FORMATS, decode, encode, flush, to_bf16
-from .floating import finish
+from .floating import finish, round_fraction
 
 _ROUND_TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 _PACKED = {"f16x2": "f16", "bf16x2": "bf16", "e4m3x2": "e4m3", "e5m2x2": "e5m2", "e2m3x2": "e2m3", "e3m2x2": "e3m2",
@@ -63,7 +65,7 @@ def _scalar(d: Decoder, to: Type, from_: Type, integer_rounding: str | None, mod
         return _from_integer(write, read, to, mode, options)
     value = _float_reader(read, from_, options["ftz"])
     if not _is_float(to):
-        return _to_integer(write, value, to, _ROUND_TO_INTEGER[integer_rounding or "rzi"])
+        return _to_integer(write, value, to, _ROUND_TO_INTEGER[integer_rounding or "rzi"], from_)
     if integer_rounding:
         whole = _ROUND_TO_INTEGER[integer_rounding]
         return lambda warp: write(warp, finish(whole(value(warp)), to.name, "rn", options["ftz"], options["sat"]))
@@ -98,6 +100,8 @@ def _from_integer(write, read, to: Type, mode: str, options: dict):
         return lambda warp: write(warp, read(warp).astype(to.dtype))
     if to.name in ("f32", "f64") and mode == "rn" and not options["sat"]:
         return lambda warp: write(warp, read(warp).astype(to.dtype))
+    if to.name == "f64":
+        return lambda warp: write(warp, np.array([round_fraction(Fraction(item), mode, float) for item in read(warp).tolist()]))
 
     def execute(warp: Warp) -> None:
         value = read(warp)
@@ -123,11 +127,12 @@ def _odd_from_integer(value: np.ndarray) -> np.ndarray:
     return np.array(out)
 
 
-def _to_integer(write, value, to: Type, whole):
-    """Out of range clamps; NaN gives 0 (64-bit: the sign bit), as documented."""
+def _to_integer(write, value, to: Type, whole, from_: Type):
+    """Out of range clamps; NaN gives 0, but the top bit where a 64-bit type takes part (measured)."""
     limits = np.iinfo(to.dtype)
     low, high = float(limits.min), float(limits.max)
-    nan = limits.min if to.meaning == "s" and to.bits == 64 else 1 << 63 if to.bits == 64 else 0
+    top = 1 << to.bits - 1 if 64 in (to.bits, from_.bits) else 0
+    nan = -top if to.meaning == "s" else top
 
     def execute(warp: Warp) -> None:
         v = value(warp)

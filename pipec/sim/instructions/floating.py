@@ -35,6 +35,12 @@ def to_odd_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(inexact & even, bits + toward, bits).view(np.float64)
 
 
+def down_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """to_odd_sum for rounding towards minus infinity, where an exact zero of mixed signs is -0."""
+    total = to_odd_sum(a, b)
+    return np.where((total == 0) & (np.signbit(a) | np.signbit(b)), -0.0, total)
+
+
 def finish(value: np.ndarray, name: str, mode: str, ftz: bool, saturate: bool) -> np.ndarray:
     """float64 -> one of f16 bf16 f32 f64, as lanes of the register's dtype."""
     if name == "f64":
@@ -42,11 +48,16 @@ def finish(value: np.ndarray, name: str, mode: str, ftz: bool, saturate: bool) -
     if name == "f32":
         out = value.astype(np.float32) if mode == "rn" else encode(value, "f32", mode).astype(np.uint32).view(np.float32)
         out = flush(out) if ftz else out
-        return np.where(np.isnan(out), np.float32(0), np.clip(out, np.float32(0), np.float32(1))) if saturate else out
-    if saturate:
-        value = np.where(np.isnan(value), 0.0, np.clip(value, 0.0, 1.0))
+        return unit_interval(out) if saturate else out
+    value = unit_interval(value) if saturate else value
     bits = encode(value, name, mode).astype(np.uint16)
     return bits.view(np.float16) if name == "f16" else bits
+
+
+def unit_interval(value: np.ndarray) -> np.ndarray:
+    """.sat: clamped to [+0, 1], NaN to +0."""
+    zero, one = value.dtype.type(0), value.dtype.type(1)
+    return np.where(np.isnan(value), zero, np.clip(value, zero, one) + zero)
 
 
 def widen(read, type_: Type, ftz: bool):
@@ -78,7 +89,7 @@ def binary(d: Decoder, name: str, type_: Type):
     def execute(warp: Warp) -> None:
         p, q = a(warp), b(warp)
         if name in ("add", "sub"):
-            value = to_odd_sum(p, q if name == "add" else -q)
+            value = (down_sum if mode == "rm" else to_odd_sum)(p, q if name == "add" else -q)
         elif name == "mul":
             value = p * q
         else:
@@ -95,9 +106,7 @@ def _nearest(write, operation, x, y, type_: Type, ftz: bool, saturate: bool):
     def execute(warp: Warp) -> None:
         p, q = x(warp), y(warp)
         value = flush(operation(flush(p), flush(q))) if ftz else operation(p, q)
-        if saturate:
-            value = np.where(np.isnan(value), value.dtype.type(0), np.clip(value, value.dtype.type(0), value.dtype.type(1)))
-        write(warp, value)
+        write(warp, unit_interval(value) if saturate else value)
 
     return execute
 
@@ -114,8 +123,13 @@ def _odd_quotient(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def _exact_double(write, name: str, x, y, mode: str):
-    return lambda warp: write(warp, np.array([_round_fraction(_fraction(name, float(p), float(q)), mode, lambda: _NUMPY[name](p, q))
-                                              for p, q in zip(x(warp), y(warp), strict=True)]))
+    def lane(p: np.float64, q: np.float64) -> float:
+        exact = _fraction(name, float(p), float(q))
+        if exact == 0 and mode == "rm" and name in ("add", "sub"):
+            return float(down_sum(np.array([p]), np.array([q if name == "add" else -q]))[0])
+        return round_fraction(exact, mode, lambda: _NUMPY[name](p, q))
+
+    return lambda warp: write(warp, np.array([lane(p, q) for p, q in zip(x(warp), y(warp), strict=True)]))
 
 
 def _fraction(name: str, p: float, q: float) -> Fraction | None:
@@ -125,15 +139,15 @@ def _fraction(name: str, p: float, q: float) -> Fraction | None:
     return {"add": lambda: a + b, "sub": lambda: a - b, "mul": lambda: a * b, "div": lambda: a / b}[name]()
 
 
-def _round_fraction(value: Fraction | None, mode: str, otherwise) -> float:
+def round_fraction(value: Fraction | None, mode: str, otherwise) -> float:
     """A rational number rounded to float64 in any mode; `otherwise` for what is not a number."""
     if value is None or value == 0:
         return otherwise()
     try:
         nearest = float(value)
     except OverflowError:
-        nearest = float("inf") if value > 0 else float("-inf")
-    if mode == "rn" or not np.isfinite(nearest):
+        return _overflow(value > 0, mode)
+    if mode == "rn":
         return nearest
     exact = Fraction(nearest)
     down = mode == "rm" or (mode == "rz" and value > 0)
@@ -142,6 +156,13 @@ def _round_fraction(value: Fraction | None, mode: str, otherwise) -> float:
     if not down and exact < value:
         return float(np.nextafter(nearest, np.inf))
     return nearest
+
+
+def _overflow(positive: bool, mode: str) -> float:
+    largest = np.finfo(np.float64).max
+    if positive:
+        return largest if mode in ("rz", "rm") else np.inf
+    return -largest if mode in ("rz", "rp") else -np.inf
 
 
 def fused(d: Decoder, type_: Type):
@@ -153,9 +174,10 @@ def fused(d: Decoder, type_: Type):
     if type_.name == "f64":
         return lambda warp: write(warp, _fused_double(*(read(warp) for read in readers), mode))
     a, b, c = (widen(read, type_, ftz) for read in readers)
+    add = down_sum if mode == "rm" else to_odd_sum
 
     def execute(warp: Warp) -> None:
-        value = to_odd_sum(a(warp) * b(warp), c(warp))
+        value = add(a(warp) * b(warp), c(warp))
         if relu:
             value = np.where(value > 0, value, np.where(np.isnan(value), value, 0.0))
         write(warp, finish(value, type_.name, mode, ftz, saturate))
@@ -168,7 +190,7 @@ def _fused_double(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str) -> np.
     for lane in range(LANES):
         x, y, z = float(a[lane]), float(b[lane]), float(c[lane])
         exact = Fraction(x) * Fraction(y) + Fraction(z) if np.isfinite([x, y, z]).all() else None
-        out[lane] = _round_fraction(exact, mode, lambda x=x, y=y, z=z: x * y + z)
+        out[lane] = round_fraction(exact, mode, lambda x=x, y=y, z=z: x * y + z)
     return out
 
 
@@ -190,7 +212,21 @@ def unary(d: Decoder, name: str, type_: Type):
     change = _SIGN[name]
     if ftz and type_.name == "f32":
         return lambda warp: write(warp, change(flush(read(warp).view(np.float32)).view(np.uint32), sign))
+    if type_.name in _HALVES:
+        canonical = _HALVES[type_.name]
+        return lambda warp: write(warp, canonical(change(read(warp), sign)))
     return lambda warp: write(warp, change(read(warp), sign))
+
+
+def _canonical_halves(infinity: int):
+    """NaN halves become 0x7FFF (measured)."""
+    def canonical(bits: np.ndarray) -> np.ndarray:
+        halves = np.ascontiguousarray(bits).view(np.uint16)
+        return np.where(halves & 0x7FFF > infinity, np.uint16(0x7FFF), halves).view(bits.dtype)
+    return canonical
+
+
+_HALVES = {name + suffix: _canonical_halves(infinity) for name, infinity in (("f16", 0x7C00), ("bf16", 0x7F80)) for suffix in ("", "x2")}
 
 
 def choose_extreme(a: np.ndarray, b: np.ndarray, smaller: bool, keep_nan: bool) -> np.ndarray:

@@ -108,7 +108,7 @@ def encode(value: np.ndarray, name: str, mode: str = "rn", saturate: bool = Fals
     magnitude = np.abs(value)
     finite = np.where(np.isfinite(magnitude), magnitude, 0.0)
     _, exponent = np.frexp(finite)
-    exponent = np.maximum(exponent - 1, 1 - fmt.bias)
+    exponent = np.where(finite == 0, 1 - fmt.bias, np.maximum(exponent - 1, 1 - fmt.bias))
     steps = np.ldexp(finite, fmt.mantissa - exponent)
     whole = _round_steps(steps, mode, np.signbit(value))
     # Carry into the next binade falls out of the arithmetic: codes are consecutive integers.

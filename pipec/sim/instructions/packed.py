@@ -22,7 +22,7 @@ def split(value: np.ndarray, type_: Type) -> np.ndarray:
 def join(value: np.ndarray, type_: Type, mode: str = "rn", saturate: bool = False) -> np.ndarray:
     name, raw = _ELEMENT[type_.name]
     if saturate:
-        value = np.where(np.isnan(value), 0.0, np.clip(value, 0.0, 1.0))
+        value = np.where(np.isnan(value), 0.0, np.clip(value, 0.0, 1.0) + 0.0)
     if name == "f32" and mode == "rn":
         return np.ascontiguousarray(value.astype(np.float32)).view(type_.dtype).reshape(LANES)
     return np.ascontiguousarray(encode(value, name, mode).astype(raw)).view(type_.dtype).reshape(LANES)
