@@ -3,7 +3,8 @@
 Everything here is plain data, so that it can stand as JSON in the PTX text as well.
 """
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from typing import Any
 
 # A launch expression: an int, a name (dimension or scalar parameter), or (operator, operand, ...); see `evaluate`.
@@ -140,3 +141,56 @@ class KernelInterface:
     roles: tuple[RoleWarps, ...]
     barriers: tuple[BarrierRange, ...]
     source: str
+
+
+# ------------------------------------------------------------------------------------------------------------------- JSON
+
+_ARGUMENT_KINDS: dict[str, type] = {"tensor": TensorArgument, "scalar": ScalarArgument}
+_PARAMETER_KINDS: dict[str, type] = {
+    "tensor_map": TensorMapParameter,
+    "pointer": PointerParameter,
+    "stride": StrideParameter,
+    "dimension": DimensionParameter,
+    "scalar": ScalarParameter,
+}
+
+
+def to_json(interface: KernelInterface) -> str:
+    """One line: the fields of KernelInterface, the name as "kernel"; arguments and parameters say their "kind"."""
+    row = {"kernel": interface.name, **asdict(interface)}
+    del row["name"]
+    row["arguments"] = [_tagged(argument, _ARGUMENT_KINDS) for argument in interface.arguments]
+    row["parameters"] = [_tagged(parameter, _PARAMETER_KINDS) for parameter in interface.parameters]
+    return json.dumps(row)
+
+
+def from_json(text: str) -> KernelInterface:
+    """The inverse of `to_json`. Raises ValueError, KeyError or TypeError on text that is something else."""
+    row = json.loads(text)
+    return KernelInterface(
+        name=row["kernel"],
+        arguments=tuple(_untagged(argument, _ARGUMENT_KINDS) for argument in row["arguments"]),
+        parameters=tuple(_untagged(parameter, _PARAMETER_KINDS) for parameter in row["parameters"]),
+        grid=_tuples(row["grid"]),
+        cluster=_tuples(row["cluster"]),
+        threads=row["threads"],
+        shared_bytes=row["shared_bytes"],
+        tensor_columns=row["tensor_columns"],
+        roles=tuple(RoleWarps(**role) for role in row["roles"]),
+        barriers=tuple(BarrierRange(**barrier) for barrier in row["barriers"]),
+        source=row["source"],
+    )
+
+
+def _tagged(value: Any, kinds: dict[str, type]) -> dict[str, Any]:
+    kind = next(kind for kind, type_ in kinds.items() if isinstance(value, type_))
+    return {"kind": kind, **asdict(value)}
+
+
+def _untagged(row: dict[str, Any], kinds: dict[str, type]) -> Any:
+    fields = {key: _tuples(value) for key, value in row.items() if key != "kind"}
+    return kinds[row["kind"]](**fields)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

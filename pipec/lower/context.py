@@ -98,7 +98,7 @@ class RoleContext:
         self.builder.call("barrier.named", integer(self.plan.named_barrier), integer(self.plan.threads))
 
     @contextmanager
-    def one_thread(self, hint: str) -> Iterator[None]:
+    def one_thread(self, hint: str, *, rejoin: bool = True) -> Iterator[None]:
         """The code inside runs in the role's elected thread."""
         if self.alone:
             yield
@@ -110,7 +110,8 @@ class RoleContext:
         yield
         builder.jump(after)
         builder.place(after)
-        self.reconverge()
+        if rejoin:
+            self.reconverge()
 
 
 @contextmanager

@@ -16,15 +16,14 @@ from pipec.lower.context import FULL_WARP, SHARED_SYMBOL, KernelContext, RoleCon
 from pipec.lower.debug import Metadata
 from pipec.lower.llvm import GLOBAL, Builder, Value, integer
 from pipec.lower.role import lower_role
+from pipec.source import Source
 
 _TRIPLE = "nvptx64-nvidia-cuda"
 
 
-def lower(plans: Sequence[Plan] | Plan) -> str:
-    """One LLVM module, as text, with an entry for each plan. The plans come from one source."""
-    if isinstance(plans, Plan):
-        plans = (plans,)
-    metadata = Metadata(plans[0].kernel.span.source)
+def lower(plans: Sequence[Plan], source: Source) -> str:
+    """One LLVM module, as text, with an entry for each plan."""
+    metadata = Metadata(source)
     lines = [
         f'target triple = "{_TRIPLE}"',
         f"{SHARED_SYMBOL} = external addrspace(3) global [0 x i8], align 1024",

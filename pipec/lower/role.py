@@ -161,7 +161,7 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
 def _finish(role: RoleContext) -> None:
     role.kernel.at(role.plan.role.end)
     if role.plan.stores_bulk:
-        with role.one_thread("stores"):
+        with role.one_thread("stores", rejoin=False):  # the warp comes together right after
             role.builder.call("bulk.wait_group", integer(0))
 
 

@@ -1,10 +1,14 @@
 """LLVM IR to PTX, in this process, through llvmlite."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import llvmlite.binding as llvm
 
 from pipec.isa.targets import Target
+from pipec.kir.plan_types import Plan
+from pipec.ptx.normalise import normalise
+from pipec.source import Source
 
 _OPTIMISATION = 3
 
@@ -24,16 +28,26 @@ def _initialise() -> None:
     llvm.set_option("", "--nvptx-short-ptr")
 
 
-def emit(llvm_ir: str, target: Target) -> str:
-    """PTX text as LLVM prints it. IR that does not parse or verify is a bug of ours: RuntimeError with LLVM's message."""
+def _passes() -> llvm.ModulePassManager:
+    """Few passes: the code generator runs its own (common subexpressions, strength reduction) and a full O3 costs five times
+    the time for the same code. None of these unrolls a loop or makes a table of a switch.
+    """
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_sroa_pass()
+    manager.add_simplify_cfg_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_simplify_cfg_pass()
+    manager.add_loop_rotate_pass()
+    manager.add_sccp_pass()
+    return manager
+
+
+def emit(llvm_ir: str, target: Target, plans: Sequence[Plan], source: Source) -> str:
+    """PTX text, normalised. IR that does not parse or verify is a bug of ours: RuntimeError with LLVM's message."""
     machine = _target_machine(target.name, target.features)
     module = llvm.parse_assembly(llvm_ir)
     module.data_layout = str(machine.target_data)
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=_OPTIMISATION)
-    options.loop_unrolling = False
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    return machine.emit_assembly(module)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=_OPTIMISATION))
+    _passes().run(module, builder)
+    return normalise(machine.emit_assembly(module), [plan.interface for plan in plans], source)

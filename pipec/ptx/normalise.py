@@ -1,0 +1,61 @@
+"""PTX as LLVM prints it, made readable: names for parameters, source text beside `.loc`, the launch interface before each entry.
+
+What is left out says nothing to assembler or reader: LLVM's banner, inline-asm marks, labels of debug ranges, line 0.
+"""
+
+import re
+from collections.abc import Sequence
+
+from pipec.interface import KernelInterface, to_json
+from pipec.source import Source
+
+INTERFACE_MARK = "// pipec.kernel "
+
+_DROPPED = re.compile(r"\s*(?://|\$L__(?:tmp|func_begin|func_end)\d+:|\.section\s+\.debug_macinfo|$)")
+_LOCATION = re.compile(r"\s*\.loc\s+(\d+) (\d+) (\d+)")
+_ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
+_LONGEST_COMMENT = 100
+
+
+def normalise(ptx: str, interfaces: Sequence[KernelInterface], source: Source) -> str:
+    by_name = {interface.name: interface for interface in interfaces}
+    parameters = re.compile(rf"\b({'|'.join(map(re.escape, by_name))})_param_(\d+)\b")
+    ptx = parameters.sub(lambda found: by_name[found[1]].parameters[int(found[2])].symbol, ptx)
+    lines: list[str] = []
+    files: list[str] = []
+    last: str | None = None
+    for line in ptx.splitlines():
+        if _DROPPED.match(line):
+            continue
+        if line.lstrip().startswith(".file"):
+            files.append(line.strip())
+        elif location := _LOCATION.match(line):
+            last = _location(lines, location, last, source)
+        elif entry := _ENTRY.match(line):
+            lines += ["", INTERFACE_MARK + to_json(by_name[entry[1]]), line]
+            last = None
+        else:
+            lines.append(line)
+    header = lines.index(next(line for line in lines if line.startswith(".address_size"))) + 1
+    banner = f"// {ascii_only(source.name)}, compiled by pipec"
+    return "\n".join([banner, *lines[:header], *files, *lines[header:], ""])
+
+
+def _location(lines: list[str], location: re.Match[str], last: str | None, source: Source) -> str | None:
+    """Adds the directive unless it says nothing new; gives what the next one is compared with."""
+    file, line, column = (int(number) for number in location.groups())
+    if line == 0 or column == 0:
+        return last
+    directive = f"\t.loc\t{file} {line} {column}"
+    if directive == last:
+        return last
+    if lines and lines[-1].startswith("\t.loc"):
+        lines.pop()  # nothing came from there
+    text = source.line(line - source.first_line + 1)[column - source.indent - 1 :].strip()
+    lines.append(f"{directive}\t// {ascii_only(text)[:_LONGEST_COMMENT]}".rstrip())
+    return directive
+
+
+def ascii_only(text: str) -> str:
+    """PTX is ASCII; other characters of a comment become question marks, control characters blanks."""
+    return "".join(c if " " <= c <= "~" else " " if c < " " else "?" for c in text)
