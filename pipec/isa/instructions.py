@@ -138,7 +138,9 @@ def _tensor_load(shape: str, width: int, split: str) -> Instruction:
     result = I32 if width == 1 else f"{{ {', '.join([I32] * width)} }}"
     constraints = ",".join(["=r"] * width) + ",r" + (",n" if split else "")
     operands = (TENSOR, "i64=") if split else (TENSOR,)
-    return Instruction(f"tcgen05.ld.{shape}.x{width}", template, result, operands, spelling, "warp", "9.7.16.8", "sm_100a", constraints)
+    return Instruction(
+        f"tcgen05.ld.{shape}.x{width}", template, result, operands, spelling, "warp", "9.7.16.8", "sm_100a", constraints
+    )
 
 
 def _conversions() -> list[Instruction]:

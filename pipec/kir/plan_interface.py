@@ -184,5 +184,3 @@ def launch_expression(expression: tree.Expression) -> LaunchExpression:
             return (function, *(launch_expression(argument) for argument in arguments))
         case _:
             raise AssertionError(f"not a launch expression: {expression}")
-
-

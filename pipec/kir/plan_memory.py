@@ -68,7 +68,7 @@ class SharedPlan:
     buffer_strides: dict[Buffer, int]
     barrier_offsets: dict[tuple[Pipeline, str], int]
     staging: dict[int, Staging]
-    zero_fills: dict[Pipeline, ZeroFill]
+    zero_fills: dict[Buffer, ZeroFill]
     items: tuple[SharedItem, ...]
     bytes: int
     tensor_address_offset: int | None
@@ -94,17 +94,15 @@ def plan_shared(
     roles: tuple[RolePlan, ...],
     layouts: Mapping[Buffer, TileLayout],
     row_maps: Mapping[tuple[str, int], RowMap],
-    unwritten: Mapping[Pipeline, Expression | None],
+    unwritten: Mapping[Buffer, tuple[Pipeline, Expression | None]],
     has_tensor: bool,
 ) -> SharedPlan:
     """Tiles first, each on a 1024-byte boundary, then staging, then the small things."""
     shared = _Shared()
     strides = {buffer: round_up(layout.bytes, TILE_ALIGNMENT) for buffer, layout in layouts.items()}
-    offsets = {
-        buffer: shared.take(buffer.label, strides[buffer] * buffer.count, TILE_ALIGNMENT) for buffer in layouts
-    }
+    offsets = {buffer: shared.take(buffer.label, strides[buffer] * buffer.count, TILE_ALIGNMENT) for buffer in layouts}
     small = sum(2 * pipeline.stages * BARRIER_BYTES for pipeline in kernel.pipelines)
-    small += sum(4 * pipeline.stages for pipeline, condition in unwritten.items() if condition is None)
+    small += sum(4 * buffer.count for buffer, (_, condition) in unwritten.items() if condition is None)
     small = round_up(small + 4 + 8, 16)
     staging = _plan_staging(shared, target, roles, row_maps, small)
     barriers: dict[tuple[Pipeline, str], int] = {}
@@ -114,9 +112,9 @@ def plan_shared(
             barriers[pipeline, side] = shared.take(f"{pipeline.name} {name} barriers", size, BARRIER_BYTES)
     address = shared.take("tensor memory address", 4, 4) if has_tensor else None
     zero_fills = {}
-    for pipeline, condition in unwritten.items():
-        flag = shared.take(f"{pipeline.name} written flags", 4 * pipeline.stages, 4) if condition is None else None
-        zero_fills[pipeline] = ZeroFill(condition, flag)
+    for buffer, (pipeline, condition) in unwritten.items():
+        flag = shared.take(f"{buffer.label} written flags", 4 * buffer.count, 4) if condition is None else None
+        zero_fills[buffer] = ZeroFill(pipeline, condition, flag)
     size = round_up(shared.offset, 16)
     return SharedPlan(offsets, strides, barriers, staging, zero_fills, tuple(shared.items), size, address)
 

@@ -66,7 +66,19 @@ def _role_plan(role: Role, first_warp: int, named_barrier: int | None) -> RolePl
         isinstance(operation, tree.Store) and operation.path == "tma" for operation in operations(role)
     )
     uses_tensor = tree.Mma in kinds or reads_tensor(role)
-    return RolePlan(role, first_warp, _runs_in_one_thread(role), named_barrier, role.registers, uses_tensor, stores_bulk)
+    touches_shared = tree.Write in kinds or any(
+        isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "shared" for node in expressions(role)
+    )
+    return RolePlan(
+        role=role,
+        first_warp=first_warp,
+        single_thread=_runs_in_one_thread(role),
+        named_barrier=named_barrier,
+        registers=role.registers,
+        uses_tensor=uses_tensor,
+        stores_bulk=stores_bulk,
+        touches_shared=touches_shared,
+    )
 
 
 def _runs_in_one_thread(role: Role) -> bool:
@@ -83,9 +95,7 @@ def _runs_in_one_thread(role: Role) -> bool:
     return True
 
 
-def plan_registers(
-    roles: tuple[RolePlan, ...], threads: int, target: Target
-) -> tuple[tuple[RegisterGroup, ...], int | None]:
+def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) -> tuple[tuple[RegisterGroup, ...], int | None]:
     """Budgets hold for whole warpgroups: roles that share one get the largest stated; also the fixed count at launch."""
     if all(row.role.registers is None for row in roles):
         return (), None
@@ -147,4 +157,13 @@ def with_split(row_map: RowMap, split: int) -> RowMap:
     return replace(row_map, split=split, idle=row_map.idle or split != row_map.split)
 
 
-__all__ = ["expressions", "operations", "plan_registers", "plan_roles", "plan_row_maps", "reads_tensor", "references", "with_split"]
+__all__ = [
+    "expressions",
+    "operations",
+    "plan_registers",
+    "plan_roles",
+    "plan_row_maps",
+    "reads_tensor",
+    "references",
+    "with_split",
+]

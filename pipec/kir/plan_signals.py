@@ -10,9 +10,13 @@ from pipec.sema.tree import Buffer, Handle, Pipeline
 
 
 def plan_signals(
-    kernel: Kernel, roles: tuple[RolePlan, ...], expected: Mapping[Handle, int], unwritten: Mapping[Pipeline, object]
+    kernel: Kernel,
+    roles: tuple[RolePlan, ...],
+    expected: Mapping[Handle, int],
+    unwritten: Mapping[Buffer, tuple[Pipeline, object]],
 ) -> dict[tuple[Pipeline, str], SideSignals]:
     signals: dict[tuple[Pipeline, str], SideSignals] = {}
+    noting = {pipeline for pipeline, condition in unwritten.values() if condition is None}
     for pipeline in kernel.pipelines:
         for side in ("producer", "consumer"):
             how: dict[str, str] = {}
@@ -23,7 +27,7 @@ def plan_signals(
                 kinds = _kinds(row, pipeline, side)
                 how[row.role.name] = "+".join(kinds)
                 counts[row.role.name] = sum(_count(row, pipeline, side, kind) for kind in kinds)
-                if side == "producer" and unwritten.get(pipeline, True) is None:
+                if side == "producer" and pipeline in noting:
                     counts[row.role.name] += 1  # the note that tells whether an MMA ran
             bytes_ = [count for handle, count in expected.items() if handle.pipeline is pipeline]
             transaction = max(bytes_, default=0) if side == "producer" else 0
@@ -49,22 +53,19 @@ def _kinds(row: RolePlan, pipeline: Pipeline, side: str) -> list[str]:
 
 def _fills(role: Role, pipeline: Pipeline) -> list[str]:
     found = dict.fromkeys(
-        kind
-        for operation in operations(role)
-        for kind, buffer in _filled(operation)
-        if buffer.owner is pipeline
+        kind for operation in operations(role) for kind, reference in _filled(operation) if reference.handle.pipeline is pipeline
     )
     return sorted(found, key=("tma", "commit", "threads").index)
 
 
-def _filled(operation: tree.Operation) -> list[tuple[str, Buffer]]:
+def _filled(operation: tree.Operation) -> list[tuple[str, tree.BufferRef]]:
     match operation:
         case tree.TmaLoad():
-            return [("tma", operation.destination.buffer)]
+            return [("tma", operation.destination)]
         case tree.Mma():
-            return [("commit", operation.accumulator.buffer)]
+            return [("commit", operation.accumulator)]
         case tree.Write():
-            return [("threads", operation.destination.buffer)]
+            return [("threads", operation.destination)]
         case _:
             return []
 
@@ -124,9 +125,7 @@ def expected_bytes(kernel: Kernel, layouts: Mapping[Buffer, TileLayout]) -> dict
     """Per producer's handle, the bytes of the loads between its acquire and its release: the most that any path issues."""
     expected: dict[Handle, int] = {}
     for role in kernel.roles:
-        handles = {
-            operation.destination.handle: None for operation in operations(role) if isinstance(operation, tree.TmaLoad)
-        }
+        handles = {operation.destination.handle: None for operation in operations(role) if isinstance(operation, tree.TmaLoad)}
         for handle in handles:
             expected[handle] = _most_bytes(role, handle, layouts)
     return expected

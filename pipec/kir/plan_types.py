@@ -33,6 +33,7 @@ class RolePlan:
     registers: int | None
     uses_tensor: bool = False
     stores_bulk: bool = False
+    touches_shared: bool = False  # its threads read or write stages in shared memory
 
     @property
     def threads(self) -> int:
@@ -122,12 +123,13 @@ class Staging:
 
 @dataclass(frozen=True, slots=True)
 class ZeroFill:
-    """What makes an accumulator that no MMA wrote read as zero.
+    """What makes an accumulator that no MMA wrote read as zero, for the consumers of `pipeline`, which hands it over.
 
     `condition`: no MMA ran iff it is true (an expression over launch values). Where none can be derived, the MMA role notes at
     run time whether one ran, in the 32-bit word of each stage at `flag_offset`, and arrives once more on the full barrier.
     """
 
+    pipeline: Pipeline
     condition: Expression | None
     flag_offset: int | None
 
@@ -157,7 +159,7 @@ class Plan:
     barrier_offsets: dict[tuple[Pipeline, str], int]  # "producer" -> full barriers, "consumer" -> empty barriers
     staging: dict[int, Staging]  # id(Store) -> staging, for path "tma"
     row_maps: dict[tuple[str, int], RowMap]  # (role, id(Store | Write)) -> map
-    zero_fills: dict[Pipeline, ZeroFill]  # of pipelines whose accumulator may stay unwritten
+    zero_fills: dict[Buffer, ZeroFill]  # of accumulators that may stay unwritten
     shared_items: tuple[SharedItem, ...]
     shared_bytes: int
     columns: dict[Buffer, int]  # first tensor-memory column of stage 0
@@ -166,7 +168,9 @@ class Plan:
     allocating_warp: int
     tensor_address_offset: int | None  # where tcgen05.alloc writes the address
     tma: dict[int, TmaPlan]  # id(TmaLoad | TmaStore | Store)
-    symbols: dict[tuple[str, str, int], str]  # (kind, name, axis) -> parameter symbol; kind "pointer" "stride" "dimension" "scalar"
+    symbols: dict[
+        tuple[str, str, int], str
+    ]  # (kind, name, axis) -> parameter symbol; kind "pointer" "stride" "dimension" "scalar"
     interface: KernelInterface
 
     @property

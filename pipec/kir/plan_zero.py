@@ -1,6 +1,6 @@
 """Accumulators that no MMA wrote must read as zero (K = 0): when can that be, and what tells it?
 
-For each pipeline whose accumulator may reach its consumer unwritten, this gives a condition over launch values that is true
+For each accumulator that may reach its consumer unwritten, this gives a condition over launch values that is true
 exactly when no MMA ran, or None where no such condition exists and the MMA role has to take note at run time.
 """
 
@@ -8,40 +8,38 @@ from pipec.kir.ir import Kernel, Loop, Role, successors
 from pipec.kir.plan_roles import operations
 from pipec.kir.walk import subexpressions
 from pipec.sema import tree
-from pipec.sema.tree import Expression, Handle, Pipeline
+from pipec.sema.tree import Buffer, Expression, Handle, Pipeline
 from pipec.sema.types import BOOL
 
 _LAUNCH_SPECIALS = ("block.x", "block.y", "block.z", "grid.x", "grid.y", "grid.z")
 
 
-def plan_zero(kernel: Kernel) -> dict[Pipeline, Expression | None]:
-    """Pipelines that may need a zero fill; the others are left out."""
-    found: dict[Pipeline, Expression | None] = {}
+def plan_zero(kernel: Kernel) -> dict[Buffer, tuple[Pipeline, Expression | None]]:
+    """Accumulators that may need a zero fill, with the pipeline that hands each over; the others are left out."""
+    found: dict[Buffer, tuple[Pipeline, Expression | None]] = {}
     for role in kernel.roles:
         analysis = _Analysis(role)
-        handles = {
-            operation.accumulator.handle: None for operation in operations(role) if isinstance(operation, tree.Mma)
-        }
-        for handle in handles:
-            if analysis.always_written(handle):
-                continue
-            condition = analysis.unwritten_condition(handle)
-            if handle.pipeline in found:  # two acquires with different answers: only a note at run time fits both
-                condition = None
-            found[handle.pipeline] = condition
-        acquired = {
-            operation.handle
-            for operation in operations(role)
-            if isinstance(operation, tree.Acquire) and operation.handle.side == "producer"
-        }
-        pipelines = {handle.pipeline for handle in handles}
-        for handle in acquired:  # a stage handed over without any MMA at all
-            if handle.pipeline in pipelines and handle not in handles:
-                found[handle.pipeline] = None
-        if any(pipeline in found for pipeline in pipelines):
-            always = {handle.pipeline for handle in handles if analysis.always_written(handle)}
-            found.update({pipeline: None for pipeline in always if pipeline in found})
+        for buffer, pipeline in _accumulators(role):
+            held = [
+                operation.handle
+                for operation in operations(role)
+                if isinstance(operation, tree.Acquire) and operation.handle.side == "producer"
+                if operation.handle.pipeline is pipeline
+            ]
+            unsure = [handle for handle in held if not analysis.always_written(handle, buffer)]
+            if unsure:
+                # With several acquires that may answer differently only a note at run time fits all.
+                condition = analysis.unwritten_condition(held[0], buffer) if len(held) == 1 else None
+                found[buffer] = pipeline, condition
     return found
+
+
+def _accumulators(role: Role) -> dict[tuple[Buffer, Pipeline], None]:
+    return {
+        (operation.accumulator.buffer, operation.accumulator.handle.pipeline): None
+        for operation in operations(role)
+        if isinstance(operation, tree.Mma)
+    }
 
 
 class _Analysis:
@@ -53,14 +51,21 @@ class _Analysis:
             if isinstance(operation, tree.Assign):
                 self.assigned.setdefault(operation.variable, []).append(operation.value)
 
-    def places(self, wanted: type, handle: Handle) -> list[tuple[int, int]]:
-        """(block, index) of the operations of a kind on the handle; an Mma is on the handle of its accumulator."""
+    def blocks_with(self, wanted: type[tree.Acquire] | type[tree.Release], handle: Handle) -> list[int]:
         return [
-            (number, index)
+            number
             for number, block in enumerate(self.role.blocks)
-            for index, operation in enumerate(block.operations)
-            if isinstance(operation, wanted)
-            and (operation.accumulator.handle if isinstance(operation, tree.Mma) else operation.handle) is handle
+            if any(isinstance(operation, wanted) and operation.handle is handle for operation in block.operations)
+        ]
+
+    def blocks_writing(self, handle: Handle, buffer: Buffer) -> list[int]:
+        return [
+            number
+            for number, block in enumerate(self.role.blocks)
+            for operation in block.operations
+            if isinstance(operation, tree.Mma)
+            and operation.accumulator.handle is handle
+            and operation.accumulator.buffer is buffer
         ]
 
     def reaches(self, start: int, goal: int, without: int) -> bool:
@@ -77,34 +82,32 @@ class _Analysis:
             stack.extend(self.edges[block])
         return False
 
-    def always_written(self, handle: Handle) -> bool:
-        return any(self.on_all_paths(handle, number) for number, _ in self.places(tree.Mma, handle))
+    def always_written(self, handle: Handle, buffer: Buffer) -> bool:
+        return any(self.on_all_paths(handle, number) for number in self.blocks_writing(handle, buffer))
 
     def on_all_paths(self, handle: Handle, block: int) -> bool:
         """Every path from the handle's acquire to its release runs the block.
 
         In the block of the acquire or of the release the operation stands between them, as the linear check demands.
         """
-        for start, _ in self.places(tree.Acquire, handle):
-            for end, _ in self.places(tree.Release, handle):
+        for start in self.blocks_with(tree.Acquire, handle):
+            for end in self.blocks_with(tree.Release, handle):
                 if block in (start, end):
                     continue
                 if start == end or self.reaches(start, end, block):
                     return False
         return True
 
-    def unwritten_condition(self, handle: Handle) -> Expression | None:
-        """True iff none of the handle's MMAs runs; None when launch values alone do not tell."""
-        acquires = self.places(tree.Acquire, handle)
-        if not acquires:
-            return None
+    def unwritten_condition(self, handle: Handle, buffer: Buffer) -> Expression | None:
+        """True iff none of the MMAs into the buffer runs; None when launch values alone do not tell."""
+        acquired = self.blocks_with(tree.Acquire, handle)[0]
         parts: list[Expression] = []
-        for block, _ in self.places(tree.Mma, handle):
-            skipped = self.skipped_condition(handle, block, acquires[0][0])
+        for block in self.blocks_writing(handle, buffer):
+            skipped = self.skipped_condition(handle, block, acquired)
             if skipped is None:
                 return None
             parts.append(skipped)
-        return _combine("and", parts)
+        return _combine("and", parts) if parts else None
 
     def skipped_condition(self, handle: Handle, block: int, acquired: int) -> Expression | None:
         """True iff the loops around the block, inside the handle's life, run no iteration that reaches it."""

@@ -17,7 +17,7 @@ _FLOAT_OPERATIONS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 _INTEGER_OPERATIONS = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
 
 
-def constant(value: int | float | bool, dtype: DType) -> Value:
+def constant(value: float | bool, dtype: DType) -> Value:
     if dtype.family == "bool":
         return TRUE if value else FALSE
     if dtype.llvm in ("float", "double", "half", "bfloat"):
@@ -208,6 +208,4 @@ def pack_pair(builder: Builder, low: Value, high: Value | None, target: DType) -
 
 
 def _pairs(values: Sequence[Value]) -> list[tuple[Value, Value | None]]:
-    return [
-        (values[index], values[index + 1] if index + 1 < len(values) else None) for index in range(0, len(values), 2)
-    ]
+    return [(values[index], values[index + 1] if index + 1 < len(values) else None) for index in range(0, len(values), 2)]

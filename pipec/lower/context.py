@@ -61,7 +61,8 @@ class RoleContext:
     captured: dict[int, list[Slot]] = field(default_factory=dict)  # id(node) -> its scalars as they were at the `let`
     cursors: dict[tuple[tree.Pipeline, str], tuple[Slot, Slot]] = field(default_factory=dict)  # stage, phase
     stages: dict[tree.Handle, Slot] = field(default_factory=dict)
-    written: dict[tree.Handle, Slot] = field(default_factory=dict)  # whether an MMA wrote the held accumulator
+    # Whether an MMA wrote the accumulator of a held stage.
+    written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
     staging_turn: Slot | None = None
 
     @property

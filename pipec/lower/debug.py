@@ -9,7 +9,9 @@ class Metadata:
     def __init__(self, source: Source) -> None:
         self.nodes: list[str] = []
         self._locations: dict[tuple[int, int, int], int] = {}
-        version = [self.node(f'!{{i32 2, !"{name}", i32 {value}}}') for name, value in (("Dwarf Version", 2), ("Debug Info Version", 3))]
+        version = [
+            self.node(f'!{{i32 2, !"{name}", i32 {value}}}') for name, value in (("Dwarf Version", 2), ("Debug Info Version", 3))
+        ]
         self._file = self.node(f'!DIFile(filename: "{escape(source.name)}", directory: "")')
         self._unit = self.node(
             f'distinct !DICompileUnit(language: DW_LANG_C, file: !{self._file}, producer: "pipec", isOptimized: true, '

@@ -62,9 +62,7 @@ def element_inside(role: RoleContext, row: GlobalRow, index: Value) -> Value:
 def load_element(role: RoleContext, row: GlobalRow, index: Value, dtype: DType) -> Value:
     """Zero outside the tensor."""
     builder = role.builder
-    loaded = builder.call(
-        f"load.global.{dtype.bits}", element_pointer(role, row, index, dtype), element_inside(role, row, index)
-    )
+    loaded = builder.call(f"load.global.{dtype.bits}", element_pointer(role, row, index, dtype), element_inside(role, row, index))
     return builder.cast("bitcast", builder.cast("trunc", loaded, f"i{dtype.bits}"), dtype.llvm)
 
 

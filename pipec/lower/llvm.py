@@ -1,5 +1,6 @@
 """A small writer of LLVM IR text: typed values, blocks, the current source line. It checks nothing: LLVM's verifier does."""
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ def _float_bits(value: float, code: str) -> int:
 
 def _bfloat_bits(value: float) -> int:
     bits = _float_bits(value, "f")
-    if value != value:
+    if math.isnan(value):
         return 0x7FC0
     return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
 

@@ -15,7 +15,7 @@ def mma(role: RoleContext, operation: tree.Mma) -> None:
     """One instruction per 32 bytes of K; all but the first add to what the first one leaves."""
     builder = role.builder
     d, a, b = operation.accumulator, operation.a, operation.b
-    written = role.written[d.handle]
+    written = role.written[d.handle, d.buffer]
     accumulate = written.read() if operation.accumulate is None else scalar(role, operation.accumulate)
     kind = integer(MMA_KINDS[a.buffer.dtype.mma_kind or ""])
     shape = integer(

@@ -77,13 +77,16 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     role.stages[handle].write(stage)
     if role.plan.uses_tensor:
         builder.call("tcgen05.fence.after")
-    if handle in role.written:
-        role.written[handle].write(FALSE)
+    for (written, _), slot in role.written.items():
+        if written is handle:
+            slot.write(FALSE)
     kinds = _kinds(role, handle)
     if handle.side == "producer" and "tma" in kinds:
         _expect_bytes(role, handle, stage)
-    if handle.side == "consumer" and role.plan.uses_tensor and pipeline in role.kernel.plan.zero_fills:
-        zero_unwritten(role, pipeline, stage, role.kernel.plan.zero_fills[pipeline])
+    if handle.side == "consumer" and role.plan.uses_tensor:
+        for buffer, fill in role.kernel.plan.zero_fills.items():
+            if fill.pipeline is pipeline:
+                zero_unwritten(role, buffer, stage, fill)
 
 
 def _kinds(role: RoleContext, handle: tree.Handle) -> list[str]:
@@ -103,14 +106,13 @@ def _expect_bytes(role: RoleContext, handle: tree.Handle, stage: Value) -> None:
 def signal(role: RoleContext, handle: tree.Handle) -> None:
     """Everything this role owes the handle's own barrier for this stage, but the bytes, which complete by themselves."""
     builder = role.builder
-    plan = role.kernel.plan
     pointer = barrier(role, handle.pipeline, handle.side, role.stage(handle))
     for kind in _kinds(role, handle):
         match kind:
             case "commit":
                 with role.one_thread("commit"):
                     if handle.side == "producer":
-                        _note_written(role, handle, plan.zero_fills.get(handle.pipeline), pointer)
+                        _note_written(role, handle, pointer)
                     builder.call("tcgen05.commit", pointer)
             case "read":
                 with role.one_thread("stored"):
@@ -123,14 +125,21 @@ def signal(role: RoleContext, handle: tree.Handle) -> None:
 
 
 def _arrive_threads(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
-    """Each thread that is here arrives, after fences for what the other side does with the stage."""
-    spaces = {buffer.space for buffer in role.kernel.plan.kernel.buffers if buffer.owner is handle.pipeline}
-    if "shared" in spaces and not role.plan.single_thread:
-        # Generic accesses on this side, the async proxy on the other (TMA, MMA): both directions ask for it (SM100.md 4).
+    """Each thread that is here arrives."""
+    hand_over_fences(role)
+    role.builder.call("mbarrier.arrive", pointer, integer(1))
+
+
+def hand_over_fences(role: RoleContext) -> None:
+    """What this thread did to stages, ordered before an arrival that speaks for it.
+
+    Generic accesses to shared memory on this side meet the async proxy on the other (TMA, MMA): both directions ask for a fence
+    (SM100.md 4). Reads of tensor memory are ordered by a fence of their own.
+    """
+    if role.plan.touches_shared:
         role.builder.call("fence.proxy.async.shared")
     if role.plan.uses_tensor:
         role.builder.call("tcgen05.fence.before")
-    role.builder.call("mbarrier.arrive", pointer, integer(1))
 
 
 def release(role: RoleContext, operation: tree.Release, signalled: bool) -> None:
@@ -149,46 +158,43 @@ def drain(role: RoleContext, operation: tree.Drain) -> None:
 # ------------------------------------------------------------------------------------- accumulators that no MMA wrote
 
 
-def _flag_pointer(role: RoleContext, pipeline: tree.Pipeline, offset: int, stage: Value) -> Value:
-    base = role.kernel.shared_pointer(offset)
-    return base if pipeline.stages == 1 else role.builder.offset_pointer(base, role.builder.multiply(stage, 4))
+def _flag_pointer(role: RoleContext, buffer: tree.Buffer, fill: ZeroFill, stage: Value) -> Value:
+    assert fill.flag_offset is not None
+    base = role.kernel.shared_pointer(fill.flag_offset)
+    return base if buffer.count == 1 else role.builder.offset_pointer(base, role.builder.multiply(stage, 4))
 
 
-def _note_written(role: RoleContext, handle: tree.Handle, fill: ZeroFill | None, pointer: Value) -> None:
-    """The note and an arrival of its own: a commit's arrival would not publish a store of this thread."""
-    if fill is None or fill.flag_offset is None:
-        return
+def _note_written(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
+    """The notes and one arrival for them: a commit's arrival would not publish a store of this thread."""
     builder = role.builder
-    written = role.written[handle].read() if handle in role.written else FALSE
-    flag = _flag_pointer(role, handle.pipeline, fill.flag_offset, role.stage(handle))
-    builder.store(builder.cast("zext", written, "i32"), flag, 4)
-    builder.call("mbarrier.arrive", pointer, integer(1))
+    fills = role.kernel.plan.zero_fills
+    noted = [buffer for buffer, fill in fills.items() if fill.pipeline is handle.pipeline and fill.flag_offset is not None]
+    for buffer in noted:
+        slot = role.written.get((handle, buffer))
+        written = FALSE if slot is None else slot.read()
+        builder.store(builder.cast("zext", written, "i32"), _flag_pointer(role, buffer, fills[buffer], role.stage(handle)), 4)
+    if noted:
+        builder.call("mbarrier.arrive", pointer, integer(1))
 
 
-def zero_unwritten(role: RoleContext, pipeline: tree.Pipeline, stage: Value, fill: ZeroFill) -> None:
+def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: ZeroFill) -> None:
     """Each warp clears its lanes of the stage if no MMA wrote it, so that the common case pays one branch."""
     builder = role.builder
     if fill.condition is not None:
         unwritten = scalar(role, fill.condition)
     else:
-        assert fill.flag_offset is not None
-        flag = builder.load("i32", _flag_pointer(role, pipeline, fill.flag_offset, stage), 4)
-        unwritten = builder.compare("eq", flag, integer(0))
+        unwritten = builder.compare("eq", builder.load("i32", _flag_pointer(role, buffer, fill, stage), 4), integer(0))
     clear, done = builder.label(f"{role.prefix}.clear"), builder.label(f"{role.prefix}.cleared")
     builder.branch(unwritten, clear, done)
     builder.place(clear)
-    plan = role.kernel.plan
-    for buffer in plan.columns:
-        if buffer.owner is not pipeline:
-            continue
-        width = _ZERO_COLUMNS
-        while buffer.columns % width:
-            width //= 2
-        base = accumulator_address(role, buffer, stage)
-        with counted_loop(role.kernel, buffer.columns // width, f"{role.prefix}.clear.columns") as index:
-            address = builder.add(builder.add(base, builder.multiply(index, width)), lane_quarter(role))
-            zeros = Value(f"<{width} x i32>", "zeroinitializer") if width > 1 else integer(0)
-            builder.call(f"tcgen05.st.32x32b.x{width}", builder.tensor_pointer(address), zeros, FALSE)
+    width = _ZERO_COLUMNS
+    while buffer.columns % width:
+        width //= 2
+    base = builder.binary("add", accumulator_address(role, buffer, stage), lane_quarter(role))
+    with counted_loop(role.kernel, buffer.columns // width, f"{role.prefix}.clear.columns") as index:
+        address = builder.binary("add", base, builder.multiply(index, width))
+        zeros = Value(f"<{width} x i32>", "zeroinitializer") if width > 1 else integer(0)
+        builder.call(f"tcgen05.st.32x32b.x{width}", builder.tensor_pointer(address), zeros, FALSE)
     builder.call("tcgen05.wait.st")
     builder.jump(done)
     builder.place(done)
@@ -218,5 +224,3 @@ def shared_tile(role: RoleContext, reference: tree.BufferRef) -> Value:
     if buffer.count == 1:
         return base
     return role.builder.add(role.builder.multiply(role.stage(reference.handle), plan.buffer_strides[buffer]), base)
-
-

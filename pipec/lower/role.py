@@ -47,9 +47,10 @@ def _declare(role: RoleContext) -> None:
                     name = variable.name.replace(".", "_")
                     role.variables[variable] = role.builder.variable(variable.type.llvm, f"{role.prefix}.{name}")
             case tree.Mma(accumulator):
-                if accumulator.handle not in role.written:
+                key = accumulator.handle, accumulator.buffer
+                if key not in role.written:
                     hint = f"{role.prefix}.{accumulator.handle.name}.written"
-                    role.written[accumulator.handle] = role.builder.variable("i1", hint)
+                    role.written[key] = role.builder.variable("i1", hint)
             case _:
                 pass
     pipelines.start_cursors(role)
@@ -144,18 +145,35 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
                 builder.jump(labels[target])
         case ir.Branch(condition, then, otherwise, span):
             role.kernel.at(span)
+            if role.whole and _narrows_to(role, then, "lanes"):
+                pipelines.hand_over_fences(role)
+                role.reconverge()
             builder.branch(scalar(role, condition), labels[then], labels[otherwise])
         case ir.ElectBranch(then, otherwise, span):
             role.kernel.at(span)
             if role.alone:
                 builder.jump(labels[then])
             else:
+                if role.whole and _narrows_to(role, then, "one"):
+                    pipelines.hand_over_fences(role)
+                    role.synchronise()
                 builder.branch(role.leader, labels[then], labels[otherwise])
         case ir.Exit():
             _finish(role)
             builder.jump(end)
         case _:
             assert_never(block.terminator)
+
+
+def _narrows_to(role: RoleContext, block: int, threads: str) -> bool:
+    """Fewer threads run the block, and signal for the others: those must be done with the stage first."""
+    speaking = (tree.Signal, tree.Release, tree.TmaStore)
+    return role.plan.role.blocks[block].participation.threads == threads and any(
+        isinstance(operation, speaking)
+        for inner in role.plan.role.blocks
+        if inner.participation.threads == threads
+        for operation in inner.operations
+    )
 
 
 def _finish(role: RoleContext) -> None:

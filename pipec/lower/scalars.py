@@ -45,7 +45,7 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             assert_never(expression)
 
 
-def scalar_constant(role: RoleContext, value: int | float | bool, dtype: DType) -> Value:
+def scalar_constant(role: RoleContext, value: float | bool, dtype: DType) -> Value:
     if dtype.is_float and dtype.bits == 8:
         return convert(role.builder, [constant(value, _F32)], _F32, dtype)[0]
     return constant(value, dtype)

@@ -169,7 +169,7 @@ def write(role: RoleContext, operation: tree.Write) -> None:
 
 def _store_direct(role: RoleContext, operation: tree.Store) -> None:
     """Every thread stores its own elements under bounds: any stride, any size."""
-    builder, plan = role.builder, role.kernel.plan
+    plan = role.kernel.plan
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
     tensor = operation.destination.tensor
@@ -257,4 +257,3 @@ def _whole(role: RoleContext, target: GlobalRow, chunk: Chunk, dtype: DType) -> 
     starts = builder.compare("sge", first, integer(0))
     ends = builder.compare("sle", builder.add(first, chunk.count), target.size)
     return builder.binary("and", builder.binary("and", aligned, starts), ends)
-

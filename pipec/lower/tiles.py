@@ -221,9 +221,7 @@ class TileReader:
             return self._shared_columns(node, origin, chunk)
         row = None if node.axis == 1 else chunk.row.index if node.type.rows > 1 else integer(0)
         target = global_row(self.role, node.source.tensor, origin, row)
-        return [
-            load_element(self.role, target, self.builder.add(chunk.column, index), dtype) for index in range(chunk.count)
-        ]
+        return [load_element(self.role, target, self.builder.add(chunk.column, index), dtype) for index in range(chunk.count)]
 
     def _shared_columns(self, node: tree.ReadTensor, origin: list[Value], chunk: Chunk) -> list[Value]:
         """Threads with the same columns stand in groups of lanes: each loads one element, a shuffle gives it to the others."""
