@@ -1,16 +1,12 @@
-"""What the compiler says about a source text: every stage up to the checks."""
+"""What the compiler says about a source text: every stage up to the limits."""
 
 from dataclasses import dataclass, field
 
-from pipec.check import linear, roles
-from pipec.check.facts import collect
-from pipec.diag.message import Diagnostic, Sink
+from pipec import driver
+from pipec.diag.message import Diagnostic
+from pipec.driver import compile_source
 from pipec.isa.targets import DEFAULT_TARGET
-from pipec.kir.build import build
-from pipec.kir.verify import verify
-from pipec.sema import analyse
 from pipec.source import Source
-from pipec.syntax.parse import parse
 
 
 @dataclass
@@ -30,14 +26,5 @@ class Options:
 
 def diagnose(name: str, text: str, options: Options | None = None) -> list[Diagnostic]:
     options = options or Options()
-    sink = Sink()
-    file = parse(Source(name, text), sink)
-    if file is None or sink.failed:
-        return sink.diagnostics
-    for kernel in analyse(file, sink, options.constants):
-        ir = build(kernel)
-        verify(ir)
-        facts = collect(ir)
-        linear.check(facts, sink)
-        roles.check(facts, sink)
-    return sink.diagnostics
+    state = compile_source(Source(name, text), driver.Options(options.arch, options.constants), until="limits")
+    return state.diagnostics

@@ -4,7 +4,7 @@ Each check reports every independent mistake it finds. A check module holds one 
 put its messages into the catalogue.
 """
 
-from pipec.check import linear, roles
+from pipec.check import lifetime, linear, mma, resources, roles, shapes, signals
 from pipec.check.facts import collect
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
@@ -16,7 +16,13 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     facts = collect(kernel)
     linear.check(facts, sink)
     roles.check(facts, sink)
+    signals.check(facts, sink)
+    lifetime.check(facts, sink)
+    wrong = shapes.check(facts, target, sink)
+    mma.check(facts, wrong, sink)
+    shapes.check_copies(facts, wrong, sink)
 
 
 def check_plan(plan: Plan, sink: Sink) -> None:
     """What only a whole plan can tell; the kernel has passed `check_kernel`."""
+    resources.check(plan, sink)

@@ -62,6 +62,13 @@ class RoleFacts:
         index = self.innermost[block]
         return None if index is None else self.role.loops[index]
 
+    def narrows(self, block: int) -> bool:
+        """Whether fewer threads run the branches below the block than run the block."""
+        terminator = self.role.blocks[block].terminator
+        if not isinstance(terminator, ir.Branch | ir.ElectBranch):
+            return False
+        return self.role.blocks[terminator.then].participation != self.role.blocks[block].participation
+
     def dominates(self, upper: int, block: int) -> bool:
         while block > upper:
             block = self.dominators[block]

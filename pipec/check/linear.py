@@ -110,8 +110,8 @@ class _RoleCheck:
             for other, state in states.items()
             if state.is_held and other.pipeline is handle.pipeline and other.side == handle.side and other is not handle
         ]
-        if len(held) >= handle.pipeline.stages:
-            stages = handle.pipeline.stages
+        stages = handle.pipeline.stages
+        if held and len(held) >= stages:
             self._sink.report(
                 messages.TooManyHeld(
                     role=self._role.role.name,
@@ -282,18 +282,15 @@ class _RoleCheck:
             return yes if yes.signal == "yes" else no
         if yes.signal == no.signal == "yes" or yes.signal == "mixed" or no.signal == "mixed":
             return yes
-        if yes.signal == "yes" and self._role.role.blocks[terminator.then].participation.threads == "lanes":
-            return yes  # arrive() of the first lanes: the guard says how many threads arrive
+        if self._role.narrows(head):
+            return yes if yes.signal == "yes" else no  # some threads arrive: pipec.check.roles and .signals tell how many
         signals = yes if yes.signal == "yes" else no
         return replace(signals, signal="mixed", branch=(terminator, signals is yes))
 
     def _held_on_one_branch(self, handle: tree.Handle, yes: State, no: State, head: int) -> State:
-        block = self._role.role.blocks[head]
-        terminator = block.terminator
-        if not isinstance(terminator, ir.Branch):
-            return _POISONED  # one elected thread only: pipec.check.roles tells
-        if self._role.role.blocks[terminator.then].participation != block.participation:
-            return _POISONED  # some threads only: the same
+        terminator = self._role.role.blocks[head].terminator
+        if self._role.narrows(head) or not isinstance(terminator, ir.Branch):
+            return _POISONED  # only some threads: pipec.check.roles tells
         facts = self._role.handles[handle]
         if not self._out[head].get(handle, _FREE).is_held:
             self._sink.report(self._obtained_on_one_branch(facts, yes.is_held, terminator))

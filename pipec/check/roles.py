@@ -1,5 +1,7 @@
 """Which role may do what, and which of its threads: declared pipelines, sides, participation (E04xx)."""
 
+from dataclasses import dataclass
+
 from pipec.check.facts import ACCUMULATE, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
 from pipec.diag.catalogue import roles as messages
 from pipec.diag.message import Sink
@@ -20,13 +22,28 @@ _ONE_THREAD = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Side:
+    clause: str
+    use: str
+    other_clause: str
+    other_call: str
+
+
+_SIDES = {
+    "producer": _Side("produces", "for filling", "consumes", "consume"),
+    "consumer": _Side("consumes", "for reading", "produces", "produce"),
+}
+
+
 def check(facts: Facts, sink: Sink) -> None:
     _declarations(facts, sink)
     for role in facts.roles:
         _participation(role, sink)
         _tensor_memory_readers(role, sink)
         for handle in role.handles.values():
-            _sides(handle, sink)
+            if not _other_way_round(role, handle.handle.pipeline):
+                _sides(handle, sink)
 
 
 # ------------------------------------------------------------------------------------------------------- declarations
@@ -41,8 +58,10 @@ def _declarations(facts: Facts, sink: Sink) -> None:
             ("consumer", role.role.consumes, consumers),
         ):
             acquired = _acquired(role, side)
-            _compare_with_header(role.role, side, declared, acquired, sink)
+            _compare_with_header(role, side, declared, acquired, sink)
             for pipeline in dict.fromkeys((*declared, *acquired)):
+                if pipeline not in declared and _other_way_round(role, pipeline):
+                    continue
                 found.setdefault(pipeline, []).append((role.role, acquired.get(pipeline, role.role.span)))
     for pipeline in facts.kernel.pipelines:
         _roles_of_pipeline(pipeline, producers.get(pipeline, []), consumers.get(pipeline, []), sink)
@@ -58,20 +77,48 @@ def _acquired(role: RoleFacts, side: str) -> dict[tree.Pipeline, Span]:
 
 
 def _compare_with_header(
-    role: ir.Role, side: str, declared: tuple[tree.Pipeline, ...], acquired: dict[tree.Pipeline, Span], sink: Sink
+    facts: RoleFacts, side: str, declared: tuple[tree.Pipeline, ...], acquired: dict[tree.Pipeline, Span], sink: Sink
 ) -> None:
+    role = facts.role
     undeclared = messages.UndeclaredProducer if side == "producer" else messages.UndeclaredConsumer
     for pipeline, span in acquired.items():
-        if pipeline not in declared:
+        if pipeline in declared:
+            continue
+        if _other_way_round(facts, pipeline):
+            words = _SIDES[side]
+            sink.report(
+                messages.OtherWayRound(
+                    role=role.name,
+                    pipeline=pipeline.name,
+                    declares=words.other_clause,
+                    use=words.use,
+                    clause=words.clause,
+                    call=words.other_call,
+                    at=span,
+                    declared=role.span,
+                )
+            )
+        else:
             sink.report(undeclared(role=role.name, pipeline=pipeline.name, declares=_header(role), at=span, declared=role.span))
     for pipeline in declared:
-        if pipeline in acquired:
+        if pipeline in acquired or _other_way_round(facts, pipeline):
             continue
         if side == "producer":
             sink.report(messages.NeverProduces(role=role.name, pipeline=pipeline.name, at=role.span))
         else:
             stages = "1 stage" if pipeline.stages == 1 else f"{pipeline.stages} stages"
             sink.report(messages.NeverConsumes(role=role.name, pipeline=pipeline.name, stages=stages, at=role.span))
+
+
+def _other_way_round(role: RoleFacts, pipeline: tree.Pipeline) -> bool:
+    """The role declares one side of the pipeline and obtains stages of the other only."""
+    declared = {"producer": role.role.produces, "consumer": role.role.consumes}
+    used = {handle.side for handle, facts in role.handles.items() if handle.pipeline is pipeline and facts.acquires}
+    return (
+        len(used) == 1
+        and {side for side, pipelines in declared.items() if pipeline in pipelines}.isdisjoint(used)
+        and any(pipeline in pipelines for pipelines in declared.values())
+    )
 
 
 def _header(role: ir.Role) -> str:
@@ -97,6 +144,8 @@ def _roles_of_pipeline(
         blocked = pipeline.stages + 1
         sink.report(messages.NoConsumer(pipeline=pipeline.name, role=role.name, blocked=blocked, at=pipeline.span, producer=span))
     for role, span in producers[1:]:
+        if pipeline not in role.produces:
+            continue  # told already
         first, other = producers[0]
         sink.report(
             messages.TwoProducers(

@@ -34,7 +34,9 @@ def second_phase(side: str, pipeline: str) -> str:
     """What a second signal does."""
     if side == "producer":
         return f"the second signal completes the next phase of the full barrier: a consumer of `{pipeline}` reads a slot nobody filled"
-    return f"the second signal completes the next phase of the empty barrier: the producer of `{pipeline}` overwrites a slot still being read"
+    return (
+        f"the second signal completes the next phase of the empty barrier: the producer of `{pipeline}` overwrites a slot in use"
+    )
 
 
 def unused(side: str, pipeline: str) -> str:

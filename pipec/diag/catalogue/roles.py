@@ -267,7 +267,7 @@ class TensorMemoryReader(Message):
     """
 
     code = "E0415"
-    title = "role `{role}` reads tensor memory with {warps}, which takes a multiple of 4"
+    title = "role `{role}` reads tensor memory with {warps} instead of a multiple of 4"
     labels = (primary("at", "read from tensor memory here"), secondary("declared", "declared with {warps}"))
     note = "a warp reaches 32 of the 128 lanes: the other rows of the accumulator would never be read"
     help = "declare the role with `warps=4`"
@@ -315,3 +315,25 @@ class ReadsProducerStage(Message):
     suggestion: str
     at: Span
     obtained: Span | None
+
+
+class OtherWayRound(Message):
+    """A role declares one side of a pipeline and obtains stages of the other side.
+
+    `produces` goes with `produce()` and `acquire_producer()`: wait for a free slot and fill it. `consumes` goes with `consume()` and
+    `acquire_consumer()`: wait for a full slot and read it. A role that waits on the wrong barrier hangs or reads too early.
+    """
+
+    code = "E0418"
+    title = "role `{role}` declares `{declares} {pipeline}` but obtains its stages {use}"
+    labels = (primary("at", "obtained {use} here"), secondary("declared", "this role declares `{declares} {pipeline}`"))
+    note = "this waits for the other barrier of `{pipeline}`: the role goes on before a slot is its own"
+    help = "obtain the stage with `{pipeline}.{call}()`, or declare `{clause} {pipeline}`"
+    role: str
+    pipeline: str
+    declares: str
+    use: str
+    clause: str
+    call: str
+    at: Span
+    declared: Span

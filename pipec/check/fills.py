@@ -1,0 +1,110 @@
+"""How often each tile of a stage is filled between its acquire and its release: the fewest and the most over all paths."""
+
+from dataclasses import dataclass
+
+from pipec.check.facts import LOAD, WRITE, RoleFacts, Touch
+from pipec.kir import ir
+from pipec.sema import tree
+
+UNBOUNDED = 1 << 30
+_Key = tuple[tree.Handle, tree.Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class Fills:
+    """`branch` is the condition where the paths part, `loop` the loop that repeats the fill."""
+
+    fewest: int = 0
+    most: int = 0
+    branch: ir.Branch | None = None
+    loop: ir.Loop | None = None
+
+    def plus(self, times: int) -> "Fills":
+        return Fills(self.fewest + times, min(self.most + times, UNBOUNDED), self.branch, self.loop)
+
+
+_NONE = Fills()
+_Counts = dict[_Key, Fills]
+
+
+def count_fills(role: RoleFacts) -> dict[tree.Handle, _Counts]:
+    """For each producer's handle that is released, the counts of its tiles at its first release."""
+    return _Counter(role).run()
+
+
+class _Counter:
+    """One pass over the blocks in order, as in pipec.check.linear."""
+
+    def __init__(self, role: RoleFacts) -> None:
+        self._role = role
+        self._out: list[_Counts] = []
+        self._found: dict[tree.Handle, _Counts] = {}
+
+    def run(self) -> dict[tree.Handle, _Counts]:
+        for number, block in enumerate(self._role.role.blocks):
+            counts = self._enter(number)
+            for operation, touches in zip(block.operations, self._role.touches[number], strict=True):
+                self._operation(operation, touches, counts)
+            self._out.append(counts)
+            if isinstance(block.terminator, ir.Jump) and block.terminator.target <= number:
+                self._repeat(block.terminator.target, counts)
+        return self._found
+
+    def _operation(self, operation: tree.Operation, touches: tuple[Touch, ...], counts: _Counts) -> None:
+        match operation:
+            case tree.Acquire(handle):
+                for key in [key for key in counts if key[0] is handle]:
+                    del counts[key]
+            case tree.Release(handle):
+                self._found.setdefault(handle, {key: fills for key, fills in counts.items() if key[0] is handle})
+            case _:
+                for touch in touches:
+                    if touch.kind in (LOAD, WRITE) and touch.buffer is not None:
+                        key = touch.handle, touch.buffer
+                        counts[key] = counts.get(key, _NONE).plus(1)
+
+    def _enter(self, number: int) -> _Counts:
+        before = [block for block in self._role.predecessors[number] if block < number]
+        if not before:
+            return {}
+        if len(before) == 1:
+            return dict(self._out[before[0]])
+        one, two = (self._out[block] for block in before)
+        dominator = self._role.dominators[number]
+        head = self._role.role.blocks[dominator].terminator
+        # A fill under `elect()` is one fill; under other guards pipec.check.roles speaks.
+        narrowed = isinstance(head, ir.ElectBranch) or self._role.narrows(dominator)
+        joined: _Counts = {}
+        for key in {**one, **two}:
+            left, right = one.get(key, _NONE), two.get(key, _NONE)
+            if left == right or narrowed:
+                joined[key] = max(left, right, key=lambda fills: fills.most)
+                continue
+            assert isinstance(head, ir.Branch)
+            fewest, most = min(left.fewest, right.fewest), max(left.most, right.most)
+            branch = left.branch or right.branch or head
+            joined[key] = Fills(fewest, most, branch, left.loop or right.loop)
+        return joined
+
+    def _repeat(self, header: int, after: _Counts) -> None:
+        """Adds what one iteration fills into stages held since before the loop, times the number of iterations."""
+        loop = next(loop for loop in self._role.role.loops if loop.header == header)
+        before = self._out[header]
+        trips = _trips(loop)
+        for key, fills in after.items():
+            if self._obtained_in(loop, key[0]):
+                continue
+            start = before.get(key, _NONE)
+            fewest, most = fills.fewest - start.fewest, fills.most - start.most
+            if most:
+                few, many = (0, UNBOUNDED) if trips is None else (trips * fewest, trips * most)
+                before[key] = Fills(start.fewest + few, min(start.most + many, UNBOUNDED), fills.branch, loop)
+
+    def _obtained_in(self, loop: ir.Loop, handle: tree.Handle) -> bool:
+        return any(site.block in loop.blocks for site in self._role.handles[handle].acquires)
+
+
+def _trips(loop: ir.Loop) -> int | None:
+    if isinstance(loop.start, tree.Constant) and isinstance(loop.stop, tree.Constant) and loop.step:
+        return len(range(int(loop.start.value), int(loop.stop.value), loop.step))
+    return None

@@ -1,0 +1,213 @@
+"""The shapes, element types and layouts that tcgen05.mma takes (E071x; SM100.md 3.3 and 3.6)."""
+
+from collections.abc import Iterator
+
+from pipec.check.facts import Facts
+from pipec.check.shapes import round_up
+from pipec.diag.catalogue import resources as messages
+from pipec.diag.message import Sink
+from pipec.isa.dtypes import DType
+from pipec.sema import tree
+
+_DEPTH_BYTES = 32  # of K in one MMA instruction
+_ATOM_BYTES = 128  # row length of 32-bit operands stored with K outermost
+
+# Which operand types are multiplied with each other, by mma kind: only equal types, or any mix.
+_MIXES = {"f16": False, "tf32": False, "f8f6f4": True, "i8": True}
+
+# Accumulator types by operand type; the first is the usual one.
+_ACCUMULATORS = {
+    "f16": ("f32", "f16"),
+    "bf16": ("f32",),
+    "tf32": ("f32",),
+    "e4m3": ("f32", "f16"),
+    "e5m2": ("f32", "f16"),
+    "i8": ("i32",),
+    "u8": ("i32",),
+}
+
+_COLUMNS = tuple(range(8, 257, 8))
+_INTEGER_COLUMNS = (8, 16, 24, *range(32, 257, 16))
+_TRANSPOSED_BYTE_COLUMNS = tuple(range(16, 257, 16))
+
+
+def check(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
+    """Adds the tiles that do not fit to `wrong`."""
+    for mma in _mmas(facts):
+        if not wrong.isdisjoint((mma.accumulator.buffer, mma.a.buffer, mma.b.buffer)) or not _operand_types(mma, sink):
+            continue
+        _accumulator_type(mma, sink)
+        if _shapes(mma, sink) and not _columns(mma, sink):
+            wrong.add(mma.accumulator.buffer)
+        for operand in (mma.a, mma.b):
+            _depth(operand, sink)
+    _transposed(facts, sink)
+
+
+def _mmas(facts: Facts) -> Iterator[tree.Mma]:
+    for role in facts.kernel.roles:
+        for block in role.blocks:
+            for operation in block.operations:
+                if isinstance(operation, tree.Mma):
+                    yield operation
+
+
+def _outer(operand: tree.BufferRef) -> int:
+    """The M or N extent."""
+    return operand.buffer.columns if operand.transposed else operand.buffer.rows
+
+
+def _inner(operand: tree.BufferRef) -> int:
+    """The K extent."""
+    return operand.buffer.rows if operand.transposed else operand.buffer.columns
+
+
+def _operand_types(mma: tree.Mma, sink: Sink) -> bool:
+    a, b = mma.a.buffer.dtype, mma.b.buffer.dtype
+    kind = a.mma_kind
+    if kind is not None and kind == b.mma_kind and (a is b or _MIXES[kind]):
+        return True
+    hint = "declare the tiles with `tf32`: it is how an MMA reads f32" if a.name == b.name == "f32" else None
+    sink.report(
+        messages.MmaOperandTypes(a=a.name, b=b.name, hint=hint, at=mma.span, first=mma.a.buffer.span, second=mma.b.buffer.span)
+    )
+    return False
+
+
+def _accumulator_type(mma: tree.Mma, sink: Sink) -> None:
+    buffer = mma.accumulator.buffer
+    a, b = mma.a.buffer.dtype, mma.b.buffer.dtype
+    legal = _ACCUMULATORS[a.name]
+    if buffer.dtype.name in legal:
+        return
+    sink.report(
+        messages.AccumulatorType(
+            operands=a.name if a is b else f"{a} and {b}",
+            accumulator=buffer.dtype.name,
+            fitting=legal[0],
+            rows=buffer.rows,
+            columns=buffer.columns,
+            at=mma.accumulator.span,
+            declared=buffer.span,
+        )
+    )
+
+
+def _shapes(mma: tree.Mma, sink: Sink) -> bool:
+    accumulator = mma.accumulator.buffer
+    rows, columns = accumulator.rows, accumulator.columns
+    pairs = (
+        (f"the accumulator has {rows} rows", f"`a` has {_outer(mma.a)}", rows, _outer(mma.a), mma.accumulator, mma.a),
+        (
+            f"the accumulator has {columns} columns",
+            f"`b` has {_outer(mma.b)} rows",
+            columns,
+            _outer(mma.b),
+            mma.accumulator,
+            mma.b,
+        ),
+        (f"`a` has K = {_inner(mma.a)}", f"`b` has K = {_inner(mma.b)}", _inner(mma.a), _inner(mma.b), mma.a, mma.b),
+    )
+    fits = True
+    for one, other, left, right, first, second in pairs:
+        if left == right:
+            continue
+        fits = False
+        sink.report(
+            messages.MmaShapes(
+                one=one, other=other, hint=_transpose_hint(mma), at=mma.span, first=first.buffer.span, second=second.buffer.span
+            )
+        )
+        break
+    return fits
+
+
+def _transpose_hint(mma: tree.Mma) -> str | None:
+    """A `.T` that would make everything fit."""
+    rows, columns = mma.accumulator.buffer.rows, mma.accumulator.buffer.columns
+    for flip_a in (False, True):
+        for flip_b in (False, True):
+            a = (_outer(mma.a), _inner(mma.a))[:: -1 if flip_a else 1]
+            b = (_outer(mma.b), _inner(mma.b))[:: -1 if flip_b else 1]
+            if (flip_a or flip_b) and a[0] == rows and b[0] == columns and a[1] == b[1]:
+                names = [ref.span.text() for ref, flip in ((mma.a, flip_a), (mma.b, flip_b)) if flip]
+                return "write " + " and ".join(_flipped(name) for name in names)
+    return None
+
+
+def _flipped(name: str) -> str:
+    return f"`{name.removesuffix('.T')}`" if name.endswith(".T") else f"`{name}.T`"
+
+
+def _columns(mma: tree.Mma, sink: Sink) -> bool:
+    buffer, dtype = mma.accumulator.buffer, mma.b.buffer.dtype
+    legal, rule = _column_rule(dtype, mma.b.transposed)
+    if buffer.columns in legal:
+        return True
+    sink.report(
+        messages.MmaColumns(
+            columns=buffer.columns,
+            dtype=dtype.name,
+            rule=rule,
+            fitting=next((columns for columns in legal if columns > buffer.columns), legal[-1]),
+            at=mma.span,
+            declared=buffer.span,
+        )
+    )
+    return False
+
+
+def _column_rule(dtype: DType, transposed: bool) -> tuple[tuple[int, ...], str]:
+    if transposed and dtype.bits == 8:
+        return _TRANSPOSED_BYTE_COLUMNS, "with a transposed 8-bit operand `b`, N is a multiple of 16 from 16 to 256"
+    if dtype.is_integer:
+        return _INTEGER_COLUMNS, "with 8-bit integer operands, N is 8, 16, 24, 32 or a multiple of 16 up to 256"
+    return _COLUMNS, "N is a multiple of 8 from 8 to 256"
+
+
+def _depth(operand: tree.BufferRef, sink: Sink) -> None:
+    buffer, depth = operand.buffer, _inner(operand)
+    step = _DEPTH_BYTES * 8 // buffer.dtype.bits
+    if depth % step == 0:
+        return
+    sink.report(
+        messages.MmaDepth(
+            tile=buffer.label,
+            depth=depth,
+            step=step,
+            dtype=buffer.dtype.name,
+            fitting=round_up(depth, step),
+            at=operand.span,
+            declared=buffer.span,
+        )
+    )
+
+
+def _transposed(facts: Facts, sink: Sink) -> None:
+    """32-bit tiles stored with K outermost have a swizzle of their own, so all their readers must read them so."""
+    plain: dict[tree.Buffer, tree.BufferRef] = {}
+    flipped: dict[tree.Buffer, tree.BufferRef] = {}
+    for mma in _mmas(facts):
+        for operand in (mma.a, mma.b):
+            if operand.buffer.dtype.bits == 32:
+                (flipped if operand.transposed else plain).setdefault(operand.buffer, operand)
+    for buffer, operand in flipped.items():
+        row_bytes = buffer.columns * buffer.dtype.bytes
+        other = plain.get(buffer)
+        if row_bytes % _ATOM_BYTES:
+            fitting = round_up(buffer.columns, _ATOM_BYTES // buffer.dtype.bytes)
+            reason, hint = f"its rows are {row_bytes} bytes, not a multiple of {_ATOM_BYTES}", f"use {fitting} columns"
+        elif other is not None:
+            reason, hint = "it is also read untransposed", "load it into two tiles"
+        else:
+            continue
+        sink.report(
+            messages.TransposedOperand(
+                tile=buffer.label,
+                reason=reason,
+                hint=hint,
+                at=operand.span,
+                other=other.span if other else None,
+                declared=buffer.span,
+            )
+        )

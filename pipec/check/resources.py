@@ -1,0 +1,135 @@
+"""What a whole plan needs, against what one thread block may have (E07xx)."""
+
+from pipec.diag.catalogue import resources as messages
+from pipec.diag.message import Sink
+from pipec.kir.plan_types import WARP, Plan
+from pipec.sema import tree
+
+_LARGEST_ITEMS = 4
+
+
+def check(plan: Plan, sink: Sink) -> None:
+    _threads(plan, sink)
+    _registers(plan, sink)
+    _named_barriers(plan, sink)
+    _shared_memory(plan, sink)
+    _tensor_memory(plan, sink)
+
+
+def _threads(plan: Plan, sink: Sink) -> None:
+    if plan.threads <= plan.target.max_threads:
+        return
+    kernel = plan.kernel
+    warps = ", ".join(f"`{row.role.name}` {row.role.warps}" for row in plan.roles)
+    sink.report(
+        messages.Threads(
+            kernel=kernel.name,
+            threads=plan.threads,
+            most=plan.target.max_threads,
+            list=f"warps of 32 threads: {warps}; {plan.threads // WARP} in all, with those that fill up groups of 4",
+            at=kernel.span,
+            roles=tuple(role.span for role in kernel.roles),
+        )
+    )
+
+
+def _registers(plan: Plan, sink: Sink) -> None:
+    total, parts = 0, []
+    for group in plan.register_groups:
+        registers = group.registers if group.registers is not None else plan.launch_registers or 0
+        total += group.warps * WARP * registers
+        parts.append(f"warps {group.first_warp} to {group.first_warp + group.warps - 1}: {registers} each")
+    if total <= plan.target.registers:
+        return
+    kernel = plan.kernel
+    sink.report(
+        messages.RegisterTotal(
+            kernel=kernel.name,
+            total=total,
+            most=plan.target.registers,
+            list=f"budgets hold for groups of 4 warps; {'; '.join(parts)}",
+            at=kernel.span,
+            roles=tuple(role.span for role in kernel.roles if role.registers is not None),
+        )
+    )
+
+
+def _named_barriers(plan: Plan, sink: Sink) -> None:
+    most = plan.target.max_named_barriers - 1  # barrier 0 is the whole block's
+    count = sum(row.named_barrier is not None for row in plan.roles)
+    if count > most:
+        sink.report(messages.NamedBarriers(kernel=plan.kernel.name, count=count, most=most, at=plan.kernel.span))
+
+
+# -------------------------------------------------------------------------------------------------------- shared memory
+
+
+def _shared_memory(plan: Plan, sink: Sink) -> None:
+    limit = plan.target.shared_bytes
+    if plan.shared_bytes <= limit:
+        return
+    largest = sorted(plan.shared_items, key=lambda item: -item.bytes)
+    shown = ", ".join(f"{item.name} {item.bytes}" for item in largest[:_LARGEST_ITEMS])
+    pipeline = _largest_pipeline(plan)
+    hint = None
+    if pipeline is not None:
+        fitting = _fitting_stages(plan, pipeline)
+        hint = f"`{pipeline.name}` fits with `stages={fitting}`" if fitting else "use smaller tiles: not even one stage fits"
+    sink.report(
+        messages.SharedMemory(
+            kernel=plan.kernel.name,
+            bytes=plan.shared_bytes,
+            most=limit,
+            over=plan.shared_bytes - limit,
+            share=f"{_pipeline_bytes(plan, pipeline)} bytes" if pipeline else None,
+            list=f"the largest parts, in bytes: {shown}",
+            hint=hint,
+            at=plan.kernel.span,
+            largest=pipeline.span if pipeline else None,
+        )
+    )
+
+
+def _pipeline_bytes(plan: Plan, pipeline: tree.Pipeline) -> int:
+    return sum(plan.buffer_strides[buffer] * buffer.count for buffer in plan.layouts if buffer.owner is pipeline)
+
+
+def _largest_pipeline(plan: Plan) -> tree.Pipeline | None:
+    found = max(plan.kernel.pipelines, key=lambda pipeline: _pipeline_bytes(plan, pipeline), default=None)
+    return found if found is not None and _pipeline_bytes(plan, found) else None
+
+
+def _fitting_stages(plan: Plan, pipeline: tree.Pipeline) -> int:
+    """The largest number of stages that fits; 0 when not even one does. (Over the limit, staging is at its smallest already.)"""
+    stage = sum(plan.buffer_strides[buffer] for buffer in plan.layouts if buffer.owner is pipeline)
+    over = plan.shared_bytes - plan.target.shared_bytes
+    return max(0, pipeline.stages - -(-over // stage))
+
+
+# -------------------------------------------------------------------------------------------------------- tensor memory
+
+
+def _tensor_memory(plan: Plan, sink: Sink) -> None:
+    accumulators = [buffer for buffer in plan.kernel.buffers if buffer.space == "tensor"]
+    columns = sum(buffer.columns * buffer.count for buffer in accumulators)
+    limit = plan.target.tensor_columns
+    if columns <= limit:
+        return
+    largest = max(accumulators, key=lambda buffer: buffer.columns * buffer.count)
+    own = largest.columns * largest.count
+    fitting = (limit - columns + own) // largest.columns
+    others = ", ".join(f"{buffer.label} {buffer.columns * buffer.count}" for buffer in accumulators if buffer is not largest)
+    word = "stages" if largest.owner else "count"
+    sink.report(
+        messages.TensorMemory(
+            kernel=plan.kernel.name,
+            columns=columns,
+            most=limit,
+            own=own,
+            count="1 accumulator" if largest.count == 1 else f"{largest.count} accumulators",
+            each=largest.columns,
+            list=f"the other accumulators: {others}" if others else None,
+            hint=f"write `{word}={fitting}`" if 1 <= fitting < largest.count else "use accumulators with fewer columns",
+            at=largest.span,
+        )
+    )

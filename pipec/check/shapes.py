@@ -1,0 +1,229 @@
+"""Sizes and types of what a kernel declares and copies, against what the hardware takes (E07xx, E09xx)."""
+
+from pipec.check.facts import Facts
+from pipec.diag.catalogue import resources as messages
+from pipec.diag.catalogue import target as target_messages
+from pipec.diag.message import Sink
+from pipec.isa.dtypes import DType
+from pipec.isa.targets import Target
+from pipec.kir import ir
+from pipec.sema import tree
+from pipec.sema.types import TileType
+from pipec.source import Span
+
+MOST_STAGES = 32
+MOST_WARPS = 32
+COPY_UNIT = 16  # bytes: box extents and strides of a tensor map (SM100.md 2.1)
+REGISTER_STEP = 8  # setmaxnreg (SM100.md 7)
+REGISTER_RANGE = (24, 256)
+
+
+def check(facts: Facts, target: Target, sink: Sink) -> set[tree.Buffer]:
+    """Returns the tiles that are wrong, so that what follows from them is not told again."""
+    kernel = facts.kernel
+    for pipeline in kernel.pipelines:
+        if not 1 <= pipeline.stages <= MOST_STAGES:
+            sink.report(messages.StageCount(pipeline=pipeline.name, stages=pipeline.stages, most=MOST_STAGES, at=pipeline.span))
+    wrong = _buffers(facts, target, sink)
+    for role in kernel.roles:
+        _role(role, sink)
+    return wrong
+
+
+def check_copies(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
+    """Copies between tiles, tensors and registers; those of `wrong` tiles are left out."""
+    for role in facts.roles:
+        for block, block_touches in zip(role.role.blocks, role.touches, strict=True):
+            for operation, touches in zip(block.operations, block_touches, strict=True):
+                if wrong.isdisjoint(touch.buffer for touch in touches):
+                    _operation(operation, sink)
+
+
+def round_up(value: int, unit: int) -> int:
+    return max(1, -(-value // unit)) * unit
+
+
+# --------------------------------------------------------------------------------------------------------- declarations
+
+
+def _buffers(facts: Facts, target: Target, sink: Sink) -> set[tree.Buffer]:
+    wrong: set[tree.Buffer] = set()
+    mmas: dict[tree.Buffer, list[Span]] = {}
+    for role in facts.kernel.roles:
+        for block in role.blocks:
+            for operation in block.operations:
+                if isinstance(operation, tree.Mma):
+                    mmas.setdefault(operation.accumulator.buffer, []).append(operation.span)
+    for buffer in facts.kernel.buffers:
+        if buffer.space == "shared":
+            if _shared_buffer(buffer, sink):
+                wrong.add(buffer)
+        elif target.tensor_columns == 0:
+            uses = tuple(mmas.get(buffer, ()))
+            sink.report(target_messages.NoTensorMemory(target=target.name, buffer=buffer.label, at=buffer.span, uses=uses))
+        elif buffer.rows not in (64, 128):
+            sink.report(messages.AccumulatorRows(buffer=_owner_name(buffer), rows=buffer.rows, at=buffer.span))
+            wrong.add(buffer)
+        if buffer.owner is None:
+            _slots(facts, buffer, sink)
+    return wrong
+
+
+def _owner_name(buffer: tree.Buffer) -> str:
+    return buffer.owner.name if buffer.owner else buffer.name
+
+
+def _shared_buffer(buffer: tree.Buffer, sink: Sink) -> bool:
+    row_bytes = buffer.columns * buffer.dtype.bits // 8
+    if row_bytes % COPY_UNIT == 0:
+        return False
+    unit = COPY_UNIT * 8 // buffer.dtype.bits
+    sink.report(
+        messages.RowBytes(
+            tile=buffer.label,
+            bytes=row_bytes,
+            columns=buffer.columns,
+            dtype=buffer.dtype.name,
+            fitting=round_up(buffer.columns, unit),
+            at=buffer.span,
+        )
+    )
+    return True
+
+
+def _slots(facts: Facts, buffer: tree.Buffer, sink: Sink) -> None:
+    """A buffer of the kernel's own holds a tile for every stage whose index picks one."""
+    users = [touch for _, handle in facts.handles() for _, touch in handle.touches if touch.buffer is buffer]
+    user = max(users, key=lambda touch: touch.handle.pipeline.stages, default=None)
+    stages = user.handle.pipeline.stages if user else 1
+    if buffer.count >= max(1, stages):
+        return
+    pipeline = user.handle.pipeline.name if user else None
+    need = f"pipeline `{pipeline}` has {stages} stages" if user else "a buffer has at least one"
+    sink.report(
+        messages.EmptyBuffer(
+            buffer=buffer.name,
+            count=buffer.count,
+            need=need,
+            stages=stages,
+            pipeline=pipeline,
+            at=buffer.span,
+            used=user.span if user else None,
+        )
+    )
+
+
+def _role(role: ir.Role, sink: Sink) -> None:
+    if not 1 <= role.warps <= MOST_WARPS:
+        sink.report(messages.WarpCount(role=role.name, warps=role.warps, at=role.span))
+    budget = role.registers
+    low, high = REGISTER_RANGE
+    if budget is not None and (budget % REGISTER_STEP or not low <= budget <= high):
+        fitting = min(max(round_up(budget, REGISTER_STEP), low), high)
+        sink.report(messages.RegisterBudget(role=role.name, registers=budget, fitting=fitting, at=role.span))
+
+
+# --------------------------------------------------------------------------------------------------------------- copies
+
+
+def _operation(operation: tree.Operation, sink: Sink) -> None:
+    match operation:
+        case tree.TmaLoad(destination, source):
+            _copy("tma.load", source, destination, sink)
+        case tree.TmaStore(destination, source):
+            _copy("tma.store", destination, source, sink)
+        case tree.Store():
+            _store(operation, sink)
+        case tree.Write():
+            _write(operation, sink)
+        case _:
+            pass
+
+
+def _copy(name: str, tensor_slice: tree.TensorSlice, tile: tree.BufferRef, sink: Sink) -> None:
+    tensor, buffer = tensor_slice.tensor, tile.buffer
+    if not _same_bytes(tensor.dtype, buffer.dtype):
+        sink.report(
+            messages.CopyType(
+                operation=name,
+                tile=buffer.dtype.name,
+                tensor=tensor.dtype.name,
+                hint=f"declare the tile as `tile[{tensor.dtype}, {buffer.rows}, {buffer.columns}]`",
+                at=tile.span,
+                slice=tensor_slice.span,
+                declared=buffer.span,
+            )
+        )
+    _rank(name, tensor, buffer.rows, tile.span, sink)
+    _stride(tensor, tensor_slice.span, sink)
+
+
+def _same_bytes(tensor: DType, tile: DType) -> bool:
+    """tf32 is how an MMA reads f32: the bytes in memory are the same."""
+    return tensor is tile or {tensor.name, tile.name} == {"f32", "tf32"}
+
+
+def _rank(name: str, tensor: tree.TensorParameter, rows: int, at: Span, sink: Sink) -> None:
+    if len(tensor.shape) == 1 and rows > 1:
+        sink.report(messages.CopyRank(operation=name, rows=rows, tensor=tensor.name, at=at, declared=tensor.span))
+
+
+def _stride(tensor: tree.TensorParameter, use: Span, sink: Sink) -> None:
+    inner = tensor.shape[-1]
+    if len(tensor.shape) < 2 or not isinstance(inner, int) or inner * tensor.dtype.bits // 8 % COPY_UNIT == 0:
+        return
+    sink.report(
+        messages.TensorStride(
+            tensor=tensor.name,
+            bytes=inner * tensor.dtype.bits // 8,
+            columns=inner,
+            dtype=tensor.dtype.name,
+            at=tensor.span,
+            use=use,
+        )
+    )
+
+
+def _store(operation: tree.Store, sink: Sink) -> None:
+    value, tensor = operation.value.type, operation.destination.tensor
+    assert isinstance(value, TileType)
+    name = "store" if operation.path == "tma" else "store.direct"
+    if not _same_bytes(tensor.dtype, value.dtype):
+        sink.report(
+            messages.CopyType(
+                operation=name,
+                tile=value.dtype.name,
+                tensor=tensor.dtype.name,
+                hint=f"write `cast[{tensor.dtype}]({operation.value.span.text()})`",
+                at=operation.value.span,
+                slice=operation.destination.span,
+                declared=tensor.span,
+            )
+        )
+    _rank(name, tensor, value.rows, operation.value.span, sink)
+    if operation.path != "tma":
+        return
+    _stride(tensor, operation.destination.span, sink)
+    row_bytes = value.columns * value.dtype.bits // 8
+    if row_bytes % COPY_UNIT:
+        sink.report(
+            messages.StoreRowBytes(bytes=row_bytes, columns=value.columns, dtype=value.dtype.name, at=operation.value.span)
+        )
+
+
+def _write(operation: tree.Write, sink: Sink) -> None:
+    buffer, value = operation.destination.buffer, operation.value.type
+    tile = TileType(buffer.dtype, buffer.rows, buffer.columns)
+    if value == tile:
+        return
+    assert isinstance(value, TileType)
+    same_shape = (value.rows, value.columns) == (tile.rows, tile.columns)
+    sink.report(
+        messages.WriteShape(
+            value=str(value),
+            destination=str(tile),
+            hint=f"write `cast[{buffer.dtype}]({operation.value.span.text()})`" if same_shape else None,
+            at=operation.value.span,
+            target=operation.destination.span,
+        )
+    )

@@ -1,0 +1,294 @@
+"""A stage's barrier receives exactly the arrivals and bytes it waits for (E05xx)."""
+
+from dataclasses import dataclass
+
+from pipec.check.facts import ACCUMULATE, INDEX, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
+from pipec.check.fills import UNBOUNDED, Fills, count_fills
+from pipec.diag.catalogue import signals as messages
+from pipec.diag.message import Sink
+from pipec.kir.participation import WARP
+from pipec.sema import tree
+from pipec.source import Span
+
+# What a use of a stage is called, and who is done with the stage when it is signalled.
+_BY = {
+    LOAD: "a TMA load",
+    WRITE: "the role's threads",
+    ACCUMULATE: "an MMA",
+    OPERAND: "an MMA",
+    READ: "the role's threads",
+    STORE: "a TMA store",
+}
+_FILLS = (LOAD, WRITE, ACCUMULATE)
+_DRAINS = (OPERAND, READ, STORE)
+
+# The uses that an explicit signal covers.
+_COVERED = {"commit": (ACCUMULATE, OPERAND), "arrive": (WRITE, READ)}
+_WHEN = {"commit": "when the MMAs before it are complete", "arrive": "at once"}
+_DONE = {
+    LOAD: "filled by TMA here",
+    WRITE: "written by threads here",
+    ACCUMULATE: "the MMA writes it",
+    OPERAND: "the MMA reads it",
+    READ: "read by threads here",
+    STORE: "the TMA store reads it",
+}
+
+
+def check(facts: Facts, sink: Sink) -> None:
+    for role in facts.roles:
+        counts = count_fills(role)
+        signatures: dict[tuple[tree.Pipeline, str], _Signature] = {}
+        for handle, found in role.handles.items():
+            mixed = _mixed(found, sink)
+            waits = _explicit_signals_wait(found, sink)
+            _arrivals(role, found, sink)
+            if mixed or not waits:
+                continue
+            _one_way(role, found, signatures, sink)
+            if handle.side == "producer" and handle in counts and found.kinds() & {LOAD, WRITE}:
+                _Payload(facts, found, counts[handle], sink).check()
+
+
+def _obtained(facts: HandleFacts) -> Span | None:
+    return facts.acquires[0].operation.span if facts.acquires else None
+
+
+# ---------------------------------------------------------------------------------------------------------- one way only
+
+
+def _mixed(facts: HandleFacts, sink: Sink) -> bool:
+    """Whether the stage is filled, or read, in two ways."""
+    producer = facts.handle.side == "producer"
+    first: Touch | None = None
+    for _, touch in facts.touches:
+        if touch.kind not in (_FILLS if producer else _DRAINS):
+            continue
+        first = first or touch
+        if touch.kind == first.kind:
+            continue
+        message = messages.MixedFill if producer else messages.MixedDrain
+        sink.report(
+            message(
+                stage=facts.handle.name,
+                pipeline=facts.handle.pipeline.name,
+                one=_BY[first.kind],
+                second=_BY[touch.kind],
+                at=touch.span,
+                first=first.span,
+                obtained=_obtained(facts),
+            )
+        )
+        return True
+    return False
+
+
+def _explicit_signals_wait(facts: HandleFacts, sink: Sink) -> bool:
+    for site in facts.signals:
+        signal = site.operation
+        assert isinstance(signal, tree.Signal)
+        early = next((touch for _, touch in facts.touches if touch.kind not in (INDEX, *_COVERED[signal.how])), None)
+        if early is None:
+            continue
+        sink.report(
+            messages.SignalDoesNotWait(
+                signal="mma.commit" if signal.how == "commit" else "arrive",
+                work=_BY[early.kind],
+                stage=facts.handle.name,
+                when=_WHEN[signal.how],
+                done=_DONE[early.kind],
+                consequence=_too_early(facts.handle, signal.how, early.kind),
+                at=signal.span,
+                use=early.span,
+                obtained=_obtained(facts),
+            )
+        )
+        return False
+    return True
+
+
+def _too_early(handle: tree.Handle, how: str, kind: str) -> str:
+    name = handle.pipeline.name
+    if handle.side == "consumer":
+        return f"the producer of `{name}` may overwrite the slot while it is still read"
+    if how == "commit" and kind == LOAD:
+        return f"the full barrier of `{name}` gets an arrival besides the bytes and completes a phase that nothing filled"
+    return f"the consumers of `{name}` may read the slot before it is filled"
+
+
+def _arrivals(role: RoleFacts, facts: HandleFacts, sink: Sink) -> None:
+    for site in facts.signals:
+        participation = role.role.blocks[site.block].participation
+        if participation.lanes is not None and participation.lanes <= 0:
+            sink.report(
+                messages.NoArrival(
+                    stage=facts.handle.name,
+                    pipeline=facts.handle.pipeline.name,
+                    at=site.operation.span,
+                    guard=participation.guard,
+                )
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """How one stage is signalled: in words, and with how many arrivals."""
+
+    words: str
+    arrivals: int
+    span: Span
+
+
+def _one_way(role: RoleFacts, facts: HandleFacts, signatures: dict[tuple[tree.Pipeline, str], _Signature], sink: Sink) -> None:
+    """All stages of a pipeline are signalled alike by a role."""
+    handle = facts.handle
+    for signature in _signatures(role, facts):
+        first = signatures.setdefault((handle.pipeline, handle.side), signature)
+        if (first.words, first.arrivals) == (signature.words, signature.arrivals):
+            continue
+        sink.report(
+            messages.SignalsDiffer(
+                role=role.role.name,
+                pipeline=handle.pipeline.name,
+                one=first.words,
+                second=signature.words,
+                barrier="full" if handle.side == "producer" else "empty",
+                expected=_arrival_count(first.arrivals),
+                found=str(signature.arrivals),
+                at=signature.span,
+                first=first.span,
+                declared=handle.pipeline.span,
+            )
+        )
+        return
+
+
+def _arrival_count(count: int) -> str:
+    return "1 arrival" if count == 1 else f"{count} arrivals"
+
+
+def _signatures(role: RoleFacts, facts: HandleFacts) -> list[_Signature]:
+    if facts.signals:
+        found = []
+        for site in facts.signals:
+            signal = site.operation
+            assert isinstance(signal, tree.Signal)
+            lanes = role.role.blocks[site.block].participation.lanes
+            found.append(_signature(role, "threads" if signal.how == "arrive" else "commit", lanes, signal.span))
+        return found
+    kinds = facts.kinds()
+    if not facts.releases:
+        return []
+    span = facts.releases[0].operation.span
+    if kinds & {ACCUMULATE, OPERAND}:
+        return [_signature(role, "commit", None, span)]
+    if LOAD in kinds:
+        return [_Signature("TMA bytes", 1, span)]
+    if STORE in kinds:
+        return [_Signature("a finished TMA store", 1, span)]
+    return [_signature(role, "threads", None, span)]
+
+
+def _signature(role: RoleFacts, how: str, lanes: int | None, span: Span) -> _Signature:
+    if how == "commit":
+        return _Signature("an MMA commit", 1, span)
+    arrivals = (WARP if lanes is None else lanes) * role.role.warps
+    return _Signature(f"{arrivals} threads arriving" if arrivals != 1 else "1 thread arriving", arrivals, span)
+
+
+# --------------------------------------------------------------------------------------------------------------- payload
+
+
+class _Payload:
+    """Each tile of the payload is filled exactly once on every path."""
+
+    def __init__(
+        self, facts: Facts, handle: HandleFacts, counts: dict[tuple[tree.Handle, tree.Buffer], Fills], sink: Sink
+    ) -> None:
+        self._handle = handle
+        self._sink = sink
+        self._tiles = [buffer for buffer in facts.kernel.buffers if buffer.owner is handle.handle.pipeline]
+        self._counts = {buffer: fills for (_, buffer), fills in counts.items()}
+        self._total = sum(map(_bytes, self._tiles))
+
+    def check(self) -> None:
+        for tile in self._tiles:
+            fills = self._counts.get(tile, Fills())
+            touches = [touch for _, touch in self._handle.touches if touch.buffer is tile]
+            if fills.most == 0:
+                self._never(tile)
+            elif fills.loop is not None and fills.most > 1 and touches[0].kind == LOAD:
+                self._in_loop(tile, fills, touches)
+            elif fills.fewest == 0 and fills.loop is None:
+                self._on_one_branch(tile, fills, touches[0])
+            elif fills.most > 1 and touches[0].kind == LOAD:
+                self._twice(tile, fills, touches)
+
+    def _never(self, tile: tree.Buffer) -> None:
+        handle = self._handle.handle
+        loads = [touch for _, touch in self._handle.touches if touch.kind in (LOAD, WRITE)]
+        filled = sum(_bytes(other) for other in self._tiles if self._counts.get(other, Fills()).most)
+        name = f"{handle.name}.{tile.name}"
+        self._sink.report(
+            messages.TileNeverFilled(
+                stage=handle.name,
+                pipeline=handle.pipeline.name,
+                tile=name,
+                bytes=_bytes(tile),
+                total=self._total,
+                filled=filled,
+                load=f"tma.load({name}, ...)" if any(touch.kind == LOAD for touch in loads) else f"write({name}, ...)",
+                at=_obtained(self._handle) or handle.span,
+                declared=tile.span,
+                others=tuple(touch.span for touch in loads),
+            )
+        )
+
+    def _on_one_branch(self, tile: tree.Buffer, fills: Fills, touch: Touch) -> None:
+        handle = self._handle.handle
+        self._sink.report(
+            messages.TileFilledOnOneBranch(
+                stage=handle.name,
+                pipeline=handle.pipeline.name,
+                tile=f"{handle.name}.{tile.name}",
+                bytes=_bytes(tile),
+                fewest=self._total - _bytes(tile),
+                most=self._total,
+                fill=touch.span,
+                branch=fills.branch.span if fills.branch else None,
+                obtained=_obtained(self._handle),
+            )
+        )
+
+    def _in_loop(self, tile: tree.Buffer, fills: Fills, touches: list[Touch]) -> None:
+        assert fills.loop is not None
+        handle = self._handle.handle
+        self._sink.report(
+            messages.TileLoadedInLoop(
+                stage=handle.name,
+                tile=f"{handle.name}.{tile.name}",
+                bytes=_bytes(tile),
+                times="any number of times" if fills.most >= UNBOUNDED else f"{fills.most} times",
+                at=touches[0].span,
+                loop=fills.loop.span,
+                obtained=_obtained(self._handle),
+            )
+        )
+
+    def _twice(self, tile: tree.Buffer, fills: Fills, touches: list[Touch]) -> None:
+        handle = self._handle.handle
+        self._sink.report(
+            messages.TileLoadedTwice(
+                stage=handle.name,
+                tile=f"{handle.name}.{tile.name}",
+                bytes=_bytes(tile),
+                issued=_bytes(tile) * fills.most,
+                at=touches[-1].span,
+                first=touches[0].span,
+                obtained=_obtained(self._handle),
+            )
+        )
+
+
+def _bytes(tile: tree.Buffer) -> int:
+    return tile.rows * tile.columns * tile.dtype.bits // 8

@@ -1,0 +1,397 @@
+"""E07xx: what the hardware offers: memory, threads, registers, and the shapes that MMAs and tensor copies take."""
+
+from pipec.diag.message import Message, primary, secondary
+from pipec.source import Span
+
+
+class StageCount(Message):
+    """A pipeline has between 1 and 32 stages. Two to eight hide the latency of loads; more only take shared memory."""
+
+    code = "E0701"
+    title = "pipeline `{pipeline}` has {stages} stages"
+    labels = (primary("at", "a pipeline has 1 to {most} stages"),)
+    pipeline: str
+    stages: int
+    most: int
+    at: Span
+
+
+class RowBytes(Message):
+    """The rows of a tile in shared memory are a multiple of 16 bytes long.
+
+    TMA copies and MMAs address shared memory in units of 16 bytes (the inner box extent of a tensor map, the core matrices of an
+    MMA operand). For 2-byte elements the last tile size is a multiple of 8, for 1-byte elements a multiple of 16.
+    """
+
+    code = "E0702"
+    title = "the rows of tile `{tile}` are {bytes} bytes long, which is not a multiple of 16"
+    labels = (primary("at", "{columns} elements of {dtype}: {bytes} bytes in a row"),)
+    note = "tensor copies address shared memory in units of 16 bytes"
+    help = "use {fitting} columns"
+    tile: str
+    bytes: int
+    columns: int
+    dtype: str
+    fitting: int
+    at: Span
+
+
+class WarpCount(Message):
+    """A role has between 1 and 32 warps of 32 threads; a thread block has at most 1024 threads in all."""
+
+    code = "E0703"
+    title = "role `{role}` has {warps} warps"
+    labels = (primary("at", "a role has 1 to 32 warps"),)
+    role: str
+    warps: int
+    at: Span
+
+
+class Threads(Message):
+    """The roles of a kernel have more threads than one thread block may have.
+
+    Roles that read tensor memory start at a warp divisible by 4, so the block can hold more warps than the roles' sum.
+    """
+
+    code = "E0704"
+    title = "kernel `{kernel}` needs {threads} threads, but a block has at most {most}"
+    labels = (primary("at", "its roles run side by side"), secondary("roles", "part of the block's threads"))
+    note = "{list}"
+    kernel: str
+    threads: int
+    most: int
+    list: str
+    at: Span
+    roles: tuple[Span, ...]
+
+
+class RegisterBudget(Message):
+    """A role's register budget is a multiple of 8 from 24 to 256 (what `setmaxnreg` takes), per thread."""
+
+    code = "E0705"
+    title = "role `{role}` asks for {registers} registers per thread"
+    labels = (primary("at", "a budget is a multiple of 8 from 24 to 256"),)
+    help = "write `registers={fitting}`"
+    role: str
+    registers: int
+    fitting: int
+    at: Span
+
+
+class RegisterTotal(Message):
+    """The register budgets of the roles add up to more than the register file of one thread block.
+
+    Budgets hold for whole groups of 4 warps; a group without one keeps what the launch gave it. The sum of 32 * warps *
+    registers must stay within 65536. Give copying roles few (`registers=40`), computing roles the rest.
+    """
+
+    code = "E0706"
+    title = "the register budgets of kernel `{kernel}` add up to {total}, but a block has {most}"
+    labels = (primary("at", "its roles ask for too much together"), secondary("roles", "has a budget"))
+    note = "{list}"
+    kernel: str
+    total: int
+    most: int
+    list: str
+    at: Span
+    roles: tuple[Span, ...]
+
+
+class CopyType(Message):
+    """A tile and the tensor it is copied from or to have different element types.
+
+    A tensor copy moves bytes; it converts nothing. Give the tile the tensor's type, or convert with `cast[...]` on the way
+    through registers. (A tf32 tile takes an f32 tensor: tf32 is how an MMA reads f32.)
+    """
+
+    code = "E0707"
+    title = "`{operation}` copies between a tile of {tile} and a tensor of {tensor}"
+    labels = (
+        primary("at", "the tile holds {tile}"),
+        secondary("slice", "the tensor holds {tensor}"),
+        secondary("declared", "declared here"),
+    )
+    note = "a copy moves bytes and converts nothing: {tile} values would be read as {tensor} bits"
+    help = "{hint}"
+    operation: str
+    tile: str
+    tensor: str
+    hint: str | None
+    at: Span
+    slice: Span
+    declared: Span | None
+
+
+class CopyRank(Message):
+    """A tile of several rows is copied from or to a tensor of one dimension, which has only one row."""
+
+    code = "E0708"
+    title = "`{operation}` copies {rows} rows between a tile and tensor `{tensor}`, which has one dimension"
+    labels = (primary("at", "this tile has {rows} rows"), secondary("declared", "this tensor has one dimension, so one row"))
+    help = "declare the tensor with two dimensions"
+    operation: str
+    rows: int
+    tensor: str
+    at: Span
+    declared: Span
+
+
+class AccumulatorRows(Message):
+    """An accumulator has 64 or 128 rows: the M of one MMA, laid out over the 128 lanes of tensor memory."""
+
+    code = "E0709"
+    title = "the accumulator of `{buffer}` has {rows} rows"
+    labels = (primary("at", "an accumulator has 64 or 128 rows"),)
+    buffer: str
+    rows: int
+    at: Span
+
+
+class MmaColumns(Message):
+    """The N of an MMA, the columns of its accumulator, must be one the hardware takes.
+
+    N is a multiple of 8 from 8 to 256; with 8-bit integer operands 8, 16, 24, 32 or a multiple of 16 up to 256; with a transposed
+    8-bit operand `b` a multiple of 16.
+    """
+
+    code = "E0710"
+    title = "an MMA with N = {columns} does not exist for {dtype} operands"
+    labels = (primary("at", "N is the number of columns of the accumulator"), secondary("declared", "{columns} columns"))
+    note = "{rule}"
+    help = "use {fitting} columns"
+    columns: int
+    dtype: str
+    rule: str
+    fitting: int
+    at: Span
+    declared: Span
+
+
+class MmaDepth(Message):
+    """The K of an operand tile is a multiple of 32 bytes: each MMA instruction reads 32 bytes of K.
+
+    That is 16 elements of 2 bytes, 8 of tf32, 32 of 1 byte.
+    """
+
+    code = "E0711"
+    title = "the K extent of tile `{tile}` is {depth}, which is not a multiple of {step}"
+    labels = (primary("at", "K = {depth} elements of {dtype}"), secondary("declared", "declared here"))
+    note = "one MMA instruction reads 32 bytes of K, which are {step} elements of {dtype}"
+    help = "use a K extent of {fitting}"
+    tile: str
+    depth: int
+    step: int
+    dtype: str
+    fitting: int
+    at: Span
+    declared: Span
+
+
+class MmaShapes(Message):
+    """The tiles of an MMA do not fit together: accumulator[M, N] (+)= a[M, K] @ b[N, K].T.
+
+    A tile stored with K outermost is given as `.T`.
+    """
+
+    code = "E0712"
+    title = "the tiles of this `mma` do not fit: {one} but {other}"
+    labels = (
+        primary("at", "accumulator[M, N] (+)= a[M, K] @ b[N, K].T"),
+        secondary("first", "{one}"),
+        secondary("second", "{other}"),
+    )
+    help = "{hint}"
+    one: str
+    other: str
+    hint: str | None
+    at: Span
+    first: Span
+    second: Span
+
+
+class MmaOperandTypes(Message):
+    """The two operands of an MMA have types that the hardware does not multiply with each other.
+
+    f16 with f16, bf16 with bf16, tf32 with tf32, e4m3 and e5m2 in any mix, i8 and u8 in any mix. f32 data is multiplied as tf32:
+    declare the tiles with `tf32`.
+    """
+
+    code = "E0713"
+    title = "no MMA multiplies {a} with {b}"
+    labels = (primary("at", "`a` is {a}, `b` is {b}"), secondary("first", "{a}"), secondary("second", "{b}"))
+    note = "there are MMAs for f16, bf16, tf32, any mix of e4m3 and e5m2, any mix of i8 and u8"
+    help = "{hint}"
+    a: str
+    b: str
+    hint: str | None
+    at: Span
+    first: Span
+    second: Span
+
+
+class AccumulatorType(Message):
+    """The accumulator of an MMA has a type in which the hardware does not add up these operands.
+
+    f32 for all float operands; f16 also for f16, e4m3 and e5m2 operands; i32 for integer operands.
+    """
+
+    code = "E0714"
+    title = "an MMA of {operands} operands does not add up in {accumulator}"
+    labels = (primary("at", "adds up in {accumulator}"), secondary("declared", "declared as {accumulator}"))
+    help = "declare the accumulator as `tmem[{fitting}, {rows}, {columns}]`"
+    operands: str
+    accumulator: str
+    fitting: str
+    rows: int
+    columns: int
+    at: Span
+    declared: Span
+
+
+class TransposedOperand(Message):
+    """A transposed MMA operand (`.T`, stored with K outermost) has a row length the MMA cannot read that way.
+
+    32-bit operands stored with K outermost need rows that are a multiple of 128 bytes (the 128-byte swizzle with 32-byte atoms is
+    the only layout the hardware reads so): 32 elements of tf32. Such a tile cannot also be read untransposed.
+    """
+
+    code = "E0715"
+    title = "tile `{tile}` cannot be read transposed: {reason}"
+    labels = (
+        primary("at", "read with K outermost"),
+        secondary("other", "read with K innermost"),
+        secondary("declared", "declared here"),
+    )
+    help = "{hint}"
+    tile: str
+    reason: str
+    hint: str | None
+    at: Span
+    other: Span | None
+    declared: Span
+
+
+class WriteShape(Message):
+    """`write` puts a register tile into a shared tile of the same shape and element type."""
+
+    code = "E0716"
+    title = "`write` puts {value} into {destination}"
+    labels = (primary("at", "the value is {value}"), secondary("target", "the tile is {destination}"))
+    help = "{hint}"
+    value: str
+    destination: str
+    hint: str | None
+    at: Span
+    target: Span
+
+
+class StoreRowBytes(Message):
+    """A register tile stored through TMA has rows that are not a multiple of 16 bytes long.
+
+    TMA stores address memory in units of 16 bytes. `store.direct` lets each thread store its own elements, with any extent.
+    """
+
+    code = "E0717"
+    title = "`store` of rows of {bytes} bytes, which is not a multiple of 16"
+    labels = (primary("at", "{columns} elements of {dtype}: {bytes} bytes in a row"),)
+    note = "TMA stores address memory in units of 16 bytes"
+    help = "write `store.direct(...)`"
+    bytes: int
+    columns: int
+    dtype: str
+    at: Span
+
+
+class TensorStride(Message):
+    """A tensor that is copied by TMA has rows whose length in bytes is not a multiple of 16.
+
+    A tensor map takes only strides that are a multiple of 16 bytes. Pad the rows, or store with `store.direct`.
+    """
+
+    code = "E0718"
+    title = "tensor `{tensor}` has rows of {bytes} bytes, which TMA cannot address"
+    labels = (
+        primary("at", "the innermost dimension is {columns} elements of {dtype}: {bytes} bytes"),
+        secondary("use", "copied by TMA here"),
+    )
+    note = "the strides of a tensor map are multiples of 16 bytes"
+    tensor: str
+    bytes: int
+    columns: int
+    dtype: str
+    at: Span
+    use: Span
+
+
+class SharedMemory(Message):
+    """The tiles, staging buffers and barriers of a kernel do not fit into the shared memory of one thread block.
+
+    Most of it is pipeline stages times payload tiles. Use fewer stages or smaller tiles.
+    """
+
+    code = "E0719"
+    title = "kernel `{kernel}` needs {bytes} bytes of shared memory, but a block has at most {most}"
+    labels = (primary("at", "{over} bytes too many"), secondary("largest", "{share} of it"))
+    note = "{list}"
+    help = "{hint}"
+    kernel: str
+    bytes: int
+    most: int
+    over: int
+    share: str | None
+    list: str
+    hint: str | None
+    at: Span
+    largest: Span | None
+
+
+class TensorMemory(Message):
+    """The accumulators of a kernel need more columns of tensor memory than there are.
+
+    Tensor memory has 512 columns of 32 bits; an accumulator of N columns takes N of them per stage.
+    """
+
+    code = "E0720"
+    title = "kernel `{kernel}` needs {columns} columns of tensor memory, but there are {most}"
+    labels = (primary("at", "{own} columns: {count} of {each}"),)
+    note = "{list}"
+    help = "{hint}"
+    kernel: str
+    columns: int
+    most: int
+    own: int
+    count: str
+    each: int
+    list: str | None
+    hint: str | None
+    at: Span
+
+
+class NamedBarriers(Message):
+    """Each role of several warps takes one of the 15 hardware barriers that the block itself does not use."""
+
+    code = "E0721"
+    title = "kernel `{kernel}` has {count} roles of several warps, but there are only {most} barriers for them"
+    labels = (primary("at", "too many roles"),)
+    help = "join roles, or give some of them one warp"
+    kernel: str
+    count: int
+    most: int
+    at: Span
+
+
+class EmptyBuffer(Message):
+    """A buffer that the kernel declares holds at least one tile; one per stage of the pipeline whose index picks it."""
+
+    code = "E0722"
+    title = "buffer `{buffer}` holds {count} tiles, but {need}"
+    labels = (primary("at", "{count} tiles"), secondary("used", "picked by the index of a stage of `{pipeline}`"))
+    note = "the index of the last stage would reach past the buffer"
+    help = "declare `count={stages}`"
+    buffer: str
+    count: int
+    need: str
+    stages: int | None
+    pipeline: str | None
+    at: Span
+    used: Span | None

@@ -1,0 +1,217 @@
+"""E05xx: a stage's barrier receives exactly the arrivals and bytes it waits for."""
+
+from pipec.diag.message import Message, primary, secondary
+from pipec.source import Span
+
+
+class TileNeverFilled(Message):
+    """A tile of the payload is not filled before the stage is handed over.
+
+    The consumers are told that the whole stage is ready. Load (`tma.load`) or `write` every tile of the payload, once, on
+    every path, or take the tile out of the payload.
+
+        with input.produce() as s:
+            tma.load(s.a, a[0, 0])
+            tma.load(s.b, b[0, 0])      # without this, s.b holds what an older stage left there
+    """
+
+    code = "E0501"
+    title = "tile `{tile}` of stage `{stage}` is never filled"
+    labels = (
+        primary("at", "a stage of {total} bytes is handed over, but only {filled} bytes of it are filled"),
+        secondary("declared", "`{tile}` is declared here, {bytes} bytes"),
+        secondary("others", "filled"),
+    )
+    note = "the consumers of `{pipeline}` read whatever the slot held before"
+    help = "add `{load}`"
+    stage: str
+    pipeline: str
+    tile: str
+    bytes: int
+    total: int
+    filled: int
+    load: str | None
+    at: Span
+    declared: Span
+    others: tuple[Span, ...]
+
+
+class TileFilledOnOneBranch(Message):
+    """A tile of the payload is filled on one side of a branch only.
+
+    The full barrier waits for a number of bytes that is fixed per stage. The path without the load brings too few: the barrier
+    never completes, or it completes with the bytes of a later stage.
+    """
+
+    code = "E0502"
+    title = "tile `{tile}` of stage `{stage}` is filled on only one branch"
+    labels = (
+        primary("fill", "fills {bytes} bytes"),
+        secondary("branch", "this decides whether it runs"),
+        secondary("obtained", "the stage needs it on every path"),
+    )
+    note = "one path brings {most} bytes, the other {fewest}: the full barrier of `{pipeline}` waits for {most}"
+    help = "fill `{tile}` on both paths, or move the branch around the whole stage"
+    stage: str
+    pipeline: str
+    tile: str
+    bytes: int
+    fewest: int
+    most: int
+    fill: Span
+    branch: Span | None
+    obtained: Span | None
+
+
+class TileLoadedTwice(Message):
+    """A tile of the payload is loaded more than once into the same stage.
+
+    Both copies run at the same time and write the same bytes in an unknown order, and more bytes arrive than the stage has.
+    """
+
+    code = "E0503"
+    title = "tile `{tile}` of stage `{stage}` is loaded twice"
+    labels = (
+        primary("at", "loaded again here"),
+        secondary("first", "loaded here"),
+        secondary("obtained", "one stage takes each tile once"),
+    )
+    note = "{issued} bytes arrive for a tile of {bytes}: the two copies overwrite each other in an unknown order"
+    help = "remove one of the loads, or obtain a stage for each"
+    stage: str
+    tile: str
+    bytes: int
+    issued: int
+    at: Span
+    first: Span
+    obtained: Span | None
+
+
+class TileLoadedInLoop(Message):
+    """A tile of the payload is loaded in a loop, into a stage obtained before the loop.
+
+    The number of bytes that arrive depends on the number of iterations, while the full barrier waits for one tile. Obtain a
+    stage in each iteration.
+    """
+
+    code = "E0504"
+    title = "tile `{tile}` of stage `{stage}` is loaded in every iteration of a loop"
+    labels = (
+        primary("at", "loaded in each iteration"),
+        secondary("loop", "this loop runs {times}"),
+        secondary("obtained", "one stage, obtained before the loop"),
+    )
+    note = "the full barrier waits for {bytes} bytes and receives {bytes} per iteration: it completes out of step, or never"
+    help = "obtain the stage inside the loop"
+    stage: str
+    tile: str
+    bytes: int
+    times: str
+    at: Span
+    loop: Span
+    obtained: Span | None
+
+
+class MixedFill(Message):
+    """One stage is filled in two ways, for example by TMA and by threads.
+
+    A TMA copy completes the full barrier by bytes, a `write` by arrivals of threads, an MMA by a commit. A stage is handed over
+    by one of them. Use a pipeline of its own for each.
+    """
+
+    code = "E0505"
+    title = "stage `{stage}` of `{pipeline}` is filled in two ways"
+    labels = (primary("at", "filled by {second}"), secondary("first", "filled by {one}"), secondary("obtained", "obtained here"))
+    note = "the full barrier waits for one kind of signal: after the first of two it completes, and the rest is read too early"
+    help = "hand over the two tiles through two pipelines"
+    stage: str
+    pipeline: str
+    one: str
+    second: str
+    at: Span
+    first: Span
+    obtained: Span | None
+
+
+class MixedDrain(Message):
+    """One stage is read in two ways, for example by an MMA and by threads.
+
+    MMAs give a stage back by a commit, threads by arriving, TMA stores when the copy has read it. A stage is given back by one
+    of them. Let another role read it the other way: each consumer role of a pipeline gives the stage back for itself.
+    """
+
+    code = "E0506"
+    title = "stage `{stage}` of `{pipeline}` is read in two ways"
+    labels = (primary("at", "read by {second}"), secondary("first", "read by {one}"), secondary("obtained", "obtained here"))
+    note = "the stage is given back when one kind of reader is done: the producer may overwrite what the other still reads"
+    help = "read it in a second role that `consumes {pipeline}`, too"
+    stage: str
+    pipeline: str
+    one: str
+    second: str
+    at: Span
+    first: Span
+    obtained: Span | None
+
+
+class SignalsDiffer(Message):
+    """A role signals the same side of a pipeline in two ways, or with two numbers of arrivals.
+
+    A barrier completes after a number of arrivals that is fixed when it is initialised: one for TMA bytes or a commit, one per
+    thread for arrivals. Every stage of a pipeline must therefore be signalled alike.
+    """
+
+    code = "E0507"
+    title = "role `{role}` signals `{pipeline}` in two ways: {one} and {second}"
+    labels = (
+        primary("at", "{second}"),
+        secondary("first", "{one}"),
+        secondary("declared", "one barrier per stage, with one number of arrivals"),
+    )
+    note = "the {barrier} barrier expects {expected}: with {found} it completes too early or never"
+    role: str
+    pipeline: str
+    one: str
+    second: str
+    barrier: str
+    expected: str
+    found: str
+    at: Span
+    first: Span
+    declared: Span
+
+
+class SignalDoesNotWait(Message):
+    """An explicit signal that does not wait for what the role does with the stage.
+
+    `arrive()` signals at once; it does not wait for an MMA or a TMA store that still reads the stage. `mma.commit` waits for
+    MMAs, not for threads that read, nor for TMA loads. Leave the signal to `release()`, which gives the right one.
+    """
+
+    code = "E0508"
+    title = "`{signal}` does not wait for {work} on stage `{stage}`"
+    labels = (primary("at", "signals {when}"), secondary("use", "{done}"), secondary("obtained", "obtained here"))
+    note = "{consequence}"
+    help = "remove it: `{stage}.release()` gives the right signal"
+    signal: str
+    work: str
+    stage: str
+    when: str
+    done: str
+    consequence: str
+    at: Span
+    use: Span
+    obtained: Span | None
+
+
+class NoArrival(Message):
+    """`arrive()` stands under a guard that no lane passes."""
+
+    code = "E0509"
+    title = "no thread arrives on stage `{stage}`"
+    labels = (primary("at", "never reached"), secondary("guard", "no lane passes this: lanes are numbered 0 to 31"))
+    note = "the producer of `{pipeline}` waits for this slot for ever"
+    stage: str
+    pipeline: str
+    at: Span
+    guard: Span | None
