@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from pipec.kir.ir import Kernel
+
 
 class ReferenceProblem(Exception):
     """The reference or shapes line cannot be used; the text says why."""
@@ -26,7 +28,7 @@ class ReferenceProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`error` and `bound` are absolute; `wrong` counts the elements beyond the bound, `first` is the index of the first."""
+    """`error` is the largest difference and `bound` what was allowed there; `wrong` counts elements beyond their bound."""
 
     output: str
     error: float
@@ -143,27 +145,39 @@ def _index(node: ast.expr) -> Any:
     return tuple(found)
 
 
-def compare(output: str, found: np.ndarray, expected: np.ndarray, depth: int) -> Comparison:
-    """Compares an output with its reference.
+def accumulation_unit(kernel: Kernel) -> float:
+    """What one term may cost a sum, relative to its largest value: 2**-23 where float32 is truncated after each term, as if by itself;
+    2**-15 with float16 accumulators, which round to 2**-11 after each MMA of 16 terms."""
+    return 2.0**-15 if any(buffer.space == "tensor" and buffer.dtype.name == "f16" for buffer in kernel.buffers) else 2.0**-23
 
-    Allowed is half a unit in the last place of the output's type at the largest expected magnitude (its own rounding), plus what
-    float32 accumulation of `depth` terms with truncation can lose: depth * 2**-23 of that magnitude. Integers must be equal.
+
+def compare(output: str, found: np.ndarray, expected: np.ndarray, depth: int, unit: float = 2.0**-23) -> Comparison:
+    """Compares an output with its reference, element by element; integers must be equal.
+
+    Allowed is what rounding explains: half a unit in the last place of the output's type at the expected value, plus arithmetic at the
+    largest value: `depth` additions of `unit` each (see accumulation_unit), and approximate functions of 2**-18.
     """
     expected = np.broadcast_to(np.asarray(expected, np.float64), found.shape)
     if found.size == 0:
         return Comparison(output, 0.0, 0.0, 0, 0, (), 0.0, 0.0)
     got = found.astype(np.float64)
-    bound = 0.0 if found.dtype.kind in "iub" else float(np.max(np.abs(expected)) * (_rounding(found.dtype) + depth * 2.0**-23) + 1e-30)
+    magnitude = np.abs(expected)
+    bound = np.zeros(found.shape)
+    if found.dtype.kind not in "iub":
+        bound = magnitude * _half_unit(found.dtype) + np.max(magnitude) * (depth * unit + 2.0**-18) + _SMALLEST
     with np.errstate(invalid="ignore"):
         difference = np.where(got == expected, 0.0, np.abs(got - expected))
     off = ~(difference <= bound)
     first = tuple(int(i) for i in np.argwhere(off)[0]) if off.any() else (0,) * found.ndim
-    worst = float(np.max(np.where(np.isnan(difference), np.inf, difference)))
-    return Comparison(output, worst, bound, int(off.sum()), found.size, first, float(got[first]), float(expected[first]))
+    worst = np.unravel_index(int(np.argmax(np.where(np.isnan(difference), np.inf, difference))), found.shape)
+    return Comparison(output, float(difference[worst]), float(bound[worst]), int(off.sum()), found.size, first, float(got[first]), float(expected[first]))
 
 
-def _rounding(dtype: np.dtype) -> float:
-    """Half a unit in the last place at 1.0, twice over for a function evaluated approximately before the rounding."""
+_SMALLEST = 1e-30
+
+
+def _half_unit(dtype: np.dtype) -> float:
+    """Half a unit in the last place, relative to the value."""
     import ml_dtypes
 
-    return float(ml_dtypes.finfo(dtype).eps) if dtype.kind in "fV" or dtype.name.startswith(("bfloat", "float")) else 0.0
+    return float(ml_dtypes.finfo(dtype).eps) / 2

@@ -10,7 +10,8 @@ from pipec.diag.catalogue import run as messages
 from pipec.diag.message import Diagnostic, Message, Sink
 from pipec.driver import Compilation
 from pipec.interface import KernelInterface, TensorArgument, from_json
-from pipec.reference import Comparison, ReferenceProblem, compare, expected_values, reference_lines, shape_sets
+from pipec.kir.plan_types import Plan
+from pipec.reference import Comparison, ReferenceProblem, accumulation_unit, compare, expected_values, reference_lines, shape_sets
 from pipec.report import KernelReport, report_of
 from pipec.runtime.errors import ArgumentError, RuntimeFault
 from pipec.source import Source, Span
@@ -37,7 +38,8 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
     for plan in state.plans:
         _print_report(report_of(plan), state.options.arch)
         for values in _value_sets(plan.interface, plan.kernel.document, options.shapes):
-            _run_one(plan.interface, state.ptx, values, options, reference_lines(plan.kernel.document), state.source)
+            arguments = _run_one(plan.interface, state.ptx, values, options, state.source)
+            _compare(plan, arguments, values)
     return 0
 
 
@@ -62,7 +64,7 @@ def run_ptx(options: argparse.Namespace) -> int:
     options.device = "sim"
     for interface in chosen:
         (values,) = _value_sets(interface, "", options.shapes)
-        _run_one(interface, source.text, values, options, [], None)
+        _run_one(interface, source.text, values, options, None)
     return 0
 
 
@@ -131,8 +133,9 @@ def _number(name: str, text: str, dimension: bool) -> float:
 # ---------------------------------------------------------------------------------------------------------------- running
 
 
-def _run_one(interface: KernelInterface, ptx: str, values: dict[str, float], options: argparse.Namespace, lines: list[str],
-             source: Source | None) -> None:
+def _run_one(interface: KernelInterface, ptx: str, values: dict[str, float], options: argparse.Namespace,
+             source: Source | None) -> Mapping[str, Any]:
+    """Runs a kernel with made-up arguments and shows what happened; the arguments, with the outputs written."""
     from pipec.runtime import Launcher, LaunchOptions, random_arguments
     from pipec.sim import Options, SimulationError
 
@@ -153,7 +156,7 @@ def _run_one(interface: KernelInterface, ptx: str, values: dict[str, float], opt
         progress.end()
     print(f"\n{interface.name}({_shown(values)}) on {result.device}, grid {result.grid}: {seconds:.2f} s")
     _print_simulation(interface, result, options)
-    _compare(interface, arguments, lines, values)
+    return arguments
 
 
 def _shown(values: Mapping[str, float]) -> str:
@@ -208,20 +211,21 @@ def _print_simulation(interface: KernelInterface, result: "LaunchResult", option
         write_output(options.timeline, chrome_trace(interface, result.simulation))
 
 
-def _compare(interface: KernelInterface, arguments: Mapping[str, Any], lines: list[str], values: Mapping[str, float]) -> None:
+def _compare(plan: Plan, arguments: Mapping[str, Any], values: Mapping[str, float]) -> None:
+    lines, name = reference_lines(plan.kernel.document), plan.kernel.name
     if not lines:
         print("  no `numpy:` line in the docstring: the result was not compared")
         return
     try:
         expected = expected_values(lines, arguments)
     except ReferenceProblem as problem:
-        raise RunFailed(messages.BadReference(kernel=interface.name, problem=str(problem), text="; ".join(lines))) from None
+        raise RunFailed(messages.BadReference(kernel=name, problem=str(problem), text="; ".join(lines))) from None
     depth = int(max((value for value in values.values() if isinstance(value, int)), default=1))
-    for name, reference in expected.items():
-        outcome = compare(name, arguments[name], reference, depth)
+    for output, reference in expected.items():
+        outcome = compare(output, arguments[output], reference, depth, accumulation_unit(plan.kernel))
         if not outcome.passed:
-            raise RunFailed(_wrong(interface, outcome))
-        print(f"  {name}: largest error {outcome.error:.3g} against float64 NumPy over {outcome.total:,} elements (allowed {outcome.bound:.3g})")
+            raise RunFailed(_wrong(plan.interface, outcome))
+        print(f"  {output}: largest error {outcome.error:.3g} against float64 NumPy over {outcome.total:,} elements (allowed there {outcome.bound:.3g})")
 
 
 def _wrong(interface: KernelInterface, outcome: Comparison) -> Message:

@@ -1,0 +1,59 @@
+"""The example kernels with the compile-time parameters they are tested with; shapes come from their docstrings."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from pipec.driver import Compilation, Options, compile_source
+from pipec.source import Source
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+# Beyond the defaults: every operand type, M = 64, narrow and wide N, one stage, tiles longer than a swizzle span.
+VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
+    "gemm": ({"BM": "64", "BN": "64"}, {"BN": "8", "STAGES": "1"}, {"BK": "128", "BN": "64", "STAGES": "2"}),
+    "gemm_linear": ({"BK": "16"}, {"BK": "32", "BN": "48"}),
+    "gemm_epilogue": ({"BN": "64"},),
+    "gemm_types": (
+        {"AB": "f16"},
+        {"AB": "f16", "ACC": "f16", "OUT": "f16"},
+        {"AB": "tf32", "BK": "32"},
+        {"AB": "e4m3", "BK": "128"},
+        {"AB": "e5m2", "BK": "64", "OUT": "bf16"},
+        {"AB": "e4m3", "BK": "128", "ACC": "f16"},
+        {"AB": "i8", "ACC": "i32", "OUT": "i32", "BK": "128"},
+        {"AB": "u8", "ACC": "i32", "OUT": "i32", "BK": "32"},
+        {"BM": "64", "BN": "128"},
+        {"BN": "256", "BK": "16", "STAGES": "4"},
+        {"BN": "24"},
+    ),
+    "gemm_mn_major": ({"AB": "f16", "BM": "64"}, {"AB": "tf32", "BK": "32", "BN": "64"}, {"AB": "e4m3", "BK": "64"}),
+    "elementwise": ({"BN": "32"}, {"STAGES": "1", "BN": "128"}),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One example file with one set of compile-time parameters."""
+
+    path: Path
+    constants: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        return "-".join([self.path.stem, *(f"{name}{value}" for name, value in self.constants)])
+
+
+def cases() -> list[Case]:
+    found = []
+    for path in sorted(EXAMPLES.glob("*.pipe")):
+        found += [Case(path, tuple(constants.items())) for constants in ({}, *VARIANTS.get(path.stem, ()))]
+    return found
+
+
+@cache
+def compiled(case: Case) -> Compilation:
+    source = Source(f"examples/{case.path.name}", case.path.read_text(encoding="utf-8"))
+    state = compile_source(source, Options(constants=dict(case.constants)))
+    assert state.diagnostics == [], [diagnostic.title for diagnostic in state.diagnostics]
+    return state

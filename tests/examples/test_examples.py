@@ -1,0 +1,64 @@
+"""Every example kernel: assembled, run in the simulator at each shape of its docstring, compared with float64 NumPy."""
+
+import pytest
+from examples.catalogue import Case, cases, compiled
+
+from pipec.diag.message import Sink
+from pipec.kir.plan_types import Plan
+from pipec.ptx.assemble import assemble
+from pipec.reference import accumulation_unit, compare, expected_values, reference_lines, shape_sets
+from pipec.runtime import LaunchOptions, launch, random_arguments
+from pipec.sim import Options as Simulation
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_assembles_without_spills(case: Case) -> None:
+    for tool in ("nvjitlink", "ptxas"):
+        sink = Sink()
+        assembled = assemble(compiled(case).ptx or "", "sm_100a", sink, tool=tool)
+        assert sink.diagnostics == []
+        assert assembled is not None
+        assert assembled.warnings == ()
+        for kernel in assembled.statistics:
+            assert not kernel.spills and kernel.stack == 0
+
+
+def runs() -> list:
+    found = []
+    for case in CASES:
+        for plan in compiled(case).plans or []:
+            sets = shape_sets(plan.kernel.document)
+            # Variants change the code, not the shapes: two of them show it.
+            for values in sets if not case.constants else sets[:2]:
+                name = "-".join([case.name, plan.kernel.name, *(f"{key}{value}" for key, value in values.items())])
+                found.append(pytest.param(case, plan, values, id=name))
+    return found
+
+
+@pytest.mark.parametrize(("case", "plan", "values"), runs())
+def test_equals_numpy(case: Case, plan: Plan, values: dict[str, str]) -> None:
+    numbers = {name: float(value) if "." in value or "-" in value else int(value) for name, value in values.items()}
+    _check(case, plan, numbers, Simulation())
+
+
+@pytest.mark.parametrize("timing", ["late", "random"])
+@pytest.mark.parametrize("case", [case for case in CASES if not case.constants], ids=lambda case: case.name)
+def test_equals_numpy_whatever_the_timing(case: Case, timing: str) -> None:
+    for plan in compiled(case).plans or []:
+        values = shape_sets(plan.kernel.document)[1]
+        numbers = {name: float(value) if "." in value or "-" in value else int(value) for name, value in values.items()}
+        _check(case, plan, numbers, Simulation(timing=timing, seed=7))
+
+
+def _check(case: Case, plan: Plan, numbers: dict[str, float], simulation: Simulation) -> None:
+    lines = reference_lines(plan.kernel.document)
+    assert lines, "an example says what it computes"
+    arguments = random_arguments(plan.interface, numbers, seed=1)
+    result = launch(plan.interface, compiled(case).ptx or "", arguments, device="sim", options=LaunchOptions(simulation))
+    assert result.simulation is not None
+    assert result.simulation.warnings == []
+    for name, expected in expected_values(lines, arguments).items():
+        outcome = compare(name, arguments[name], expected, int(max(numbers.values())), accumulation_unit(plan.kernel))
+        assert outcome.passed, outcome
