@@ -21,11 +21,12 @@ LANE = np.arange(LANES)
 class Join:
     """Lanes of `expected` meet at `pc`; those of `arrived` are there already."""
 
-    __slots__ = ("pc", "expected", "arrived", "parents")
+    __slots__ = ("pc", "expected", "arrived", "parents", "since", "progress")
 
     def __init__(self, pc: int, expected: np.ndarray, parents: tuple[Join, ...]) -> None:
         self.pc, self.expected, self.parents = pc, expected, parents
         self.arrived = np.zeros(LANES, bool)
+        self.since = self.progress = 0
 
 
 class Fragment:
@@ -95,7 +96,7 @@ class Warp:
         self.mask: np.ndarray | None = None
         self.active = live
         self.turn = 0
-        self.executed = 0
+        self.polls = 0
         self.local = None
         self.local_bytes = local_bytes
         self.cluster_arrivals = np.zeros(LANES, np.int64)
@@ -143,6 +144,8 @@ class Warp:
         """`fragment` has reached the program counter of its innermost join."""
         join = fragment.joins[-1]
         self.fragments.remove(fragment)
+        if not join.arrived.any():
+            join.since, join.progress = self.polls, self.cta.machine.progress
         join.arrived = join.arrived | fragment.active
         self.try_release(join)
 

@@ -22,6 +22,8 @@ from .units.errors import UnitError
 
 QUANTUM = 32
 FALSE_RETURN_ROUNDS = 3
+# Polls (failed compare-and-swaps, volatile loads) without any effect in the whole cluster.
+PATIENCE, PATIENCE_AFTERWARDS = 64, 4
 _FAR = 1 << 60
 
 # How the unit models' error kinds appear to the user.
@@ -97,6 +99,7 @@ class Scheduler:
         self.random = machine.events.random
         self.code = program.code
         self.meeting = program.meeting
+        self.patience: dict[int, int] = {}
 
     def run(self) -> None:
         cluster, events = self.cluster, self.events
@@ -131,10 +134,24 @@ class Scheduler:
             ran = True
             quantum = QUANTUM if self.events.timing != "random" else self.random.randrange(1, 2 * QUANTUM)
             longest = max(longest, self.run_fragment(warp, fragment, quantum))
+            if warp.joins:
+                self._limit_patience(warp)
         if ran:
             self.cluster.now += max(1, longest)
             self.machine.check_limit()
         return ran
+
+    def _limit_patience(self, warp: Warp) -> None:
+        """Lanes that wait at a join while the rest of the warp polls without effect may hold what the others spin for
+        (a lock), so they go on. A place where that happened once is less patient afterwards."""
+        for join in list(warp.joins):
+            if not join.arrived.any():
+                continue
+            if join.progress != self.machine.progress:
+                join.since, join.progress = warp.polls, self.machine.progress
+            elif warp.polls - join.since > self.patience.get(join.pc, PATIENCE):
+                self.patience[join.pc] = PATIENCE_AFTERWARDS
+                warp.try_release(join, force=True)
 
     def _skip_to_next_event(self) -> None:
         due = self.events.next_due()

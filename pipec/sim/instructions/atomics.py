@@ -79,7 +79,11 @@ def atomic(d: Decoder):
             results[lane] = old[0]
             operand = operands[lane:lane + 1]
             new = (swaps[lane:lane + 1] if old[0] == operand[0] else old) if swaps is not None else combine(name, type_, old, operand)
-            cta.store(warp, where, place, new, type_.bytes)
+            # A failed compare-and-swap has no effect, which keeps spinning recognisable.
+            if swaps is not None and new is old:
+                warp.polls += 1
+            else:
+                cta.store(warp, where, place, new, type_.bytes)
         warp.active = saved
         if write:
             write(warp, results)

@@ -60,6 +60,7 @@ def _vector_length(d: Decoder) -> int:
 @instruction("ld", "ldu")
 def load(d: Decoder):
     d.ignore("nc")
+    polls = int(any(name in ("volatile", "relaxed", "acquire", "mmio") for name in d.modifiers))
     d.ignore_ordering()
     d.choose("L2::cache_hint")
     where, count = space(d), _vector_length(d)
@@ -75,6 +76,7 @@ def load(d: Decoder):
 
     def execute(warp: Warp) -> None:
         addresses = active_addresses(warp, read(warp))
+        warp.polls += polls
         if count > 1:
             check_vector(addresses, total)
         cta = warp.cta

@@ -157,6 +157,7 @@ def wait(d: Decoder):
         fragment = warp.fragment
         if not pending or results.any() or not _park(warp, blocking, pending):
             fragment.give_up = False
+            warp.polls += bool(pending)
             write(warp, results)
             return None
         return fragment.wait
