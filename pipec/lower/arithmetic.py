@@ -178,7 +178,7 @@ def _widen(builder: Builder, values: Sequence[Value], source: DType) -> list[Val
             wide.append(builder.cast("bitcast", builder.bits("shl", bits, 16), "float"))
         return wide
     if source.name == "f16":
-        return [builder.cast("fpext", value, "float") for value in values]
+        return [builder.call("cvt.f32.f16", value) for value in values]
     wide = []
     for low, high in _pairs(values):
         bits = builder.cast("zext", low, "i16")
@@ -186,7 +186,7 @@ def _widen(builder: Builder, values: Sequence[Value], source: DType) -> list[Val
             bits = builder.binary("or", bits, builder.bits("shl", builder.cast("zext", high, "i16"), 8))
         both = builder.call(f"cvt.f16x2.{source.name}x2", bits)
         for index in range(1 if high is None else 2):
-            wide.append(builder.cast("fpext", builder.element(both, index, "half"), "float"))
+            wide.append(builder.call("cvt.f32.f16", builder.element(both, index, "half")))
     return wide
 
 
