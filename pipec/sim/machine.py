@@ -53,6 +53,7 @@ class Cta:
         self.tensor = None
         self.outstanding = 0
         self.setmaxnreg: dict[int, int] = {}
+        self.warpgroups: dict[int, list] = {}
         threads = self.block[0] * self.block[1] * self.block[2]
         self.warps = [self._warp(number, threads) for number in range(-(-threads // LANES))]
 

@@ -1,0 +1,166 @@
+"""wgmma.*: Hopper's warpgroup MMA (PTX ISA 9.7.15).
+
+The four warps of a warpgroup issue one instruction together; it reads and writes their registers when it completes,
+so a program that touches them before wait_group sees what hardware would leave undefined.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..decode import Decoder, instruction
+from ..errors import SimulationError
+from ..execution import Warp
+from ..tree import Register, Vector
+from ..types import LANES, TYPES
+from ..units.wgmma import Instruction, wgmma
+from .asynchronous import AsyncView, Operation, commit_groups, finished, groups_of, wait_for_groups
+from .control import nothing, require_converged
+
+_LATENCY, _SLOTS = 64, 32
+_WARPS = 4
+_SHAPE = re.compile(r"m64n(\d+)k(\d+)")
+
+
+@dataclass(eq=False)
+class Meeting:
+    """One instruction of a warpgroup while its warps arrive."""
+
+    line: int
+    warps: list[Warp] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    view: AsyncView | None = None
+
+
+@instruction("wgmma.fence")
+def fence(d: Decoder):
+    d.ignore("sync", "aligned")
+    return nothing
+
+
+@instruction("wgmma.commit_group")
+def commit(d: Decoder):
+    d.ignore("sync", "aligned")
+    return commit_groups("wgmma")
+
+
+@instruction("wgmma.wait_group")
+def wait(d: Decoder):
+    d.ignore("sync", "aligned")
+    return wait_for_groups("wgmma", d.integer(0), False)
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """Register slots and readers of one static instruction."""
+
+    shape: tuple[int, int]
+    formats: tuple[str, str, str]
+    saturate: bool
+    d: tuple[int, ...]
+    a: tuple[int, ...] | None
+    a_descriptor: object
+    b_descriptor: object
+    scale_d: object
+    flags: tuple[int, ...]
+
+    def instruction(self) -> Instruction:
+        negate_a, negate_b, a_major, b_major = self.flags
+        n, _ = self.shape
+        d, a, b = self.formats
+        return Instruction(n=n, a_format=a, b_format=b, d_format=d, negate_a=negate_a < 0, negate_b=negate_b < 0,
+                           a_mn_major=bool(a_major), b_mn_major=bool(b_major), saturate=self.saturate)
+
+
+def _slots(d: Decoder, operand: Vector) -> tuple[int, ...]:
+    if not all(isinstance(item, Register) for item in operand.items):
+        d.fail("register operands must be registers", "malformed")
+    return tuple(item.index for item in operand.items)
+
+
+def _decode(d: Decoder) -> _Operands:
+    d.ignore("sync", "aligned")
+    saturate = d.flag("satfinite")
+    shape = next((found for found in map(_SHAPE.fullmatch, d.modifiers) if found), None)
+    if shape is None:
+        d.fail("has no known shape", "unsupported")
+    d.flag(shape[0])
+    formats = tuple(type_.name for type_ in d.types())
+    if len(formats) != 3:
+        d.fail("needs three types", "malformed")
+    a = d.operand(1)
+    numbers = [operand.value for operand in d.operands[4:]]
+    signs = [number - (1 << 32) if number > 1 << 31 else number for number in numbers[:2]] or [1, 1]
+    majors = numbers[2:]
+    if isinstance(a, Vector) and len(majors) == 1:
+        majors = [0, *majors]
+    in_registers = isinstance(a, Vector)
+    return _Operands((int(shape[1]), int(shape[2])), formats, saturate, _slots(d, d.operand(0)), _slots(d, a) if in_registers else None,
+                     None if in_registers else d.source(1, TYPES["b64"]), d.source(2, TYPES["b64"]),
+                     d.source(3, TYPES["pred"]), (*signs, *(majors or [0, 0])))
+
+
+@instruction("wgmma.mma_async")
+def multiply(d: Decoder):
+    operands, line = _decode(d), d.item.line
+    what = operands.instruction()
+
+    def execute(warp: Warp) -> None:
+        require_converged(warp, "wgmma")
+        cta = warp.cta
+        meeting = _meet(warp, line)
+        operation = Operation()
+        groups_of(warp, 0, "wgmma").open.append(operation)
+        for lane in range(1, LANES):
+            warp.groups["wgmma", lane] = warp.groups["wgmma", 0]
+        meeting.warps.append(warp)
+        meeting.operations.append(operation)
+        if len(meeting.warps) < _WARPS:
+            return
+        view = AsyncView(cta, warp, "wgmma")
+        # Descriptors and scale-d are read at issue, registers at completion.
+        a = int(operands.a_descriptor(warp)[0]) if operands.a_descriptor else None
+        b, accumulate = int(operands.b_descriptor(warp)[0]), bool(operands.scale_d(warp)[0])
+        members = sorted(meeting.warps, key=lambda member: member.index)
+
+        def run() -> None:
+            left = a if a is not None else _registers(members, operands.a)
+            old = _registers(members, operands.d) if accumulate else None
+            result = wgmma(what, left, b, view, old, cta.machine.options.numerics)
+            for number, member in enumerate(members):
+                lanes = result[LANES * number:LANES * (number + 1)]
+                for column, slot in enumerate(operands.d):
+                    member.registers[slot] = np.ascontiguousarray(lanes[:, column])
+            cta.cluster.trace("wgmma_completed", cta, warp=members[0].index)
+            for member, done in zip(meeting.warps, meeting.operations, strict=True):
+                finished(member, done)
+
+        cta.cluster.trace("wgmma_issued", cta, warp=members[0].index)
+        cta.machine.later(warp, _LATENCY, run, ("wgmma", cta.rank, warp.index // _WARPS), busy=_SLOTS)
+
+    return execute
+
+
+def _registers(members: list[Warp], slots: tuple[int, ...]) -> np.ndarray:
+    """uint32 [128 threads, registers]"""
+    return np.concatenate([np.stack([member.registers[slot].view(np.uint32) for slot in slots], axis=1) for member in members])
+
+
+def _meet(warp: Warp, line: int) -> Meeting:
+    """The n-th wgmma of each warp of a warpgroup belongs together."""
+    queue = warp.cta.warpgroups.setdefault(warp.index // _WARPS, [])
+    for meeting in queue:
+        if warp not in meeting.warps:
+            break
+    else:
+        meeting = Meeting(line)
+        queue.append(meeting)
+    if meeting.line != line:
+        raise SimulationError("undefined", f"the warps of warpgroup {warp.index // _WARPS} execute different wgmma (PTX lines "
+                                           f"{meeting.line} and {line})")
+    if len(meeting.warps) == _WARPS - 1:
+        queue.remove(meeting)
+    return meeting

@@ -1,0 +1,43 @@
+"""One warpgroup: TMA loads, wgmma, staging in shared memory, TMA store. From hopper_tile.cu through nvcc."""
+
+from __future__ import annotations
+
+import pathlib
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pipec.sim import ArrayArgument, Options, SimulationError, TensorMap, TensorMapArgument, launch
+
+TEXT = (pathlib.Path(__file__).parent / "ptx" / "hopper_tile.ptx").read_text()
+
+
+def run(text: str, options: Options) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(-4, 5, (64, 64)).astype(ml_dtypes.bfloat16)
+    b = rng.integers(-4, 5, (32, 64)).astype(ml_dtypes.bfloat16)
+    d = np.zeros((64, 32), np.float32)
+    maps = [TensorMapArgument(TensorMap("bf16", (64, x.shape[0]), (128,), (64, x.shape[0]), swizzle="128B"), x, False) for x in (a, b)]
+    out = TensorMapArgument(TensorMap("f32", (32, 64), (128,), (32, 64)), d)
+    launch(text, block=128, dynamic_smem=16384 + 8192, arguments=[*maps, out, ArrayArgument(d)], options=options)
+    np.testing.assert_array_equal(d, a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+@pytest.mark.parametrize("options", [Options("order"), Options("late"), Options("random", seed=5)], ids=lambda o: o.timing)
+def test_tile(options):
+    run(TEXT, options)
+
+
+def test_missing_proxy_fence_is_a_race():
+    broken = TEXT.replace("fence.proxy.async.shared::cta;", "")
+    assert broken != TEXT
+    with pytest.raises(SimulationError) as caught:
+        run(broken, Options())
+    assert caught.value.kind == "race" and "fence.proxy.async" in caught.value.message
+
+
+def test_missing_group_wait_leaves_the_tile_behind():
+    with pytest.raises(SimulationError) as caught:
+        run(TEXT.replace("cp.async.bulk.wait_group 0;", ""), Options("late"))
+    assert "exited" in caught.value.message
