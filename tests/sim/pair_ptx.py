@@ -1,0 +1,176 @@
+"""A hand-written CTA-pair GEMM for sm_100a: D[256x256], cluster (2,1,1), cta_group::2, K block 64."""
+
+from __future__ import annotations
+
+STAGES = 3
+STAGE_BYTES = 32768
+BARRIERS = STAGES * STAGE_BYTES
+SHARED_BYTES = BARRIERS + 8 * (2 * STAGES + 1) + 16
+
+
+def pair_ptx() -> str:
+    steps = "\n".join(f"""    add.s64 %rd5, %rd3, {2 * j};
+    add.s64 %rd6, %rd4, {2 * j};
+    tcgen05.mma.cta_group::2.kind::f16 [%r3], %rd5, %rd6, 0x10400490, %q5;
+    setp.eq.u32 %q5, 0, 0;""" for j in range(4))
+    values = ", ".join(f"%v{i}" for i in range(16))
+    stores = "\n".join(f"    st.global.b32 [%rd9+{4 * i}], %v{i};" for i in range(16))
+    return f""".version 8.6
+.target sm_100a
+.address_size 64
+.extern .shared .align 1024 .b8 smem[];
+.visible .entry pair(.param .align 64 .b8 map_a[128], .param .align 64 .b8 map_b[128], .param .u64 out, .param .u32 blocks)
+.reqntid 192, 1, 1 .reqnctapercluster 2, 1, 1
+{{
+    .reg .pred %q<10>; .reg .b32 %r<64>; .reg .b32 %v<16>; .reg .b64 %rd<16>; .reg .b16 %h<4>;
+    mov.u32 %r1, %tid.x;
+    shr.u32 %r2, %r1, 5;
+    mov.u32 %r4, smem;
+    add.u32 %r5, %r4, {BARRIERS};
+    ld.param.u32 %r6, [blocks];
+    mov.u32 %r40, %cluster_ctarank;
+    shl.b32 %r41, %r40, 7;
+    mov.b64 %rd1, map_a;
+    mov.b64 %rd2, map_b;
+    cvta.param.u64 %rd1, %rd1;
+    cvta.param.u64 %rd2, %rd2;
+    setp.ne.u32 %q1, %r1, 0;
+    @%q1 bra LINIT;
+    mov.u32 %r9, 0;
+LBAR:
+    shl.b32 %r10, %r9, 3;
+    add.u32 %r10, %r10, %r5;
+    mbarrier.init.shared::cta.b64 [%r10], 1;
+    add.u32 %r9, %r9, 1;
+    setp.lt.u32 %q2, %r9, {2 * STAGES + 1};
+    @%q2 bra LBAR;
+    fence.mbarrier_init.release.cluster;
+LINIT:
+    bar.warp.sync 0xffffffff;
+    setp.ne.u32 %q1, %r2, 1;
+    @%q1 bra LALLOC;
+    add.u32 %r10, %r5, {8 * (2 * STAGES + 1)};
+    tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r10], 256;
+    tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;
+LALLOC:
+    tcgen05.fence::before_thread_sync;
+    barrier.cluster.arrive.release.aligned;
+    barrier.cluster.wait.acquire.aligned;
+    tcgen05.fence::after_thread_sync;
+    ld.shared.u32 %r3, [%r5+{8 * (2 * STAGES + 1)}];
+    setp.eq.u32 %q1, %r2, 0;
+    @%q1 bra LLOAD;
+    setp.eq.u32 %q1, %r2, 1;
+    @%q1 bra LMMA;
+    bra LEPI;
+LLOAD:
+    elect.sync _|%q3, 0xffffffff;
+    @!%q3 bra LEND;
+    mov.u32 %r10, 0;
+    mov.u32 %r11, 1;
+    mov.u32 %r12, 0;
+    setp.ne.u32 %q6, %r40, 0;
+LLOOP:
+    setp.ge.u32 %q4, %r12, %r6;
+    @%q4 bra LEND;
+    shl.b32 %r13, %r10, 3;
+    add.u32 %r14, %r5, %r13;
+    add.u32 %r15, %r14, {8 * STAGES};
+LEMPTY:
+    mbarrier.try_wait.parity.shared::cta.b64 %q4, [%r15], %r11;
+    @!%q4 bra LEMPTY;
+    @!%q6 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r14], {2 * STAGE_BYTES};
+    and.b32 %r14, %r14, 0xFEFFFFFF;
+    mul.lo.u32 %r16, %r10, {STAGE_BYTES};
+    add.u32 %r16, %r16, %r4;
+    add.u32 %r17, %r16, 16384;
+    shl.b32 %r18, %r12, 6;
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 [%r16], [%rd1, {{%r18, %r41}}], [%r14];
+    cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r17], [%rd2, {{%r18, %r41}}], [%r14];
+    add.u32 %r12, %r12, 1;
+    add.u32 %r10, %r10, 1;
+    setp.eq.u32 %q4, %r10, {STAGES};
+    selp.b32 %r10, 0, %r10, %q4;
+    selp.b32 %r19, 1, 0, %q4;
+    xor.b32 %r11, %r11, %r19;
+    bra LLOOP;
+LMMA:
+    setp.ne.u32 %q6, %r40, 0;
+    @%q6 bra LEND;
+    elect.sync _|%q3, 0xffffffff;
+    @!%q3 bra LEND;
+    mov.u32 %r10, 0;
+    mov.u32 %r11, 0;
+    mov.u32 %r12, 0;
+    mov.u16 %h1, 3;
+    setp.ne.u32 %q5, 0, 0;
+MLOOP:
+    setp.ge.u32 %q4, %r12, %r6;
+    @%q4 bra MDONE;
+    shl.b32 %r13, %r10, 3;
+    add.u32 %r14, %r5, %r13;
+    add.u32 %r15, %r14, {8 * STAGES};
+LFULL:
+    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %q4, [%r14], %r11;
+    @!%q4 bra LFULL;
+    tcgen05.fence::after_thread_sync;
+    mul.lo.u32 %r16, %r10, {STAGE_BYTES};
+    add.u32 %r16, %r16, %r4;
+    and.b32 %r16, %r16, 0x3ffff;
+    shr.u32 %r16, %r16, 4;
+    cvt.u64.u32 %rd3, %r16;
+    or.b64 %rd3, %rd3, 0x4000404000000000;
+    add.s64 %rd4, %rd3, 1024;
+{steps}
+    tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r15], %h1;
+    add.u32 %r12, %r12, 1;
+    add.u32 %r10, %r10, 1;
+    setp.eq.u32 %q4, %r10, {STAGES};
+    selp.b32 %r10, 0, %r10, %q4;
+    selp.b32 %r19, 1, 0, %q4;
+    xor.b32 %r11, %r11, %r19;
+    bra MLOOP;
+MDONE:
+    add.u32 %r14, %r5, {16 * STAGES};
+    tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r14], %h1;
+    bra LEND;
+LEPI:
+    add.u32 %r14, %r5, {16 * STAGES};
+EWAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %q4, [%r14], 0;
+    @!%q4 bra EWAIT;
+    tcgen05.fence::after_thread_sync;
+    ld.param.u64 %rd7, [out];
+    cvta.to.global.u64 %rd7, %rd7;
+    and.b32 %r24, %r2, 3;
+    shl.b32 %r25, %r24, 5;
+    and.b32 %r26, %r1, 31;
+    add.u32 %r25, %r25, %r26;
+    add.u32 %r25, %r25, %r41;
+    mul.wide.u32 %rd8, %r25, 1024;
+    add.s64 %rd9, %rd7, %rd8;
+    shl.b32 %r24, %r24, 21;
+    add.u32 %r30, %r3, %r24;
+    mov.u32 %r25, 0;
+ELOOP:
+    tcgen05.ld.sync.aligned.32x32b.x16.b32 {{{values}}}, [%r30];
+    tcgen05.wait::ld.sync.aligned;
+{stores}
+    add.u32 %r30, %r30, 16;
+    add.s64 %rd9, %rd9, 64;
+    add.u32 %r25, %r25, 1;
+    setp.lt.u32 %q4, %r25, 16;
+    @%q4 bra ELOOP;
+    tcgen05.fence::before_thread_sync;
+LEND:
+    bar.warp.sync 0xffffffff;
+    barrier.cluster.arrive.release.aligned;
+    barrier.cluster.wait.acquire.aligned;
+    setp.ne.u32 %q1, %r2, 1;
+    @%q1 bra LEXIT;
+    tcgen05.fence::after_thread_sync;
+    tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r3, 256;
+LEXIT:
+    ret;
+}}
+"""
