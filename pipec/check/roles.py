@@ -158,6 +158,7 @@ def _roles_of_pipeline(
 
 
 def _participation(role: RoleFacts, sink: Sink) -> None:
+    _needs_elect(role.role, sink)
     told: set[tuple[str, Span | None]] = set()  # one message per kind of mistake and guard
     for number, block in enumerate(role.role.blocks):
         threads, guard = block.participation.threads, block.participation.guard
@@ -167,7 +168,7 @@ def _participation(role: RoleFacts, sink: Sink) -> None:
             key = ("one" if name else "wide", guard if guard else operation.span)
             if (name is None and wide is None) or key in told:
                 continue
-            if name is not None and _report_one_thread(role.role, name, operation, threads, guard, sink):
+            if name is not None and _report_one_thread(name, operation, threads, guard, sink):
                 told.add(key)
             if wide is not None and _report_role_wide(role.role, wide, operation, threads, guard, sink):
                 told.add(key)
@@ -207,22 +208,37 @@ def _role_wide_name(operation: tree.Operation, touches: tuple[Touch, ...]) -> st
             return "reading a tile" if any(touch.kind == READ for touch in touches) else None
 
 
-def _report_one_thread(role: ir.Role, name: str, operation: tree.Operation, threads: str, guard: Span | None, sink: Sink) -> bool:
-    if threads == "one" or (threads == "all" and role.warps == 1):
-        return False
-    if threads == "all":
-        sink.report(
-            messages.NeedsElect(
-                operation=name,
-                role=role.name,
-                threads=role.warps * _WARP,
-                warps=role.warps,
-                consequence=_ONE_THREAD[name],
-                at=operation.span,
-                declared=role.span,
-            )
+def _needs_elect(role: ir.Role, sink: Sink) -> None:
+    """One message for all one-thread operations that every thread of a larger role would issue: one `elect()` can hold them."""
+    if role.warps == 1:
+        return
+    sites = [
+        (name, operation.span)
+        for block in role.blocks
+        if block.participation.threads == "all"
+        for operation in block.operations
+        if (name := _one_thread_name(operation))
+    ]
+    if not sites:
+        return
+    (name, span), *others = sites
+    sink.report(
+        messages.NeedsElect(
+            operation=name,
+            role=role.name,
+            threads=role.warps * _WARP,
+            warps=role.warps,
+            consequence=_ONE_THREAD[name],
+            at=span,
+            others=tuple(other for _, other in others),
+            declared=role.span,
         )
-        return True
+    )
+
+
+def _report_one_thread(name: str, operation: tree.Operation, threads: str, guard: Span | None, sink: Sink) -> bool:
+    if threads in ("one", "all"):
+        return False
     condition = guard.text() if guard else "its thread"
     sink.report(
         messages.OneThreadInGuard(

@@ -151,7 +151,11 @@ class NeedsElect(Message):
 
     code = "E0409"
     title = "`{operation}` is issued by one thread, but all {threads} threads of role `{role}` are here"
-    labels = (primary("at", "every thread of the role would issue it"), secondary("declared", "this role has {warps} warps"))
+    labels = (
+        primary("at", "every thread of the role would issue it"),
+        secondary("others", "the same holds here"),
+        secondary("declared", "this role has {warps} warps"),
+    )
     note = "{consequence}"
     help = "put it into a block `with elect():`"
     operation: str
@@ -160,6 +164,7 @@ class NeedsElect(Message):
     warps: int
     consequence: str
     at: Span
+    others: tuple[Span, ...]
     declared: Span
 
 
