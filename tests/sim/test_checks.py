@@ -1,0 +1,108 @@
+"""Mistakes a GPU leaves undefined: each must be named, with its line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipec.sim import ArrayArgument, Options, ScalarArgument, SimulationError, launch
+
+HEAD = ".version 8.6\n.target sm_100a\n.address_size 64\n.extern .shared .align 1024 .b8 dyn[];\n"
+SETUP = """.reg .pred %p<8>; .reg .b32 %r<20>; .reg .b64 %rd<8>; .reg .b128 %q;
+.shared .align 16 .b8 buf[64];
+ld.param.u64 %rd1, [a]; mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; mov.u32 %r2, buf; mov.u32 %r3, dyn;
+"""
+
+
+def fails(body: str, block: int = 32, **more) -> SimulationError:
+    array = np.zeros(16, np.uint32)
+    text = f"{HEAD}.entry k(.param .u64 a)\n{{\n{SETUP}{body}\nret;\n}}\n"
+    with pytest.raises(SimulationError) as caught:
+        launch(text, block=block, dynamic_smem=1024, arguments=[ArrayArgument(array, **more)])
+    assert caught.value.ptx_line >= 8 or caught.value.kind in ("byte_mismatch", "leaked_tmem", "step_limit")
+    return caught.value
+
+
+ONE = "@!%p1 bra END;\n"
+BARRIER = ONE + "mbarrier.init.shared::cta.b64 [%r3], 1;\n"
+
+CASES = {
+    "global past the end": ("out_of_bounds", "0 bytes past the end of argument 0", "ld.global.u32 %r4, [%rd1+64];"),
+    "shared past the end": ("out_of_bounds", "shared address", "st.shared.u32 [%r3+1024], %r1;"),
+    "reserved shared memory": ("out_of_bounds", "0x3fc", "st.shared.u32 [%r2+-4], %r1;"),
+    "misaligned": ("misaligned", "not a multiple of 4", "ld.global.u32 %r4, [%rd1+2];"),
+    "misaligned vector": ("misaligned", "16 bytes", "ld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%rd1+8];"),
+    "unwritten shared": ("uninitialised", "nothing has written", "ld.shared.u32 %r4, [%r2];"),
+    "load of a barrier": ("undefined", "live mbarrier", BARRIER + "ld.shared.u32 %r4, [%r3];\nEND:"),
+    "second init": ("undefined", "live mbarrier", BARRIER + "mbarrier.init.shared::cta.b64 [%r3], 1;\nEND:"),
+    "no barrier there": ("uninitialised", "no mbarrier", ONE + "mbarrier.arrive.shared::cta.b64 _, [%r3];\nEND:"),
+    "too many arrivals": ("arrive_underflow", "arrivals", BARRIER + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 16;\n"
+                          "mbarrier.arrive.shared::cta.b64 _, [%r3];\nmbarrier.arrive.shared::cta.b64 _, [%r3];\nEND:"),
+    "bytes open at the end": ("byte_mismatch", "16 bytes outstanding", BARRIER + "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16;\nEND:"),
+    "tx overflow": ("byte_mismatch", "outside", BARRIER + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048575;\n"
+                    "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048575;\nEND:"),
+    "late waiter": ("undefined", "came late", BARRIER + "mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
+                    "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 0;\n" + 3 * "mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
+                    + "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 1;\nEND:"),
+    "diverged barrier": ("undefined", ".aligned", ONE + "bar.sync 0;\nEND:"),
+    "diverged tensor allocation": ("undefined", ".aligned", ONE + "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;\nEND:"),
+    "tensor memory kept": ("leaked_tmem", "32 columns", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;"),
+    "unwritten tensor memory": ("uninitialised", "never written", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;\n"
+                                "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [0];"),
+    "foreign rank": ("out_of_bounds", "CTA rank 1", "add.u32 %r4, %r2, 0x1000000;\nst.shared.u32 [%r4], %r1;"),
+    "absent peer": ("out_of_bounds", "cluster of 1", "mapa.shared::cluster.u32 %r4, %r2, 3;\nld.shared::cluster.u32 %r5, [%r4];"),
+    "trap": ("trap", "trap", "trap;"),
+    "wait without arrive": ("undefined", "without barrier.cluster.arrive", "barrier.cluster.wait;"),
+    "unaligned thread count": ("undefined", "multiple of 32", "bar.sync 1, 33;"),
+    "unknown modifier": ("unsupported", ".sparkling", "add.sparkling.u32 %r1, %r1, %r1;"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_mistake(name):
+    kind, words, body = CASES[name]
+    error = fails(body)
+    assert (error.kind, words in error.message) == (kind, True), str(error)
+
+
+def test_read_only_array():
+    error = fails("st.global.u32 [%rd1], %r1;", writable=False)
+    assert error.kind == "out_of_bounds" and "read-only" in error.message
+
+
+def test_deadlock_of_foreign_ptx_names_addresses():
+    error = fails(BARRIER + "L: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;\n@!%p2 bra L;\nEND:", block=64)
+    assert error.kind == "deadlock"
+    assert "warp 0, 1 lane: waits for mbarrier at shared 0x800: wants phase 0, current phase 0 (1 of 1 arrivals missing)" in error.message
+
+
+def test_deadlock_on_a_cta_barrier():
+    error = fails("setp.lt.u32 %p2, %r1, 32;\n@%p2 bar.sync 1, 64;\nEND:", block=64)
+    assert error.kind == "deadlock" and "barrier 1, where 32 of 64 threads have arrived" in error.message
+
+
+def test_step_limit():
+    with pytest.raises(SimulationError) as caught:
+        launch(f"{HEAD}.entry k() {{ L: bra L; }}", block=32, options=Options(step_limit=1000))
+    assert caught.value.kind == "step_limit"
+
+
+@pytest.mark.parametrize("arguments, words", [([], "1 parameters, 0 given"), ([ScalarArgument(b"1234")], "has 8 bytes, 4 given")])
+def test_arguments_must_fit(arguments, words):
+    with pytest.raises(SimulationError) as caught:
+        launch(f"{HEAD}.entry k(.param .u64 a) {{ ret; }}", block=32, arguments=arguments)
+    assert caught.value.kind == "argument" and words in caught.value.message
+
+
+def test_a_peek_may_fail_without_hanging():
+    """try_wait that returns false must not be waited on for ever: the kernel arrives itself afterwards."""
+    array = np.zeros(32, np.uint32)
+    body = BARRIER + """mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
+    @%p2 bra DONE;
+    mbarrier.arrive.shared::cta.b64 _, [%r3];
+    L: mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 0;
+    @!%p2 bra L;
+    st.global.u32 [%rd1], 7;
+    DONE: END:"""
+    launch(f"{HEAD}.entry k(.param .u64 a)\n{{\n{SETUP}{body}\nret;\n}}\n", block=32, dynamic_smem=1024, arguments=[ArrayArgument(array)])
+    assert array[0] == 7
