@@ -1,0 +1,71 @@
+"""Descriptors against the worked values of SM100.md (printed there by a program built on CUTLASS's headers)."""
+
+import pytest
+
+from pipec.isa.dtypes import DTYPES
+from pipec.kir.plan_memory import tile_layout
+from pipec.lower.descriptors import instruction_descriptor, operand_descriptor, shared_descriptor
+
+BASE = 0x400  # where dynamic shared memory starts
+
+
+@pytest.mark.parametrize(
+    ("accumulator", "a", "b", "m", "n", "transposed", "expected"),
+    [
+        ("f32", "bf16", "bf16", 128, 256, (False, False), 0x08400490),
+        ("f32", "bf16", "bf16", 128, 128, (False, True), 0x08210490),
+        ("f32", "bf16", "bf16", 128, 256, (True, True), 0x08418490),
+        ("f32", "f16", "f16", 128, 256, (False, False), 0x08400010),
+        ("f16", "f16", "f16", 128, 256, (False, False), 0x08400000),
+        ("f32", "f16", "f16", 64, 64, (False, False), 0x04100010),
+        ("f32", "tf32", "tf32", 128, 256, (False, False), 0x08400910),
+        ("f32", "e4m3", "e4m3", 128, 256, (False, False), 0x08400010),
+        ("f32", "e5m2", "e4m3", 128, 128, (False, False), 0x08200090),
+        ("i32", "i8", "i8", 128, 256, (False, False), 0x084004A0),
+        ("i32", "u8", "u8", 128, 256, (False, False), 0x08400020),
+    ],
+)
+def test_instruction_descriptor(accumulator, a, b, m, n, transposed, expected):
+    found = instruction_descriptor(
+        DTYPES[accumulator], DTYPES[a], DTYPES[b], m, n, a_transposed=transposed[0], b_transposed=transposed[1]
+    )
+    assert found == expected, hex(found)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "columns", "transposed", "high"),
+    [
+        ("bf16", 128, 64, False, 0x40004040),
+        ("bf16", 128, 32, False, 0x80004020),
+        ("bf16", 128, 16, False, 0xC0004010),
+        ("bf16", 128, 8, False, 0x00004008),
+        ("bf16", 64, 256, True, 0x40004040),
+        ("tf32", 32, 128, True, 0x20004020),
+    ],
+)
+def test_high_word(dtype, rows, columns, transposed, high):
+    k_extent = rows if transposed else columns
+    layout = tile_layout(rows, columns, DTYPES[dtype], atom_32b=dtype == "tf32" and transposed)
+    row = operand_descriptor(layout, k_extent, DTYPES[dtype], transposed=transposed)
+    assert row.constant >> 32 == high, hex(row.constant)
+
+
+def test_k_major_stages_of_the_worked_gemm():
+    """Section 9.1: stage s of A at 0x400 + s * 0xC000, four steps of 2 along K."""
+    row = operand_descriptor(tile_layout(128, 64, DTYPES["bf16"]), 64, DTYPES["bf16"], transposed=False)
+    words = [shared_descriptor(row.constant, BASE + step) for step in row.steps]
+    assert words == [0x4000404000000040, 0x4000404000000042, 0x4000404000000044, 0x4000404000000046]
+    assert shared_descriptor(row.constant, BASE + 0xC000) & 0xFFFFFFFF == 0x0C40
+
+
+def test_mn_major_panels_of_the_worked_gemm():
+    """Sections 3.5 and 9.3: 64 k-rows of 128 bytes, so panels are 8192 bytes apart and a step along K is 2048 bytes."""
+    row = operand_descriptor(tile_layout(64, 256, DTYPES["bf16"]), 64, DTYPES["bf16"], transposed=True)
+    assert shared_descriptor(row.constant, BASE) == 0x4000404002000040
+    assert [step >> 4 for step in row.steps] == [0, 0x80, 0x100, 0x180]
+
+
+def test_k_steps_cross_into_the_next_panel():
+    """Section 3.6: a K = 128 tile of 128 rows has its second panel 0x4000 bytes further."""
+    row = operand_descriptor(tile_layout(128, 128, DTYPES["bf16"]), 128, DTYPES["bf16"], transposed=False)
+    assert row.steps == (0, 32, 64, 96, 0x4000, 0x4020, 0x4040, 0x4060)

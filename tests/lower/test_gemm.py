@@ -1,0 +1,96 @@
+"""The GEMM of the README: size of its code, registers, the look of its PTX, time to compile."""
+
+import re
+import time
+
+import pytest
+from hand_built import Gemm
+
+from pipec.isa.targets import TARGETS
+from pipec.kir.build import build
+from pipec.kir.plan import plan
+from pipec.lower import lower
+from pipec.ptx.emit import emit
+
+TARGET = TARGETS["sm_100a"]
+
+
+def compile_gemm() -> str:
+    gemm = Gemm()
+    plans = [plan(build(gemm.kernel()), TARGET)]
+    return emit(lower(plans, gemm.source), TARGET, plans, gemm.source)
+
+
+@pytest.fixture(scope="module")
+def ptx() -> str:
+    return compile_gemm()
+
+
+def instructions(ptx: str) -> list[str]:
+    lines = (line.strip() for line in ptx.splitlines())
+    return [line for line in lines if line.endswith(";") and not line.startswith((".", "//"))]
+
+
+def test_instruction_count(ptx):
+    assert len(instructions(ptx)) <= 400
+
+
+def test_no_spills_and_no_local_memory(ptx):
+    assemble = pytest.importorskip("pipec.ptx.assemble")
+    if "ptxas" not in assemble.available():
+        pytest.skip("no ptxas")
+    from pipec.diag.message import Sink
+
+    sink = Sink()
+    assembled = assemble.assemble(ptx, "sm_100a", sink)
+    assert not sink.diagnostics
+    (statistics,) = assembled.statistics
+    assert not statistics.spills
+    assert statistics.stack == 0
+    assert ".local" not in ptx
+
+
+def test_output_is_the_same_every_time(ptx):
+    assert compile_gemm() == ptx
+
+
+def test_source_lines_stand_beside_the_code(ptx):
+    assert re.search(r"\.loc\t1 17 13\t// mma\(acc, t\.a, t\.b\)\n", ptx)
+    assert " 0 " not in "".join(line for line in ptx.splitlines() if line.lstrip().startswith(".loc"))
+
+
+def test_names_and_noise(ptx):
+    assert ".param .align 64 .b8 gemm_map_a[128]" in ptx
+    assert "_param_" not in ptx
+    assert "inline asm" not in ptx
+    assert ".section" not in ptx
+    assert ptx.isascii()
+    assert ptx.count("// pipec.kernel {") == 1
+
+
+def test_each_prologue_step_appears_once(ptx):
+    for text in ("fence.mbarrier_init", "tcgen05.alloc", "tcgen05.relinquish", "tcgen05.dealloc", "mbarrier.arrive.expect_tx"):
+        assert sum(text in line for line in instructions(ptx)) == 1, text
+
+
+def test_one_mma_per_32_bytes_of_k(ptx):
+    assert sum("tcgen05.mma" in line for line in instructions(ptx)) == 4
+
+
+def test_time(ptx):
+    best = min(_seconds() for _ in range(5))
+    assert best < 0.12, f"{best * 1000:.0f} ms"  # about 25 ms alone; the bound leaves room for a busy machine
+
+
+def _seconds() -> float:
+    start = time.perf_counter()
+    compile_gemm()
+    return time.perf_counter() - start
+
+
+def test_lowering_does_not_import_numpy():
+    import subprocess
+    import sys
+
+    code = "import sys, pipec.lower, pipec.kir.plan, pipec.ptx.emit; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
