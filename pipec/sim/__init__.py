@@ -7,7 +7,23 @@ from .arguments import Argument, ArrayArgument, RawArgument, ScalarArgument, Ten
 from .errors import SimulationError, SourceLocation
 from .launch import Options, Result, Statistics, TraceEvent, launch
 from .parse import parse
+from .timeline import chrome_trace
 from .units.tensormap import TensorMap
 
-__all__ = ["Argument", "ArrayArgument", "Options", "RawArgument", "Result", "ScalarArgument", "SimulationError",
-           "SourceLocation", "Statistics", "TensorMap", "TensorMapArgument", "TraceEvent", "launch", "parse"]
+__all__ = [
+    "Argument",
+    "ArrayArgument",
+    "Options",
+    "RawArgument",
+    "Result",
+    "ScalarArgument",
+    "SimulationError",
+    "SourceLocation",
+    "Statistics",
+    "TensorMap",
+    "TensorMapArgument",
+    "TraceEvent",
+    "chrome_trace",
+    "launch",
+    "parse",
+]

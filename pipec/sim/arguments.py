@@ -106,7 +106,7 @@ class Placement:
             value = self.bytes_of(patch)
             if offset + len(value) > len(data):
                 raise SimulationError("argument", f"a patch at byte {offset} does not fit into {len(data)} bytes")
-            data[offset:offset + len(value)] = value
+            data[offset : offset + len(value)] = value
         return bytes(data)
 
 
@@ -129,7 +129,9 @@ def parameter_block(function: Function, placement: Placement, arguments: Sequenc
     for number, ((offset, size), argument) in enumerate(zip(layout, arguments, strict=True)):
         data = placement.bytes_of(argument)
         if len(data) != size:
-            raise SimulationError("argument", f"parameter {number} of `{function.name}` has {size} bytes, "
-                                              f"{len(data)} given ({type(argument).__name__})")
-        block[offset:offset + size] = np.frombuffer(data, np.uint8)
+            raise SimulationError(
+                "argument",
+                f"parameter {number} of `{function.name}` has {size} bytes, {len(data)} given ({type(argument).__name__})",
+            )
+        block[offset : offset + size] = np.frombuffer(data, np.uint8)
     return block

@@ -49,8 +49,13 @@ def deadlock_error(program, cluster) -> SimulationError:
     if cycle:
         message += "\nwait cycle: " + " -> ".join(cycle)
     first = entries[0] if entries else {}
-    return SimulationError("deadlock", message, first.get("ptx_line", 0), first.get("source"),
-                           {"blocked": entries, "cycle": cycle, "time": cluster.now})
+    return SimulationError(
+        "deadlock",
+        message,
+        first.get("ptx_line", 0),
+        first.get("source"),
+        {"blocked": entries, "cycle": cycle, "time": cluster.now},
+    )
 
 
 def _blocked(program, names: Names, warp) -> list[dict]:
@@ -66,8 +71,16 @@ def _blocked(program, names: Names, warp) -> list[dict]:
 
 def _entry(program, names: Names, warp, fragment, item) -> dict:
     wait, source, role = fragment.wait, program.source(item), names.role(warp.index)
-    entry = {"cta": warp.cta.index, "warp": warp.index, "lanes": fragment.count, "kind": wait.kind, "role": role,
-             "ptx_line": item.line if item else 0, "source": source, **wait.details}
+    entry = {
+        "cta": warp.cta.index,
+        "warp": warp.index,
+        "lanes": fragment.count,
+        "kind": wait.kind,
+        "role": role,
+        "ptx_line": item.line if item else 0,
+        "source": source,
+        **wait.details,
+    }
     who = f"role `{role}` (warp {warp.index})" if role else f"warp {warp.index}"
     what = wait.text
     if wait.kind == "mbarrier":
@@ -104,8 +117,10 @@ def _cycle(names: Names, entries: list[dict], cluster) -> list[str]:
             responsible = producers if entry["side"] == "full" else consumers
             role = next((other for other in responsible.get(entry["pipeline"], ()) if other in waits and other != role), None)
         if role is not None and role in path:
-            loop = path[path.index(role):]
-            return [f"`{r}` waits on {waits[r]['side']}[{waits[r]['stage']}] of `{waits[r]['pipeline']}`" for r in loop] + [f"`{role}`"]
+            loop = path[path.index(role) :]
+            return [f"`{r}` waits on {waits[r]['side']}[{waits[r]['stage']}] of `{waits[r]['pipeline']}`" for r in loop] + [
+                f"`{role}`"
+            ]
     return []
 
 

@@ -22,11 +22,30 @@ Reader = Callable[["Warp"], np.ndarray]  # noqa: F821
 _MEANINGS: dict[str, Callable[[Decoder], Execute]] = {}
 
 # Cache and eviction hints change speed only.
-_HINTS = frozenset({
-    "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
-    "L2::evict_normal", "L2::evict_first", "L2::evict_last", "L2::64B", "L2::128B", "L2::256B",
-    "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "uni",
-})
+_HINTS = frozenset(
+    {
+        "L1::evict_normal",
+        "L1::evict_unchanged",
+        "L1::evict_first",
+        "L1::evict_last",
+        "L1::no_allocate",
+        "L2::evict_normal",
+        "L2::evict_first",
+        "L2::evict_last",
+        "L2::64B",
+        "L2::128B",
+        "L2::256B",
+        "ca",
+        "cg",
+        "cs",
+        "lu",
+        "cv",
+        "wb",
+        "wt",
+        "nc",
+        "uni",
+    }
+)
 
 
 def instruction(*names: str):
@@ -56,8 +75,7 @@ def decode(item: Instruction, context) -> Execute:
             try:
                 execute = meaning(decoder)
             except (IndexError, AttributeError, TypeError) as error:
-                raise SimulationError("malformed", f"`{item.opcode}` has operands that do not fit: {error}",
-                                      item.line) from error
+                raise SimulationError("malformed", f"`{item.opcode}` has operands that do not fit: {error}", item.line) from error
             decoder.finish()
             return execute
     raise SimulationError("unsupported", f"instruction `{item.opcode}` is not known to the simulator", item.line)
@@ -235,7 +253,7 @@ class Decoder:
         part = unsigned(type_.bits // len(operand.items))
         readers = [self.source(item, part) for item in operand.items]
         if type_.bits == 128:
-            halves = [self._join(readers[:len(readers) // 2], part, 64), self._join(readers[len(readers) // 2:], part, 64)]
+            halves = [self._join(readers[: len(readers) // 2], part, 64), self._join(readers[len(readers) // 2 :], part, 64)]
             return lambda warp: np.stack([half(warp) for half in halves], axis=1)
         joined, dtype = self._join(readers, part, type_.bits), type_.dtype
         return lambda warp: joined(warp).view(dtype)
@@ -269,10 +287,12 @@ def _extension(type_: Type, width: int) -> Callable | None:
     if type_.bits == 128 or width == 1:
         return None
     if width == 128:
+
         def widen(value):
             out = np.zeros((LANES, 2), np.uint64)
             out[:, 0] = value
             return out
+
         return widen
     storage = unsigned(width).dtype
     if type_.bits == width:

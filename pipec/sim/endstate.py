@@ -14,8 +14,10 @@ def check_end(program, cluster) -> None:
             if barrier.state.tx:
                 name = names.barrier(offset)
                 what = f"{name} (shared 0x{offset:x})" if name else f"mbarrier at shared 0x{offset:x}"
-                raise SimulationError("byte_mismatch", f"{cta.name}: {what} ends in phase {barrier.state.phase} with "
-                                                       f"{barrier.state.tx} bytes outstanding",
-                                      details={"address": offset, "tx": barrier.state.tx})
+                raise SimulationError(
+                    "byte_mismatch",
+                    f"{cta.name}: {what} ends in phase {barrier.state.phase} with {barrier.state.tx} bytes outstanding",
+                    details={"address": offset, "tx": barrier.state.tx},
+                )
         if cta.tensor is not None:
             cta.tensor.check_released(cta)

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-KINDS = frozenset({
-    "deadlock", "out_of_bounds", "misaligned", "uninitialised", "byte_mismatch", "arrive_underflow", "leaked_tmem",
-    "unsupported", "race", "step_limit", "malformed", "argument", "undefined", "trap", "internal",
-})
+KINDS = frozenset(
+    {
+        "deadlock",
+        "out_of_bounds",
+        "misaligned",
+        "uninitialised",
+        "byte_mismatch",
+        "arrive_underflow",
+        "leaked_tmem",
+        "unsupported",
+        "race",
+        "step_limit",
+        "malformed",
+        "argument",
+        "undefined",
+        "trap",
+        "internal",
+    }
+)
 
 
 @dataclass(frozen=True)

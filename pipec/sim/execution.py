@@ -21,7 +21,7 @@ LANE = np.arange(LANES)
 class Join:
     """Lanes of `expected` meet at `pc`; those of `arrived` are there already."""
 
-    __slots__ = ("pc", "expected", "arrived", "parents", "since", "progress")
+    __slots__ = ("arrived", "expected", "parents", "pc", "progress", "since")
 
     def __init__(self, pc: int, expected: np.ndarray, parents: tuple[Join, ...]) -> None:
         self.pc, self.expected, self.parents = pc, expected, parents
@@ -32,7 +32,7 @@ class Join:
 class Fragment:
     """`wait` is what the fragment is blocked on; `token` lets one wait be recognised when retried."""
 
-    __slots__ = ("pc", "active", "full", "count", "joins", "join_pc", "wait", "give_up", "polls")
+    __slots__ = ("active", "count", "full", "give_up", "join_pc", "joins", "pc", "polls", "wait")
 
     def __init__(self, pc: int, active: np.ndarray, joins: tuple[Join, ...]) -> None:
         self.pc, self.active, self.joins = pc, active, joins
@@ -182,7 +182,8 @@ class Warp:
 
     def force_joins(self) -> bool:
         """Lets lanes that wait for reconvergence go on alone. True if any did."""
-        return any([self.try_release(join, force=True) for join in list(self.joins)])
+        released = [self.try_release(join, force=True) for join in list(self.joins)]
+        return any(released)
 
     def merge(self, fragments: list[Fragment]) -> Fragment:
         """One fragment out of several that stand at the same instruction."""
@@ -198,5 +199,5 @@ class Warp:
             self.fragments.remove(fragment)
         self.fragments.append(merged)
         for fragment in fragments:
-            self.forget(fragment.active, fragment.joins[len(common):])
+            self.forget(fragment.active, fragment.joins[len(common) :])
         return merged

@@ -15,7 +15,7 @@ from .machine import Cluster, Cta
 from .memory import SHARED_BASE, SHARED_LIMIT, FlatMemory, GlobalMemory
 from .parse import parse
 from .program import Program
-from .scheduler import Events, Scheduler, UNIT_KINDS
+from .scheduler import UNIT_KINDS, Events, Scheduler
 from .tree import Function, Module
 from .units.errors import UnitError
 
@@ -92,8 +92,11 @@ class Machine:
 
     def check_limit(self) -> None:
         if self.warp_instructions > self.options.step_limit:
-            raise SimulationError("step_limit", f"{self.warp_instructions} warp instructions executed; a loop that waits "
-                                                "for something that never happens, or raise step_limit")
+            raise SimulationError(
+                "step_limit",
+                f"{self.warp_instructions} warp instructions executed; a loop that waits "
+                "for something that never happens, or raise step_limit",
+            )
 
     def later(self, warp, latency: int, action: Callable[[], None], channel: object = None, busy: int = 1) -> None:
         """Schedules an asynchronous operation of the instruction that `warp` executes; errors point at it."""
@@ -116,8 +119,17 @@ class Machine:
         warp.cta.cluster.after_exit(warp.cta)
 
 
-def launch(ptx: str, kernel: str | None = None, *, grid=(1, 1, 1), block=None, cluster=None, dynamic_smem: int = 0,
-           arguments: Sequence[Argument] = (), options: Options | None = None) -> Result:
+def launch(
+    ptx: str,
+    kernel: str | None = None,
+    *,
+    grid=(1, 1, 1),
+    block=None,
+    cluster=None,
+    dynamic_smem: int = 0,
+    arguments: Sequence[Argument] = (),
+    options: Options | None = None,
+) -> Result:
     """Runs one kernel of the PTX text over the whole grid.
 
     `kernel` None takes the only one. `grid` in CTAs, `block` in threads (None: `.reqntid`), `cluster` in CTAs

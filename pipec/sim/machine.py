@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .errors import SimulationError
-from .execution import LANE, Fragment, Wait, Warp
+from .execution import LANE, Fragment, Warp
 from .memory import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, space_of
 from .specials import SPECIALS, special_value
 from .types import LANES, unsigned
@@ -89,16 +89,20 @@ class Cta:
             bad = int(addresses[addresses >> RANK_SHIFT != self.rank][0])
             if bad >> RANK_SHIFT < 0 or bad >> RANK_SHIFT >= 16:
                 raise SimulationError("out_of_bounds", f"shared address 0x{bad:x} is outside the shared window")
-            raise SimulationError("out_of_bounds", f"shared::cta address 0x{bad:x} belongs to CTA rank "
-                                                   f"{bad >> RANK_SHIFT}, executed by rank {self.rank}")
+            raise SimulationError(
+                "out_of_bounds",
+                f"shared::cta address 0x{bad:x} belongs to CTA rank {bad >> RANK_SHIFT}, executed by rank {self.rank}",
+            )
         return addresses & OFFSET_MASK
 
     def peer(self, address: int, what: str) -> Cta:
         """The CTA of the cluster that a shared::cluster address names."""
         rank = address >> RANK_SHIFT
         if not 0 <= rank < len(self.cluster.ctas):
-            raise SimulationError("out_of_bounds", f"{what}: shared::cluster address 0x{address:x} names CTA rank {rank} "
-                                                   f"of a cluster of {len(self.cluster.ctas)}")
+            raise SimulationError(
+                "out_of_bounds",
+                f"{what}: shared::cluster address 0x{address:x} names CTA rank {rank} of a cluster of {len(self.cluster.ctas)}",
+            )
         cta = self.cluster.ctas[rank]
         if cta.exited and cta is not self:
             raise SimulationError("undefined", f"{what}: CTA rank {rank} has already exited")
@@ -130,8 +134,10 @@ class Cta:
         elif space == "generic":
             self._generic(warp, addresses, lambda s, a, chosen: self.store(warp, s, a, values[chosen], size))
         elif space == "cluster":
-            self._by_rank(addresses, lambda cta, offsets, chosen: cta.shared.store(
-                offsets, values[chosen], size, self.machine.tick(), warp.identity))
+            self._by_rank(
+                addresses,
+                lambda cta, offsets, chosen: cta.shared.store(offsets, values[chosen], size, self.machine.tick(), warp.identity),
+            )
         else:
             self._flat(warp, space, size).store(self._flat_address(warp, space, addresses, size), values, size)
 
@@ -142,8 +148,9 @@ class Cta:
         if space != "local":
             return addresses
         if ((addresses < 0) | (addresses + size > warp.local_bytes)).any():
-            raise SimulationError("out_of_bounds", f"local address 0x{int(addresses.max()):x} is outside the "
-                                                   f"{warp.local_bytes} bytes of the thread")
+            raise SimulationError(
+                "out_of_bounds", f"local address 0x{int(addresses.max()):x} is outside the {warp.local_bytes} bytes of the thread"
+            )
         lanes = LANE if addresses.size == LANES else np.flatnonzero(warp.active)
         return addresses + lanes * warp.local_bytes
 
@@ -155,14 +162,14 @@ class Cta:
         first = int(windows[0])
         if (windows == first).all():
             space = space_of(first)
-            return action("cluster" if space == "shared" else space, addresses - (first if space != "global" else 0),
-                          slice(None))
+            return action("cluster" if space == "shared" else space, addresses - (first if space != "global" else 0), slice(None))
         results = None
         for window in np.unique(windows):
             chosen = windows == window
             space = space_of(int(window))
-            part = action("cluster" if space == "shared" else space,
-                          addresses[chosen] - (int(window) if space != "global" else 0), chosen)
+            part = action(
+                "cluster" if space == "shared" else space, addresses[chosen] - (int(window) if space != "global" else 0), chosen
+            )
             if part is not None:
                 results = np.zeros(addresses.size, part.dtype) if results is None else results
                 results[chosen] = part
@@ -216,8 +223,9 @@ class Cta:
     def arrive_named(self, number: int, threads: int, expected: int | None) -> NamedBarrier:
         barrier = self.named[number]
         if barrier.arrived and barrier.expected != expected:
-            raise SimulationError("undefined", f"barrier {number} is used with {expected} threads while others "
-                                               f"use it with {barrier.expected}")
+            raise SimulationError(
+                "undefined", f"barrier {number} is used with {expected} threads while others use it with {barrier.expected}"
+            )
         barrier.expected = expected
         barrier.arrived += threads
         self.machine.progress += 1
@@ -277,4 +285,3 @@ class Cluster:
             if barrier.expected is None:
                 cta.settle_named(barrier)
         self.settle_barrier()
-

@@ -38,7 +38,7 @@ def space_of(address: int) -> str:
 
 
 def _views(data: np.ndarray) -> dict[int, np.ndarray]:
-    return {size: data[:data.size // size * size].view(dtype) for size, dtype in _BY_SIZE.items()}
+    return {size: data[: data.size // size * size].view(dtype) for size, dtype in _BY_SIZE.items()}
 
 
 def check_alignment(addresses: np.ndarray, size: int, what: str) -> None:
@@ -57,8 +57,11 @@ class FlatMemory:
     def _check(self, addresses: np.ndarray, size: int, what: str) -> None:
         check_alignment(addresses, size, f"{what} in {self.name} memory")
         if addresses.size and (int(addresses.max()) + size > self.data.size or int(addresses.min()) < 0):
-            raise SimulationError("out_of_bounds", f"{what} of {size} bytes at offset 0x{int(addresses.max()):x} of "
-                                                   f"{self.name} memory, which has 0x{self.data.size:x} bytes")
+            raise SimulationError(
+                "out_of_bounds",
+                f"{what} of {size} bytes at offset 0x{int(addresses.max()):x} of "
+                f"{self.name} memory, which has 0x{self.data.size:x} bytes",
+            )
 
     def load(self, addresses: np.ndarray, size: int) -> np.ndarray:
         self._check(addresses, size, "load")
@@ -97,8 +100,10 @@ class SharedMemory:
         low, high = int(offsets.min()), int(offsets.max()) + size
         if low < SHARED_BASE or high > self.size:
             bad = low if low < SHARED_BASE else high - size
-            raise SimulationError("out_of_bounds", f"{what} of {size} bytes at shared address 0x{bad:x}; the CTA owns "
-                                                   f"0x{SHARED_BASE:x} to 0x{self.size:x}")
+            raise SimulationError(
+                "out_of_bounds",
+                f"{what} of {size} bytes at shared address 0x{bad:x}; the CTA owns 0x{SHARED_BASE:x} to 0x{self.size:x}",
+            )
 
     def load(self, offsets: np.ndarray, size: int) -> np.ndarray:
         self.check(offsets, size, "load")
@@ -111,11 +116,13 @@ class SharedMemory:
     def _explain_load(self, offsets: np.ndarray, state: np.ndarray, size: int) -> None:
         barrier = (state & _ANY_BARRIER[size]) != 0
         if barrier.any():
-            raise SimulationError("undefined", f"load of {size} bytes from the live mbarrier at shared address "
-                                               f"0x{int(offsets[barrier][0]):x}")
+            raise SimulationError(
+                "undefined", f"load of {size} bytes from the live mbarrier at shared address 0x{int(offsets[barrier][0]):x}"
+            )
         bad = (state & _ALL_WRITTEN[size]) != _ALL_WRITTEN[size]
-        raise SimulationError("uninitialised", f"load of {size} bytes at shared address 0x{int(offsets[bad][0]):x}, "
-                                               "which nothing has written")
+        raise SimulationError(
+            "uninitialised", f"load of {size} bytes at shared address 0x{int(offsets[bad][0]):x}, which nothing has written"
+        )
 
     def store(self, offsets: np.ndarray, values: np.ndarray, size: int, sequence: int = 0, warp: int = -1) -> None:
         """A generic-proxy store; `sequence` and `warp` identify it for the proxy check (0: do not track)."""
@@ -124,8 +131,11 @@ class SharedMemory:
         states = self.state_views[size]
         state = states[index]
         if (state & _ANY_BARRIER[size]).any():
-            raise SimulationError("undefined", f"store of {size} bytes over a live mbarrier, shared address "
-                                               f"0x{int(offsets[(state & _ANY_BARRIER[size]) != 0][0]):x}")
+            raise SimulationError(
+                "undefined",
+                f"store of {size} bytes over a live mbarrier, shared address "
+                f"0x{int(offsets[(state & _ANY_BARRIER[size]) != 0][0]):x}",
+            )
         states[index] = state | _ALL_WRITTEN[size]
         self.views[size][index] = values
         if sequence:
@@ -151,9 +161,9 @@ class SharedMemory:
 
     def mark_barrier(self, offset: int, live: bool) -> None:
         if live:
-            self.state[offset:offset + 8] |= BARRIER
+            self.state[offset : offset + 8] |= BARRIER
         else:
-            self.state[offset:offset + 8] &= ~np.uint8(BARRIER | WRITTEN)
+            self.state[offset : offset + 8] &= ~np.uint8(BARRIER | WRITTEN)
 
 
 @dataclass
@@ -205,8 +215,9 @@ class GlobalMemory:
         for address in addresses.tolist():
             owner = self.find(address)
             if owner is None or address + size > owner.end:
-                raise SimulationError("out_of_bounds", f"{what} of {size} bytes at global address 0x{address:x}"
-                                                       f"{self._nearest(address)}")
+                raise SimulationError(
+                    "out_of_bounds", f"{what} of {size} bytes at global address 0x{address:x}{self._nearest(address)}"
+                )
         return None
 
     def _nearest(self, address: int) -> str:
@@ -222,7 +233,7 @@ class GlobalMemory:
         check_alignment(addresses, size, "load from global memory")
         allocation = self._one_allocation(addresses, size, "load")
         if allocation is None:
-            parts = [self.load(addresses[i:i + 1], size) for i in range(addresses.size)]
+            parts = [self.load(addresses[i : i + 1], size) for i in range(addresses.size)]
             return np.concatenate(parts)
         return allocation.views[size][(addresses - allocation.base) // size]
 
@@ -233,7 +244,7 @@ class GlobalMemory:
         allocation = self._one_allocation(addresses, size, "store")
         if allocation is None:
             for i in range(addresses.size):
-                self.store(addresses[i:i + 1], values[i:i + 1], size)
+                self.store(addresses[i : i + 1], values[i : i + 1], size)
             return
         if not allocation.writable:
             raise SimulationError("out_of_bounds", f"store to {allocation.name}, which was passed as read-only")

@@ -7,15 +7,42 @@ import struct
 
 from .errors import malformed
 from .tokens import Token, kernel_metadata, tokenize
-from .tree import (Address, Function, Guard, Immediate, Instruction, Module, Negated, Pair, Register, Sink, Special,
-                   Symbol, Variable, Vector)
+from .tree import (
+    Address,
+    Function,
+    Guard,
+    Immediate,
+    Instruction,
+    Module,
+    Negated,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
+    Vector,
+)
 from .types import TYPES
 
 _LINKAGE = frozenset({".visible", ".extern", ".weak", ".common"})
 _SPACES = frozenset({".shared", ".global", ".const", ".local", ".param"})
-_TUNING = frozenset({".reqntid", ".maxntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".reqnctapercluster",
-                     ".explicitcluster", ".maxclusterrank", ".blocksareclusters", ".noreturn", ".abi_preserve",
-                     ".abi_preserve_control"})
+_TUNING = frozenset(
+    {
+        ".reqntid",
+        ".maxntid",
+        ".minnctapersm",
+        ".maxnctapersm",
+        ".maxnreg",
+        ".reqnctapercluster",
+        ".explicitcluster",
+        ".maxclusterrank",
+        ".blocksareclusters",
+        ".noreturn",
+        ".abi_preserve",
+        ".abi_preserve_control",
+    }
+)
 _NUMBERED = re.compile(r"^(.*?)(0|[1-9]\d*)$")
 
 
@@ -217,7 +244,7 @@ class _Parser:
         prefix = token.text[:2].lower()
         bits = {"0f": 32, "0d": 64}.get(prefix, 64)
         if prefix in ("0f", "0d"):
-            pattern = int(token.text[2:], 16)
+            pattern = int.from_bytes(bytes.fromhex(token.text[2:]))
         else:
             pattern = struct.unpack("<Q", struct.pack("<d", float(token.text)))[0]
         return Immediate(pattern ^ (1 << (bits - 1)) if negative else pattern, bits)
@@ -256,9 +283,15 @@ class _Parser:
         return found
 
 
-_MODULE_ITEMS = {".version": _Parser.version, ".target": _Parser.target, ".address_size": _Parser.address_size,
-                 ".file": _Parser.file, ".section": _Parser.section, ".pragma": _Parser.pragma,
-                 ".alias": _Parser.pragma}
+_MODULE_ITEMS = {
+    ".version": _Parser.version,
+    ".target": _Parser.target,
+    ".address_size": _Parser.address_size,
+    ".file": _Parser.file,
+    ".section": _Parser.section,
+    ".pragma": _Parser.pragma,
+    ".alias": _Parser.pragma,
+}
 
 
 class _Body:
@@ -308,7 +341,8 @@ class _Body:
         if token.kind != "word" or token.text[0] in ".%":
             raise malformed(f"expected an instruction, found `{token.text}`", token.line)
         self.function.instructions.append(
-            Instruction(token.text, self.operands(), guard, token.line, parser.location, self.scope))
+            Instruction(token.text, self.operands(), guard, token.line, parser.location, self.scope)
+        )
 
     def names(self) -> list[str]:
         names = [self.parser.word()]
@@ -373,8 +407,7 @@ class _Body:
                     found[-1] = Pair(found[-1], self.operand())
                     parser.accept(",")
             elif parser.token.text != ";":
-                raise malformed(f"expected `,` or `;`, found `{parser.token.text or 'the end of the text'}`",
-                                parser.token.line)
+                raise malformed(f"expected `,` or `;`, found `{parser.token.text or 'the end of the text'}`", parser.token.line)
         return tuple(found)
 
     def operand(self):
@@ -450,15 +483,24 @@ class _Body:
         return Symbol(text)
 
 
-SPECIAL_ROOTS = frozenset("%" + name for name in (
-    "tid ntid laneid warpid nwarpid ctaid nctaid smid nsmid gridid clusterid nclusterid cluster_ctaid cluster_nctaid "
-    "cluster_ctarank cluster_nctarank is_explicit_cluster lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt "
-    "clock clock_hi clock64 globaltimer globaltimer_lo globaltimer_hi reserved_smem_offset_begin "
-    "reserved_smem_offset_end reserved_smem_offset_cap total_smem_size aggr_smem_size dynamic_smem_size "
-    "current_graph_exec").split())
+_SPECIAL_NAMES = """
+    tid ntid laneid warpid nwarpid ctaid nctaid smid nsmid gridid clusterid nclusterid cluster_ctaid cluster_nctaid
+    cluster_ctarank cluster_nctarank is_explicit_cluster lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt
+    clock clock_hi clock64 globaltimer globaltimer_lo globaltimer_hi reserved_smem_offset_begin
+    reserved_smem_offset_end reserved_smem_offset_cap total_smem_size aggr_smem_size dynamic_smem_size current_graph_exec
+"""
+SPECIAL_ROOTS = frozenset("%" + name for name in _SPECIAL_NAMES.split())
 
-_STATEMENTS = {".reg": _Body.registers, ".shared": _Body.variable, ".local": _Body.variable, ".const": _Body.variable,
-               ".global": _Body.variable, ".param": _Body.variable, ".loc": _Body.loc, ".pragma": _Body.pragma}
+_STATEMENTS = {
+    ".reg": _Body.registers,
+    ".shared": _Body.variable,
+    ".local": _Body.variable,
+    ".const": _Body.variable,
+    ".global": _Body.variable,
+    ".param": _Body.variable,
+    ".loc": _Body.loc,
+    ".pragma": _Body.pragma,
+}
 
 
 def integer_value(text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +13,6 @@ from .errors import SimulationError, SourceLocation
 from .flow import NOWHERE, reconvergence_points
 from .memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_BASE, SHARED_WINDOW, GlobalMemory
 from .tree import Function, Instruction, Module, Symbol, Variable
-from .types import unsigned
 
 _ENDING = frozenset({"exit", "ret"})
 
@@ -69,7 +67,7 @@ class Program:
                 self.addresses[variable.name], self.spaces[variable.name] = allocation.base, "global"
         for variable in variables:
             if variable.space == "const":
-                self._initialise(variable, self.constant_data[self.addresses[variable.name]:])
+                self._initialise(variable, self.constant_data[self.addresses[variable.name] :])
             elif variable.space == "global" and variable.size:
                 self._initialise(variable, memory.find(self.addresses[variable.name]).data)
 
@@ -103,7 +101,7 @@ class Program:
         for offset, size, value in variable.initial:
             if isinstance(value, Symbol):
                 value = self.generic_address(value)
-            data[offset:offset + size] = np.frombuffer((value & ((1 << 8 * size) - 1)).to_bytes(size, "little"), np.uint8)
+            data[offset : offset + size] = np.frombuffer((value & ((1 << 8 * size) - 1)).to_bytes(size, "little"), np.uint8)
 
     def generic_address(self, symbol: Symbol) -> int:
         window = {"shared": SHARED_WINDOW, "const": CONST_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
@@ -137,6 +135,7 @@ class Program:
 
     def special_slot(self, name: str, decoder: Decoder) -> tuple[int, int]:
         from .specials import SPECIALS
+
         if name not in SPECIALS:
             decoder.fail(f"special register {name} is not known to the simulator")
         if name not in self.specials:
@@ -168,6 +167,7 @@ class Program:
             branch = item.opcode.split(".")[0] == "bra"
             steps.append(Step(self._execute_or_fail(item), -1 if branch else guard, negated, item.line, item))
         from .instructions.control import end_of_kernel
+
         steps.append(Step(end_of_kernel, -1, False, 0, None))
         return steps
 
@@ -216,11 +216,3 @@ def parameter_layout(function: Function) -> list[tuple[int, int]]:
         layout.append((offset, variable.size))
         offset += variable.size
     return layout
-
-
-def pack_u64(value: int) -> bytes:
-    return struct.pack("<Q", value & (1 << 64) - 1)
-
-
-def narrow(value: int, bits: int) -> np.ndarray:
-    return np.full(32, value & ((1 << bits) - 1), unsigned(bits).dtype)

@@ -120,7 +120,8 @@ class Scheduler:
             seen_progress = self.machine.progress
             if stuck_rounds < FALSE_RETURN_ROUNDS and self._return_false(warps):
                 continue
-            if any([warp.force_joins() for warp in warps]):
+            released = [warp.force_joins() for warp in warps]
+            if any(released):
                 continue
             raise deadlock_error(self.program, cluster)
         self._drain()

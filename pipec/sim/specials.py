@@ -23,12 +23,14 @@ def _thread(axis: int) -> Callable:
         x, y, _ = warp.cta.block
         linear = warp.index * LANES + LANE
         return (linear % x, linear // x % y, linear // (x * y))[axis]
+
     return value
 
 
 def _mask(compare: Callable) -> Callable:
     def value(warp):
         return [sum(1 << other for other in range(LANES) if compare(other, lane)) for lane in range(LANES)]
+
     return value
 
 
@@ -63,13 +65,14 @@ for _axis, _letter in enumerate("xyz"):
     SPECIALS[f"%tid.{_letter}"] = SpecialRegister(32, _thread(_axis))
     for _name, _attribute in (("ntid", "block"), ("ctaid", "index"), ("nctaid", "grid")):
         SPECIALS[f"%{_name}.{_letter}"] = SpecialRegister(
-            32, lambda warp, axis=_axis, attribute=_attribute: getattr(warp.cta, attribute)[axis])
+            32, lambda warp, axis=_axis, attribute=_attribute: getattr(warp.cta, attribute)[axis]
+        )
     for _name, _attribute in (("cluster_ctaid", "position"),):
-        SPECIALS[f"%{_name}.{_letter}"] = SpecialRegister(
-            32, lambda warp, axis=_axis: warp.cta.position[axis])
+        SPECIALS[f"%{_name}.{_letter}"] = SpecialRegister(32, lambda warp, axis=_axis: warp.cta.position[axis])
     for _name, _attribute in (("cluster_nctaid", "shape"), ("clusterid", "index"), ("nclusterid", "count")):
         SPECIALS[f"%{_name}.{_letter}"] = SpecialRegister(
-            32, lambda warp, axis=_axis, attribute=_attribute: getattr(warp.cta.cluster, attribute)[axis])
+            32, lambda warp, axis=_axis, attribute=_attribute: getattr(warp.cta.cluster, attribute)[axis]
+        )
 
 
 def special_value(name: str, warp) -> np.ndarray:

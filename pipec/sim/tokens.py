@@ -10,7 +10,8 @@ from .errors import malformed
 
 METADATA_PREFIX = "// pipec.kernel "
 
-_TOKEN = re.compile(r"""
+_TOKEN = re.compile(
+    r"""
     (?P<space>[ \t\r]+ | //[^\n]* | /\*.*?\*/)
   | (?P<newline>\n)
   | (?P<string>"(?:[^"\\\n]|\\.)*")
@@ -18,7 +19,9 @@ _TOKEN = re.compile(r"""
   | (?P<integer>0[xX][0-9a-fA-F]+U? | 0[bB][01]+U? | \d+U?)
   | (?P<word>[%$_.A-Za-z][\w$.]*(?:::[\w$.]+)*)
   | (?P<mark>[{}()\[\],;:@!|+\-*=<>])
-""", re.VERBOSE | re.DOTALL)
+""",
+    re.VERBOSE | re.DOTALL,
+)
 
 
 class Token(NamedTuple):
@@ -55,7 +58,7 @@ def kernel_metadata(text: str) -> dict[str, dict]:
         if not line.startswith(METADATA_PREFIX):
             continue
         try:
-            entry = json.loads(line[len(METADATA_PREFIX):])
+            entry = json.loads(line[len(METADATA_PREFIX) :])
         except json.JSONDecodeError as error:
             raise malformed(f"kernel metadata is not JSON: {error.msg}", number) from None
         if isinstance(entry, dict) and isinstance(entry.get("kernel"), str):

@@ -34,9 +34,28 @@ def _table() -> dict[str, Type]:
         table[f"s{bits}"] = Type(f"s{bits}", bits, "s", np.dtype(_SIGNED[bits]))
     for bits in (16, 32, 64):
         table[f"f{bits}"] = Type(f"f{bits}", bits, "f", np.dtype(_FLOAT[bits]))
-    packed = {"bf16": 16, "tf32": 32, "f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "f32x2": 64,
-              "e4m3": 8, "e5m2": 8, "e4m3x2": 16, "e5m2x2": 16, "e2m3x2": 16, "e3m2x2": 16, "e2m1x2": 8,
-              "ue8m0x2": 16, "e4m3x4": 32, "e5m2x4": 32, "e2m3x4": 32, "e3m2x4": 32, "e2m1x4": 16}
+    packed = {
+        "bf16": 16,
+        "tf32": 32,
+        "f16x2": 32,
+        "bf16x2": 32,
+        "u16x2": 32,
+        "s16x2": 32,
+        "f32x2": 64,
+        "e4m3": 8,
+        "e5m2": 8,
+        "e4m3x2": 16,
+        "e5m2x2": 16,
+        "e2m3x2": 16,
+        "e3m2x2": 16,
+        "e2m1x2": 8,
+        "ue8m0x2": 16,
+        "e4m3x4": 32,
+        "e5m2x4": 32,
+        "e2m3x4": 32,
+        "e3m2x4": 32,
+        "e2m1x4": 16,
+    }
     for name, bits in packed.items():
         table[name] = Type(name, bits, "b", np.dtype(_UNSIGNED[bits]))
     table["b128"] = Type("b128", 128, "b", np.dtype((np.uint64, 2)))

@@ -11,12 +11,18 @@ SHARED_BYTES = BARRIERS + 8 * (2 * STAGES + 1) + 16
 THREADS = 256
 
 METADATA = {
-    "kernel": "gemm", "source": "gemm.pipe",
-    "roles": [{"name": "load", "first_warp": 0, "warps": 1}, {"name": "mma", "first_warp": 1, "warps": 1},
-              {"name": "epilogue", "first_warp": 4, "warps": 4}],
-    "barriers": [{"pipeline": "input", "side": "full", "stages": STAGES, "offset": BARRIERS, "count": 1},
-                 {"pipeline": "input", "side": "empty", "stages": STAGES, "offset": BARRIERS + 8 * STAGES, "count": 1},
-                 {"pipeline": "output", "side": "full", "stages": 1, "offset": BARRIERS + 16 * STAGES, "count": 1}],
+    "kernel": "gemm",
+    "source": "gemm.pipe",
+    "roles": [
+        {"name": "load", "first_warp": 0, "warps": 1},
+        {"name": "mma", "first_warp": 1, "warps": 1},
+        {"name": "epilogue", "first_warp": 4, "warps": 4},
+    ],
+    "barriers": [
+        {"pipeline": "input", "side": "full", "stages": STAGES, "offset": BARRIERS, "count": 1},
+        {"pipeline": "input", "side": "empty", "stages": STAGES, "offset": BARRIERS + 8 * STAGES, "count": 1},
+        {"pipeline": "output", "side": "full", "stages": 1, "offset": BARRIERS + 16 * STAGES, "count": 1},
+    ],
 }
 
 
@@ -24,22 +30,32 @@ def _epilogue() -> str:
     registers = ", ".join(f"%v{i}" for i in range(32))
     packs = "\n".join(f"    cvt.rn.bf16x2.f32 %p{i}, %w{2 * i + 1}, %w{2 * i};" for i in range(16))
     moves = "\n".join(f"    mov.b32 %w{i}, %v{i};" for i in range(32))
-    stores = "\n".join(f"    st.global.v4.b32 [%rd9+{16 * i}], {{%p{4 * i}, %p{4 * i + 1}, %p{4 * i + 2}, %p{4 * i + 3}}};" for i in range(4))
-    return f"    tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{registers}}}, [%r30];\n    tcgen05.wait::ld.sync.aligned;\n{moves}\n{packs}\n{stores}"
+    stores = "\n".join(
+        f"    st.global.v4.b32 [%rd9+{16 * i}], {{%p{4 * i}, %p{4 * i + 1}, %p{4 * i + 2}, %p{4 * i + 3}}};" for i in range(4)
+    )
+    load = f"    tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{registers}}}, [%r30];"
+    return "\n".join((load, "    tcgen05.wait::ld.sync.aligned;", moves, packs, stores))
 
 
 def gemm_ptx(expected_bytes: int = STAGE_BYTES, commit_empty: bool = True, dealloc: bool = True, wait_full: bool = True) -> str:
     """PTX text; the switches break it in known ways."""
     commit = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r15];" if commit_empty else ""
-    wait = """
+    wait = (
+        """
 LFULL:
     mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %q4, [%r14], %r11;
-    @!%q4 bra LFULL;""" if wait_full else ""
+    @!%q4 bra LFULL;"""
+        if wait_full
+        else ""
+    )
     release = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 256;" if dealloc else ""
-    steps = "\n".join(f"""    add.s64 %rd5, %rd3, {2 * j};
+    steps = "\n".join(
+        f"""    add.s64 %rd5, %rd3, {2 * j};
     add.s64 %rd6, %rd4, {2 * j};
     tcgen05.mma.cta_group::1.kind::f16 [%r3], %rd5, %rd6, 0x08400490, %q5;
-    setp.eq.u32 %q5, 0, 0;""" for j in range(4))
+    setp.eq.u32 %q5, 0, 0;"""
+        for j in range(4)
+    )
     return f"""// {0}
 // pipec.kernel {json.dumps(METADATA)}
 .version 8.6

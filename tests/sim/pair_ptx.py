@@ -9,10 +9,13 @@ SHARED_BYTES = BARRIERS + 8 * (2 * STAGES + 1) + 16
 
 
 def pair_ptx() -> str:
-    steps = "\n".join(f"""    add.s64 %rd5, %rd3, {2 * j};
+    steps = "\n".join(
+        f"""    add.s64 %rd5, %rd3, {2 * j};
     add.s64 %rd6, %rd4, {2 * j};
     tcgen05.mma.cta_group::2.kind::f16 [%r3], %rd5, %rd6, 0x10400490, %q5;
-    setp.eq.u32 %q5, 0, 0;""" for j in range(4))
+    setp.eq.u32 %q5, 0, 0;"""
+        for j in range(4)
+    )
     values = ", ".join(f"%v{i}" for i in range(16))
     stores = "\n".join(f"    st.global.b32 [%rd9+{4 * i}], %v{i};" for i in range(16))
     return f""".version 8.6

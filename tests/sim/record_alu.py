@@ -1,8 +1,8 @@
 """Records what a Hopper GPU computes for alu_cases, as expected values for the simulator.
 
-    python -m tests.sim.record_alu prepare FOLDER     (NumPy and ptxas needed: cubin, inputs, manifest)
-    python tests/sim/record_alu.py run FOLDER OUT     (on the GPU machine; needs only libcuda)
-    python -m tests.sim.record_alu store OUT          (writes tests/sim/data/alu_h200.npz)
+python -m tests.sim.record_alu prepare FOLDER     (NumPy and ptxas needed: cubin, inputs, manifest)
+python tests/sim/record_alu.py run FOLDER OUT     (on the GPU machine; needs only libcuda)
+python -m tests.sim.record_alu store OUT          (writes tests/sim/data/alu_h200.npz)
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ THREADS = 256
 
 def prepare(folder: str, ptxas: str = "ptxas") -> None:
     from tests.sim.alu_cases import cases, inputs, module
+
     target = pathlib.Path(folder)
     target.mkdir(exist_ok=True)
     (target / "alu.ptx").write_text(module())
@@ -50,7 +51,7 @@ def run(folder: str, out: str) -> None:
     for name, sizes, output in json.loads((source / "manifest.json").read_text()):
         addresses = [ctypes.c_uint64(memory.value + 8192 * place) for place in range(len(sizes) + 1)]
         for size, address in zip(sizes, addresses):
-            check(cuda.cuMemcpyHtoD_v2(address, data[position:position + size], ctypes.c_size_t(size)))
+            check(cuda.cuMemcpyHtoD_v2(address, data[position : position + size], ctypes.c_size_t(size)))
             position += size
         function = ctypes.c_void_p()
         check(cuda.cuModuleGetFunction(ctypes.byref(function), module, f"k_{name}".encode()))
@@ -66,10 +67,11 @@ def store(out: str) -> None:
     import numpy as np
 
     from tests.sim.alu_cases import cases
+
     data, position, arrays = pathlib.Path(out, "outputs.bin").read_bytes(), 0, {}
     for case in cases():
         size = case.output // 8 * THREADS
-        arrays[case.name] = np.frombuffer(data[position:position + size], f"uint{case.output}")
+        arrays[case.name] = np.frombuffer(data[position : position + size], f"uint{case.output}")
         position += size
     np.savez_compressed(pathlib.Path(__file__).parent / "data" / "alu_h200.npz", **arrays)
 

@@ -37,7 +37,9 @@ def agrees(case: Case, got: np.ndarray, want: np.ndarray) -> np.ndarray:
         return got == want
     dtype = _FLOATS[case.kind]
     a, b = got.view(dtype).astype(np.float64), want.view(dtype).astype(np.float64)
-    same = (got.view(f"uint{8 * np.dtype(dtype).itemsize}") == want.view(f"uint{8 * np.dtype(dtype).itemsize}")) | (np.isnan(a) & np.isnan(b))
+    same = (got.view(f"uint{8 * np.dtype(dtype).itemsize}") == want.view(f"uint{8 * np.dtype(dtype).itemsize}")) | (
+        np.isnan(a) & np.isnan(b)
+    )
     if case.tolerance:
         same |= np.abs(a - b) <= case.tolerance * np.maximum(np.abs(b), 1e-3)
     return same
@@ -50,4 +52,6 @@ def test_instruction(case: Case):
     if bad.size:
         index = bad[0] * got.size // agrees(case, got, want).size
         operands = ", ".join(f"{int(array[index]):#x}" for array in inputs(case))
-        pytest.fail(f"{bad.size} of {got.size} differ; inputs {operands}: simulator {int(got[index]):#x}, H200 {int(want[index]):#x}")
+        pytest.fail(
+            f"{bad.size} of {got.size} differ; inputs {operands}: simulator {int(got[index]):#x}, H200 {int(want[index]):#x}"
+        )

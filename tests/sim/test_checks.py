@@ -36,19 +36,43 @@ CASES = {
     "load of a barrier": ("undefined", "live mbarrier", BARRIER + "ld.shared.u32 %r4, [%r3];\nEND:"),
     "second init": ("undefined", "live mbarrier", BARRIER + "mbarrier.init.shared::cta.b64 [%r3], 1;\nEND:"),
     "no barrier there": ("uninitialised", "no mbarrier", ONE + "mbarrier.arrive.shared::cta.b64 _, [%r3];\nEND:"),
-    "too many arrivals": ("arrive_underflow", "arrivals", BARRIER + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 16;\n"
-                          "mbarrier.arrive.shared::cta.b64 _, [%r3];\nmbarrier.arrive.shared::cta.b64 _, [%r3];\nEND:"),
-    "bytes open at the end": ("byte_mismatch", "16 bytes outstanding", BARRIER + "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16;\nEND:"),
-    "tx overflow": ("byte_mismatch", "outside", BARRIER + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048575;\n"
-                    "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048575;\nEND:"),
-    "late waiter": ("undefined", "came late", BARRIER + "mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
-                    "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 0;\n" + 3 * "mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
-                    + "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 1;\nEND:"),
+    "too many arrivals": (
+        "arrive_underflow",
+        "arrivals",
+        BARRIER + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 16;\n"
+        "mbarrier.arrive.shared::cta.b64 _, [%r3];\nmbarrier.arrive.shared::cta.b64 _, [%r3];\nEND:",
+    ),
+    "bytes open at the end": (
+        "byte_mismatch",
+        "16 bytes outstanding",
+        BARRIER + "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16;\nEND:",
+    ),
+    "tx overflow": (
+        "byte_mismatch",
+        "outside",
+        BARRIER + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048575;\n"
+        "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048575;\nEND:",
+    ),
+    "late waiter": (
+        "undefined",
+        "came late",
+        BARRIER + "mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 0;\n"
+        + 3 * "mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
+        + "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 1;\nEND:",
+    ),
     "diverged barrier": ("undefined", ".aligned", ONE + "bar.sync 0;\nEND:"),
-    "diverged tensor allocation": ("undefined", ".aligned", ONE + "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;\nEND:"),
+    "diverged tensor allocation": (
+        "undefined",
+        ".aligned",
+        ONE + "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;\nEND:",
+    ),
     "tensor memory kept": ("leaked_tmem", "32 columns", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;"),
-    "unwritten tensor memory": ("uninitialised", "never written", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;\n"
-                                "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [0];"),
+    "unwritten tensor memory": (
+        "uninitialised",
+        "never written",
+        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;\ntcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [0];",
+    ),
     "foreign rank": ("out_of_bounds", "CTA rank 1", "add.u32 %r4, %r2, 0x1000000;\nst.shared.u32 [%r4], %r1;"),
     "absent peer": ("out_of_bounds", "cluster of 1", "mapa.shared::cluster.u32 %r4, %r2, 3;\nld.shared::cluster.u32 %r5, [%r4];"),
     "trap": ("trap", "trap", "trap;"),
@@ -73,7 +97,10 @@ def test_read_only_array():
 def test_deadlock_of_foreign_ptx_names_addresses():
     error = fails(BARRIER + "L: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;\n@!%p2 bra L;\nEND:", block=64)
     assert error.kind == "deadlock"
-    assert "warp 0, 1 lane: waits for mbarrier at shared 0x800: wants phase 0, current phase 0 (1 of 1 arrivals missing)" in error.message
+    assert (
+        "warp 0, 1 lane: waits for mbarrier at shared 0x800: wants phase 0, current phase 0 (1 of 1 arrivals missing)"
+        in error.message
+    )
 
 
 def test_deadlock_on_a_cta_barrier():
@@ -97,12 +124,20 @@ def test_arguments_must_fit(arguments, words):
 def test_a_peek_may_fail_without_hanging():
     """try_wait that returns false must not be waited on for ever: the kernel arrives itself afterwards."""
     array = np.zeros(32, np.uint32)
-    body = BARRIER + """mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
+    body = (
+        BARRIER
+        + """mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
     @%p2 bra DONE;
     mbarrier.arrive.shared::cta.b64 _, [%r3];
     L: mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r3], 0;
     @!%p2 bra L;
     st.global.u32 [%rd1], 7;
     DONE: END:"""
-    launch(f"{HEAD}.entry k(.param .u64 a)\n{{\n{SETUP}{body}\nret;\n}}\n", block=32, dynamic_smem=1024, arguments=[ArrayArgument(array)])
+    )
+    launch(
+        f"{HEAD}.entry k(.param .u64 a)\n{{\n{SETUP}{body}\nret;\n}}\n",
+        block=32,
+        dynamic_smem=1024,
+        arguments=[ArrayArgument(array)],
+    )
     assert array[0] == 7

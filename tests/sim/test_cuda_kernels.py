@@ -50,7 +50,9 @@ def test_switch_reconverges():
     x, out = np.arange(32, dtype=np.int32) % 8, np.zeros(32, np.int32)
     run("switches", x, out)
     lane = np.arange(32)
-    r = np.choose(np.minimum(x, 6), [7 + 0 * x, x * 3 + lane, -x, lane * lane, 1 << lane % 31, 99 + 0 * x, -1 + 0 * x]).astype(np.int32)
+    r = np.choose(np.minimum(x, 6), [7 + 0 * x, x * 3 + lane, -x, lane * lane, 1 << lane % 31, 99 + 0 * x, -1 + 0 * x]).astype(
+        np.int32
+    )
     ballot = np.uint32(sum(1 << i for i in range(32) if r[i] > 10)).view(np.int32)
     assert (out == (r ^ ballot)).all()
 
@@ -120,6 +122,12 @@ def test_ldmatrix_transposed():
 def test_overlapping_and_strided_arguments():
     base = np.arange(200, dtype=np.uint32) + 1
     view, out = base[100:], np.zeros(200, np.uint32)[::-1]
-    launch(ptx(), "collatz", grid=1, block=32, arguments=[ArrayArgument(view), ArrayArgument(base[120:152]), ScalarArgument(struct.pack("<i", 16))])
+    launch(
+        ptx(),
+        "collatz",
+        grid=1,
+        block=32,
+        arguments=[ArrayArgument(view), ArrayArgument(base[120:152]), ScalarArgument(struct.pack("<i", 16))],
+    )
     assert base[120:136].tolist() == [collatz(v) for v in range(101, 117)]
     assert out.sum() == 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import struct
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from pipec.sim import ArrayArgument, Options, ScalarArgument, SimulationError, TensorMap, TensorMapArgument, launch
+from pipec.sim import ArrayArgument, Options, ScalarArgument, SimulationError, TensorMap, TensorMapArgument, chrome_trace, launch
 
 from .gemm_ptx import SHARED_BYTES, gemm_ptx
 
@@ -22,10 +23,20 @@ def run(m=128, n=256, k=256, timing="order", seed=0, **broken):
     def tensor_map(array, rows):
         return TensorMap("bf16", (k, array.shape[0]), (2 * k,), (64, rows), swizzle="128B")
 
-    result = launch(gemm_ptx(**broken), "gemm", grid=(m // 128, n // 256, 1), dynamic_smem=SHARED_BYTES,
-                    options=Options(timing=timing, seed=seed),
-                    arguments=[TensorMapArgument(tensor_map(a, 128), a, False), TensorMapArgument(tensor_map(b, 256), b, False),
-                               ArrayArgument(d), ScalarArgument(struct.pack("<I", k // 64)), ScalarArgument(struct.pack("<I", n))])
+    result = launch(
+        gemm_ptx(**broken),
+        "gemm",
+        grid=(m // 128, n // 256, 1),
+        dynamic_smem=SHARED_BYTES,
+        options=Options(timing=timing, seed=seed),
+        arguments=[
+            TensorMapArgument(tensor_map(a, 128), a, False),
+            TensorMapArgument(tensor_map(b, 256), b, False),
+            ArrayArgument(d),
+            ScalarArgument(struct.pack("<I", k // 64)),
+            ScalarArgument(struct.pack("<I", n)),
+        ],
+    )
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(d.astype(np.float32), expected.astype(np.float32))
     return result
@@ -74,3 +85,11 @@ def test_leaked_tensor_memory():
 
 def test_missing_full_wait_reads_unwritten_memory():
     assert failure(wait_full=False, timing="late").kind == "uninitialised"
+
+
+def test_timeline_is_json_with_spans():
+    trace = chrome_trace(run().trace, {1024 + 196608: "full[0]"})
+    events = json.loads(json.dumps(trace))["traceEvents"]
+    assert sum(event["ph"] == "X" and event["tid"] == "TMA" for event in events) == 8
+    assert any(event.get("name") == "tma -> full[0]" for event in events)
+    assert sum(event["ph"] == "X" and event["tid"] == "tensor core" for event in events) == 16

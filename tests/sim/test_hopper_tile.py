@@ -18,7 +18,9 @@ def run(text: str, options: Options) -> None:
     a = rng.integers(-4, 5, (64, 64)).astype(ml_dtypes.bfloat16)
     b = rng.integers(-4, 5, (32, 64)).astype(ml_dtypes.bfloat16)
     d = np.zeros((64, 32), np.float32)
-    maps = [TensorMapArgument(TensorMap("bf16", (64, x.shape[0]), (128,), (64, x.shape[0]), swizzle="128B"), x, False) for x in (a, b)]
+    maps = [
+        TensorMapArgument(TensorMap("bf16", (64, x.shape[0]), (128,), (64, x.shape[0]), swizzle="128B"), x, False) for x in (a, b)
+    ]
     out = TensorMapArgument(TensorMap("f32", (32, 64), (128,), (32, 64)), d)
     launch(text, block=128, dynamic_smem=16384 + 8192, arguments=[*maps, out, ArrayArgument(d)], options=options)
     np.testing.assert_array_equal(d, a.astype(np.float32) @ b.astype(np.float32).T)

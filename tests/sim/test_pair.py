@@ -18,13 +18,21 @@ def run(text: str, options: Options, k: int = 320) -> None:
     a, b = (rng.integers(-8, 8, (256, k)).astype(ml_dtypes.bfloat16) for _ in range(2))
     d = np.zeros((256, 256), np.float32)
     maps = [TensorMapArgument(TensorMap("bf16", (k, 256), (2 * k,), (64, 128), swizzle="128B"), x, False) for x in (a, b)]
-    launch(text, grid=2, dynamic_smem=SHARED_BYTES, options=options,
-           arguments=[*maps, ArrayArgument(d), ScalarArgument(struct.pack("<I", k // 64))])
+    launch(
+        text,
+        grid=2,
+        dynamic_smem=SHARED_BYTES,
+        options=options,
+        arguments=[*maps, ArrayArgument(d), ScalarArgument(struct.pack("<I", k // 64))],
+    )
     np.testing.assert_array_equal(d, a.astype(np.float32) @ b.astype(np.float32).T)
 
 
-@pytest.mark.parametrize("options", [Options("order"), Options("late"), Options("random", seed=1), Options("random", seed=2)],
-                         ids=lambda o: f"{o.timing}{o.seed}")
+@pytest.mark.parametrize(
+    "options",
+    [Options("order"), Options("late"), Options("random", seed=1), Options("random", seed=2)],
+    ids=lambda o: f"{o.timing}{o.seed}",
+)
 def test_pair(options):
     run(pair_ptx(), options)
 

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from pipec.sim import SimulationError, launch, parse
-from pipec.sim.program import Program
 from pipec.sim.memory import GlobalMemory
+from pipec.sim.program import Program
 from pipec.sim.tree import Address, Immediate, Register, Sink, Symbol, Vector
 
 from .gemm_ptx import gemm_ptx
@@ -51,7 +51,9 @@ def test_scopes_hide_names_and_labels():
 
 
 def test_module_level():
-    module = parse(HEAD + """
+    module = parse(
+        HEAD
+        + """
       .file 1 "a.cu", 123, 456
       .extern .shared .align 1024 .b8 smem[];
       .shared .align 16 .b8 fixed[40];
@@ -60,19 +62,23 @@ def test_module_level():
       .section .debug_str { .b8 0 }
       .weak .func (.param .b32 r) helper(.param .b32 a);
       .visible .entry k() .maxntid 128, 1, 1 .minnctapersm 1 .reqnctapercluster 2, 1, 1 { ret; }
-    """)
+    """
+    )
     assert [v.size for v in module.variables] == [0, 40, 12, 8]
     assert module.functions["k"].directives["reqnctapercluster"] == (2, 1, 1)
 
 
-@pytest.mark.parametrize("body, words", [
-    ("add.u32 %r1, %r2, %r3;", "not declared"),
-    (".reg .b32 %r1; mov.u32 %r1 5;", "expected"),
-    (".reg .b99 %r1;", "unknown register type"),
-    (".reg .b32 %r<2>; bra NOWHERE;", "NOWHERE"),
-    (".reg .b32 %r<2>; mov.u32 %r1, \\;", "unexpected character"),
-    (".reg .b32 %r<2>; add.u32 %r1, %r0;", "missing"),
-])
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        ("add.u32 %r1, %r2, %r3;", "not declared"),
+        (".reg .b32 %r1; mov.u32 %r1 5;", "expected"),
+        (".reg .b99 %r1;", "unknown register type"),
+        (".reg .b32 %r<2>; bra NOWHERE;", "NOWHERE"),
+        (".reg .b32 %r<2>; mov.u32 %r1, \\;", "unexpected character"),
+        (".reg .b32 %r<2>; add.u32 %r1, %r0;", "missing"),
+    ],
+)
 def test_malformed(body, words):
     with pytest.raises(SimulationError) as caught:
         launch(f"{HEAD}.entry k()\n{{\n{body}\n}}", block=(32, 1, 1))
@@ -84,7 +90,7 @@ def test_cut_off_anywhere():
     text = gemm_ptx()
     rng = random.Random(3)
     for _ in range(60):
-        _parse_quietly(text[:rng.randrange(len(text))])
+        _parse_quietly(text[: rng.randrange(len(text))])
 
 
 def test_damaged_anywhere():
@@ -92,7 +98,7 @@ def test_damaged_anywhere():
     rng = random.Random(4)
     for _ in range(60):
         place = rng.randrange(len(text))
-        _parse_quietly(text[:place] + rng.choice("{}[](),;.:%@!|x9 ") + text[place + rng.randrange(3):])
+        _parse_quietly(text[:place] + rng.choice("{}[](),;.:%@!|x9 ") + text[place + rng.randrange(3) :])
 
 
 def _parse_quietly(text: str) -> None:

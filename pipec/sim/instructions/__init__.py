@@ -1,4 +1,23 @@
 """Meanings of instructions, one module per family. Importing this package registers them all."""
 
-from . import (arithmetic, async_copy, atomics, barriers, bits, bulk, clc, compare, control, convert,  # noqa: F401
-               data, floating, loadstore, matrix, mbarrier, packed, tcgen05, warp, wgmma)
+from . import (  # noqa: F401
+    arithmetic,
+    async_copy,
+    atomics,
+    barriers,
+    bits,
+    bulk,
+    clc,
+    compare,
+    control,
+    convert,
+    data,
+    floating,
+    loadstore,
+    matrix,
+    mbarrier,
+    packed,
+    tcgen05,
+    warp,
+    wgmma,
+)

@@ -52,6 +52,7 @@ def _binary(name: str, integer):
         if d.flag("cc"):
             return _with_carry(d, name, type_, carry_in=False)
         return elementwise(d, type_, integer, 1, 2)
+
     return meaning
 
 
@@ -90,8 +91,9 @@ def _wide(type_: Type) -> Type:
 def _high(type_: Type):
     """Upper half of the product."""
     if type_.bits == 64:
-        return lambda a, b: np.array([(int(x) * int(y)) >> 64 & (1 << 64) - 1 for x, y in zip(a, b, strict=True)],
-                                     np.uint64).view(type_.dtype)
+        return lambda a, b: np.array(
+            [(int(x) * int(y)) >> 64 & (1 << 64) - 1 for x, y in zip(a, b, strict=True)], np.uint64
+        ).view(type_.dtype)
     wide = _wide(type_).dtype
     return lambda a, b: ((a.astype(wide) * b.astype(wide)) >> wide.type(type_.bits)).astype(type_.dtype)
 

@@ -127,7 +127,7 @@ def store_async(d: Decoder):
             data = values
             if reduction:
                 old = target.shared.load(places, size)
-                data = np.concatenate([combine(reduction, type_, old[i:i + 1], values[i:i + 1]) for i in range(values.size)])
+                data = np.concatenate([combine(reduction, type_, old[i : i + 1], values[i : i + 1]) for i in range(values.size)])
             target.shared.store(places, data, size, machine.tick(), warp.identity)
             complete(target, signal, size * values.size, "st.async")
 

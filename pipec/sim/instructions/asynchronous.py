@@ -51,11 +51,17 @@ class AsyncView:
             writer = int(shared.write_warp[granule])
             warp = self.cta.cluster.ctas[writer // _WARPS_PER_CTA].warps[writer % _WARPS_PER_CTA]
             if moment > self.issued:
-                raise SimulationError("race", f"{self.what} reads shared address 0x{granule * 16:x}, which warp {warp.index} "
-                                              "overwrote after the operation was issued")
+                raise SimulationError(
+                    "race",
+                    f"{self.what} reads shared address 0x{granule * 16:x}, which warp {warp.index} "
+                    "overwrote after the operation was issued",
+                )
             if warp.proxy_fence <= moment:
-                raise SimulationError("race", f"{self.what} reads shared address 0x{granule * 16:x}, which warp {warp.index} wrote "
-                                              "with ordinary stores and no fence.proxy.async in between")
+                raise SimulationError(
+                    "race",
+                    f"{self.what} reads shared address 0x{granule * 16:x}, which warp {warp.index} wrote "
+                    "with ordinary stores and no fence.proxy.async in between",
+                )
 
 
 def complete(cta, address: int, count: int, what: str) -> None:
@@ -90,8 +96,9 @@ class Groups:
         """Committed groups that are not finished; finished ones are forgotten from the front."""
         while self.committed and all(operation.done for operation in self.committed[0]):
             self.committed.pop(0)
-        return sum(1 for group in self.committed
-                   if not all(operation.done or (reading_only and operation.read) for operation in group))
+        return sum(
+            1 for group in self.committed if not all(operation.done or (reading_only and operation.read) for operation in group)
+        )
 
 
 def groups_of(warp: Warp, lane: int, kind: str) -> Groups:
@@ -124,4 +131,5 @@ def commit_groups(kind: str):
     def execute(warp: Warp) -> None:
         for lane in warp.lanes():
             groups_of(warp, lane, kind).commit()
+
     return execute

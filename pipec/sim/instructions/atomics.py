@@ -17,9 +17,14 @@ _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "c
 def _integer(name: str, type_: Type):
     mask = (1 << type_.bits) - 1
     table = {
-        "add": lambda old, b: old + b & mask, "and": lambda old, b: old & b, "or": lambda old, b: old | b,
-        "xor": lambda old, b: old ^ b, "exch": lambda old, b: b, "min": lambda old, b: min(old, b),
-        "max": lambda old, b: max(old, b), "inc": lambda old, b: 0 if old >= b else old + 1,
+        "add": lambda old, b: old + b & mask,
+        "and": lambda old, b: old & b,
+        "or": lambda old, b: old | b,
+        "xor": lambda old, b: old ^ b,
+        "exch": lambda old, b: b,
+        "min": lambda old, b: min(old, b),
+        "max": lambda old, b: max(old, b),
+        "inc": lambda old, b: 0 if old >= b else old + 1,
         "dec": lambda old, b: b if old == 0 or old > b else old - 1,
     }
     return table[name]
@@ -77,8 +82,12 @@ def atomic(d: Decoder):
             place = np.array([address], np.int64)
             old = cta.load(warp, where, place, type_.bytes)
             results[lane] = old[0]
-            operand = operands[lane:lane + 1]
-            new = (swaps[lane:lane + 1] if old[0] == operand[0] else old) if swaps is not None else combine(name, type_, old, operand)
+            operand = operands[lane : lane + 1]
+            new = (
+                (swaps[lane : lane + 1] if old[0] == operand[0] else old)
+                if swaps is not None
+                else combine(name, type_, old, operand)
+            )
             # A failed compare-and-swap has no effect, which keeps spinning recognisable.
             if swaps is not None and new is old:
                 warp.polls += 1

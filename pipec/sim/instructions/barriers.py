@@ -35,8 +35,12 @@ def named_barrier(d: Decoder):
         if warp.cta.settle_named(barrier) or mode == "arrive":
             return None
         wanted = expected if expected is not None else warp.cta.live_threads
-        wait = Wait("barrier", f"barrier {identity}, where {barrier.arrived} of {wanted} threads have arrived", retry=False,
-                    details={"barrier": identity})
+        wait = Wait(
+            "barrier",
+            f"barrier {identity}, where {barrier.arrived} of {wanted} threads have arrived",
+            retry=False,
+            details={"barrier": identity},
+        )
         warp.fragment.wait = wait
         barrier.waiting.append((warp, warp.fragment))
         return wait
@@ -148,5 +152,3 @@ def fence(d: Decoder):
         warp.proxy_fence = warp.cta.machine.tick()
 
     return execute
-
-

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..decode import Decoder, instruction
 from ..execution import Warp
-from ..types import TYPES, Type, unsigned
+from ..types import TYPES, unsigned
 from .arithmetic import elementwise
 
 _LOGIC = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
@@ -97,8 +97,14 @@ def permute(d: Decoder):
     return lambda warp: write(warp, _permute(a(warp), b(warp), selector(warp)))
 
 
-_MODES = {"f4e": (0x3210, 0x4321, 0x5432, 0x6543), "b4e": (0x5670, 0x6701, 0x7012, 0x0123), "rc8": (0, 0x1111, 0x2222, 0x3333),
-          "ecl": (0x3210, 0x3211, 0x3222, 0x3333), "ecr": (0, 0x1110, 0x2210, 0x3210), "rc16": (0x1010, 0x3232, 0x1010, 0x3232)}
+_MODES = {
+    "f4e": (0x3210, 0x4321, 0x5432, 0x6543),
+    "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
+    "rc8": (0, 0x1111, 0x2222, 0x3333),
+    "ecl": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ecr": (0, 0x1110, 0x2210, 0x3210),
+    "rc16": (0x1010, 0x3232, 0x1010, 0x3232),
+}
 
 
 def _mode_selector(mode: str, selector: np.ndarray) -> np.ndarray:
@@ -126,8 +132,10 @@ def extract(d: Decoder):
     def execute(warp: Warp) -> None:
         start = (position(warp) & np.uint32(0xFF)).astype(np.int64)
         count = (length(warp) & np.uint32(0xFF)).astype(np.int64)
-        result = [_field(int(v), int(s), int(n), bits, type_.meaning == "s")
-                  for v, s, n in zip(value(warp).view(unsigned(bits).dtype), start, count, strict=True)]
+        result = [
+            _field(int(v), int(s), int(n), bits, type_.meaning == "s")
+            for v, s, n in zip(value(warp).view(unsigned(bits).dtype), start, count, strict=True)
+        ]
         write(warp, np.array(result, unsigned(bits).dtype).view(type_.dtype))
 
     return execute
@@ -227,9 +235,12 @@ def find_nth(d: Decoder):
         return found[abs(count) - 1] if len(found) >= abs(count) else 0xFFFFFFFF
 
     def execute(warp: Warp) -> None:
-        write(warp, np.array([nth(int(m), int(b) & 31, int(o)) for m, b, o in
-                              zip(mask(warp), base(warp), offset(warp), strict=True)], np.uint32))
+        write(
+            warp,
+            np.array(
+                [nth(int(m), int(b) & 31, int(o)) for m, b, o in zip(mask(warp), base(warp), offset(warp), strict=True)],
+                np.uint32,
+            ),
+        )
 
     return execute
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,17 @@ from ..types import TYPES, Type
 from ..units import tma
 from ..units.reductions import reduce_elements
 from ..units.tensormap import TensorMap
-from .asynchronous import (COPY_LATENCY, AsyncView, Operation, commit_groups, complete, copy_slots, finished, groups_of,
-                           wait_for_groups)
+from .asynchronous import (
+    COPY_LATENCY,
+    AsyncView,
+    Operation,
+    commit_groups,
+    complete,
+    copy_slots,
+    finished,
+    groups_of,
+    wait_for_groups,
+)
 from .control import nothing
 from .loadstore import address_reader, shared_addresses
 
@@ -90,7 +100,7 @@ def deliver(warp: Warp, target: Destination, offsets: np.ndarray, fetch, what: s
         inner = {machine.events.random.randrange(32, count, 32) for _ in range(machine.events.random.randrange(3))}
         cuts = sorted({0, count, *inner})
     channel = ("tma", warp.cta.rank) if machine.events.timing == "order" else None
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in itertools.pairwise(cuts):
         machine.later(warp, COPY_LATENCY, functools.partial(piece, start, end), channel, busy=copy_slots(end - start))
 
 
@@ -158,8 +168,16 @@ def _tensor_load(d: Decoder, mode: str):
         address = _one(dst, warp, lane)
         for target in destinations(warp, address, _one(barrier, warp, lane), chosen, pair):
             offsets = tma.smem_offsets(entry, target.offset, rows)
-            warp.cta.cluster.trace("tma_issued", warp.cta, bytes=offsets.size, barrier=target.barrier, address=target.offset,
-                                   coordinates=tuple(point), warp=warp.index, destination=target.cta.rank)
+            warp.cta.cluster.trace(
+                "tma_issued",
+                warp.cta,
+                bytes=offsets.size,
+                barrier=target.barrier,
+                address=target.offset,
+                coordinates=tuple(point),
+                warp=warp.index,
+                destination=target.cta.rank,
+            )
             deliver(warp, target, offsets, fetch, what)
 
     return _each_lane(one_lane)
@@ -169,6 +187,7 @@ def _each_lane(action):
     def execute(warp: Warp) -> None:
         for lane in warp.lanes():
             action(warp, lane)
+
     return execute
 
 
@@ -223,7 +242,9 @@ def start_store(warp: Warp, lane: int, offsets: np.ndarray, write, what: str) ->
 
     def read() -> None:
         if cta.exited:
-            raise SimulationError("undefined", f"{what} reads shared memory of {cta.name}, which has exited; wait for the group first")
+            raise SimulationError(
+                "undefined", f"{what} reads shared memory of {cta.name}, which has exited; wait for the group first"
+            )
         held.append(view.read(offsets).copy())
         finished(warp, operation, read_only=True)
 
@@ -317,6 +338,7 @@ def _combining(target: Destination, offsets: np.ndarray, fetch, reduction: str, 
     def combined() -> np.ndarray:
         old = target.cta.shared.async_read(offsets, "bulk reduction")
         return reduce_elements(type_.name, reduction, old, fetch())
+
     return combined
 
 

@@ -62,12 +62,18 @@ def is_canceled(d: Decoder):
     return lambda warp: write(warp, (read(warp)[:, 1] >> np.uint64(63)).astype(bool))
 
 
-@instruction("clusterlaunchcontrol.query_cancel.get_first_ctaid", "clusterlaunchcontrol.query_cancel.get_first_ctaid::x",
-             "clusterlaunchcontrol.query_cancel.get_first_ctaid::y", "clusterlaunchcontrol.query_cancel.get_first_ctaid::z")
+@instruction(
+    "clusterlaunchcontrol.query_cancel.get_first_ctaid",
+    "clusterlaunchcontrol.query_cancel.get_first_ctaid::x",
+    "clusterlaunchcontrol.query_cancel.get_first_ctaid::y",
+    "clusterlaunchcontrol.query_cancel.get_first_ctaid::z",
+)
 def first_ctaid(d: Decoder):
     d.flag("v4")
     d.types()
-    axes = {"x": [0], "y": [1], "z": [2]}.get(d.item.opcode.split("get_first_ctaid")[1].split(".")[0].removeprefix("::"), [0, 1, 2])
+    axes = {"x": [0], "y": [1], "z": [2]}.get(
+        d.item.opcode.split("get_first_ctaid")[1].split(".")[0].removeprefix("::"), [0, 1, 2]
+    )
     writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
     read = d.source(1, TYPES["b128"])
 

@@ -6,12 +6,22 @@ import numpy as np
 
 from ..decode import Decoder, instruction
 from ..execution import Warp
-from ..types import TYPES, Type
 from ..tree import Sink
-from .formats import from_bf16, flush
+from ..types import TYPES, Type
+from .formats import flush, from_bf16
 
-_ORDERED = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-            "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal}
+_ORDERED = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "lo": np.less,
+    "ls": np.less_equal,
+    "hi": np.greater,
+    "hs": np.greater_equal,
+}
 _UNORDERED = {"equ": "eq", "neu": "ne", "ltu": "lt", "leu": "le", "gtu": "gt", "geu": "ge"}
 _COMBINE = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
@@ -54,10 +64,12 @@ def set_predicate(d: Decoder):
         return lambda warp: write(warp, compare(a(warp), b(warp)))
     other = d.destination(second if second is not None else Sink(), TYPES["pred"])
     if combine is None:
+
         def both(warp: Warp) -> None:
             result = compare(a(warp), b(warp))
             write(warp, result)
             other(warp, ~result)
+
         return both
     join, c = _COMBINE[combine], d.source(3, TYPES["pred"])
 
@@ -101,9 +113,14 @@ def set_value(d: Decoder):
     return lambda warp: write(warp, np.where(compare(a(warp), b(warp)), true, result.dtype.type(0)))
 
 
-_TESTS = {"finite": np.isfinite, "infinite": np.isinf, "number": lambda v: ~np.isnan(v), "notanumber": np.isnan,
-          "normal": lambda v: np.isfinite(v) & ((np.abs(v) >= np.finfo(v.dtype).tiny) | (v == 0)),
-          "subnormal": lambda v: (v != 0) & (np.abs(v) < np.finfo(v.dtype).tiny)}
+_TESTS = {
+    "finite": np.isfinite,
+    "infinite": np.isinf,
+    "number": lambda v: ~np.isnan(v),
+    "notanumber": np.isnan,
+    "normal": lambda v: np.isfinite(v) & ((np.abs(v) >= np.finfo(v.dtype).tiny) | (v == 0)),
+    "subnormal": lambda v: (v != 0) & (np.abs(v) < np.finfo(v.dtype).tiny),
+}
 
 
 @instruction("testp")

@@ -65,6 +65,7 @@ def brx(d: Decoder):
 def trap(d: Decoder):
     def execute(warp: Warp):
         raise SimulationError("trap", f"{warp.cta.name} warp {warp.index} executed trap")
+
     return execute
 
 
@@ -130,5 +131,8 @@ def setmaxnreg(d: Decoder):
 def require_converged(warp: Warp, what: str) -> None:
     """`.aligned` instructions need every live lane of the warp."""
     if (warp.active != warp.live).any():
-        raise SimulationError("undefined", f"{what} is .aligned, but only {np.count_nonzero(warp.active)} of "
-                                           f"{np.count_nonzero(warp.live)} live lanes of warp {warp.index} execute it together")
+        raise SimulationError(
+            "undefined",
+            f"{what} is .aligned, but only {np.count_nonzero(warp.active)} of "
+            f"{np.count_nonzero(warp.live)} live lanes of warp {warp.index} execute it together",
+        )

@@ -9,12 +9,19 @@ import numpy as np
 from ..decode import Decoder, instruction
 from ..execution import Warp
 from ..types import LANES, TYPES, Type
-from .formats import FORMATS, decode, encode, flush, to_bf16
 from .floating import finish, round_fraction
+from .formats import FORMATS, decode, encode, flush, to_bf16
 
 _ROUND_TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-_PACKED = {"f16x2": "f16", "bf16x2": "bf16", "e4m3x2": "e4m3", "e5m2x2": "e5m2", "e2m3x2": "e2m3", "e3m2x2": "e3m2",
-           "e2m1x2": "e2m1"}
+_PACKED = {
+    "f16x2": "f16",
+    "bf16x2": "bf16",
+    "e4m3x2": "e4m3",
+    "e5m2x2": "e5m2",
+    "e2m3x2": "e2m3",
+    "e3m2x2": "e3m2",
+    "e2m1x2": "e2m1",
+}
 _QUADS = {"e4m3x4": "e4m3", "e5m2x4": "e5m2", "e2m3x4": "e2m3", "e3m2x4": "e3m2", "e2m1x4": "e2m1"}
 
 
@@ -89,6 +96,7 @@ def _float_to_float(write, value, to: Type, mode: str, options: dict):
             raw = TYPES[f"b{to.bits}"].dtype
             return write(warp, encode(result, to.name, mode, options["satfinite"]).astype(raw).view(to.dtype))
         return write(warp, finish(result, to.name, mode, options["ftz"], options["sat"]))
+
     return execute
 
 
@@ -152,7 +160,9 @@ def _packed(d: Decoder, to: Type, from_: Type, mode: str, options: dict):
         return _stochastic_pair(d, write, name, saturate, relu)
     if from_.name in _PACKED:
         source, unpack = d.source(1, from_), _PACKED[from_.name]
-        return lambda warp: write(warp, _pack(*(_relu(v, relu) for v in _unpack(source(warp), unpack, from_)), name, to, mode, saturate))
+        return lambda warp: write(
+            warp, _pack(*(_relu(v, relu) for v in _unpack(source(warp), unpack, from_)), name, to, mode, saturate)
+        )
     high, low = d.sources(1, 2, type_=TYPES["f32"])
     if name == "bf16" and mode == "rn" and not saturate and not relu:
         return lambda warp: write(warp, to_bf16(high(warp)).astype(np.uint32) << np.uint32(16) | to_bf16(low(warp)))
@@ -240,10 +250,10 @@ def _scales(d: Decoder, to: Type, from_: Type, mode: str | None, options: dict):
         return widen
     if from_.name == "bf16x2":
         source = d.source(1, from_)
-        pair = lambda warp: _unpack(source(warp), "bf16", from_)[::-1]  # noqa: E731
+        pair = lambda warp: _unpack(source(warp), "bf16", from_)[::-1]
     else:
         high, low = d.sources(1, 2, type_=TYPES["f32"])
-        pair = lambda warp: (high(warp), low(warp))  # noqa: E731
+        pair = lambda warp: (high(warp), low(warp))
 
     def execute(warp: Warp) -> None:
         upper, lower = (_scale_code(v.astype(np.float64), mode == "rp") for v in pair(warp))

@@ -101,5 +101,3 @@ def create_policy(d: Decoder):
     d.modifiers.clear()
     write = d.destination(0, TYPES["b64"])
     return lambda warp: write(warp, np.zeros(LANES, np.uint64))
-
-

@@ -220,13 +220,17 @@ def unary(d: Decoder, name: str, type_: Type):
 
 def _canonical_halves(infinity: int):
     """NaN halves become 0x7FFF (measured)."""
+
     def canonical(bits: np.ndarray) -> np.ndarray:
         halves = np.ascontiguousarray(bits).view(np.uint16)
         return np.where(halves & 0x7FFF > infinity, np.uint16(0x7FFF), halves).view(bits.dtype)
+
     return canonical
 
 
-_HALVES = {name + suffix: _canonical_halves(infinity) for name, infinity in (("f16", 0x7C00), ("bf16", 0x7F80)) for suffix in ("", "x2")}
+_HALVES = {
+    name + suffix: _canonical_halves(infinity) for name, infinity in (("f16", 0x7C00), ("bf16", 0x7F80)) for suffix in ("", "x2")
+}
 
 
 def choose_extreme(a: np.ndarray, b: np.ndarray, smaller: bool, keep_nan: bool) -> np.ndarray:
@@ -260,8 +264,16 @@ def extreme(d: Decoder, name: str, type_: Type):
     return execute
 
 
-_FUNCTIONS = {"ex2": np.exp2, "lg2": np.log2, "rcp": lambda v: 1.0 / v, "rsqrt": lambda v: 1.0 / np.sqrt(v), "sqrt": np.sqrt,
-              "sin": np.sin, "cos": np.cos, "tanh": np.tanh}
+_FUNCTIONS = {
+    "ex2": np.exp2,
+    "lg2": np.log2,
+    "rcp": lambda v: 1.0 / v,
+    "rsqrt": lambda v: 1.0 / np.sqrt(v),
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+}
 
 
 @instruction(*_FUNCTIONS)

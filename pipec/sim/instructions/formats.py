@@ -140,6 +140,14 @@ def _limit(codes, magnitude, negative, fmt: Format, mode: str, saturate: bool) -
     if saturate or not fmt.infinity:
         return np.minimum(np.where(np.isinf(magnitude), largest, codes), largest)
     infinity = ((1 << fmt.exponent) - 1) << fmt.mantissa
-    away = np.ones_like(negative) if mode in ("rn", "rna") else negative if mode == "rm" else ~negative if mode == "rp" else np.zeros_like(negative)
+    away = (
+        np.ones_like(negative)
+        if mode in ("rn", "rna")
+        else negative
+        if mode == "rm"
+        else ~negative
+        if mode == "rp"
+        else np.zeros_like(negative)
+    )
     limited = np.where(codes > largest, np.where(away, infinity, largest), codes)
     return np.where(np.isinf(magnitude), infinity, limited)

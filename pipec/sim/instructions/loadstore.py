@@ -11,8 +11,16 @@ from ..memory import SHARED_WINDOW
 from ..tree import Symbol
 from ..types import LANES, TYPES, unsigned
 
-_SPACES = {"global": "global", "shared": "shared", "shared::cta": "shared", "shared::cluster": "cluster", "local": "local",
-           "const": "const", "param": "param", "param::entry": "param"}
+_SPACES = {
+    "global": "global",
+    "shared": "shared",
+    "shared::cta": "shared",
+    "shared::cluster": "cluster",
+    "local": "local",
+    "const": "const",
+    "param": "param",
+    "param::entry": "param",
+}
 
 
 def space(d: Decoder, *, allow_generic: bool = True) -> str:

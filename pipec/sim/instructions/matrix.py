@@ -26,7 +26,7 @@ def _form(d: Decoder) -> tuple[int, bool, bool]:
 
 def _rows(addresses: np.ndarray, matrix: int) -> np.ndarray:
     """[8 rows, 8 elements] addresses of the 16-bit elements of one matrix."""
-    return addresses[8 * matrix:8 * matrix + 8, None] + 2 * np.arange(8)
+    return addresses[8 * matrix : 8 * matrix + 8, None] + 2 * np.arange(8)
 
 
 def _places(transposed: bool, half: int) -> tuple[np.ndarray, np.ndarray]:
@@ -43,7 +43,7 @@ def load_matrix(d: Decoder):
 
     def execute(warp: Warp) -> None:
         require_converged(warp, "ldmatrix")
-        offsets = warp.cta.own_offset(read(warp)[:8 * count])
+        offsets = warp.cta.own_offset(read(warp)[: 8 * count])
         warp.cta.shared.check(offsets, 16, "ldmatrix")
         for matrix, write in enumerate(writers):
             values = warp.cta.shared.load(_rows(offsets, matrix).reshape(-1), 2).reshape(8, 8)
@@ -61,7 +61,7 @@ def store_matrix(d: Decoder):
     def execute(warp: Warp) -> None:
         require_converged(warp, "stmatrix")
         cta = warp.cta
-        offsets = cta.own_offset(read(warp)[:8 * count])
+        offsets = cta.own_offset(read(warp)[: 8 * count])
         cta.shared.check(offsets, 16, "stmatrix")
         for matrix, value in enumerate(readers):
             lanes, values = value(warp), np.zeros((8, 8), np.uint16)

@@ -7,8 +7,8 @@ import numpy as np
 from ..decode import Decoder, instruction
 from ..errors import SimulationError
 from ..execution import Wait, Warp
-from ..memory import OFFSET_MASK
 from ..machine import TrackedBarrier
+from ..memory import OFFSET_MASK
 from ..types import LANES, TYPES
 from ..units.mbarrier import Mbarrier
 from .loadstore import shared_addresses
@@ -42,7 +42,7 @@ def init(d: Decoder):
         counts, cta = count(warp), warp.cta
         addresses = read(warp)
         for lane in warp.lanes():
-            offset = int(cta.own_offset(addresses[lane:lane + 1])[0])
+            offset = int(cta.own_offset(addresses[lane : lane + 1])[0])
             cta.shared.check(np.array([offset]), 8, "mbarrier.init")
             if offset in cta.mbarriers:
                 raise SimulationError("undefined", f"mbarrier.init on shared address 0x{offset:x}, where a live mbarrier is")
@@ -65,8 +65,9 @@ def invalidate(d: Decoder):
             if barrier.waiting:
                 raise SimulationError("undefined", f"mbarrier.inval on 0x{barrier.offset:x} while threads wait on it")
             if barrier.state.tx:
-                raise SimulationError("byte_mismatch", f"mbarrier.inval on 0x{barrier.offset:x} with {barrier.state.tx} "
-                                                       "bytes outstanding")
+                raise SimulationError(
+                    "byte_mismatch", f"mbarrier.inval on 0x{barrier.offset:x} with {barrier.state.tx} bytes outstanding"
+                )
             del warp.cta.mbarriers[barrier.offset]
             warp.cta.shared.mark_barrier(barrier.offset, live=False)
 
@@ -113,8 +114,12 @@ def arrive(d: Decoder):
     drop = d.item.opcode.startswith("mbarrier.arrive_drop")
     expecting, no_complete = d.flag("expect_tx"), d.flag("noComplete")
     generic, remote = _common(d)
-    table = {(False, False): Mbarrier.arrive, (True, False): Mbarrier.arrive_drop,
-             (False, True): Mbarrier.arrive_expect_tx, (True, True): Mbarrier.arrive_drop_expect_tx}
+    table = {
+        (False, False): Mbarrier.arrive,
+        (True, False): Mbarrier.arrive_drop,
+        (False, True): Mbarrier.arrive_expect_tx,
+        (True, True): Mbarrier.arrive_drop_expect_tx,
+    }
     del no_complete
     # Old PTX and the cluster form may leave the destination out.
     has_result = type(d.operand(0)).__name__ != "Address"
@@ -176,9 +181,12 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
     last = warp.seen.get(barrier.offset)
     following = None if last is None else last + 1
     if following is not None and following & 1 == wanted & 1 and state.phase >= following + 2:
-        raise SimulationError("undefined", f"wait for phase {following} of the mbarrier at 0x{barrier.offset:x} (parity {wanted & 1}) "
-                                           f"came late: phase {state.phase} is current, the parity means another phase",
-                              details={"address": barrier.offset})
+        raise SimulationError(
+            "undefined",
+            f"wait for phase {following} of the mbarrier at 0x{barrier.offset:x} (parity {wanted & 1}) "
+            f"came late: phase {state.phase} is current, the parity means another phase",
+            details={"address": barrier.offset},
+        )
     if done:
         warp.seen[barrier.offset] = state.phase - 1
     return done, barrier, state.phase - 1 if done else state.phase
@@ -196,8 +204,13 @@ def _park(warp: Warp, blocking: bool, pending: list[tuple[TrackedBarrier, int]])
         if not repeated:
             return False
     first, phase = pending[0]
-    fragment.wait = Wait("mbarrier", "an mbarrier", retry=True, may_fail=True,
-                         details={"address": first.offset, "phase": phase, "current": first.state.phase})
+    fragment.wait = Wait(
+        "mbarrier",
+        "an mbarrier",
+        retry=True,
+        may_fail=True,
+        details={"address": first.offset, "phase": phase, "current": first.state.phase},
+    )
     for barrier, _ in pending:
         if fragment not in barrier.waiting:
             barrier.waiting.append(fragment)

@@ -47,7 +47,7 @@ def elementwise(d: Decoder, type_: Type, function, count: int):
 
 
 def _flushing(function):
-    tiny = 2.0 ** -126
+    tiny = 2.0**-126
 
     def cut(value):
         return np.where(np.abs(value) < tiny, np.copysign(0.0, value), value)
@@ -57,12 +57,14 @@ def _flushing(function):
 
 def binary(d: Decoder, name: str, type_: Type):
     from .floating import to_odd_sum
+
     table = {"add": to_odd_sum, "sub": lambda a, b: to_odd_sum(a, -b), "mul": np.multiply}
     return elementwise(d, type_, table[name], 2)
 
 
 def fused(d: Decoder, type_: Type):
     from .floating import to_odd_sum
+
     return elementwise(d, type_, lambda a, b, c: to_odd_sum(a * b, c), 3)
 
 
@@ -70,4 +72,6 @@ def integer_lanes(d: Decoder, type_: Type, function):
     """min/max.{u16x2,s16x2}."""
     raw = np.int16 if type_.name == "s16x2" else np.uint16
     write, (a, b) = d.destination(0, type_), d.sources(1, 2, type_=type_)
-    return lambda warp: write(warp, function(np.ascontiguousarray(a(warp)).view(raw), np.ascontiguousarray(b(warp)).view(raw)).view(np.uint32))
+    return lambda warp: write(
+        warp, function(np.ascontiguousarray(a(warp)).view(raw), np.ascontiguousarray(b(warp)).view(raw)).view(np.uint32)
+    )

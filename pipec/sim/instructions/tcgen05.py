@@ -43,8 +43,9 @@ class TensorState:
         leaks = self.memory.leaks()
         if leaks:
             blocks = ", ".join(f"{columns} columns at 0x{base:x}" for base, columns in leaks.items())
-            raise SimulationError("leaked_tmem", f"{cta.name} exits without deallocating tensor memory: {blocks}",
-                                  details={"blocks": leaks})
+            raise SimulationError(
+                "leaked_tmem", f"{cta.name} exits without deallocating tensor memory: {blocks}", details={"blocks": leaks}
+            )
 
 
 def state_of(cta, group: int = 0) -> TensorState:
@@ -52,8 +53,10 @@ def state_of(cta, group: int = 0) -> TensorState:
         cta.tensor = TensorState()
     if group:
         if cta.tensor.group not in (0, group):
-            raise SimulationError("undefined", f"cta_group::{group} in a kernel that uses cta_group::{cta.tensor.group}: "
-                                               "all tcgen05 instructions must agree")
+            raise SimulationError(
+                "undefined",
+                f"cta_group::{group} in a kernel that uses cta_group::{cta.tensor.group}: all tcgen05 instructions must agree",
+            )
         cta.tensor.group = group
     return cta.tensor
 
@@ -69,10 +72,10 @@ def group_ctas(cta, group: int) -> list:
     ctas, even = cta.cluster.ctas, cta.rank & ~1
     if even + 1 >= len(ctas):
         raise SimulationError("undefined", f"cta_group::2 in a cluster of {len(ctas)} CTA: there is no pair")
-    for peer in ctas[even:even + 2]:
+    for peer in ctas[even : even + 2]:
         if peer.exited:
             raise SimulationError("undefined", f"cta_group::2 while {peer.name} has exited")
-    return ctas[even:even + 2]
+    return ctas[even : even + 2]
 
 
 # ---- allocation
@@ -201,9 +204,21 @@ def multiply(d: Decoder):
             views = [AsyncView(member, warp, "tcgen05.mma") for member in ctas]
             memories = [state_of(member, group).memory for member in ctas]
             call = functools.partial(
-                mma, kind, int(idesc(warp)[lane]), _unsigned(a(warp)[lane], in_tmem), int(b(warp)[lane]), memories, views,
-                int(address(warp)[lane]) & 0xFFFFFFFF, cta_group=group, a_in_tmem=in_tmem, scale_vector=scale_vector,
-                weight_stationary=stationary, numerics=cta.machine.options.numerics, **rest.values(warp, lane))
+                mma,
+                kind,
+                int(idesc(warp)[lane]),
+                _unsigned(a(warp)[lane], in_tmem),
+                int(b(warp)[lane]),
+                memories,
+                views,
+                int(address(warp)[lane]) & 0xFFFFFFFF,
+                cta_group=group,
+                a_in_tmem=in_tmem,
+                scale_vector=scale_vector,
+                weight_stationary=stationary,
+                numerics=cta.machine.options.numerics,
+                **rest.values(warp, lane),
+            )
             d_address = int(address(warp)[lane])
             cta.cluster.trace("mma_issued", cta, warp=warp.index, d=d_address, group=group)
             issue(warp, lane, ctas, functools.partial(_traced, call, cta, d_address), _MMA_SLOTS)

@@ -23,8 +23,11 @@ def gather_members(warp: Warp, member_mask: int) -> Wait | None:
     fragment = warp.fragment
     if not (wanted & ~fragment.active).any():
         return None
-    peers = [other for other in warp.fragments if other is not fragment and other.wait is not None
-             and other.wait.kind == "converge" and other.pc == fragment.pc]
+    peers = [
+        other
+        for other in warp.fragments
+        if other is not fragment and other.wait is not None and other.wait.kind == "converge" and other.pc == fragment.pc
+    ]
     together = np.logical_or.reduce([fragment.active, *(other.active for other in peers)])
     if (wanted & ~together).any():
         missing = mask_bits(wanted & ~together)
@@ -53,6 +56,7 @@ def collective(members, action):
 def warp_sync(d: Decoder):
     def action(warp: Warp) -> None:
         return None
+
     return collective(_members(d, 0), action)
 
 
@@ -155,8 +159,14 @@ def reduce_lanes(d: Decoder):
     type_ = d.type()
     if absolute or (type_.meaning == "f" and keep_nan):
         d.fail("this form of redux is not simulated")
-    function = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
-                "xor": np.bitwise_xor}[name]
+    function = {
+        "add": np.add,
+        "min": np.minimum,
+        "max": np.maximum,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+    }[name]
     write, read, members = d.destination(0, type_), d.source(1, type_), _members(d, 2)
 
     def action(warp: Warp) -> None:

@@ -71,8 +71,17 @@ class _Operands:
         negate_a, negate_b, a_major, b_major = self.flags
         n, _ = self.shape
         d, a, b = self.formats
-        return Instruction(n=n, a_format=a, b_format=b, d_format=d, negate_a=negate_a < 0, negate_b=negate_b < 0,
-                           a_mn_major=bool(a_major), b_mn_major=bool(b_major), saturate=self.saturate)
+        return Instruction(
+            n=n,
+            a_format=a,
+            b_format=b,
+            d_format=d,
+            negate_a=negate_a < 0,
+            negate_b=negate_b < 0,
+            a_mn_major=bool(a_major),
+            b_mn_major=bool(b_major),
+            saturate=self.saturate,
+        )
 
 
 def _slots(d: Decoder, operand: Vector) -> tuple[int, ...]:
@@ -98,9 +107,17 @@ def _decode(d: Decoder) -> _Operands:
     if isinstance(a, Vector) and len(majors) == 1:
         majors = [0, *majors]
     in_registers = isinstance(a, Vector)
-    return _Operands((int(shape[1]), int(shape[2])), formats, saturate, _slots(d, d.operand(0)), _slots(d, a) if in_registers else None,
-                     None if in_registers else d.source(1, TYPES["b64"]), d.source(2, TYPES["b64"]),
-                     d.source(3, TYPES["pred"]), (*signs, *(majors or [0, 0])))
+    return _Operands(
+        (int(shape[1]), int(shape[2])),
+        formats,
+        saturate,
+        _slots(d, d.operand(0)),
+        _slots(d, a) if in_registers else None,
+        None if in_registers else d.source(1, TYPES["b64"]),
+        d.source(2, TYPES["b64"]),
+        d.source(3, TYPES["pred"]),
+        (*signs, *(majors or [0, 0])),
+    )
 
 
 @instruction("wgmma.mma_async")
@@ -131,7 +148,7 @@ def multiply(d: Decoder):
             old = _registers(members, operands.d) if accumulate else None
             result = wgmma(what, left, b, view, old, cta.machine.options.numerics)
             for number, member in enumerate(members):
-                lanes = result[LANES * number:LANES * (number + 1)]
+                lanes = result[LANES * number : LANES * (number + 1)]
                 for column, slot in enumerate(operands.d):
                     member.registers[slot] = np.ascontiguousarray(lanes[:, column])
             cta.cluster.trace("wgmma_completed", cta, warp=members[0].index)
@@ -159,8 +176,10 @@ def _meet(warp: Warp, line: int) -> Meeting:
         meeting = Meeting(line)
         queue.append(meeting)
     if meeting.line != line:
-        raise SimulationError("undefined", f"the warps of warpgroup {warp.index // _WARPS} execute different wgmma (PTX lines "
-                                           f"{meeting.line} and {line})")
+        raise SimulationError(
+            "undefined",
+            f"the warps of warpgroup {warp.index // _WARPS} execute different wgmma (PTX lines {meeting.line} and {line})",
+        )
     if len(meeting.warps) == _WARPS - 1:
         queue.remove(meeting)
     return meeting
