@@ -34,7 +34,8 @@ def _epilogue() -> str:
         f"    st.global.v4.b32 [%rd9+{16 * i}], {{%p{4 * i}, %p{4 * i + 1}, %p{4 * i + 2}, %p{4 * i + 3}}};" for i in range(4)
     )
     load = f"    tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{registers}}}, [%r30];"
-    return "\n".join((load, "    tcgen05.wait::ld.sync.aligned;", moves, packs, stores))
+    wait = "    tcgen05.wait::ld.sync.aligned;"
+    return f"{load}\n{wait}\n{moves}\n{packs}\n{stores}"
 
 
 def gemm_ptx(expected_bytes: int = STAGE_BYTES, commit_empty: bool = True, dealloc: bool = True, wait_full: bool = True) -> str:
