@@ -96,6 +96,7 @@ class Warp:
         self.mask: np.ndarray | None = None
         self.active = live
         self.turn = 0
+        self.carry = np.zeros(LANES, object)
         self.polls = 0
         self.local = None
         self.local_bytes = local_bytes
@@ -179,6 +180,10 @@ class Warp:
         if remaining.any():
             self.fragments.append(Fragment(fragment.pc + 1, remaining, fragment.joins))
         self.forget(lanes, fragment.joins)
+        # Those who wait for the whole warp need not wait for lanes that have ended.
+        for other in self.fragments:
+            if other.wait is not None and other.wait.kind == "converge":
+                other.wait = None
 
     def force_joins(self) -> bool:
         """Lets lanes that wait for reconvergence go on alone. True if any did."""

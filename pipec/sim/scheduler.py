@@ -214,7 +214,12 @@ class Scheduler:
         except SimulationError as error:
             raise self._located(error, fragment.pc) from error.__cause__
         except UnitError as error:
-            raise self._located(SimulationError(UNIT_KINDS.get(error.kind, error.kind), error.message), fragment.pc) from error
+            kind = UNIT_KINDS.get(error.kind, error.kind)
+            raise self._located(SimulationError(kind, error.message), fragment.pc) from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            item = self.code[fragment.pc].item
+            message = f"the simulator failed on `{item.opcode if item else 'end'}`: {type(error).__name__}: {error}"
+            raise self._located(SimulationError("internal", message), fragment.pc) from error
         self.machine.warp_instructions += executed
         self.machine.thread_instructions += executed * fragment.count
         return executed

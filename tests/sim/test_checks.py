@@ -141,3 +141,23 @@ def test_a_peek_may_fail_without_hanging():
         arguments=[ArrayArgument(array)],
     )
     assert array[0] == 7
+
+
+def test_exited_lanes_are_not_waited_for():
+    """One lane spins and exits while the others already wait at bar.warp.sync for the full mask."""
+    array = np.zeros(32, np.uint32)
+    body = """@%p1 bra ALONE;
+    bar.warp.sync 0xffffffff;
+    st.global.u32 [%rd1+4], 5;
+    bra END;
+    ALONE: mov.u32 %r4, 0;
+    L: add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 200; @%p2 bra L;
+    ret;
+    END:"""
+    launch(
+        f"{HEAD}.entry k(.param .u64 a)\n{{\n{SETUP}{body}\nret;\n}}\n",
+        block=32,
+        dynamic_smem=1024,
+        arguments=[ArrayArgument(array)],
+    )
+    assert array[1] == 5

@@ -68,13 +68,13 @@ def _with_carry(d: Decoder, name: str, type_: Type, carry_in: bool):
     limit = (1 << bits) - 1
 
     def execute(warp: Warp) -> None:
-        carry = getattr(warp, "carry", np.zeros(LANES, object)) if carry_in else np.zeros(LANES, object)
+        carry = warp.carry if carry_in else np.zeros(LANES, object)
         x, y = a(warp).astype(object), b(warp).astype(object)
         total = x + y + carry if name.startswith("add") else x - y - carry
         write(warp, np.array([int(value) & limit for value in total], unsigned(bits).dtype))
         if carry_out:
             fresh = np.array([int(value > limit or value < 0) for value in total], object)
-            warp.carry = np.where(warp.active, fresh, getattr(warp, "carry", np.zeros(LANES, object)))
+            warp.carry = np.where(warp.active, fresh, warp.carry)
 
     return execute
 
