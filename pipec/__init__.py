@@ -1,8 +1,8 @@
 """pipec: warp-specialised producer/consumer kernels, checked, compiled to NVIDIA PTX, simulated and launched.
 
-    program = pipec.compile("gemm.pipe", constants={"BM": 128})
-    program["gemm"](a, b, d)
-    gemm = pipec.kernel(\"\"\" kernel gemm(...): ... \"\"\")
+program = pipec.compile("gemm.pipe", constants={"BM": 128})
+program["gemm"](a, b, d)
+gemm = pipec.kernel(\"\"\" kernel gemm(...): ... \"\"\")
 """
 
 from pathlib import Path

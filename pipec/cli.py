@@ -4,25 +4,16 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from pipec._version import VERSION
-from pipec.diag.message import Diagnostic, Sink
+from pipec.diag.message import Diagnostic, Failure
 from pipec.driver import STAGES, Compilation, Options, compile_source
-from pipec.embed import read_source
+from pipec.files import read_source, write_output
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS
 
 # What `--emit` writes, and the stage after which it exists.
 _EMITTED = {"ast": "parse", "kir": "build", "llvm": "lower", "ptx": "emit", "cubin": "emit"}
-
-
-class Failed(Exception):
-    """Diagnostics were found; they are printed and the exit status is 1."""
-
-    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
-        super().__init__(f"{len(diagnostics)} diagnostics")
-        self.diagnostics = diagnostics
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,8 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
-    except Failed as failed:
-        _print_diagnostics(failed.diagnostics, options.message_format)
+    except Failure as failure:
+        _print_diagnostics(failure.diagnostics, options.message_format)
         return 1
     except BrokenPipeError:
         # The reader of our output has gone (`pipec ... | head`): nothing is left to say, also not at exit.
@@ -41,13 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("pipec: interrupted", file=sys.stderr)
         return 130
-    except Exception as error:  # noqa: BLE001 - the last line of defence: no input ends in a traceback
+    except Exception as error:
         if os.environ.get("PIPEC_DEBUG"):
             raise
         from pipec.diag.catalogue.internal import InternalError
 
         stage = f"{options.command.__name__.strip('_')} command"
-        _print_diagnostics([InternalError(stage=stage, error=f"{type(error).__name__}: {error}").diagnostic()], options.message_format)
+        _print_diagnostics(
+            [InternalError(stage=stage, error=f"{type(error).__name__}: {error}").diagnostic()], options.message_format
+        )
         return 1
 
 
@@ -67,8 +60,15 @@ def _parser() -> argparse.ArgumentParser:
     source = argparse.ArgumentParser(add_help=False, parents=[shared])
     source.add_argument("file", metavar="FILE", help="a .pipe source")
     source.add_argument("--arch", choices=tuple(TARGETS), default=DEFAULT_TARGET, help="the target (default %(default)s)")
-    source.add_argument("-D", dest="constants", metavar="NAME=VALUE", type=_assignment, action="append", default=[],
-                        help="set a compile-time parameter; may be repeated")
+    source.add_argument(
+        "-D",
+        dest="constants",
+        metavar="NAME=VALUE",
+        type=_assignment,
+        action="append",
+        default=[],
+        help="set a compile-time parameter; may be repeated",
+    )
     source.add_argument("--kernel", metavar="NAME", help="only this kernel of the file")
 
     one = commands.add_parser("compile", parents=[source], help="source to PTX (or another form)")
@@ -81,8 +81,16 @@ def _parser() -> argparse.ArgumentParser:
 
     three = commands.add_parser("run", parents=[source], help="compile, run with random inputs, compare with NumPy")
     three.add_argument("--device", default="auto", choices=("auto", "cuda", "sim"), help="where to run (default %(default)s)")
-    three.add_argument("--shape", dest="shapes", metavar="NAME=SIZE", type=_assignment, action="extend", nargs="+", default=[],
-                       help="sizes of launch-bound dimensions, values of scalars")
+    three.add_argument(
+        "--shape",
+        dest="shapes",
+        metavar="NAME=SIZE",
+        type=_assignment,
+        action="extend",
+        nargs="+",
+        default=[],
+        help="sizes of launch-bound dimensions, values of scalars",
+    )
     three.add_argument("--seed", type=int, default=0, help="of the random inputs (default %(default)s)")
     _add_simulation(three)
     three.set_defaults(command=_run)
@@ -90,8 +98,16 @@ def _parser() -> argparse.ArgumentParser:
     four = commands.add_parser("sim", parents=[shared], help="run a PTX file in the simulator")
     four.add_argument("file", metavar="PTX", help="a PTX file, of pipec or of another compiler")
     four.add_argument("--kernel", metavar="NAME", help="the entry to run (default: the only one)")
-    four.add_argument("--shape", dest="shapes", metavar="NAME=SIZE", type=_assignment, action="extend", nargs="+", default=[],
-                      help="sizes of launch-bound dimensions, values of scalars (PTX of pipec)")
+    four.add_argument(
+        "--shape",
+        dest="shapes",
+        metavar="NAME=SIZE",
+        type=_assignment,
+        action="extend",
+        nargs="+",
+        default=[],
+        help="sizes of launch-bound dimensions, values of scalars (PTX of pipec)",
+    )
     four.add_argument("--seed", type=int, default=0, help="of the random inputs and of --timing random (default %(default)s)")
     _add_simulation(four)
     four.set_defaults(command=_sim)
@@ -99,13 +115,19 @@ def _parser() -> argparse.ArgumentParser:
     five = commands.add_parser("explain", parents=[shared], help="the long text of a diagnostic code")
     five.add_argument("code", metavar="CODE", help="for example E0303")
     five.set_defaults(command=_explain)
-    parser.set_defaults(command=lambda _: parser.error("a command is needed: compile, check, run, sim or explain"), message_format="text")
+    parser.set_defaults(
+        command=lambda _: parser.error("a command is needed: compile, check, run, sim or explain"), message_format="text"
+    )
     return parser
 
 
 def _add_simulation(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--timing", choices=("order", "late", "random"), default="order",
-                        help="when asynchronous operations complete in the simulator (default %(default)s)")
+    parser.add_argument(
+        "--timing",
+        choices=("order", "late", "random"),
+        default="order",
+        help="when asynchronous operations complete in the simulator (default %(default)s)",
+    )
     parser.add_argument("--timeline", metavar="JSON", help="write the simulated timeline for Chrome or Perfetto")
 
 
@@ -132,13 +154,9 @@ def _version(_: argparse.Namespace) -> int:
 
 
 def _compiled(options: argparse.Namespace, until: str = "emit") -> Compilation:
-    sink = Sink()
-    source = read_source(options.file, sink)
-    if source is None:
-        raise Failed(sink.diagnostics)
-    state = compile_source(source, Options(options.arch, dict(options.constants), options.kernel), until)
+    state = compile_source(read_source(options.file), Options(options.arch, dict(options.constants), options.kernel), until)
     if state.failed:
-        raise Failed(state.diagnostics)
+        raise Failure(*state.diagnostics)
     return state
 
 
@@ -164,34 +182,12 @@ def _emitted(state: Compilation, form: str) -> str | bytes:
             assert state.llvm is not None
             return state.llvm
         case "cubin":
-            from pipec.program import CompileError, Program
+            from pipec.program import Program
 
-            try:
-                return Program(state).cubin()
-            except CompileError as error:
-                raise Failed(error.diagnostics) from None
+            return Program(state).cubin()
         case _:
             assert state.ptx is not None
             return state.ptx
-
-
-def write_output(output: str | None, data: str | bytes) -> None:
-    """Whole or not at all: a file appears under its name only when it is complete."""
-    encoded = data.encode() if isinstance(data, str) else data
-    if output is None or output == "-":
-        sys.stdout.buffer.write(encoded)
-        sys.stdout.buffer.flush()
-        return
-    target = Path(output)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(encoded)
-        partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        from pipec.diag.catalogue.run import CannotWrite
-
-        raise Failed([CannotWrite(name=output, reason=(error.strerror or str(error)).lower()).diagnostic()]) from None
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -210,22 +206,13 @@ def _check(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     from pipec.run import run_kernels
 
-    return _reported(lambda: run_kernels(_compiled(options), options))
+    return run_kernels(_compiled(options), options)
 
 
 def _sim(options: argparse.Namespace) -> int:
     from pipec.run import run_ptx
 
-    return _reported(lambda: run_ptx(options))
-
-
-def _reported(action: Callable[[], int]) -> int:
-    from pipec.run import RunFailed
-
-    try:
-        return action()
-    except RunFailed as failed:
-        raise Failed(failed.diagnostics) from None
+    return run_ptx(options)
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -236,7 +223,7 @@ def _explain(options: argparse.Namespace) -> int:
         from pipec.diag.catalogue.run import UnknownCode
 
         families = sorted({code[:3] for code in load_catalogue()})
-        raise Failed([UnknownCode(asked=options.code, known=", ".join(f"{family}xx" for family in families)).diagnostic()])
+        raise Failure(UnknownCode(asked=options.code, known=", ".join(f"{family}xx" for family in families)))
     print(text, end="")
     return 0
 
@@ -244,7 +231,11 @@ def _explain(options: argparse.Namespace) -> int:
 def _print_diagnostics(diagnostics: Sequence[Diagnostic], form: str) -> None:
     from pipec.diag.render import render_json, render_text
 
-    print(render_json(diagnostics) if form == "json" else render_text(diagnostics), end="" if form == "text" else "\n", file=sys.stderr)
+    print(
+        render_json(diagnostics) if form == "json" else render_text(diagnostics),
+        end="" if form == "text" else "\n",
+        file=sys.stderr,
+    )
     if form == "text":
         count = len(diagnostics)
         print(f"\n{count} error{'' if count == 1 else 's'}; `pipec explain CODE` tells more", file=sys.stderr)

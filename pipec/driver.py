@@ -84,7 +84,7 @@ def _build(state: Compilation) -> None:
 
 
 def _check(state: Compilation) -> None:
-    from pipec.check import check_kernel
+    from pipec.checks import check_kernel
 
     assert state.kernels is not None
     for kernel in state.kernels:
@@ -99,7 +99,7 @@ def _plan(state: Compilation) -> None:
 
 
 def _limits(state: Compilation) -> None:
-    from pipec.check import check_plan
+    from pipec.checks import check_plan
 
     assert state.plans is not None
     for plan in state.plans:

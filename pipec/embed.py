@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
-from pipec.diag.catalogue import names, syntax
-from pipec.diag.message import Diagnostic, Message, Sink
+from pipec.diag.catalogue import names
+from pipec.diag.message import Diagnostic, Failure
 from pipec.driver import Compilation, Options, compile_source
+from pipec.files import read_source
 from pipec.isa.targets import DEFAULT_TARGET
 from pipec.program import CompiledKernel, CompileError, Program
 from pipec.source import Source
 
 
-def compile(  # noqa: A001 - the name users expect, always reached as pipec.compile
+def compile(
     source: str | Path, *, arch: str = DEFAULT_TARGET, constants: Mapping[str, object] | None = None, kernel: str | None = None
 ) -> Program:
     """Compiles DSL text, or the file that a path names. Raises CompileError with `.diagnostics`."""
@@ -55,27 +56,11 @@ def _finished(source: Source, arch: str, constants: Mapping[str, object] | None,
 
 def _source_of(source: str | Path, caller: FrameType) -> Source:
     if isinstance(source, Path) or ("\n" not in source and source.endswith(".pipe")):
-        sink = Sink()
-        found = read_source(str(source), sink)
-        if found is None:
-            raise CompileError(sink.diagnostics)
-        return found
+        try:
+            return read_source(str(source))
+        except Failure as failure:
+            raise CompileError(failure.diagnostics) from None
     return _embedded(source, caller)
-
-
-def read_source(name: str, sink: Sink) -> Source | None:
-    """The text of a file; None when a message was reported."""
-    message: Message
-    try:
-        data = Path(name).read_bytes()
-        return Source(name, data.decode("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        if isinstance(error, UnicodeDecodeError):
-            message = syntax.NotText(name=name, offset=error.start, byte=error.object[error.start])
-        else:
-            message = syntax.Unreadable(name=name, reason=(getattr(error, "strerror", None) or str(error)).lower())
-    sink.report(message)
-    return None
 
 
 def _embedded(text: str, caller: FrameType) -> Source:

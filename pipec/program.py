@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pipec.diag.message import Diagnostic, Sink
+from pipec.diag.message import Diagnostic, Failure, Sink
 from pipec.driver import Compilation
 from pipec.interface import KernelInterface
 from pipec.kir.plan_types import Plan
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from pipec.runtime import Launcher, LaunchResult
 
 
-class CompileError(Exception):
+class CompileError(Failure):
     """The source did not compile; `diagnostics` holds what is wrong, the text shows it as the command line would."""
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:
+        super().__init__(*diagnostics)
+
+    def __str__(self) -> str:
         from pipec.diag.render import render_text
 
-        super().__init__("\n" + render_text(diagnostics).rstrip())
-        self.diagnostics = diagnostics
+        return "\n" + render_text(self.diagnostics).rstrip()
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,9 @@ class CompiledKernel:
 
         return Launcher(self.interface, self.ptx)
 
-    def __call__(self, *arguments: Any, device: str = "auto", stream: Any = None, options: Any = None, **by_name: Any) -> "LaunchResult":
+    def __call__(
+        self, *arguments: Any, device: str = "auto", stream: Any = None, options: Any = None, **by_name: Any
+    ) -> "LaunchResult":
         """Runs the kernel; outputs are written into the arrays passed.
 
         Arrays: NumPy (with ml_dtypes for bf16 and 8-bit floats), DLPack, `__cuda_array_interface__`, torch. `device` "auto" takes a GPU
@@ -75,7 +79,7 @@ class Program:
             raise KeyError(f"no kernel is called {name!r}; there is {', '.join(self._kernels)}")
         return self._kernels[name]
 
-    def __iter__(self):  # noqa: ANN204 - an iterator over names, as of a mapping
+    def __iter__(self):
         return iter(self._kernels)
 
     def __len__(self) -> int:

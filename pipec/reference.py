@@ -49,7 +49,10 @@ def _erf(x: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable] = {
-    **{name: getattr(np, name) for name in ("abs", "exp", "exp2", "log", "log2", "maximum", "minimum", "sqrt", "sum", "tanh", "where", "max", "min")},
+    **{
+        name: getattr(np, name)
+        for name in ("abs", "exp", "exp2", "log", "log2", "maximum", "minimum", "sqrt", "sum", "tanh", "where", "max", "min")
+    },
     "erf": _erf,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
@@ -57,9 +60,19 @@ FUNCTIONS: dict[str, Callable] = {
     "clip": np.clip,
 }
 _OPERATORS: dict[type, Callable] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.MatMult: operator.matmul,
-    ast.Pow: operator.pow, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Gt: operator.gt, ast.Lt: operator.lt,
-    ast.GtE: operator.ge, ast.LtE: operator.le, ast.Eq: operator.eq,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.MatMult: operator.matmul,
+    ast.Pow: operator.pow,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Gt: operator.gt,
+    ast.Lt: operator.lt,
+    ast.GtE: operator.ge,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
 }
 
 
@@ -170,7 +183,16 @@ def compare(output: str, found: np.ndarray, expected: np.ndarray, depth: int, un
     off = ~(difference <= bound)
     first = tuple(int(i) for i in np.argwhere(off)[0]) if off.any() else (0,) * found.ndim
     worst = np.unravel_index(int(np.argmax(np.where(np.isnan(difference), np.inf, difference))), found.shape)
-    return Comparison(output, float(difference[worst]), float(bound[worst]), int(off.sum()), found.size, first, float(got[first]), float(expected[first]))
+    return Comparison(
+        output,
+        float(difference[worst]),
+        float(bound[worst]),
+        int(off.sum()),
+        found.size,
+        first,
+        float(got[first]),
+        float(expected[first]),
+    )
 
 
 _SMALLEST = 1e-30

@@ -27,22 +27,33 @@ class KernelReport:
 def report_of(plan: Plan) -> KernelReport:
     interface = plan.interface
     return KernelReport(
-        interface.name, interface.threads, plan.shared_bytes, plan.target.shared_bytes, plan.shared_items, interface.tensor_columns,
-        interface.roles, interface.barriers, tuple(_proofs(plan)))
+        interface.name,
+        interface.threads,
+        plan.shared_bytes,
+        plan.target.shared_bytes,
+        plan.shared_items,
+        interface.tensor_columns,
+        interface.roles,
+        interface.barriers,
+        tuple(_proofs(plan)),
+    )
 
 
 def _proofs(plan: Plan) -> Iterator[str]:
     """Each sentence restates a check that passed, with the numbers of this kernel."""
     acquires = [operation for role in plan.kernel.roles for operation in _operations(role) if isinstance(operation, tree.Acquire)]
     handles = {operation.handle for operation in acquires}
-    yield f"stages: each of {_count(len(handles), 'acquired stage')} in {_count(len(plan.kernel.roles), 'role')} is signalled once and released once on every path"
+    stages, roles = _count(len(handles), "acquired stage"), _count(len(plan.kernel.roles), "role")
+    yield f"stages: each of {stages} in {roles} is signalled once and released once on every path"
     for pipeline in plan.kernel.pipelines:
         full, empty = plan.signals.get((pipeline, "producer")), plan.signals.get((pipeline, "consumer"))
         if full is None or empty is None:
             continue
         expected = f" and {full.transaction_bytes:,} bytes, as many as are issued" if full.transaction_bytes else ""
-        yield (f"{pipeline.name}: full barriers expect {_count(full.count, 'arrival')}{expected}; "
-               f"empty barriers {_count(empty.count, 'arrival')}, as many as the consumers give")
+        yield (
+            f"{pipeline.name}: full barriers expect {_count(full.count, 'arrival')}{expected}; "
+            f"empty barriers {_count(empty.count, 'arrival')}, as many as the consumers give"
+        )
 
 
 def _operations(role: ir.Role) -> Iterator[tree.Operation]:

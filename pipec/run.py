@@ -3,12 +3,13 @@
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipec.diag.catalogue import run as messages
-from pipec.diag.message import Diagnostic, Message, Sink
+from pipec.diag.message import Failure, Message
 from pipec.driver import Compilation
+from pipec.files import read_source, write_output
 from pipec.interface import KernelInterface, TensorArgument, from_json
 from pipec.kir.plan_types import Plan
 from pipec.reference import Comparison, ReferenceProblem, accumulation_unit, compare, expected_values, reference_lines, shape_sets
@@ -23,16 +24,8 @@ _INTERFACE_MARK = "// pipec.kernel "
 _ANSWER_AFTER = 1.0  # seconds after which a simulation says how far it is
 
 
-class RunFailed(Exception):
-    """Something to report; the command prints it and exits with 1."""
-
-    def __init__(self, *found: Message | Diagnostic) -> None:
-        super().__init__(found[0].code)
-        self.diagnostics: Sequence[Diagnostic] = [one.diagnostic() if isinstance(one, Message) else one for one in found]
-
-
 def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
-    """Every kernel of the source with every set of shapes; 0, or RunFailed at the first that fails."""
+    """Every kernel of the source with every set of shapes; 0, or Failure at the first that fails."""
     assert state.plans is not None and state.ptx is not None
     _check_names(options.shapes, [plan.interface for plan in state.plans])
     for plan in state.plans:
@@ -45,21 +38,18 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
 
 def run_ptx(options: argparse.Namespace) -> int:
     """A PTX file that says how its kernels are called."""
-    from pipec.embed import read_source
-
-    sink = Sink()
-    source = read_source(options.file, sink)
-    if source is None:
-        raise RunFailed(*sink.diagnostics)
+    source = read_source(options.file)
     interfaces = list(_interfaces(source))
     if not interfaces:
         entries = [line.split(".entry", 1)[1].split("(")[0].strip() for line in source.lines if ".entry" in line]
-        raise RunFailed(messages.NoInterface(name=options.file, kernels=", ".join(f"`{entry}`" for entry in entries) or "no kernel"))
+        raise Failure(
+            messages.NoInterface(name=options.file, kernels=", ".join(f"`{entry}`" for entry in entries) or "no kernel")
+        )
     chosen = [interface for interface in interfaces if options.kernel in (None, interface.name)]
     if not chosen:
         from pipec.diag.catalogue.names import UnknownKernel
 
-        raise RunFailed(UnknownKernel(name=options.kernel, known=", ".join(f"`{interface.name}`" for interface in interfaces)))
+        raise Failure(UnknownKernel(name=options.kernel, known=", ".join(f"`{interface.name}`" for interface in interfaces)))
     _check_names(options.shapes, chosen)
     options.device = "sim"
     for interface in chosen:
@@ -85,7 +75,7 @@ def _check_names(shapes: list[tuple[str, str]], interfaces: list[KernelInterface
     for name, value in shapes:
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
-            raise RunFailed(messages.BadShape(name=name, value=value, problem=f"names no dimension or scalar; there is {listed}"))
+            raise Failure(messages.BadShape(name=name, value=value, problem=f"names no dimension or scalar; there is {listed}"))
 
 
 def _names(interface: KernelInterface) -> Iterator[str]:
@@ -105,11 +95,22 @@ def _value_sets(interface: KernelInterface, document: str, given: list[tuple[str
 
 
 def _numbers(interface: KernelInterface, values: Mapping[str, str]) -> dict[str, float]:
-    dimensions = {size for argument in interface.arguments if isinstance(argument, TensorArgument) for size in argument.shape if isinstance(size, str)}
+    dimensions = {
+        size
+        for argument in interface.arguments
+        if isinstance(argument, TensorArgument)
+        for size in argument.shape
+        if isinstance(size, str)
+    }
     missing = sorted(dimensions - values.keys())
     if missing:
-        raise RunFailed(messages.MissingShape(kernel=interface.name, names=", ".join(f"`{name}`" for name in missing),
-                                              example=" ".join(f"{name}=256" for name in missing)))
+        raise Failure(
+            messages.MissingShape(
+                kernel=interface.name,
+                names=", ".join(f"`{name}`" for name in missing),
+                example=" ".join(f"{name}=256" for name in missing),
+            )
+        )
     numbers: dict[str, float] = {}
     for name in _names(interface):
         if name in values:
@@ -124,17 +125,18 @@ def _number(name: str, text: str, dimension: bool) -> float:
         try:
             value = float(text)  # type: ignore[assignment]
         except ValueError:
-            raise RunFailed(messages.BadShape(name=name, value=text, problem="is not a number")) from None
+            raise Failure(messages.BadShape(name=name, value=text, problem="is not a number")) from None
     if dimension and (not isinstance(value, int) or not 0 <= value < 2**31):
-        raise RunFailed(messages.BadShape(name=name, value=text, problem="must be a whole number from 0 to 2147483647"))
+        raise Failure(messages.BadShape(name=name, value=text, problem="must be a whole number from 0 to 2147483647"))
     return value
 
 
 # ---------------------------------------------------------------------------------------------------------------- running
 
 
-def _run_one(interface: KernelInterface, ptx: str, values: dict[str, float], options: argparse.Namespace,
-             source: Source | None) -> Mapping[str, Any]:
+def _run_one(
+    interface: KernelInterface, ptx: str, values: dict[str, float], options: argparse.Namespace, source: Source | None
+) -> Mapping[str, Any]:
     """Runs a kernel with made-up arguments and shows what happened; the arguments, with the outputs written."""
     from pipec.runtime import Launcher, LaunchOptions, random_arguments
     from pipec.sim import Options, SimulationError
@@ -147,11 +149,13 @@ def _run_one(interface: KernelInterface, ptx: str, values: dict[str, float], opt
         result = Launcher(interface, ptx)(arguments, device=options.device, options=LaunchOptions(simulation))
         seconds = time.perf_counter() - started
     except MemoryError:
-        raise RunFailed(messages.LaunchRefused(message=f"the arrays of {_shown(values)} do not fit this machine's memory", hint=None)) from None
+        raise Failure(
+            messages.LaunchRefused(message=f"the arrays of {_shown(values)} do not fit this machine's memory", hint=None)
+        ) from None
     except SimulationError as error:
-        raise RunFailed(_simulation_message(interface, error, source)) from None
+        raise Failure(_simulation_message(interface, error, source)) from None
     except (ArgumentError, RuntimeFault) as error:
-        raise RunFailed(messages.LaunchRefused(message=str(error), hint=None)) from None
+        raise Failure(messages.LaunchRefused(message=str(error), hint=None)) from None
     finally:
         progress.end()
     print(f"\n{interface.name}({_shown(values)}) on {result.device}, grid {result.grid}: {seconds:.2f} s")
@@ -188,8 +192,9 @@ def _simulation_message(interface: KernelInterface, error: Any, source: Source |
         span = source.span(error.source.line, start, error.source.line, len(line) + 1)
     message, _, details = error.message.partition("\n")
     where = f" (PTX line {error.ptx_line})" if error.ptx_line else ""
-    return messages.SimulationFailed(kernel=interface.name, kind=error.kind.replace("_", " "), message=message + where,
-                                     details=details or None, at=span)
+    return messages.SimulationFailed(
+        kernel=interface.name, kind=error.kind.replace("_", " "), message=message + where, details=details or None, at=span
+    )
 
 
 def _print_simulation(interface: KernelInterface, result: "LaunchResult", options: argparse.Namespace) -> None:
@@ -206,8 +211,6 @@ def _print_simulation(interface: KernelInterface, result: "LaunchResult", option
         print(f"  warning: {warning}")
     print("  " + chart(interface, result.simulation).replace("\n", "\n  "))
     if options.timeline:
-        from pipec.cli import write_output
-
         write_output(options.timeline, chrome_trace(interface, result.simulation))
 
 
@@ -219,19 +222,28 @@ def _compare(plan: Plan, arguments: Mapping[str, Any], values: Mapping[str, floa
     try:
         expected = expected_values(lines, arguments)
     except ReferenceProblem as problem:
-        raise RunFailed(messages.BadReference(kernel=name, problem=str(problem), text="; ".join(lines))) from None
+        raise Failure(messages.BadReference(kernel=name, problem=str(problem), text="; ".join(lines))) from None
     depth = int(max((value for value in values.values() if isinstance(value, int)), default=1))
     for output, reference in expected.items():
         outcome = compare(output, arguments[output], reference, depth, accumulation_unit(plan.kernel))
         if not outcome.passed:
-            raise RunFailed(_wrong(plan.interface, outcome))
-        print(f"  {output}: largest error {outcome.error:.3g} against float64 NumPy over {outcome.total:,} elements (allowed there {outcome.bound:.3g})")
+            raise Failure(_wrong(plan.interface, outcome))
+        against = f"against float64 NumPy over {outcome.total:,} elements"
+        print(f"  {output}: largest error {outcome.error:.3g} {against} (allowed there {outcome.bound:.3g})")
 
 
 def _wrong(interface: KernelInterface, outcome: Comparison) -> Message:
     return messages.WrongResult(
-        output=outcome.output, kernel=interface.name, error=f"{outcome.error:.3g}", bound=f"{outcome.bound:.3g}", count=f"{outcome.wrong:,}",
-        total=f"{outcome.total:,}", place=str(list(outcome.first)), found=f"{outcome.found:.6g}", expected=f"{outcome.expected:.6g}")
+        output=outcome.output,
+        kernel=interface.name,
+        error=f"{outcome.error:.3g}",
+        bound=f"{outcome.bound:.3g}",
+        count=f"{outcome.wrong:,}",
+        total=f"{outcome.total:,}",
+        place=str(list(outcome.first)),
+        found=f"{outcome.found:.6g}",
+        expected=f"{outcome.expected:.6g}",
+    )
 
 
 def _print_report(report: KernelReport, arch: str) -> None:
@@ -240,5 +252,5 @@ def _print_report(report: KernelReport, arch: str) -> None:
         print(f"  proved  {proof}")
     roles = ", ".join(f"{role.name} (warps {role.first_warp}-{role.first_warp + role.warps - 1})" for role in report.roles)
     print(f"  uses    {report.threads} threads: {roles}")
-    print(f"  uses    {report.shared_bytes:,} of {report.shared_limit:,} bytes of shared memory, {report.tensor_columns} of 512 tensor-memory columns")
-
+    memory = f"{report.shared_bytes:,} of {report.shared_limit:,} bytes of shared memory"
+    print(f"  uses    {memory}, {report.tensor_columns} of 512 tensor-memory columns")

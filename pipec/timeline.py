@@ -84,17 +84,36 @@ def chrome_trace(interface: KernelInterface, result: "Result") -> str:
     events: list[dict] = []
     ctas = sorted({tuple(event.cta) for event in result.trace})
     end = max((event.time for event in result.trace), default=0)
-    rows = {(barriers.pipeline, stage): number for number, (barriers, stage) in enumerate(
-        (barriers, stage) for barriers in interface.barriers if barriers.side == "full" for stage in range(barriers.stages))}
+    rows = {
+        (barriers.pipeline, stage): number
+        for number, (barriers, stage) in enumerate(
+            (barriers, stage) for barriers in interface.barriers if barriers.side == "full" for stage in range(barriers.stages)
+        )
+    }
     for process, cta in enumerate(ctas):
         events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": f"block {cta}"}})
         for (pipeline, stage), row in rows.items():
-            events.append({"ph": "M", "name": "thread_name", "pid": process, "tid": row, "args": {"name": f"{pipeline}[{stage}]"}})
+            events.append(
+                {"ph": "M", "name": "thread_name", "pid": process, "tid": row, "args": {"name": f"{pipeline}[{stage}]"}}
+            )
         for interval in occupancy(interface, result.trace, cta, end):
-            events.append({"ph": "X", "name": interval.state, "pid": process, "tid": rows[interval.pipeline, interval.stage],
-                           "ts": interval.start, "dur": interval.end - interval.start})
+            events.append(
+                {
+                    "ph": "X",
+                    "name": interval.state,
+                    "pid": process,
+                    "tid": rows[interval.pipeline, interval.stage],
+                    "ts": interval.start,
+                    "dur": interval.end - interval.start,
+                }
+            )
         for event in result.trace:
             if tuple(event.cta) == cta and event.kind != "phase":
-                details = {name: value if isinstance(value, int | float | str | bool) else str(value) for name, value in event.details.items()}
-                events.append({"ph": "i", "s": "p", "name": event.kind, "pid": process, "tid": len(rows), "ts": event.time, "args": details})
+                details = {
+                    name: value if isinstance(value, int | float | str | bool) else str(value)
+                    for name, value in event.details.items()
+                }
+                events.append(
+                    {"ph": "i", "s": "p", "name": event.kind, "pid": process, "tid": len(rows), "ts": event.time, "args": details}
+                )
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}) + "\n"

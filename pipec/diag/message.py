@@ -117,6 +117,14 @@ class Message:
         return template.format(**self.fields)
 
 
+class Failure(Exception):
+    """Ends a command or a call with something to report: `diagnostics` is never empty."""
+
+    def __init__(self, *found: Message | Diagnostic) -> None:
+        self.diagnostics: list[Diagnostic] = [one.diagnostic() if isinstance(one, Message) else one for one in found]
+        super().__init__("; ".join(f"{one.code}: {one.title}" for one in self.diagnostics))
+
+
 class Sink:
     """Collects diagnostics; one per (code, place), so that a fault reached on two paths is told once."""
 

@@ -60,8 +60,14 @@ def _release_stage(context: Context, operation: Operation, receiver: Entity | No
     bound = bind_arguments(context, node, operation.name, ("stage",), signature=operation.signature)
     stage = elaborate(context, bound["stage"])
     if not isinstance(stage, tree.Handle) or stage.pipeline is not _pipeline_of(receiver) or stage.side != operation.side:
-        context.fail(messages.WrongType(what="the stage", expected=f"a {operation.side} stage of `{_pipeline_of(receiver).name}`",
-                                        found=describe(stage), at=bound["stage"].span))
+        context.fail(
+            messages.WrongType(
+                what="the stage",
+                expected=f"a {operation.side} stage of `{_pipeline_of(receiver).name}`",
+                found=describe(stage),
+                at=bound["stage"].span,
+            )
+        )
     context.emit(tree.Release(stage, True, node.span))
     return Void()
 
@@ -72,8 +78,14 @@ def _release_current(context: Context, operation: Operation, receiver: Entity | 
     assert operation.side
     stage = context.current.get((pipeline, operation.side))
     if stage is None:
-        context.fail(messages.WrongType(what=f"the {operation.side} stage of `{pipeline.name}`", expected="acquired before it is released",
-                                        found="a release without an acquire", at=node.span))
+        context.fail(
+            messages.WrongType(
+                what=f"the {operation.side} stage of `{pipeline.name}`",
+                expected="acquired before it is released",
+                found="a release without an acquire",
+                at=node.span,
+            )
+        )
     context.emit(tree.Release(stage, True, node.span))
     return Void()
 
@@ -103,7 +115,11 @@ def _accumulator(context: Context, operation: Operation, receiver: Entity | None
     _no_arguments(context, operation, node)
     found = reference(context, _handle(receiver), node.span)
     if found.buffer.space != "tensor":
-        context.fail(messages.WrongType(what=f"the stage of `{operation.name}`", expected="an accumulator stage", found=describe(found), at=node.span))
+        context.fail(
+            messages.WrongType(
+                what=f"the stage of `{operation.name}`", expected="an accumulator stage", found=describe(found), at=node.span
+            )
+        )
     return found
 
 
@@ -132,8 +148,14 @@ def _tma_load(context: Context, operation: Operation, receiver: Entity | None, n
 def _shared_tile(context: Context, node: ast.Expression, what: str) -> tree.BufferRef:
     found = buffer_ref(context, node, what)
     if found.buffer.space != "shared" or found.transposed:
-        context.fail(messages.WrongType(what=what, expected="a tile in shared memory, in its stored order",
-                                        found="a transposed view" if found.transposed else describe(found), at=node.span))
+        context.fail(
+            messages.WrongType(
+                what=what,
+                expected="a tile in shared memory, in its stored order",
+                found="a transposed view" if found.transposed else describe(found),
+                at=node.span,
+            )
+        )
     return found
 
 
@@ -146,22 +168,38 @@ def _tma_store(context: Context, operation: Operation, receiver: Entity | None, 
 
 
 def _mma(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
-    bound = bind_arguments(context, node, operation.name, ("accumulator", "a", "b"), ("accumulate",), signature=operation.signature)
+    bound = bind_arguments(
+        context, node, operation.name, ("accumulator", "a", "b"), ("accumulate",), signature=operation.signature
+    )
     accumulator = buffer_ref(context, bound["accumulator"], "the accumulator")
     if accumulator.buffer.space != "tensor" or accumulator.transposed:
-        context.fail(messages.WrongType(what="the accumulator", expected="a tile in tensor memory", found=describe(accumulator),
-                                        at=bound["accumulator"].span))
+        context.fail(
+            messages.WrongType(
+                what="the accumulator",
+                expected="a tile in tensor memory",
+                found=describe(accumulator),
+                at=bound["accumulator"].span,
+            )
+        )
     operands = []
     for name in ("a", "b"):
         operand = buffer_ref(context, bound[name], f"operand `{name}`")
         if operand.buffer.space != "shared":
-            context.fail(messages.WrongType(what=f"operand `{name}`", expected="a tile in shared memory", found=describe(operand), at=bound[name].span))
+            context.fail(
+                messages.WrongType(
+                    what=f"operand `{name}`", expected="a tile in shared memory", found=describe(operand), at=bound[name].span
+                )
+            )
         operands.append(operand)
     accumulate = None
     if "accumulate" in bound:
         accumulate = runtime(context, bound["accumulate"], None, "`accumulate`")
         if accumulate.type is not BOOL:
-            context.fail(messages.WrongType(what="`accumulate`", expected="a condition", found=describe(accumulate), at=bound["accumulate"].span))
+            context.fail(
+                messages.WrongType(
+                    what="`accumulate`", expected="a condition", found=describe(accumulate), at=bound["accumulate"].span
+                )
+            )
     context.emit(tree.Mma(accumulator, *operands, accumulate, node.span))
     return Void()
 
@@ -170,7 +208,9 @@ def _commit(context: Context, operation: Operation, receiver: Entity | None, nod
     bound = bind_arguments(context, node, operation.name, ("barrier",), signature=operation.signature)
     barrier = elaborate(context, bound["barrier"])
     if not isinstance(barrier, Barrier):
-        context.fail(messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=bound["barrier"].span))
+        context.fail(
+            messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=bound["barrier"].span)
+        )
     context.emit(tree.Signal(barrier.handle, "commit", node.span))
     return Void()
 

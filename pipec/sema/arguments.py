@@ -5,8 +5,14 @@ from pipec.sema.context import Context
 from pipec.syntax import ast
 
 
-def bind_arguments(context: Context, node: ast.Call, callee: str, parameters: tuple[str, ...], optional: tuple[str, ...] = (),
-                   signature: str | None = None) -> dict[str, ast.Expression]:
+def bind_arguments(
+    context: Context,
+    node: ast.Call,
+    callee: str,
+    parameters: tuple[str, ...],
+    optional: tuple[str, ...] = (),
+    signature: str | None = None,
+) -> dict[str, ast.Expression]:
     """Parameter name -> argument expression; positional first, then by name, as in Python. Reports what does not fit."""
     names = parameters + optional
     signature = signature or f"{callee}({', '.join(names)})"

@@ -18,17 +18,43 @@ _BITWISE = ("&", "|", "^")
 _SHIFTS = ("<<", ">>")
 
 # Lossless widenings that happen silently; all else is written as a cast.
-_WIDER = {("f16", "f32"), ("bf16", "f32"), ("i8", "i32"), ("u8", "i32"), ("i16", "i32"), ("u16", "i32"), ("i32", "i64"),
-          ("u32", "i64"), ("u8", "u32"), ("u16", "u32"), ("i8", "i64"), ("f32", "f64")}
+_WIDER = {
+    ("f16", "f32"),
+    ("bf16", "f32"),
+    ("i8", "i32"),
+    ("u8", "i32"),
+    ("i16", "i32"),
+    ("u16", "i32"),
+    ("i32", "i64"),
+    ("u32", "i64"),
+    ("u8", "u32"),
+    ("u16", "u32"),
+    ("i8", "i64"),
+    ("f32", "f64"),
+}
 # Element types without arithmetic of their own: they are converted first.
 _STORAGE_ONLY = ("e4m3", "e5m2", "tf32")
 
 _FOLD: dict[str, Callable] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
-    "&": operator.and_, "|": operator.or_, "^": operator.xor, "==": operator.eq, "!=": operator.ne, "<": operator.lt,
-    "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "and": lambda a, b: a and b, "or": lambda a, b: a or b,
-    "<<": lambda a, b: a << b if 0 <= b < 64 else None, ">>": lambda a, b: a >> b if 0 <= b < 64 else None,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+    "<<": lambda a, b: a << b if 0 <= b < 64 else None,
+    ">>": lambda a, b: a >> b if 0 <= b < 64 else None,
 }
 
 _LARGEST_KNOWN = 2**64
@@ -51,7 +77,11 @@ def fold(symbol: str, left: Known, right: Known, span: Span) -> Known | Message:
         value = _FOLD[symbol](a, b)
     except (OverflowError, TypeError):
         value = None
-    if value is None or (isinstance(value, int) and abs(value) >= _LARGEST_KNOWN) or (isinstance(value, float) and not math.isfinite(value)):
+    if (
+        value is None
+        or (isinstance(value, int) and abs(value) >= _LARGEST_KNOWN)
+        or (isinstance(value, float) and not math.isfinite(value))
+    ):
         return messages.DoesNotFit(value=f"{a} {symbol} {b}", type="64 bits", at=span)
     return Known(value, span)
 
@@ -61,7 +91,9 @@ def _bad_known(symbol: str, side: Known) -> Message | None:
     if symbol in LOGICAL:
         if isinstance(value, bool):
             return None
-        return messages.BadOperand(operator=symbol, type=_known_type(value), hint="compare it, for example `x != 0`", at=side.span)
+        return messages.BadOperand(
+            operator=symbol, type=_known_type(value), hint="compare it, for example `x != 0`", at=side.span
+        )
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
     if not numeric:
         return messages.BadOperand(operator=symbol, type=_known_type(value), hint=None, at=side.span)
@@ -193,7 +225,9 @@ def _operator_problem(symbol: str, dtype: DType) -> str | None:
 
 def unary(symbol: str, operand: tree.Expression, span: Span) -> tree.Expression | Message:
     dtype = dtype_of(operand.type)
-    good = {"not": dtype is BOOL, "~": dtype.is_integer, "-": dtype.is_float or dtype.family == "signed", "+": dtype is not BOOL}[symbol]
+    good = {"not": dtype is BOOL, "~": dtype.is_integer, "-": dtype.is_float or dtype.family == "signed", "+": dtype is not BOOL}[
+        symbol
+    ]
     if not good or dtype.name in _STORAGE_ONLY:
         return messages.BadOperand(operator=symbol, type=str(dtype), hint=None, at=span)
     return operand if symbol == "+" else tree.Unary(symbol, operand, operand.type, span)

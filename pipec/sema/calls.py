@@ -54,8 +54,15 @@ def call(context: Context, node: ast.Call) -> Entity:
     context.fail(messages.NotCallable(what=describe(entity).removeprefix("the "), at=node.callee.span))
 
 
-_DECLARATIONS = ("ProducerConsumerPipeline", "InputTilePipeline", "OutputTilePipeline", "StandardTilePayload", "TilePayload", "SharedTiles",
-                 "TensorTiles")
+_DECLARATIONS = (
+    "ProducerConsumerPipeline",
+    "InputTilePipeline",
+    "OutputTilePipeline",
+    "StandardTilePayload",
+    "TilePayload",
+    "SharedTiles",
+    "TensorTiles",
+)
 
 # ---------------------------------------------------------------------------------------------------------------- methods
 
@@ -112,7 +119,9 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Entity:
 def _argument(context: Context, node: ast.Expression, name: str) -> Entity:
     """An argument is evaluated once, in front of the helper's body."""
     entity = elaborate(context, node)
-    if isinstance(entity, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert) and not isinstance(entity.type, TileType):
+    if isinstance(entity, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert) and not isinstance(
+        entity.type, TileType
+    ):
         variable = tree.Variable(name, entity.type, node.span)
         context.emit(tree.Assign(variable, entity, node.span))
         return tree.ReadVariable(variable, node.span)
@@ -133,7 +142,11 @@ def _element_function(context: Context, function: ElementFunction, node: ast.Cal
     for position, part in enumerate(parts[1:], 1):
         pair = arithmetic.common(parts[0], part)
         if pair is None:
-            context.fail(messages.MixedTypes(operator=function.name, left=str(dtype_of(parts[0].type)), right=str(dtype_of(part.type)), at=node.span))
+            context.fail(
+                messages.MixedTypes(
+                    operator=function.name, left=str(dtype_of(parts[0].type)), right=str(dtype_of(part.type)), at=node.span
+                )
+            )
         parts[0], parts[position] = pair
     parts = [_in_domain(context, function, part) for part in parts]
     dtype = dtype_of(parts[0].type)
@@ -141,7 +154,9 @@ def _element_function(context: Context, function: ElementFunction, node: ast.Cal
     for part in parts:
         joined = arithmetic.joint_shape(TileType(dtype, *shape) if shape else dtype, part.type)
         if joined is False:
-            context.fail(messages.ShapeMismatch(operator=function.name, left=str(parts[0].type), right=str(part.type), at=node.span))
+            context.fail(
+                messages.ShapeMismatch(operator=function.name, left=str(parts[0].type), right=str(part.type), at=node.span)
+            )
         shape = joined
     if shape is None:
         return tree.Call(function.name, tuple(parts), dtype, node.span)
@@ -153,12 +168,22 @@ def _in_domain(context: Context, function: ElementFunction, part: tree.Expressio
     if function.domain == "float":
         widened = arithmetic.widen(part, DTYPES["f32"])
         if widened is None:
-            context.fail(messages.BadOperand(operator=function.name, type=str(dtype), hint="convert it first: `cast[f32](...)`", at=part.span))
+            context.fail(
+                messages.BadOperand(
+                    operator=function.name, type=str(dtype), hint="convert it first: `cast[f32](...)`", at=part.span
+                )
+            )
         return widened
     good = dtype.is_integer if function.domain == "integer" else dtype is not BOOL and dtype.name not in ("e4m3", "e5m2", "tf32")
     if not good:
-        context.fail(messages.BadOperand(operator=function.name, type=str(dtype), hint="convert it first: `cast[f32](...)`" if dtype is not BOOL else None,
-                                         at=part.span))
+        context.fail(
+            messages.BadOperand(
+                operator=function.name,
+                type=str(dtype),
+                hint="convert it first: `cast[f32](...)`" if dtype is not BOOL else None,
+                at=part.span,
+            )
+        )
     return part
 
 
@@ -167,7 +192,9 @@ _KNOWN: dict[str, Callable] = {"min": min, "max": max, "abs": abs, "ceildiv": la
 
 def _fold_call(context: Context, name: str, values: list, node: ast.Call) -> Known:
     numbers = [one.value for one in values]
-    if any(isinstance(number, bool) for number in numbers) or (name == "ceildiv" and any(isinstance(number, float) for number in numbers)):
+    if any(isinstance(number, bool) for number in numbers) or (
+        name == "ceildiv" and any(isinstance(number, float) for number in numbers)
+    ):
         context.fail(messages.BadOperand(operator=name, type="bool" if name != "ceildiv" else "float", hint=None, at=node.span))
     if name == "ceildiv" and numbers[1] == 0:
         context.fail(messages.DivisionByZero(at=values[1].span))
@@ -178,7 +205,11 @@ def _cast(context: Context, node: ast.Call) -> Entity:
     callee = node.callee
     assert isinstance(callee, ast.Subscript)
     if len(callee.items) != 1:
-        context.fail(messages.WrongArguments(callee="cast", problem="takes one element type", signature="cast[dtype](value)", at=callee.span))
+        context.fail(
+            messages.WrongArguments(
+                callee="cast", problem="takes one element type", signature="cast[dtype](value)", at=callee.span
+            )
+        )
     dtype = known_dtype(context, callee.items[0])
     bound = bind_arguments(context, node, "cast", ("value",))
     operand = value(context, bound["value"], "what is converted")
@@ -186,10 +217,12 @@ def _cast(context: Context, node: ast.Call) -> Entity:
         if isinstance(operand.value, float) and dtype.is_integer:
             operand = Known(int(operand.value), operand.span)
         return context.accept(arithmetic.constant(operand, dtype))
-    if dtype is BOOL or dtype.name == "tf32" or (dtype_of(operand.type).name == "tf32"):
-        if dtype_of(operand.type).name != "tf32" or dtype.name != "f32":
-            context.fail(messages.WrongType(what="the target of a cast", expected="a number type" if dtype is BOOL else "f32", found=str(dtype),
-                                            at=callee.items[0].span))
+    own = dtype_of(operand.type).name
+    if dtype is BOOL or dtype.name == "tf32" or (own == "tf32" and dtype.name != "f32"):
+        expected = "a number type" if own != "tf32" else "f32"
+        context.fail(
+            messages.WrongType(what="the target of a cast", expected=expected, found=str(dtype), at=callee.items[0].span)
+        )
     return tree.Convert(operand, with_dtype(operand.type, dtype), node.span)
 
 
@@ -243,8 +276,14 @@ def _vector(axis: int) -> Callable[[Context, ast.Call], Entity]:
 
 def _need_rank(context: Context, source: tree.TensorSlice, rank: int, name: str, node: ast.Expression) -> None:
     if len(source.coordinates) != rank:
-        context.fail(messages.WrongType(what=f"the tensor of `{name}`", expected=f"{rank}-dimensional",
-                                        found=f"`{source.tensor.name}` with {len(source.coordinates)} dimensions", at=node.span))
+        context.fail(
+            messages.WrongType(
+                what=f"the tensor of `{name}`",
+                expected=f"{rank}-dimensional",
+                found=f"`{source.tensor.name}` with {len(source.coordinates)} dimensions",
+                at=node.span,
+            )
+        )
 
 
 def _need_size(context: Context, size: int, node: ast.Expression) -> None:
@@ -269,8 +308,14 @@ def _range(context: Context, node: ast.Call) -> Entity:
     """`range` with one to three arguments, as in Python; the step is a constant."""
     positional = [argument.value for argument in node.arguments if argument.name is None]
     if len(positional) != len(node.arguments) or not 1 <= len(positional) <= 3:
-        context.fail(messages.WrongArguments(callee="range", problem=f"takes 1 to 3 arguments and was given {len(node.arguments)}",
-                                             signature="range(start, stop, step)", at=node.span))
+        context.fail(
+            messages.WrongArguments(
+                callee="range",
+                problem=f"takes 1 to 3 arguments and was given {len(node.arguments)}",
+                signature="range(start, stop, step)",
+                at=node.span,
+            )
+        )
     step = known_int(context, positional[2], "the step of a range") if len(positional) == 3 else 1
     if step == 0 or abs(step) > 2**30:
         context.fail(messages.BadRange(found=f"a range with step {step}", at=positional[2].span))

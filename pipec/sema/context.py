@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from pipec.diag.catalogue import names as messages
 from pipec.diag.message import Message, Sink
@@ -15,6 +15,8 @@ from pipec.syntax import ast
 
 # More operations than this in one kernel come from runaway helpers; it also bounds the time any input can take.
 MOST_OPERATIONS = 20_000
+
+Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
@@ -41,7 +43,7 @@ class Context:
         self.sink.report(message)
         raise Reported
 
-    def accept(self, result: "object | Message") -> "object":
+    def accept(self, result: Result | Message) -> Result:
         """A result of arithmetic.py: reports it when it is a message."""
         if isinstance(result, Message):
             self.fail(result)

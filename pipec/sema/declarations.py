@@ -56,7 +56,9 @@ def _pipeline(context: Context, target: ast.Name, node: ast.Call, kind: str, bou
     pipeline = tree.Pipeline(target.name, kind, stages, target.span)
     context.define(target, pipeline)
     context.buffers[pipeline] = tuple(
-        tree.Buffer(name, spec.space, spec.dtype, spec.rows, spec.columns, stages, pipeline, spec.span) for name, spec in tiles.items())
+        tree.Buffer(name, spec.space, spec.dtype, spec.rows, spec.columns, stages, pipeline, spec.span)
+        for name, spec in tiles.items()
+    )
 
 
 def _count(context: Context, node: ast.Expression, what: str) -> int:
@@ -91,16 +93,28 @@ def payload_spec(context: Context, node: ast.Expression) -> PayloadSpec:
     """`StandardTilePayload(a=..., b=...)` or `TilePayload(name=..., ...)`."""
     kind = node.callee.name if isinstance(node, ast.Call) and isinstance(node.callee, ast.Name) else None
     if kind not in ("StandardTilePayload", "TilePayload"):
-        context.fail(messages.WrongType(what="the payload", expected="`StandardTilePayload(...)` or `TilePayload(...)`",
-                                        found=f"`{node.span.text()}`", at=node.span))
+        context.fail(
+            messages.WrongType(
+                what="the payload",
+                expected="`StandardTilePayload(...)` or `TilePayload(...)`",
+                found=f"`{node.span.text()}`",
+                at=node.span,
+            )
+        )
     assert isinstance(node, ast.Call)
     if kind == "StandardTilePayload":
         bound = bind_arguments(context, node, kind, ("a", "b"), signature=_SIGNATURES[kind])
     else:
         unnamed = next((argument for argument in node.arguments if argument.name is None), None)
         if unnamed is not None or not node.arguments:
-            context.fail(messages.WrongArguments(callee=kind, problem="names each of its tiles, and has at least one", signature=_SIGNATURES[kind],
-                                                 at=(unnamed or node).span))
+            context.fail(
+                messages.WrongArguments(
+                    callee=kind,
+                    problem="names each of its tiles, and has at least one",
+                    signature=_SIGNATURES[kind],
+                    at=(unnamed or node).span,
+                )
+            )
         names = tuple(dict.fromkeys(argument.name for argument in node.arguments if argument.name))
         bound = bind_arguments(context, node, kind, names, signature=_SIGNATURES[kind])
     tiles = {name: _spec(context, bound[name], "shared", f"tile `{name}`", "`tile[dtype, rows, columns]`") for name in bound}

@@ -104,13 +104,43 @@ class Helper:
 
 
 Entity = (
-    Known | Poison | TileSpec | PayloadSpec | View | Payload | Barrier | Acquired | Elected | Range | Void | Helper | tree.Pipeline
-    | tree.Handle | tree.Buffer | tree.BufferRef | tree.TensorParameter | tree.TensorSlice | tree.Expression
+    Known
+    | Poison
+    | TileSpec
+    | PayloadSpec
+    | View
+    | Payload
+    | Barrier
+    | Acquired
+    | Elected
+    | Range
+    | Void
+    | Helper
+    | tree.Pipeline
+    | tree.Handle
+    | tree.Buffer
+    | tree.BufferRef
+    | tree.TensorParameter
+    | tree.TensorSlice
+    | tree.Expression
 )
 
 EXPRESSIONS = (
-    tree.Constant, tree.ReadVariable, tree.ReadDimension, tree.ReadParameter, tree.Special, tree.StageIndex, tree.Unary, tree.Binary,
-    tree.Convert, tree.Select, tree.Call, tree.Splat, tree.ReadBuffer, tree.ReadTensor, tree.RowReduce,
+    tree.Constant,
+    tree.ReadVariable,
+    tree.ReadDimension,
+    tree.ReadParameter,
+    tree.Special,
+    tree.StageIndex,
+    tree.Unary,
+    tree.Binary,
+    tree.Convert,
+    tree.Select,
+    tree.Call,
+    tree.Splat,
+    tree.ReadBuffer,
+    tree.ReadTensor,
+    tree.RowReduce,
 )
 
 

@@ -23,8 +23,23 @@ from pipec.syntax import ast
 
 _AXES = ("x", "y", "z")
 # Names that are built in but not operations; for `did you mean`.
-BUILT_IN = ("tile", "tmem", "tensor", "cast", "range", "elect", "lane_id", "role_thread", "role_warp", "select", "load",
-            "per_row", "per_column", "block", "grid")
+BUILT_IN = (
+    "tile",
+    "tmem",
+    "tensor",
+    "cast",
+    "range",
+    "elect",
+    "lane_id",
+    "role_thread",
+    "role_warp",
+    "select",
+    "load",
+    "per_row",
+    "per_column",
+    "block",
+    "grid",
+)
 
 
 def elaborate(context: Context, node: ast.Expression) -> Entity:
@@ -69,8 +84,11 @@ def as_value(context: Context, entity: Entity, span: Span, what: str) -> Known |
         buffer = entity.buffer
         rows, columns = (buffer.columns, buffer.rows) if entity.transposed else (buffer.rows, buffer.columns)
         if entity.transposed:
-            context.fail(messages.WrongType(what=what, expected="a tile in its stored order", found="a transposed view, which only `mma` takes",
-                                            at=span))
+            context.fail(
+                messages.WrongType(
+                    what=what, expected="a tile in its stored order", found="a transposed view, which only `mma` takes", at=span
+                )
+            )
         return tree.ReadBuffer(entity, TileType(buffer.dtype, rows, columns), span)
     context.fail(messages.WrongType(what=what, expected="a number or a tile", found=describe(entity), at=span))
 
@@ -138,7 +156,9 @@ def buffer_ref(context: Context, node: ast.Expression, what: str) -> tree.Buffer
 def tensor_slice(context: Context, node: ast.Expression, what: str) -> tree.TensorSlice:
     entity = elaborate(context, node)
     if not isinstance(entity, tree.TensorSlice):
-        context.fail(messages.WrongType(what=what, expected="a place in a tensor, such as `a[i, j]`", found=describe(entity), at=node.span))
+        context.fail(
+            messages.WrongType(what=what, expected="a place in a tensor, such as `a[i, j]`", found=describe(entity), at=node.span)
+        )
     return entity
 
 
@@ -150,8 +170,14 @@ def reference(context: Context, handle: tree.Handle, span: Span) -> tree.BufferR
     buffers = context.buffers.get(handle.pipeline, ())
     if len(buffers) != 1:
         names = ", ".join(f"`{handle.name}.{buffer.name}`" for buffer in buffers)
-        context.fail(messages.WrongType(what="the tile", expected=f"one of {names}" if names else "a tile",
-                                        found=f"the stage `{handle.name}`, which holds {len(buffers)} tiles", at=span))
+        context.fail(
+            messages.WrongType(
+                what="the tile",
+                expected=f"one of {names}" if names else "a tile",
+                found=f"the stage `{handle.name}`, which holds {len(buffers)} tiles",
+                at=span,
+            )
+        )
     return tree.BufferRef(buffers[0], handle, False, span)
 
 
@@ -171,9 +197,13 @@ def members_of(context: Context, entity: Entity) -> tuple[str, tuple[str, ...]]:
             return f"the {side} view of `{pipeline.name}`", tuple(MEMBERS[PRODUCER_VIEW if side == "producer" else CONSUMER_VIEW])
         case tree.Handle():
             tiles = tuple(buffer.name for buffer in context.buffers.get(entity.pipeline, ()) if buffer.space == "shared")
-            return f"the {entity.side} stage `{entity.name}`", tiles + tuple(MEMBERS[PRODUCER if entity.side == "producer" else CONSUMER])
+            return f"the {entity.side} stage `{entity.name}`", tiles + tuple(
+                MEMBERS[PRODUCER if entity.side == "producer" else CONSUMER]
+            )
         case Payload(handle):
-            return f"the payload of stage `{handle.name}`", tuple(buffer.name for buffer in context.buffers.get(handle.pipeline, ()))
+            return f"the payload of stage `{handle.name}`", tuple(
+                buffer.name for buffer in context.buffers.get(handle.pipeline, ())
+            )
         case tree.BufferRef():
             return describe(entity), ("T",)
         case _:
@@ -250,14 +280,27 @@ def _subscript(context: Context, node: ast.Subscript) -> Entity:
     match entity:
         case tree.TensorParameter():
             if len(node.items) != len(entity.shape):
-                context.fail(messages.WrongRank(tensor=entity.name, rank=_count(len(entity.shape), "dimension"),
-                                                given=_count(len(node.items), "coordinate"), at=node.span, declared=entity.span))
+                context.fail(
+                    messages.WrongRank(
+                        tensor=entity.name,
+                        rank=_count(len(entity.shape), "dimension"),
+                        given=_count(len(node.items), "coordinate"),
+                        at=node.span,
+                        declared=entity.span,
+                    )
+                )
             return tree.TensorSlice(entity, tuple(coordinate(context, item) for item in node.items), node.span)
         case tree.Buffer():
             return _slot(context, entity, node)
         case _:
-            context.fail(messages.WrongType(what="what is indexed", expected="a tensor, a buffer, `tile` or `tmem`", found=describe(entity),
-                                            at=node.value.span))
+            context.fail(
+                messages.WrongType(
+                    what="what is indexed",
+                    expected="a tensor, a buffer, `tile` or `tmem`",
+                    found=describe(entity),
+                    at=node.value.span,
+                )
+            )
 
 
 def _count(number: int, word: str) -> str:
@@ -274,15 +317,23 @@ def _slot(context: Context, buffer: tree.Buffer, node: ast.Subscript) -> tree.Bu
 def _tile_spec(context: Context, node: ast.Subscript, space: str) -> TileSpec:
     word = "tile" if space == "shared" else "tmem"
     if len(node.items) != 3:
-        context.fail(messages.WrongArguments(callee=word, problem=f"takes 3 items and was given {len(node.items)}",
-                                             signature=f"{word}[dtype, rows, columns]", at=node.span))
+        context.fail(
+            messages.WrongArguments(
+                callee=word,
+                problem=f"takes 3 items and was given {len(node.items)}",
+                signature=f"{word}[dtype, rows, columns]",
+                at=node.span,
+            )
+        )
     dtype = known_dtype(context, node.items[0])
     rows, columns = (known_int(context, item, "a tile size") for item in node.items[1:])
     for size, item in ((rows, node.items[1]), (columns, node.items[2])):
         if not 1 <= size <= 65_536:
             context.fail(messages.WrongType(what="a tile size", expected="between 1 and 65536", found=f"{size}", at=item.span))
     if dtype is BOOL:
-        context.fail(messages.WrongType(what="the element type of a tile", expected="a number type", found="bool", at=node.items[0].span))
+        context.fail(
+            messages.WrongType(what="the element type of a tile", expected="a number type", found="bool", at=node.items[0].span)
+        )
     return TileSpec(space, dtype, rows, columns, node.span)
 
 
@@ -329,12 +380,19 @@ def _conditional(context: Context, node: ast.Conditional) -> Entity:
     return select(context, condition, value(context, node.when_true), value(context, node.when_false), node.span)
 
 
-def select(context: Context, condition: Known | tree.Expression, when_true: Known | tree.Expression, when_false: Known | tree.Expression,
-           span: Span) -> tree.Expression:
+def select(
+    context: Context,
+    condition: Known | tree.Expression,
+    when_true: Known | tree.Expression,
+    when_false: Known | tree.Expression,
+    span: Span,
+) -> tree.Expression:
     """Element by element, one of two values."""
     condition = as_runtime(context, condition, None)
     if dtype_of(condition.type) is not BOOL:
-        context.fail(messages.WrongType(what="the condition", expected="a condition", found=describe(condition), at=condition.span))
+        context.fail(
+            messages.WrongType(what="the condition", expected="a condition", found=describe(condition), at=condition.span)
+        )
     if isinstance(when_true, Known) and isinstance(when_false, Known):
         both_int = isinstance(when_true.value, int) and isinstance(when_false.value, int)
         dtype = arithmetic.default_dtype(when_true) if both_int else DTYPES["f32"]
@@ -345,7 +403,11 @@ def select(context: Context, condition: Known | tree.Expression, when_true: Know
         when_false = as_runtime(context, when_false, dtype_of(when_true.type))
     pair = arithmetic.common(when_true, when_false)
     if pair is None:
-        context.fail(messages.MixedTypes(operator="if else", left=str(dtype_of(when_true.type)), right=str(dtype_of(when_false.type)), at=span))
+        context.fail(
+            messages.MixedTypes(
+                operator="if else", left=str(dtype_of(when_true.type)), right=str(dtype_of(when_false.type)), at=span
+            )
+        )
     shape = arithmetic.joint_shape(pair[0].type, pair[1].type)
     if shape is not False:
         shape = arithmetic.joint_shape(condition.type, TileType(BOOL, *shape) if shape else BOOL)

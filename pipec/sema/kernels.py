@@ -55,7 +55,7 @@ def analyse(file: ast.File, sink: Sink, overrides: dict[str, object], only: str 
     return kernels
 
 
-def _guarded(context: Context, action, target: ast.Name | None) -> None:  # noqa: ANN001 - any callable without arguments
+def _guarded(context: Context, action, target: ast.Name | None) -> None:
     try:
         action()
     except Reported:
@@ -134,9 +134,18 @@ class _Kernel:
             context.sink.report(messages.NoRoles(kernel=node.name.name, at=node.name.span))
         one = tree.Constant(1, I32, node.span)
         return tree.Kernel(
-            node.name.name, self._document(), tuple(tensors), tuple(scalars), constants, self._grid or (one, one, one),
-            tuple(self._pipelines), tuple(self._buffers), tuple(self._roles), node.name.span,
-            tuple(parameter.name.name for parameter in node.parameters))
+            node.name.name,
+            self._document(),
+            tuple(tensors),
+            tuple(scalars),
+            constants,
+            self._grid or (one, one, one),
+            tuple(self._pipelines),
+            tuple(self._buffers),
+            tuple(self._roles),
+            node.name.span,
+            tuple(parameter.name.name for parameter in node.parameters),
+        )
 
     def _document(self) -> str:
         first = self.node.body[0] if self.node.body else None
@@ -151,32 +160,63 @@ class _Kernel:
         if constant.annotation is not None:
             word = constant.annotation.name if isinstance(constant.annotation, ast.Name) else ""
             if word not in _CONSTANT_TYPES:
-                context.fail(messages.WrongType(what="the type of a compile-time parameter", expected="int, float, bool or dtype",
-                                                found=f"`{constant.annotation.span.text()}`", at=constant.annotation.span))
+                context.fail(
+                    messages.WrongType(
+                        what="the type of a compile-time parameter",
+                        expected="int, float, bool or dtype",
+                        found=f"`{constant.annotation.span.text()}`",
+                        at=constant.annotation.span,
+                    )
+                )
             kind, expected = _CONSTANT_TYPES[word]
         if name in self.overrides:
             value = parse_override(self.overrides[name])
             if kind is float and isinstance(value, int) and not isinstance(value, bool):
                 value = float(value)
-            if not isinstance(value, int | float | bool | DType) or (kind and (not isinstance(value, kind) or (kind is int and isinstance(value, bool)))):
-                context.fail(messages.BadConstant(name=name, problem=f"must be {expected or 'a number or an element type'}, not {self.overrides[name]!r}",
-                                                  at=constant.span))
+            if not isinstance(value, int | float | bool | DType) or (
+                kind and (not isinstance(value, kind) or (kind is int and isinstance(value, bool)))
+            ):
+                context.fail(
+                    messages.BadConstant(
+                        name=name,
+                        problem=f"must be {expected or 'a number or an element type'}, not {self.overrides[name]!r}",
+                        at=constant.span,
+                    )
+                )
         elif constant.default is None:
-            context.fail(messages.BadConstant(name=name, problem=f"has no value: give one with `-D {name}=...`", at=constant.span))
+            context.fail(
+                messages.BadConstant(name=name, problem=f"has no value: give one with `-D {name}=...`", at=constant.span)
+            )
         else:
-            value = known(context, constant.default, kind or (int, float, bool, DType), f"the default of `{name}`", expected or "a compile-time value")
+            value = known(
+                context,
+                constant.default,
+                kind or (int, float, bool, DType),
+                f"the default of `{name}`",
+                expected or "a compile-time value",
+            )
         context.define(constant.name, Known(value, constant.name.span))
         return {name: value}
 
     def _parameter(self, parameter: ast.Parameter, tensors: list, scalars: list) -> None:
         context, name, annotation = self.context, parameter.name, parameter.annotation
         if annotation is None:
-            context.fail(messages.WrongType(what=f"parameter `{name.name}`", expected="typed, for example `tensor[bf16, M, K]` or `f32`",
-                                            found="a name without a type", at=name.span))
+            context.fail(
+                messages.WrongType(
+                    what=f"parameter `{name.name}`",
+                    expected="typed, for example `tensor[bf16, M, K]` or `f32`",
+                    found="a name without a type",
+                    at=name.span,
+                )
+            )
         if isinstance(annotation, ast.Subscript) and isinstance(annotation.value, ast.Name) and annotation.value.name == "tensor":
             dtype = known_dtype(context, annotation.items[0])
             if not 1 <= len(annotation.items) - 1 <= 5:
-                context.fail(messages.WrongType(what="the rank of a tensor", expected="1 to 5", found=str(len(annotation.items) - 1), at=annotation.span))
+                context.fail(
+                    messages.WrongType(
+                        what="the rank of a tensor", expected="1 to 5", found=str(len(annotation.items) - 1), at=annotation.span
+                    )
+                )
             shape = tuple(self._dimension(item) for item in annotation.items[1:])
             tensor = tree.TensorParameter(name.name, dtype, shape, name.span)
             context.define(name, tensor)
@@ -185,7 +225,11 @@ class _Kernel:
         dtype = known_dtype(context, annotation)
         scalar = tree.ScalarParameter(name.name, dtype, name.span)
         if not (dtype.is_integer or dtype.name in ("f16", "bf16", "f32", "f64")):
-            context.fail(messages.WrongType(what="a scalar parameter", expected="an integer or f16, bf16, f32, f64", found=str(dtype), at=annotation.span))
+            context.fail(
+                messages.WrongType(
+                    what="a scalar parameter", expected="an integer or f16, bf16, f32, f64", found=str(dtype), at=annotation.span
+                )
+            )
         context.define(name, scalar)
         scalars.append(scalar)
 
@@ -201,7 +245,9 @@ class _Kernel:
                 return node.name
         size = known_int(context, node, "a dimension")
         if not 1 <= size < 2**31:
-            context.fail(messages.WrongType(what="a dimension", expected="between 1 and 2147483647", found=str(size), at=node.span))
+            context.fail(
+                messages.WrongType(what="a dimension", expected="between 1 and 2147483647", found=str(size), at=node.span)
+            )
         return size
 
     # ----------------------------------------------------------------------------------------------------------- body
@@ -234,7 +280,9 @@ class _Kernel:
             case ast.ExpressionStatement():
                 context.fail(messages.NoEffect(hint=None, at=statement.span))
             case _:
-                context.fail(messages.Misplaced(what="this statement", where="outside a role", to="into a role", at=statement.span))
+                context.fail(
+                    messages.Misplaced(what="this statement", where="outside a role", to="into a role", at=statement.span)
+                )
 
     def _declaration(self, statement: ast.Assign) -> None:
         context = self.context
@@ -258,8 +306,14 @@ class _Kernel:
             self._launch_uniform(entity, f"`{statement.target.name}`")
             context.define(statement.target, entity)
             return
-        context.fail(messages.WrongType(what="what a kernel declares", expected="a pipeline, a buffer, or a number", found=describe(entity),
-                                        at=statement.value.span))
+        context.fail(
+            messages.WrongType(
+                what="what a kernel declares",
+                expected="a pipeline, a buffer, or a number",
+                found=describe(entity),
+                at=statement.value.span,
+            )
+        )
 
     def _read_grid(self, node: ast.Expression) -> None:
         context = self.context
@@ -309,10 +363,14 @@ class _Kernel:
         inner = replace(context, scope=context.scope.inner(), place="role", statements=[], current={})
         run_body(inner, node.body)
         end = _last_span(node.body) or node.span
-        self._roles.append(tree.Role(name, warps, registers, tuple(produces), tuple(consumes), tuple(inner.statements), node.name.span, end))
+        self._roles.append(
+            tree.Role(name, warps, registers, tuple(produces), tuple(consumes), tuple(inner.statements), node.name.span, end)
+        )
 
     def _clause_pipeline(self, name: ast.Name) -> tree.Pipeline:
         entity = self.context.look_up(name)
         if not isinstance(entity, tree.Pipeline):
-            self.context.fail(messages.WrongType(what=f"`{name.name}`", expected="a pipeline", found=describe(entity), at=name.span))
+            self.context.fail(
+                messages.WrongType(what=f"`{name.name}`", expected="a pipeline", found=describe(entity), at=name.span)
+            )
         return entity

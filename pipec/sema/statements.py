@@ -9,7 +9,6 @@ from pipec.sema.entities import (
     Acquired,
     Barrier,
     Elected,
-    Entity,
     Known,
     Payload,
     Poison,
@@ -24,7 +23,17 @@ from pipec.sema.types import BOOL, I32, TileType
 from pipec.source import Span
 from pipec.syntax import ast
 
-_ALIASES = (Barrier, Payload, View, tree.Handle, tree.BufferRef, tree.TensorSlice, tree.Buffer, tree.Pipeline, tree.TensorParameter)
+_ALIASES = (
+    Barrier,
+    Payload,
+    View,
+    tree.Handle,
+    tree.BufferRef,
+    tree.TensorSlice,
+    tree.Buffer,
+    tree.Pipeline,
+    tree.TensorParameter,
+)
 
 
 def run_body(context: Context, body: tuple[ast.Statement, ...]) -> None:
@@ -94,7 +103,11 @@ def _assign(context: Context, statement: ast.Assign) -> None:
                 _not_linear(context, entity, statement)
             context.bind(target.name, acquire(context, target.name, entity), target.span)
         case Void() | Elected() | Range():
-            context.fail(messages.WrongType(what="the value", expected="something to name", found=describe(entity), at=statement.value.span))
+            context.fail(
+                messages.WrongType(
+                    what="the value", expected="something to name", found=describe(entity), at=statement.value.span
+                )
+            )
         case _ if isinstance(entity, _ALIASES):
             _refuse_shadowing(context, target)
             context.bind(target.name, entity, target.span)
@@ -108,9 +121,14 @@ def _assign(context: Context, statement: ast.Assign) -> None:
 
 def _not_linear(context: Context, entity: Acquired, statement: ast.Assign) -> None:
     verb = "produce" if entity.side == "producer" else "consume"
-    context.fail(messages.LinearInWith(
-        problem=f"a stage of `{verb}()` belongs to a `with`", form="scoped",
-        fix=f"write `with {statement.value.span.text()} as {statement.target.name}:`, or use the acquire form", at=statement.value.span))
+    context.fail(
+        messages.LinearInWith(
+            problem=f"a stage of `{verb}()` belongs to a `with`",
+            form="scoped",
+            fix=f"write `with {statement.value.span.text()} as {statement.target.name}:`, or use the acquire form",
+            at=statement.value.span,
+        )
+    )
 
 
 def acquire(context: Context, name: str, entity: Acquired) -> tree.Handle:
@@ -151,7 +169,11 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
         context.bind(target.name, variable, target.span)
         return
     if stated is not None and stated is not variable.type:
-        context.fail(messages.TypeChanged(name=target.name, old=str(variable.type), new=str(stated), at=statement.span, first=variable.span))
+        context.fail(
+            messages.TypeChanged(
+                name=target.name, old=str(variable.type), new=str(stated), at=statement.span, first=variable.span
+            )
+        )
     _store_scalar(context, variable, found, statement.span)
 
 
@@ -162,7 +184,11 @@ def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree
 
         widened = widen(found, variable.type)
         if widened is None:
-            context.fail(messages.TypeChanged(name=variable.name, old=str(variable.type), new=str(found.type), at=span, first=variable.span))
+            context.fail(
+                messages.TypeChanged(
+                    name=variable.name, old=str(variable.type), new=str(found.type), at=span, first=variable.span
+                )
+            )
         found = widened
     context.emit(tree.Assign(variable, as_runtime(context, found, variable.type, "the value"), span))
 
@@ -173,13 +199,24 @@ def _augmented(context: Context, statement: ast.AugmentedAssign) -> None:
     if not isinstance(right, Known):
         right = as_value(context, right, statement.value.span, "the value")
     if not isinstance(entity, tree.Variable):
-        context.fail(messages.WrongType(what=f"the target of `{statement.operator}=`", expected="a variable", found=describe(entity), at=statement.target.span))
+        context.fail(
+            messages.WrongType(
+                what=f"the target of `{statement.operator}=`",
+                expected="a variable",
+                found=describe(entity),
+                at=statement.target.span,
+            )
+        )
     result = combine(context, statement.operator, tree.ReadVariable(entity, statement.target.span), right, statement.span)
     if isinstance(entity.type, TileType):
         _assign_tile(context, statement.target, result, statement.span)
         return
     if isinstance(result.type, TileType):
-        context.fail(messages.TypeChanged(name=entity.name, old=str(entity.type), new=str(result.type), at=statement.span, first=entity.span))
+        context.fail(
+            messages.TypeChanged(
+                name=entity.name, old=str(entity.type), new=str(result.type), at=statement.span, first=entity.span
+            )
+        )
     _store_scalar(context, entity, result, statement.span)
 
 
@@ -213,7 +250,9 @@ def _condition(context: Context, node: ast.Expression) -> Known | tree.Expressio
     found = as_value(context, entity, node.span, "the condition")
     if found.type is not BOOL:
         hint = "; compare it, for example `!= 0`" if isinstance(found.type, DType) else ""
-        context.fail(messages.WrongType(what="the condition", expected="true or false", found=describe(found) + hint, at=node.span))
+        context.fail(
+            messages.WrongType(what="the condition", expected="true or false", found=describe(found) + hint, at=node.span)
+        )
     return found
 
 
@@ -266,9 +305,14 @@ def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> N
         context.fail(messages.NotScoped(found=describe(entity), at=item.context.span))
     if entity.form == "linear":
         verb = "produce" if entity.side == "producer" else "consume"
-        context.fail(messages.LinearInWith(
-            problem="an acquired stage is released by hand, not by a `with`", form="linear",
-            fix=f"write `with {entity.pipeline.name}.{verb}() as s:`, or assign it and call `release()`", at=item.context.span))
+        context.fail(
+            messages.LinearInWith(
+                problem="an acquired stage is released by hand, not by a `with`",
+                form="linear",
+                fix=f"write `with {entity.pipeline.name}.{verb}() as s:`, or assign it and call `release()`",
+                at=item.context.span,
+            )
+        )
     if item.target is not None:
         _refuse_shadowing(context, item.target)
     name = item.target.name if item.target is not None else entity.pipeline.name

@@ -205,7 +205,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An elementwise function: a row of the function table (min max abs exp exp2 log log2 rsqrt sqrt rcp relu sigmoid tanh gelu erf ceildiv fma)."""
+    """An elementwise function: a row of `pipec.sema.functions`."""
 
     function: str
     arguments: tuple["Expression", ...]
@@ -235,7 +235,8 @@ class ReadBuffer:
 class ReadTensor:
     """Values read straight from global memory; elements outside the tensor read as zero.
 
-    A 1-D tensor gives a per-row (`axis` 0, columns == 1) or per-column (`axis` 1, rows == 1) vector; a 2-D tensor a whole tile (`axis` None).
+    A 1-D tensor gives a per-row (`axis` 0, columns == 1) or per-column (`axis` 1, rows == 1) vector; a 2-D tensor a whole tile
+    (`axis` None).
     """
 
     source: TensorSlice
@@ -255,8 +256,21 @@ class RowReduce:
 
 
 Expression = (
-    Constant | ReadVariable | ReadDimension | ReadParameter | Special | StageIndex | Unary | Binary | Convert | Select | Call
-    | Splat | ReadBuffer | ReadTensor | RowReduce
+    Constant
+    | ReadVariable
+    | ReadDimension
+    | ReadParameter
+    | Special
+    | StageIndex
+    | Unary
+    | Binary
+    | Convert
+    | Select
+    | Call
+    | Splat
+    | ReadBuffer
+    | ReadTensor
+    | RowReduce
 )
 
 # ------------------------------------------------------------------------------------------------------------- operations

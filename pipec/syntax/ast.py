@@ -189,9 +189,7 @@ class Role:
     span: Span  # of the header
 
 
-Statement = (
-    Assign | AugmentedAssign | Comptime | Return | Pass | ExpressionStatement | For | While | If | With | Role
-)
+Statement = Assign | AugmentedAssign | Comptime | Return | Pass | ExpressionStatement | For | While | If | With | Role
 
 
 @dataclass(frozen=True, slots=True)

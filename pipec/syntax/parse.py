@@ -4,6 +4,7 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput
 from lark.exceptions import UnexpectedEOF, UnexpectedToken
@@ -24,18 +25,17 @@ _LONGEST_LINE = 20_000
 
 class _Indenter(Indenter):
     NL_type = "_NEWLINE"
-    OPEN_PAREN_types = ["LPAR", "LSQB"]
-    CLOSE_PAREN_types = ["RPAR", "RSQB"]
+    OPEN_PAREN_types: ClassVar[list[str]] = ["LPAR", "LSQB"]
+    CLOSE_PAREN_types: ClassVar[list[str]] = ["RPAR", "RSQB"]
     INDENT_type = "_INDENT"
     DEDENT_type = "_DEDENT"
     tab_len = 8
 
-    def process(self, stream):  # noqa: ANN001, ANN201 - signature of the base class
+    def process(self, stream):
         # A closing bracket without an opening one would end in an assertion of the base class; the parser reports it better.
-        for token in super().process(self._balanced(stream)):
-            yield token
+        yield from super().process(self._balanced(stream))
 
-    def _balanced(self, stream):  # noqa: ANN001, ANN202
+    def _balanced(self, stream):
         depth = 0
         for token in stream:
             if token.type in self.OPEN_PAREN_types:
@@ -130,8 +130,9 @@ def _brackets_acceptable(source: Source, sink: Sink) -> bool:
             elif character in ")]":
                 depth = max(0, depth - 1)
             if depth > _DEEPEST_BRACKETS:
-                sink.report(messages.TooDeep(what="expression", limit=f"{_DEEPEST_BRACKETS} brackets",
-                                             at=_point(source, number, column)))
+                sink.report(
+                    messages.TooDeep(what="expression", limit=f"{_DEEPEST_BRACKETS} brackets", at=_point(source, number, column))
+                )
                 return False
     return True
 
@@ -173,7 +174,8 @@ def _shown(character: str) -> str:
 def _token_span(source: Source, token: Token) -> Span:
     if token.line is None or "\n" in token:
         return _end_of_line_before(source, token)
-    return Span(source, token.line, token.column, token.line, token.column + max(1, len(token)))
+    column = token.column or 1
+    return Span(source, token.line, column, token.line, column + max(1, len(token)))
 
 
 def _point(source: Source, line: int, column: int) -> Span:

@@ -39,7 +39,20 @@ WORDS = {
 }
 
 # Terminals that can start or continue an expression: told as one thing, or a message would list twelve operators.
-_EXPRESSION_START = {"NAME", "INTEGER", "FLOAT", "STRING", "LONG_STRING", "TRUE", "FALSE", "LPAR", "MINUS", "PLUS", "TILDE", "NOT"}
+_EXPRESSION_START = {
+    "NAME",
+    "INTEGER",
+    "FLOAT",
+    "STRING",
+    "LONG_STRING",
+    "TRUE",
+    "FALSE",
+    "LPAR",
+    "MINUS",
+    "PLUS",
+    "TILDE",
+    "NOT",
+}
 _OPERATORS = {"COMPARISON", "SHIFT", "BIT_OR", "BIT_XOR", "BIT_AND", "PLUS", "MINUS", "STAR", "SLASH", "OR", "AND", "IF", "DOT"}
 _STATEMENT_START = {"FOR", "WHILE", "WITH", "RETURN", "PASS", "ROLE", "IF", "COMPTIME"}
 _DEFINITION_START = {"KERNEL", "FN"}

@@ -13,19 +13,23 @@ LAYERS = (
     "syntax",
     "sema",
     "kir",
-    "check",
+    "checks",
     "lower",
     "ptx",
     "sim",
     "runtime",
     "driver",
     "report",
+    "reference",
+    "timeline",
+    "files",
     "program",
     "embed",
+    "run",
     "cli",
 )
 # Beyond the order: the simulator is a second reading of the reference, so it shares nothing with what emits PTX.
-NEVER = {"sim": ("syntax", "sema", "kir", "check", "lower", "ptx"), "runtime": ("syntax", "sema", "kir", "check", "lower")}
+NEVER = {"sim": ("syntax", "sema", "kir", "checks", "lower", "ptx"), "runtime": ("syntax", "sema", "kir", "checks", "lower")}
 
 FILES = [*(ROOT / "pipec").rglob("*.py"), *(ROOT / "runtime").rglob("*.py"), *(ROOT / "grammar").rglob("*.py")]
 

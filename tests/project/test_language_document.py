@@ -18,10 +18,10 @@ def functions_table() -> str:
 
 def operations_table() -> str:
     head = ["| operation | of | waits for | signals | the stage | page | |", "|---|---|---|---|---|---|---|"]
-    rows = [
-        f"| `{row.signature}` | {', '.join(row.receivers) or '-'} | {row.waits} | {row.signals} | {row.stage} | {row.page} | {row.document} |"
-        for row in OPERATIONS
-    ]
+    rows = []
+    for row in OPERATIONS:
+        cells = (f"`{row.signature}`", ", ".join(row.receivers) or "-", row.waits, row.signals, row.stage, row.page, row.document)
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(head + rows)
 
 

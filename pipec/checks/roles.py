@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pipec.check.facts import ACCUMULATE, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
+from pipec.checks.facts import ACCUMULATE, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
 from pipec.diag.catalogue import roles as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from pipec.check.facts import ACCUMULATE, INDEX, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
-from pipec.check.fills import UNBOUNDED, Fills, count_fills
+from pipec.checks.facts import ACCUMULATE, INDEX, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
+from pipec.checks.fills import UNBOUNDED, Fills, count_fills
 from pipec.diag.catalogue import signals as messages
 from pipec.diag.message import Sink
 from pipec.kir.participation import WARP

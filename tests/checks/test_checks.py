@@ -7,9 +7,9 @@ import pytest
 from diagnose import diagnose
 from hand_built import Gemm
 
-from pipec.check import check_kernel, check_plan
-from pipec.check.facts import collect
-from pipec.check.fills import UNBOUNDED, count_fills
+from pipec.checks import check_kernel, check_plan
+from pipec.checks.facts import collect
+from pipec.checks.fills import UNBOUNDED, count_fills
 from pipec.diag.message import Sink
 from pipec.isa.targets import TARGETS
 from pipec.kir.build import build

@@ -1,6 +1,6 @@
 """Sizes and types of what a kernel declares and copies, against what the hardware takes (E07xx, E09xx)."""
 
-from pipec.check.facts import Facts
+from pipec.checks.facts import Facts
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.catalogue import target as target_messages
 from pipec.diag.message import Sink

@@ -1,6 +1,6 @@
 """What memory holds when it is read (E08xx)."""
 
-from pipec.check.facts import ACCUMULATE, READ, Facts, Touch
+from pipec.checks.facts import ACCUMULATE, READ, Facts, Touch
 from pipec.diag.catalogue import lifetime as messages
 from pipec.diag.message import Sink
 from pipec.sema import tree

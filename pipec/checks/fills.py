@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pipec.check.facts import LOAD, WRITE, RoleFacts, Touch
+from pipec.checks.facts import LOAD, WRITE, RoleFacts, Touch
 from pipec.kir import ir
 from pipec.sema import tree
 
@@ -33,7 +33,7 @@ def count_fills(role: RoleFacts) -> dict[tree.Handle, _Counts]:
 
 
 class _Counter:
-    """One pass over the blocks in order, as in pipec.check.linear."""
+    """One pass over the blocks in order, as in pipec.checks.linear."""
 
     def __init__(self, role: RoleFacts) -> None:
         self._role = role
@@ -72,7 +72,7 @@ class _Counter:
         one, two = (self._out[block] for block in before)
         dominator = self._role.dominators[number]
         head = self._role.role.blocks[dominator].terminator
-        # A fill under `elect()` is one fill; under other guards pipec.check.roles speaks.
+        # A fill under `elect()` is one fill; under other guards pipec.checks.roles speaks.
         narrowed = isinstance(head, ir.ElectBranch) or self._role.narrows(dominator)
         joined: _Counts = {}
         for key in {**one, **two}:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from pipec.check.facts import Facts
-from pipec.check.shapes import round_up
+from pipec.checks.facts import Facts
+from pipec.checks.shapes import round_up
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType

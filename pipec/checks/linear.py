@@ -6,7 +6,7 @@ makes a fixed point unnecessary. A handle that had an error is poisoned: nothing
 
 from dataclasses import dataclass, replace
 
-from pipec.check.facts import INDEX, Facts, HandleFacts, RoleFacts, Touch
+from pipec.checks.facts import INDEX, Facts, HandleFacts, RoleFacts, Touch
 from pipec.diag.catalogue import linear as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
@@ -283,14 +283,14 @@ class _RoleCheck:
         if yes.signal == no.signal == "yes" or yes.signal == "mixed" or no.signal == "mixed":
             return yes
         if self._role.narrows(head):
-            return yes if yes.signal == "yes" else no  # some threads arrive: pipec.check.roles and .signals tell how many
+            return yes if yes.signal == "yes" else no  # some threads arrive: pipec.checks.roles and .signals tell how many
         signals = yes if yes.signal == "yes" else no
         return replace(signals, signal="mixed", branch=(terminator, signals is yes))
 
     def _held_on_one_branch(self, handle: tree.Handle, yes: State, no: State, head: int) -> State:
         terminator = self._role.role.blocks[head].terminator
         if self._role.narrows(head) or not isinstance(terminator, ir.Branch):
-            return _POISONED  # only some threads: pipec.check.roles tells
+            return _POISONED  # only some threads: pipec.checks.roles tells
         facts = self._role.handles[handle]
         if not self._out[head].get(handle, _FREE).is_held:
             self._sink.report(self._obtained_on_one_branch(facts, yes.is_held, terminator))

@@ -4,8 +4,8 @@ Each check reports every independent mistake it finds. A check module holds one 
 put its messages into the catalogue.
 """
 
-from pipec.check import lifetime, linear, mma, resources, roles, shapes, signals
-from pipec.check.facts import collect
+from pipec.checks import lifetime, linear, mma, resources, roles, shapes, signals
+from pipec.checks.facts import collect
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel
