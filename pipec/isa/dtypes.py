@@ -21,7 +21,8 @@ class DType:
 
     @property
     def bytes(self) -> int:
-        return self.bits // 8
+        """In memory, where a bool takes a byte."""
+        return max(1, self.bits // 8)
 
     @property
     def is_float(self) -> bool:

@@ -153,7 +153,9 @@ def _conversions() -> list[Instruction]:
         _intrinsic("cvt.f16x2.e4m3x2", "e4m3x2.to.f16x2.rn", HALF2, (I16,), "cvt.rn.f16x2.e4m3x2", "thread", section),
         _intrinsic("cvt.f16x2.e5m2x2", "e5m2x2.to.f16x2.rn", HALF2, (I16,), "cvt.rn.f16x2.e5m2x2", "thread", section),
         # A plain fpext would let LLVM fold it into `add.rn.f32.f16` and its like, which few readers of PTX know.
-        Instruction("cvt.f32.f16", "cvt.f32.f16 $0, $1;", F32, ("half",), "cvt.f32.f16", "thread", section, constraints="=f,h", pure=True),
+        Instruction(
+            "cvt.f32.f16", "cvt.f32.f16 $0, $1;", F32, ("half",), "cvt.f32.f16", "thread", section, constraints="=f,h", pure=True
+        ),
         _intrinsic("cvt.s32.f32", "f2i.rz", I32, (F32,), "cvt.rzi.s32.f32", "thread", section),
         _intrinsic("cvt.u32.f32", "f2ui.rz", I32, (F32,), "cvt.rzi.u32.f32", "thread", section),
         _intrinsic("cvt.s64.f32", "f2ll.rz", I64, (F32,), "cvt.rzi.s64.f32", "thread", section),

@@ -62,7 +62,10 @@ def element_inside(role: RoleContext, row: GlobalRow, index: Value) -> Value:
 def load_element(role: RoleContext, row: GlobalRow, index: Value, dtype: DType) -> Value:
     """Zero outside the tensor."""
     builder = role.builder
-    loaded = builder.call(f"load.global.{dtype.bits}", element_pointer(role, row, index, dtype), element_inside(role, row, index))
+    pointer, inside = element_pointer(role, row, index, dtype), element_inside(role, row, index)
+    loaded = builder.call(f"load.global.{dtype.bytes * 8}", pointer, inside)
+    if dtype.bits == 1:
+        return builder.compare("ne", loaded, integer(0, loaded.type))
     return builder.cast("bitcast", builder.cast("trunc", loaded, f"i{dtype.bits}"), dtype.llvm)
 
 
@@ -72,5 +75,5 @@ def store_element(role: RoleContext, row: GlobalRow, index: Value, value: Value,
     if allowed is not None:
         inside = builder.binary("and", inside, allowed)
     bits = builder.cast("bitcast", value, f"i{dtype.bits}")
-    word = builder.cast("zext", bits, "i16") if dtype.bits == 8 else bits
-    builder.call(f"store.global.{dtype.bits}", element_pointer(role, row, index, dtype), word, inside)
+    word = builder.cast("zext", bits, "i16") if dtype.bytes == 1 else bits
+    builder.call(f"store.global.{dtype.bytes * 8}", element_pointer(role, row, index, dtype), word, inside)

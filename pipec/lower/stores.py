@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 from pipec.isa.dtypes import DType
 from pipec.kir.plan_types import RowMap, TileLayout
-from pipec.lower.arithmetic import convert
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.global_memory import GlobalRow, element_pointer, global_row, store_element
 from pipec.lower.llvm import Value, integer
@@ -216,19 +215,15 @@ def _store_chunk(
     builder = role.builder
     dtype = dtype_of(value.type)
     allowed = row.working
-    if dtype.bits == 1:
-        values = [builder.cast("zext", element, "i8") for element in reader.values(value, chunk)]
-        dtype = replace(dtype, bits=8, llvm="i8")
-    else:
-        values = reader.values(value, chunk)
-    if chunk.count * dtype.bytes % _VECTOR_BYTES:
+    values = reader.values(value, chunk)
+    if dtype.bits == 1 or chunk.count * dtype.bytes % _VECTOR_BYTES:
         _store_elements(role, target, chunk, values, dtype, allowed)
         return
     fast, slow, done = (builder.label(f"{role.prefix}.{hint}") for hint in ("vectors", "elements", "stored"))
     builder.branch(_whole(role, target, chunk, dtype), fast, slow)
     builder.place(fast)
     inside = target.inside if allowed is None else builder.binary("and", target.inside, allowed)
-    words = pack(builder, convert(builder, values, dtype, dtype), dtype)
+    words = pack(builder, values, dtype)
     per_vector = _VECTOR_BYTES // dtype.bytes
     for index in range(0, len(words), 4):
         pointer = element_pointer(role, target, builder.add(chunk.column, index // 4 * per_vector), dtype)

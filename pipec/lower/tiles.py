@@ -236,11 +236,9 @@ class TileReader:
         for first in range(0, chunk.count, group):
             column = builder.add(builder.binary("add", chunk.column, inside), first)
             mine = load_element(role, target, column, dtype)
-            bits = _to_word(role, mine, dtype)
             for index in range(min(group, chunk.count - first)):
                 lane = builder.add(first_lane, index)
-                word = builder.call("shuffle.idx", FULL_WARP, bits, lane, integer(WARP - 1))
-                values.append(_from_word(role, word, dtype))
+                values.append(_exchange(role, "shuffle.idx", mine, dtype, lane))
         return values
 
     # ------------------------------------------------------------------------------------------------- reductions
@@ -266,9 +264,8 @@ class TileReader:
             total.write(self._fold(node.function, dtype, [total.read(), self._fold_tree(node.function, dtype, values)]))
         result = total.read()
         if halves == 2:
-            word = _to_word(role, result, dtype)
-            other = builder.call("shuffle.bfly", FULL_WARP, word, integer(16), integer(WARP - 1))
-            result = self._fold(node.function, dtype, [result, _from_word(role, other, dtype)])
+            other = _exchange(role, "shuffle.bfly", result, dtype, integer(16))
+            result = self._fold(node.function, dtype, [result, other])
         return convert(builder, [result], dtype, node.type.dtype)[0]
 
     def _fold_tree(self, function: str, dtype: DType, values: Sequence[Value]) -> Value:
@@ -301,11 +298,14 @@ def _identity(function: str, dtype: DType) -> Value:
     return integer(low if least else high, dtype.llvm)
 
 
-def _to_word(role: RoleContext, value: Value, dtype: DType) -> Value:
-    """As 32 bits, for a shuffle."""
-    bits = role.builder.cast("bitcast", value, f"i{dtype.bits}")
-    return role.builder.cast("zext", bits, "i32")
-
-
-def _from_word(role: RoleContext, word: Value, dtype: DType) -> Value:
-    return role.builder.cast("bitcast", role.builder.cast("trunc", word, f"i{dtype.bits}"), dtype.llvm)
+def _exchange(role: RoleContext, instruction: str, value: Value, dtype: DType, lane: Value) -> Value:
+    """A shuffle of one element: 32 bits at a time."""
+    builder = role.builder
+    bits = builder.cast("bitcast", value, f"i{dtype.bits}")
+    if dtype.bits == 64:
+        pair = builder.cast("bitcast", bits, "<2 x i32>")
+        words = [builder.element(pair, index, "i32") for index in (0, 1)]
+        moved = [builder.call(instruction, FULL_WARP, word, lane, integer(WARP - 1)) for word in words]
+        return builder.cast("bitcast", builder.vector(moved), dtype.llvm)
+    word = builder.call(instruction, FULL_WARP, builder.cast("zext", bits, "i32"), lane, integer(WARP - 1))
+    return builder.cast("bitcast", builder.cast("trunc", word, f"i{dtype.bits}"), dtype.llvm)

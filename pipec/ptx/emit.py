@@ -26,6 +26,8 @@ def _initialise() -> None:
     llvm.initialize_all_asmprinters()
     # 32-bit pointers to shared and tensor memory; the data layout of every target machine made afterwards says so.
     llvm.set_option("", "--nvptx-short-ptr")
+    # Its rewriting of loop counters saves nothing in loops as small as these, costs time, and makes the PTX harder to read.
+    llvm.set_option("", "--disable-lsr")
 
 
 def _passes() -> llvm.ModulePassManager:
