@@ -43,7 +43,8 @@ class _Parameters:
         key = (tensor.name, box, layout.swizzle)
         if key not in self.maps:
             same = sum(1 for row in self.maps.values() if row.tensor == tensor.name)
-            symbol = f"{self.kernel.name}_map_{tensor.name}" + (f"_{same + 1}" if same else "")
+            # The number stands in front: a name with one at its end may be another tensor's.
+            symbol = f"{self.kernel.name}_map{same + 1 if same else ''}_{tensor.name}"
             element = tensor.dtype.tensor_map or tensor.dtype.name
             self.maps[key] = TensorMapParameter(symbol, tensor.name, element, box, layout.swizzle)
         return self.maps[key].symbol
@@ -62,7 +63,7 @@ class _Parameters:
         self.plain["dimension", name, 0] = DimensionParameter(f"{self.kernel.name}_dim_{name}", name)
 
     def scalar(self, parameter: tree.ScalarParameter) -> None:
-        symbol = f"{self.kernel.name}_{parameter.name}"
+        symbol = f"{self.kernel.name}_scalar_{parameter.name}"
         self.plain["scalar", parameter.name, 0] = ScalarParameter(symbol, parameter.name, parameter.type.name)
 
     def ordered(self) -> tuple[Parameter, ...]:

@@ -11,7 +11,8 @@ from pipec.lower.llvm import SHARED, TRUE, Builder, Slot, Value, integer
 from pipec.sema import tree
 from pipec.source import Span
 
-SHARED_SYMBOL = "@shared_memory"
+# The dollar keeps it apart from every kernel: no name of the language has one.
+SHARED_SYMBOL = "@$shared"
 FULL_WARP = integer(-1)
 
 

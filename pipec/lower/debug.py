@@ -12,7 +12,7 @@ class Metadata:
         version = [
             self.node(f'!{{i32 2, !"{name}", i32 {value}}}') for name, value in (("Dwarf Version", 2), ("Debug Info Version", 3))
         ]
-        self._file = self.node(f'!DIFile(filename: "{escape(source.name)}", directory: "")')
+        self._file = self.node(f'!DIFile(filename: "{file_name(source.name)}", directory: "")')
         self._unit = self.node(
             f'distinct !DICompileUnit(language: DW_LANG_C, file: !{self._file}, producer: "pipec", isOptimized: true, '
             "runtimeVersion: 0, emissionKind: DebugDirectivesOnly)"
@@ -54,6 +54,6 @@ class Metadata:
         return [*self._header, *(f"!{number} = {node}" for number, node in enumerate(self.nodes))]
 
 
-def escape(text: str) -> str:
-    """A string as LLVM's text form wants it."""
-    return "".join(c if 32 <= ord(c) < 127 and c not in '"\\' else "".join(f"\\{b:02X}" for b in c.encode()) for c in text)
+def file_name(name: str) -> str:
+    """What `.file` can carry: ptxas knows no escapes in it."""
+    return "".join(c if " " <= c <= "~" and c != '"' else "?" for c in name.replace("\\", "/"))

@@ -64,14 +64,19 @@ class Builder:
         self.location = ""
         self._entry: list[str] = []
         self._values = 0
-        self._labels: dict[str, int] = {}
+        self._names = {"entry"}
+        self._counts: dict[str, int] = {}
 
     # ---------------------------------------------------------------------------------------------------- structure
 
     def label(self, hint: str) -> str:
-        """A fresh label name."""
-        count = self._labels[hint] = self._labels.get(hint, 0) + 1
-        return hint if count == 1 else f"{hint}.{count}"
+        """A fresh name for a label or a slot: the hint, with a number where it is taken."""
+        name = hint
+        while name in self._names:
+            self._counts[hint] = self._counts.get(hint, 1) + 1
+            name = f"{hint}.{self._counts[hint]}"
+        self._names.add(name)
+        return name
 
     def place(self, label: str) -> None:
         self.lines.append(f"{label}:")

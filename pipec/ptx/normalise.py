@@ -51,7 +51,7 @@ def _location(lines: list[str], location: re.Match[str], last: str | None, sourc
         return last
     if lines and lines[-1].startswith("\t.loc"):
         lines.pop()  # nothing came from there
-    text = source.line(line - source.first_line + 1)[column - source.indent - 1 :].strip()
+    text = source.line(line - source.first_line + 1)[column - source.indent - 1 :].partition("#")[0].strip()
     lines.append(f"{directive}\t// {ascii_only(text)[:_LONGEST_COMMENT]}".rstrip())
     return directive
 

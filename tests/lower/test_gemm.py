@@ -94,3 +94,43 @@ def test_lowering_does_not_import_numpy():
 
     code = "import sys, pipec.lower, pipec.kir.plan, pipec.ptx.emit; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_any_file_name_and_any_comment():
+    """ptxas reads ASCII only and knows no escapes in `.file`."""
+    from pathlib import Path
+
+    from pipec.driver import compile_source
+    from pipec.source import Source
+
+    text = (Path(__file__).parents[2] / "examples" / "gemm.pipe").read_text()
+    text = text.replace("acc.release()  ", "acc.release()  # räumt ✓ ")
+    state = compile_source(Source('a\\b "c" é.pipe', text, first_line=40, indent=4))
+    assert state.ptx is not None
+    assert state.ptx.isascii()
+    assert '.file\t1 "a/b ?c? ?.pipe"' in state.ptx
+    line = next(line for line in state.ptx.splitlines() if "// acc.release()" in line)
+    assert line.startswith("\t.loc\t1 70 13\t")
+
+
+def test_names_of_the_user_never_meet_names_of_the_compiler():
+    """A kernel, roles and tensors named like symbols and labels that lowering makes up."""
+    from running import compiled
+
+    source = """
+kernel shared(x: tensor[f32, M, N], a: tensor[f32, M, N], a_2: tensor[f32, M, N]):
+    grid(1)
+    role dispatch(warps=4):
+        for entry in range(3):
+            store(a[0, 0], load(x[0, 0], 128, 64))
+        if M > 100:
+            store(a[0, 0], load(x[0, 0], 128, 32))
+        else:
+            store(a_2[0, 0], load(x[0, 0], 128, 32))
+    role setup(warps=1):
+        pass
+"""
+    ptx = compiled(source).ptx
+    assert "shared_map_a[128]" in ptx
+    assert "shared_map2_a[128]" in ptx
+    assert "shared_map_a_2[128]" in ptx
