@@ -124,7 +124,7 @@ kernel shared(x: tensor[f32, M, N], a: tensor[f32, M, N], a_2: tensor[f32, M, N]
         for entry in range(3):
             store(a[0, 0], load(x[0, 0], 128, 64))
         if M > 100:
-            store(a[0, 0], load(x[0, 0], 128, 32))
+            store(a[0, 0], load(x[0, 0], 128, 16))
         else:
             store(a_2[0, 0], load(x[0, 0], 128, 32))
     role setup(warps=1):
