@@ -4,13 +4,14 @@ Everything here is plain data, so that it can stand as JSON in the PTX text as w
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 # A launch expression: an int, a name (dimension or scalar parameter), or (operator, operand, ...); see `evaluate`.
 LaunchExpression = Any
 
-_OPERATORS = {
+_OPERATORS: dict[str, Callable[..., int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,

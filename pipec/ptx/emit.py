@@ -45,11 +45,16 @@ def _passes() -> llvm.ModulePassManager:
 
 
 def emit(llvm_ir: str, target: Target, plans: Sequence[Plan], source: Source) -> str:
-    """PTX text, normalised. IR that does not parse or verify is a bug of ours: RuntimeError with LLVM's message."""
+    """PTX text, normalised."""
+    return normalise(assembly(llvm_ir, target), [plan.interface for plan in plans], source)
+
+
+def assembly(llvm_ir: str, target: Target) -> str:
+    """PTX as LLVM prints it. IR that does not parse or verify is a bug of ours: RuntimeError with LLVM's message."""
     machine = _target_machine(target.name, target.features)
     module = llvm.parse_assembly(llvm_ir)
     module.data_layout = str(machine.target_data)
     module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=_OPTIMISATION))
     _passes().run(module, builder)
-    return normalise(machine.emit_assembly(module), [plan.interface for plan in plans], source)
+    return machine.emit_assembly(module)
