@@ -114,7 +114,7 @@ class Builder:
         """An instruction of the table."""
         row = INSTRUCTIONS[name]
         callee = _callee(row)
-        text = f"call {row.result} {callee}({', '.join(map(str, arguments))})"
+        text = f"call {row.result} {callee}({', '.join(map(str, arguments))}){_attributes(row)}"
         if len(arguments) != len(row.operands):
             raise AssertionError(f"{name}: {len(arguments)} operands, the table says {len(row.operands)}")
         if row.result == "void":
@@ -208,3 +208,12 @@ def _callee(row: Instruction) -> str:
         return f"@{row.llvm}"
     effect = "" if row.pure else " sideeffect"
     return f'asm{effect} "{row.llvm}", "{row.constraints}"'
+
+
+def _attributes(row: Instruction) -> str:
+    """What LLVM knows of an intrinsic but has to be told of a template."""
+    if row.constraints is None:
+        return ""
+    if row.pure:
+        return " memory(none)"
+    return "" if row.participation == "thread" else " convergent"

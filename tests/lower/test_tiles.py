@@ -149,3 +149,26 @@ kernel k(x: tensor[f32, B, M, N], y: tensor[f32, B, M, N], v: tensor[f32, L], w:
     run(source, "k", x, y, v, w)
     np.testing.assert_array_equal(y, x * 2)
     np.testing.assert_array_equal(w, v + 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "reference"),
+    [
+        ("exp(s.x)", np.exp),
+        ("sigmoid(s.x)", lambda x: 1 / (1 + np.exp(-x))),
+        ("tanh(s.x)", np.tanh),
+        ("erf(s.x)", erf),
+        ("sqrt(s.x)", np.sqrt),
+        ("log2(s.x)", np.log2),
+        ("relu(s.x)", lambda x: np.maximum(x, 0)),
+    ],
+)
+def test_functions_at_the_ends(value, reference):
+    ends = np.array([0.0, np.inf, 60.0, 1e-6, 1e30, 0.25, 9.0, 0.5], np.float32)
+    x = np.tile(np.concatenate([ends, -ends]), (8, 1))
+    if value.startswith(("sqrt", "log2", "relu")):
+        x = abs(x)
+    with np.errstate(all="ignore"):
+        expected = reference(exact(x)).astype(np.float32)
+    found = evaluate(value, x, rows=8, columns=16, warps=1)
+    np.testing.assert_allclose(found, expected, rtol=4e-6, atol=5e-7)
