@@ -121,3 +121,80 @@ def test_four_pipelines_and_half_warp_rows(timing):
     parts = [y[:, first : first + 64] for first in (0, 64)]
     expected = np.concatenate([part - part.sum(1, keepdims=True) for part in parts], 1)[:, :size]
     np.testing.assert_array_equal(exact(d), exact(expected.astype(NUMPY["bf16"])))
+
+TWO_HELD = """
+kernel k(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
+    grid(ceildiv(M, 128), ceildiv(N, 64))
+    input  = InputTilePipeline(StandardTilePayload(a=tile[bf16, 128, 64], b=tile[bf16, 64, 64]), stages=3)
+    output = OutputTilePipeline(tmem[f32, 128, 64], stages=1)
+    pairs = ceildiv(K, 128)
+    role load(warps=1) produces input:
+        for k in range(2 * pairs):
+            s = input.acquire_producer()
+            if k % 2 == 0:
+                tma.load(s.a, a[block.x * 128, k * 64])
+                tma.load(s.b, b[block.y * 64, k * 64])
+            else:
+                tma.load(s.b, b[block.y * 64, k * 64])
+                tma.load(s.a, a[block.x * 128, k * 64])
+            s.release()
+        input.drain_producer()
+    role mma(warps=1) consumes input produces output:
+        acc = output.acquire_mma_linear()
+        for k in range(pairs):
+            s = input.acquire_consumer()
+            t = input.acquire_consumer()
+            mma(acc, s.a, s.b)
+            mma(acc, t.a, t.b)
+            mma.commit(s.mbar())
+            t.release()
+            s.release()
+        acc.release()
+    role epilogue(warps=4) consumes output:
+        acc = output.acquire_epilogue_linear()
+        store(d[block.x * 128, block.y * 64], acc)
+        acc.release()
+"""
+
+
+@pytest.mark.parametrize("timing", TIMINGS)
+def test_two_stages_held_at_once_and_released_out_of_order(timing):
+    a, b, d = values((136, 320), "bf16", 1), values((72, 320), "bf16", 2), np.full((136, 72), 7, np.float32)
+    run(TWO_HELD, "k", a, b, d, timing=timing)
+    np.testing.assert_array_equal(exact(d), exact(a) @ exact(b).T)
+
+
+ELECTED = """
+kernel k(x: tensor[f32, M, N], y: tensor[f32, M, N], z: tensor[f32, M, N]):
+    grid(ceildiv(M, 128))
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 128, 32]), stages=2)
+    out  = InputTilePipeline(TilePayload(y=tile[f32, 128, 32]), stages=2)
+    role load(warps=2) produces ring:
+        for k in range(ceildiv(N, 32)):
+            s = ring.acquire_producer()
+            with elect():
+                tma.load(s.x, x[block.x * 128, k * 32])
+            s.release()
+    role compute(warps=4) consumes ring produces out:
+        for k in range(ceildiv(N, 32)):
+            s = ring.acquire_consumer()
+            with out.produce() as o:
+                write(o.y, s.x + 1.0)
+            store.direct(z[block.x * 128, k * 32], s.x)
+            if lane_id() < 8:
+                s.arrive()
+            s.release_without_signal()
+    role writer(warps=1) consumes out:
+        for k in range(ceildiv(N, 32)):
+            with out.consume() as o:
+                tma.store(y[block.x * 128, k * 32], o.y)
+"""
+
+
+@pytest.mark.parametrize("timing", TIMINGS)
+def test_elected_threads_and_some_lanes_that_speak_for_the_rest(timing):
+    x = values((136, 136), "f32", 1)
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    run(ELECTED, "k", x, y, z, timing=timing)
+    np.testing.assert_array_equal(y, x + 1)
+    np.testing.assert_array_equal(z, x)
