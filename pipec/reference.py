@@ -147,7 +147,7 @@ def _evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
 def _index(node: ast.expr) -> Any:
     """`[:, None]` and the like."""
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    found = []
+    found: list[slice | None] = []
     for part in parts:
         if isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None:
             found.append(slice(None))

@@ -37,7 +37,7 @@ def occupancy(interface: KernelInterface, trace: Iterable["TraceEvent"], cta: tu
     since: dict[tuple[str, int], tuple[str, int]] = {}
     found: list[Interval] = []
     for event in trace:
-        if event.kind != "phase" or tuple(event.cta) != cta or event.details["address"] not in owners:
+        if event.kind != "phase" or event.cta != cta or event.details["address"] not in owners:
             continue
         barriers, stage = owners[event.details["address"]]
         key = (barriers.pipeline, stage)
@@ -56,7 +56,7 @@ def _addresses(barriers: BarrierRange) -> Iterator[tuple[int, int]]:
 
 def chart(interface: KernelInterface, result: "Result", cta: tuple[int, int, int] = (0, 0, 0)) -> str:
     """One line per stage over time; `-` being filled, `#` full, `.` idle."""
-    end = max((event.time for event in result.trace if tuple(event.cta) == cta), default=0) + 1
+    end = max((event.time for event in result.trace if event.cta == cta), default=0) + 1
     intervals = occupancy(interface, result.trace, cta, end)
     stages = {(barriers.pipeline, stage) for barriers in interface.barriers for stage in range(barriers.stages)}
     order = {barriers.pipeline: place for place, barriers in enumerate(interface.barriers)}
@@ -82,7 +82,7 @@ def _draw(line: list[str], interval: Interval, end: int) -> None:
 def chrome_trace(interface: KernelInterface, result: "Result") -> str:
     """The whole trace as Chrome trace events: one process per CTA, one row per stage, other events as instants."""
     events: list[dict] = []
-    ctas = sorted({tuple(event.cta) for event in result.trace})
+    ctas = sorted({event.cta for event in result.trace})
     end = max((event.time for event in result.trace), default=0)
     rows = {
         (barriers.pipeline, stage): number
@@ -108,7 +108,7 @@ def chrome_trace(interface: KernelInterface, result: "Result") -> str:
                 }
             )
         for event in result.trace:
-            if tuple(event.cta) == cta and event.kind != "phase":
+            if event.cta == cta and event.kind != "phase":
                 details = {
                     name: value if isinstance(value, int | float | str | bool) else str(value)
                     for name, value in event.details.items()

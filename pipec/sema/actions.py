@@ -9,6 +9,7 @@ from pipec.sema.context import Context
 from pipec.sema.entities import Acquired, Barrier, Entity, Known, Payload, View, Void, describe
 from pipec.sema.expressions import as_runtime, buffer_ref, elaborate, known, reference, runtime, tensor_slice, value
 from pipec.sema.operations import Operation
+from pipec.sema.scope import Scope
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.syntax import ast
 
@@ -181,7 +182,7 @@ def _mma(context: Context, operation: Operation, receiver: Entity | None, node: 
                 at=bound["accumulator"].span,
             )
         )
-    operands = []
+    operands: list[tree.BufferRef] = []
     for name in ("a", "b"):
         operand = buffer_ref(context, bound[name], f"operand `{name}`")
         if operand.buffer.space != "shared":
@@ -200,7 +201,7 @@ def _mma(context: Context, operation: Operation, receiver: Entity | None, node: 
                     what="`accumulate`", expected="a condition", found=describe(accumulate), at=bound["accumulate"].span
                 )
             )
-    context.emit(tree.Mma(accumulator, *operands, accumulate, node.span))
+    context.emit(tree.Mma(accumulator, operands[0], operands[1], accumulate, node.span))
     return Void()
 
 
@@ -251,8 +252,8 @@ def _assert(context: Context, operation: Operation, receiver: Entity | None, nod
 
 def _values(context: Context) -> str:
     """The compile-time numbers in sight, for the note of a failed assertion."""
-    found = {}
-    scope = context.scope
+    found: dict[str, object] = {}
+    scope: Scope | None = context.scope
     while scope is not None:
         for name, binding in scope.names.items():
             if isinstance(binding.entity, Known) and binding.span is not None:

@@ -3,6 +3,7 @@
 import math
 import operator
 from collections.abc import Callable
+from typing import Literal
 
 from pipec.diag.catalogue import names as messages
 from pipec.diag.message import Message
@@ -169,7 +170,7 @@ def shape_of(value_type: ValueType) -> tuple[int, int] | None:
     return (value_type.rows, value_type.columns) if isinstance(value_type, TileType) else None
 
 
-def joint_shape(left: ValueType, right: ValueType) -> tuple[int, int] | None | bool:
+def joint_shape(left: ValueType, right: ValueType) -> tuple[int, int] | None | Literal[False]:
     """The shape of an element-wise result: None for scalars, False when the shapes do not combine."""
     a, b = shape_of(left), shape_of(right)
     if a is None or b is None:

@@ -109,11 +109,13 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Entity:
     inner = replace(context, scope=outer.inner(), inlining=(*context.inlining, name))
     for parameter in parameters:
         inner.bind(parameter, _argument(context, bound[parameter], parameter), None)
-    body, result = function.body, None
-    if body and isinstance(body[-1], ast.Return):
-        body, result = body[:-1], body[-1].value
-    run_body(inner, body)
-    return elaborate(inner, result) if result is not None else Void()
+    body = function.body
+    last = body[-1] if body else None
+    if not isinstance(last, ast.Return):
+        run_body(inner, body)
+        return Void()
+    run_body(inner, body[:-1])
+    return elaborate(inner, last.value) if last.value is not None else Void()
 
 
 def _argument(context: Context, node: ast.Expression, name: str) -> Entity:
@@ -238,14 +240,15 @@ def _reduction(context: Context, node: ast.Call) -> Entity:
     name = dotted(context, node.callee) or ""
     bound = bind_arguments(context, node, name, ("tile",))
     operand = runtime(context, bound["tile"], None, "what is reduced")
-    if not isinstance(operand.type, TileType):
+    tile = operand.type
+    if not isinstance(tile, TileType):
         context.fail(messages.WrongType(what="what is reduced", expected="a tile", found=describe(operand), at=node.span))
-    if dtype_of(operand.type).name in ("f16", "bf16"):
-        operand = arithmetic.widen(operand, DTYPES["f32"])
+    if tile.dtype.name in ("f16", "bf16"):
+        operand = arithmetic.widen(operand, DTYPES["f32"]) or operand
     dtype = dtype_of(operand.type)
     if dtype is BOOL or dtype.name in ("e4m3", "e5m2", "tf32"):
         context.fail(messages.BadOperand(operator=name, type=str(dtype), hint="convert it first: `cast[f32](...)`", at=node.span))
-    return tree.RowReduce(REDUCTIONS[name], operand, TileType(dtype, operand.type.rows, 1), node.span)
+    return tree.RowReduce(REDUCTIONS[name], operand, TileType(dtype, tile.rows, 1), node.span)
 
 
 def _load(context: Context, node: ast.Call) -> Entity:

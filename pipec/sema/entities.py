@@ -12,11 +12,14 @@ class Reported(Exception):
     """A message was reported; the statement at hand is given up. Never leaves this package."""
 
 
+KnownValue = int | float | bool | str | DType
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """A compile-time value: a number, condition, text or element type."""
 
-    value: int | float | bool | str | DType
+    value: KnownValue
     span: Span
 
 
@@ -122,6 +125,8 @@ Entity = (
     | tree.BufferRef
     | tree.TensorParameter
     | tree.TensorSlice
+    | tree.Variable
+    | tree.ScalarParameter
     | tree.Expression
 )
 

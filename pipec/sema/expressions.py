@@ -1,8 +1,10 @@
 """Expressions: syntax to entities, compile-time values folded, run-time values typed."""
 
 from dataclasses import replace
+from typing import TypeVar
 
 from pipec.diag.catalogue import names as messages
+from pipec.diag.message import Message
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.sema import arithmetic, tree
 from pipec.sema.context import Context
@@ -20,6 +22,9 @@ from pipec.sema.operations import CONSUMER, CONSUMER_VIEW, FREE, MEMBERS, PRODUC
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
+
+Value = Known | tree.Expression
+Kind = TypeVar("Kind")
 
 _AXES = ("x", "y", "z")
 # Names that are built in but not operations; for `did you mean`.
@@ -66,13 +71,13 @@ def elaborate(context: Context, node: ast.Expression) -> Entity:
             return _conditional(context, node)
 
 
-def value(context: Context, node: ast.Expression, what: str = "the value") -> Known | tree.Expression:
+def value(context: Context, node: ast.Expression, what: str = "the value") -> Value:
     """A number or tile: compile-time or run-time."""
     entity = elaborate(context, node)
     return as_value(context, entity, node.span, what)
 
 
-def as_value(context: Context, entity: Entity, span: Span, what: str) -> Known | tree.Expression:
+def as_value(context: Context, entity: Entity, span: Span, what: str) -> Value:
     """The value of an entity; a stage or tile stands for its elements."""
     if isinstance(entity, Known) and not isinstance(entity.value, str | DType):
         return entity
@@ -98,9 +103,10 @@ def runtime(context: Context, node: ast.Expression, dtype: DType | None = None, 
     return as_runtime(context, value(context, node, what), dtype, what)
 
 
-def as_runtime(context: Context, found: Known | tree.Expression, dtype: DType | None, what: str = "the value") -> tree.Expression:
+def as_runtime(context: Context, found: Value, dtype: DType | None, what: str = "the value") -> tree.Expression:
     if isinstance(found, Known):
         wanted = dtype or arithmetic.default_dtype(found)
+        assert wanted is not None, "`as_value` lets neither text nor element types through"
         return context.accept(arithmetic.constant(found, wanted))
     if dtype is None:
         return found
@@ -122,7 +128,7 @@ def coordinate(context: Context, node: ast.Expression) -> tree.Expression:
     return scalar(context, node, I32, "a coordinate")
 
 
-def known(context: Context, node: ast.Expression, kind: type | tuple[type, ...], what: str, expected: str) -> object:
+def known(context: Context, node: ast.Expression, kind: type[Kind] | tuple[type[Kind], ...], what: str, expected: str) -> Kind:
     """A compile-time value of a Python type."""
     entity = elaborate(context, node)
     if not isinstance(entity, Known):
@@ -341,11 +347,12 @@ def _unary(context: Context, node: ast.Unary) -> Entity:
     operand = value(context, node.operand, f"the operand of `{node.operator}`")
     if isinstance(operand, Known):
         return context.accept(arithmetic.fold_unary(node.operator, operand, node.span))
-    return context.accept(arithmetic.unary(node.operator, operand, node.span))
+    made = arithmetic.unary(node.operator, operand, node.span)
+    return context.fail(made) if isinstance(made, Message) else made
 
 
 def _binary(context: Context, node: ast.Binary) -> Entity:
-    sides = []
+    sides: list[Value] = []
     for side in (node.left, node.right):
         try:
             entity = elaborate(context, side)
@@ -356,20 +363,30 @@ def _binary(context: Context, node: ast.Binary) -> Entity:
         if not isinstance(entity, Known):
             entity = as_value(context, entity, side.span, f"the operand of `{node.operator}`")
         sides.append(entity)
-    return combine(context, node.operator, sides[0], sides[1], node.span)
+    return _combine(context, node.operator, sides[0], sides[1], node.span)
 
 
-def combine(context: Context, operator: str, left: Known | tree.Expression, right: Known | tree.Expression, span: Span) -> Entity:
+def _combine(context: Context, operator: str, left: Value, right: Value, span: Span) -> Value:
     """`left operator right`, folded when both are known."""
     if isinstance(left, Known) and isinstance(right, Known):
         return context.accept(arithmetic.fold(operator, left, right, span))
-    if isinstance(left, Known):
-        left = context.accept(arithmetic.constant(left, dtype_of(right.type)))
-    if isinstance(right, Known):
-        if operator in ("/", "//", "%") and right.value == 0:
-            context.fail(messages.DivisionByZero(at=right.span))
-        right = context.accept(arithmetic.constant(right, dtype_of(left.type)))
-    return context.accept(arithmetic.binary(operator, left, right, span))
+    return operate(context, operator, left, right, span)
+
+
+def operate(context: Context, operator: str, left: Value, right: Value, span: Span) -> tree.Expression:
+    """`left operator right`, of which at least one is a run-time value."""
+    if isinstance(right, Known) and operator in ("/", "//", "%") and right.value == 0:
+        context.fail(messages.DivisionByZero(at=right.span))
+    made = arithmetic.binary(operator, _beside(context, left, right), _beside(context, right, left), span)
+    return context.fail(made) if isinstance(made, Message) else made
+
+
+def _beside(context: Context, found: Value, other: Value) -> tree.Expression:
+    """A compile-time operand takes the element type of the run-time one beside it."""
+    if not isinstance(found, Known):
+        return found
+    assert not isinstance(other, Known)
+    return context.accept(arithmetic.constant(found, dtype_of(other.type)))
 
 
 def _conditional(context: Context, node: ast.Conditional) -> Entity:
@@ -382,39 +399,37 @@ def _conditional(context: Context, node: ast.Conditional) -> Entity:
 
 def select(
     context: Context,
-    condition: Known | tree.Expression,
-    when_true: Known | tree.Expression,
-    when_false: Known | tree.Expression,
+    condition: Value,
+    when_true: Value,
+    when_false: Value,
     span: Span,
 ) -> tree.Expression:
     """Element by element, one of two values."""
-    condition = as_runtime(context, condition, None)
-    if dtype_of(condition.type) is not BOOL:
+    test = as_runtime(context, condition, None)
+    if dtype_of(test.type) is not BOOL:
+        context.fail(messages.WrongType(what="the condition", expected="a condition", found=describe(test), at=test.span))
+    first, second = _alternatives(context, when_true, when_false)
+    pair = arithmetic.common(first, second)
+    if pair is None:
         context.fail(
-            messages.WrongType(what="the condition", expected="a condition", found=describe(condition), at=condition.span)
+            messages.MixedTypes(operator="if else", left=str(dtype_of(first.type)), right=str(dtype_of(second.type)), at=span)
         )
+    first, second = pair
+    shape = arithmetic.joint_shape(first.type, second.type)
+    if shape is not False:
+        shape = arithmetic.joint_shape(test.type, TileType(BOOL, *shape) if shape else BOOL)
+    if shape is False:
+        context.fail(messages.ShapeMismatch(operator="if else", left=str(first.type), right=str(second.type), at=span))
+    dtype = dtype_of(first.type)
+    if shape is None:
+        return tree.Select(test, first, second, dtype, span)
+    test, first, second = arithmetic.splat(test), arithmetic.splat(first), arithmetic.splat(second)
+    return tree.Select(test, first, second, TileType(dtype, *shape), span)
+
+
+def _alternatives(context: Context, when_true: Value, when_false: Value) -> tuple[tree.Expression, tree.Expression]:
     if isinstance(when_true, Known) and isinstance(when_false, Known):
         both_int = isinstance(when_true.value, int) and isinstance(when_false.value, int)
         dtype = arithmetic.default_dtype(when_true) if both_int else DTYPES["f32"]
-        when_true, when_false = as_runtime(context, when_true, dtype), as_runtime(context, when_false, dtype)
-    elif isinstance(when_true, Known):
-        when_true = as_runtime(context, when_true, dtype_of(when_false.type))
-    elif isinstance(when_false, Known):
-        when_false = as_runtime(context, when_false, dtype_of(when_true.type))
-    pair = arithmetic.common(when_true, when_false)
-    if pair is None:
-        context.fail(
-            messages.MixedTypes(
-                operator="if else", left=str(dtype_of(when_true.type)), right=str(dtype_of(when_false.type)), at=span
-            )
-        )
-    shape = arithmetic.joint_shape(pair[0].type, pair[1].type)
-    if shape is not False:
-        shape = arithmetic.joint_shape(condition.type, TileType(BOOL, *shape) if shape else BOOL)
-    if shape is False:
-        context.fail(messages.ShapeMismatch(operator="if else", left=str(pair[0].type), right=str(pair[1].type), at=span))
-    dtype = dtype_of(pair[0].type)
-    if shape is None:
-        return tree.Select(condition, *pair, dtype, span)
-    parts = (arithmetic.splat(part) for part in (condition, *pair))
-    return tree.Select(*parts, TileType(dtype, *shape), span)
+        return as_runtime(context, when_true, dtype), as_runtime(context, when_false, dtype)
+    return _beside(context, when_true, when_false), _beside(context, when_false, when_true)

@@ -9,7 +9,7 @@ from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
 from pipec.sema.declarations import declare, is_declaration
-from pipec.sema.entities import EXPRESSIONS, Helper, Known, Poison, Reported, TileSpec, describe
+from pipec.sema.entities import EXPRESSIONS, Helper, Known, KnownValue, Poison, Reported, TileSpec, describe
 from pipec.sema.expressions import coordinate, elaborate, known, known_dtype, known_int
 from pipec.sema.scope import Scope
 from pipec.sema.statements import comptime, run_body
@@ -17,12 +17,13 @@ from pipec.sema.types import I32, TileType
 from pipec.source import Span
 from pipec.syntax import ast
 
-_CONSTANT_TYPES: dict[str, tuple[type, str]] = {
+_CONSTANT_TYPES: dict[str, tuple[type[KnownValue], str]] = {
     "int": (int, "a whole number"),
     "float": (float, "a number with a decimal point"),
     "bool": (bool, "True or False"),
     "dtype": (DType, "an element type"),
 }
+_ANY_CONSTANT: tuple[type[KnownValue], ...] = (int, float, bool, DType)
 _LAUNCH_OPERATORS = ("+", "-", "*", "//", "%")
 _LAUNCH_FUNCTIONS = ("min", "max", "ceildiv")
 
@@ -43,7 +44,8 @@ def analyse(file: ast.File, sink: Sink, overrides: dict[str, object], only: str 
         defined = ", ".join(f"`{kernel.name.name}`" for kernel in file.kernels) or "none"
         sink.report(messages.UnknownKernel(name=only, known=defined))
     _check_overrides(file.kernels, overrides, sink)
-    kernels, seen = [], {}
+    kernels: list[tree.Kernel] = []
+    seen: dict[str, Span] = {}
     for kernel in chosen:
         if kernel.name.name in seen:
             sink.report(messages.Redefined(name=kernel.name.name, at=kernel.name.span, first=seen[kernel.name.name]))
@@ -84,7 +86,7 @@ def _check_overrides(kernels: tuple[ast.Kernel, ...], overrides: dict[str, objec
             sink.report(messages.UnknownConstant(name=name, value=str(value), known=", ".join(sorted(names)) or "none"))
 
 
-def parse_override(value: object) -> int | float | bool | DType | str:
+def parse_override(value: object) -> KnownValue:
     """A compile-time value given as text (`128`, `0.5`, `true`, `bf16`) or as a Python value."""
     if not isinstance(value, str):
         return value  # type: ignore[return-value]
@@ -156,7 +158,8 @@ class _Kernel:
 
     def _constant(self, constant: ast.Constant) -> dict[str, object]:
         context, name = self.context, constant.name.name
-        kind, expected = (None, "")
+        kind: type[KnownValue] | None = None
+        expected = ""
         if constant.annotation is not None:
             word = constant.annotation.name if isinstance(constant.annotation, ast.Name) else ""
             if word not in _CONSTANT_TYPES:
@@ -191,7 +194,7 @@ class _Kernel:
             value = known(
                 context,
                 constant.default,
-                kind or (int, float, bool, DType),
+                kind or _ANY_CONSTANT,
                 f"the default of `{name}`",
                 expected or "a compile-time value",
             )
@@ -295,6 +298,7 @@ class _Kernel:
                 self._pipelines.append(declared)
                 self._buffers.extend(context.buffers[declared])
             else:
+                assert isinstance(declared, tree.Buffer)
                 self._buffers.append(declared)
             return
         entity = elaborate(context, statement.value)
@@ -322,12 +326,13 @@ class _Kernel:
             context.fail(messages.Redefined(name="grid", at=node.span, first=None))
         self._grid_failed = True
         bound = bind_arguments(context, node, "grid", ("x",), ("y", "z"))
-        sizes = []
-        for axis in ("x", "y", "z"):
-            size = coordinate(context, bound[axis]) if axis in bound else tree.Constant(1, I32, node.span)
-            self._launch_uniform(size, "the grid")
-            sizes.append(size)
-        self._grid = tuple(sizes)
+
+        def size(axis: str) -> tree.Expression:
+            found = coordinate(context, bound[axis]) if axis in bound else tree.Constant(1, I32, node.span)
+            self._launch_uniform(found, "the grid")
+            return found
+
+        self._grid = size("x"), size("y"), size("z")
 
     def _launch_uniform(self, expression: tree.Expression, what: str) -> None:
         match expression:
@@ -356,7 +361,8 @@ class _Kernel:
         bound = bind_arguments(context, header, "role", (), ("warps", "registers"), "role name(warps=1, registers=232)")
         warps = known_int(context, bound["warps"], "the number of warps") if "warps" in bound else 1
         registers = known_int(context, bound["registers"], "the register budget") if "registers" in bound else None
-        produces, consumes = ([] for _ in range(2))
+        produces: list[tree.Pipeline] = []
+        consumes: list[tree.Pipeline] = []
         for clause in node.clauses:
             pipelines = produces if clause.word == "produces" else consumes
             pipelines.extend(self._clause_pipeline(pipeline) for pipeline in clause.pipelines)

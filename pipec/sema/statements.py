@@ -18,7 +18,7 @@ from pipec.sema.entities import (
     Void,
     describe,
 )
-from pipec.sema.expressions import as_runtime, as_value, combine, elaborate, known, known_dtype, runtime
+from pipec.sema.expressions import as_runtime, as_value, elaborate, known, known_dtype, operate, runtime
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.source import Span
 from pipec.syntax import ast
@@ -163,9 +163,9 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
     binding = context.scope.find(target.name)
     variable = binding.entity if binding is not None else None
     if not isinstance(variable, tree.Variable) or isinstance(variable.type, TileType):
-        found = as_runtime(context, found, stated, "the value")
-        variable = tree.Variable(target.name, found.type, target.span)
-        context.emit(tree.Assign(variable, found, statement.span))
+        first = as_runtime(context, found, stated, "the value")
+        variable = tree.Variable(target.name, first.type, target.span)
+        context.emit(tree.Assign(variable, first, statement.span))
         context.bind(target.name, variable, target.span)
         return
     if stated is not None and stated is not variable.type:
@@ -207,7 +207,7 @@ def _augmented(context: Context, statement: ast.AugmentedAssign) -> None:
                 at=statement.target.span,
             )
         )
-    result = combine(context, statement.operator, tree.ReadVariable(entity, statement.target.span), right, statement.span)
+    result = operate(context, statement.operator, tree.ReadVariable(entity, statement.target.span), right, statement.span)
     if isinstance(entity.type, TileType):
         _assign_tile(context, statement.target, result, statement.span)
         return
@@ -247,7 +247,7 @@ def _condition(context: Context, node: ast.Expression) -> Known | tree.Expressio
     if isinstance(entity, Known):
         known(context, node, bool, "the condition", "a condition")
         return entity
-    found = as_value(context, entity, node.span, "the condition")
+    found = as_runtime(context, as_value(context, entity, node.span, "the condition"), None)
     if found.type is not BOOL:
         hint = "; compare it, for example `!= 0`" if isinstance(found.type, DType) else ""
         context.fail(

@@ -21,6 +21,7 @@ class Builder(Transformer):
         return Span(self._source, meta.line, meta.column, meta.end_line, meta.end_column)
 
     def _token_span(self, token: Token) -> Span:
+        assert token.line and token.column and token.end_line and token.end_column
         return Span(self._source, token.line, token.column, token.end_line, token.end_column)
 
     def _name(self, token: Token) -> ast.Name:
