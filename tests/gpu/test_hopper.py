@@ -1,0 +1,122 @@
+"""On an sm_90a GPU: what Hopper shares with Blackwell (mbarrier, TMA, the launch path, register arithmetic) runs on silicon.
+
+Each kernel runs on the GPU and in the simulator with the same inputs, and is compared with float64 NumPy; where the arithmetic is exact,
+the two must agree bit for bit.
+"""
+
+import numpy as np
+import pytest
+from examples.catalogue import EXAMPLES, VARIANTS
+
+import pipec
+from pipec.reference import compare, expected_values, reference_lines, shape_sets
+from pipec.runtime import random_arguments
+from pipec.runtime.errors import DeviceError
+
+
+def gpu_missing() -> str | None:
+    from pipec.runtime.cuda import fitting_device
+
+    try:
+        fitting_device("sm_90a")
+    except DeviceError as missing:
+        return str(missing)
+    return None
+
+
+pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
+
+ELEMENTWISE = (EXAMPLES / "elementwise.pipe").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("constants", [{}, *VARIANTS["elementwise"]], ids=str)
+def test_elementwise_pipelines(constants: dict[str, str]) -> None:
+    program = pipec.compile(ELEMENTWISE, arch="sm_90a", constants=constants)
+    kernel = program["scale_shift"]
+    document = ELEMENTWISE.split('"""')[1]
+    for values in shape_sets(document):
+        numbers = {name: float(value) if "." in value else int(value) for name, value in values.items()}
+        results = {}
+        for device in ("cuda", "sim"):
+            arguments = random_arguments(kernel.interface, numbers, seed=3)
+            assert kernel(**arguments, device=device).device.startswith(device)
+            results[device] = arguments["y"]
+            outcome = compare("y", arguments["y"], expected_values(reference_lines(document), arguments)["y"], 1)
+            assert outcome.passed, (device, values, outcome)
+        assert np.array_equal(results["cuda"].view(np.uint16), results["sim"].view(np.uint16))
+
+
+FUNCTION = """
+kernel apply[T: dtype = f32](x: tensor[f32, M, N], y: tensor[T, M, N], v: tensor[f32, N], w: tensor[f32, M]):
+    grid(ceildiv(M, 128), ceildiv(N, 64))
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 128, 64]), stages=2)
+
+    role load(warps=1) produces ring:
+        with ring.produce() as s:
+            tma.load(s.x, x[block.x * 128, block.y * 64])
+
+    role compute(warps=4) consumes ring:
+        with ring.consume() as s:
+            t = s.x
+            c = per_column(v[block.y * 64], 64)
+            r = per_row(w[block.x * 128], 128)
+            STORE(y[block.x * 128, block.y * 64], cast[T](VALUE))
+"""
+
+EXACT = {
+    "add": ("t + c * 2.0", lambda t, c, r: t + c * 2),
+    "vectors": ("t * r - c", lambda t, c, r: t * r - c),
+    "minimum": ("min(t, c)", lambda t, c, r: np.minimum(t, c)),
+    "maximum": ("max(t, r)", lambda t, c, r: np.maximum(t, r)),
+    "select": ("t if t > c else -t", lambda t, c, r: np.where(t > c, t, -t)),
+    "relu": ("relu(t) + abs(c)", lambda t, c, r: np.maximum(t, 0) + np.abs(c)),
+    "row_sum": ("row_sum(t) + t * 0.0", lambda t, c, r: np.repeat(t.reshape(t.shape[0], -1, 64).sum(2), 64, 1) + t * 0),
+    "row_max": ("row_max(t) + t * 0.0", lambda t, c, r: np.repeat(t.reshape(t.shape[0], -1, 64).max(2), 64, 1) + t * 0),
+}
+APPROXIMATE = {
+    "exp": ("exp(t)", lambda t, c, r: np.exp(t)),
+    "exp2": ("exp2(t)", lambda t, c, r: np.exp2(t)),
+    "rsqrt": ("rsqrt(abs(t) + 1.0)", lambda t, c, r: 1 / np.sqrt(np.abs(t) + 1)),
+    "sigmoid": ("sigmoid(t)", lambda t, c, r: 1 / (1 + np.exp(-t))),
+    "tanh": ("tanh(t)", lambda t, c, r: np.tanh(t)),
+    "division": ("t / (abs(c) + 1.0)", lambda t, c, r: t / (np.abs(c) + 1)),
+    "gelu": ("gelu(t)", lambda t, c, r: np.vectorize(lambda z: z * 0.5 * (1 + __import__("math").erf(z / 2**0.5)))(t)),
+}
+
+
+def run(value: str, store: str, dtype: str, device: str, m: int, n: int) -> tuple[dict, np.ndarray]:
+    kernel = pipec.compile(FUNCTION.replace("VALUE", value).replace("STORE", store), arch="sm_90a", constants={"T": dtype})["apply"]
+    generator = np.random.default_rng(5)
+    arguments = random_arguments(kernel.interface, {"M": m, "N": n}, seed=5)
+    for name in ("x", "v", "w"):
+        arguments[name][...] = generator.integers(-8, 9, arguments[name].shape).astype(np.float32) / 4
+    kernel(**arguments, device=device)
+    return arguments, arguments["y"]
+
+
+@pytest.mark.parametrize("store", ["store", "store.direct"])
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_arithmetic_agrees_bit_for_bit(name: str, store: str) -> None:
+    value, expected = EXACT[name]
+    arguments, on_gpu = run(value, store, "f32", "cuda", 128, 128)
+    _, simulated = run(value, store, "f32", "sim", 128, 128)
+    reference = expected(*(np.asarray(arrays, np.float64) for arrays in (arguments["x"], arguments["v"][None, :], arguments["w"][:, None])))
+    assert np.array_equal(on_gpu, reference.astype(np.float32))
+    assert np.array_equal(on_gpu.view(np.uint32), simulated.view(np.uint32))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "e4m3", "e5m2", "i8", "i32"])
+def test_conversions_agree_bit_for_bit(dtype: str) -> None:
+    _, on_gpu = run("t * 37.25 + c", "store.direct", dtype, "cuda", 200, 72)
+    _, simulated = run("t * 37.25 + c", "store.direct", dtype, "sim", 200, 72)
+    assert on_gpu.tobytes() == simulated.tobytes()
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_approximate_functions_stay_within_their_bound(name: str) -> None:
+    value, expected = APPROXIMATE[name]
+    arguments, on_gpu = run(value, "store", "f32", "cuda", 200, 72)
+    _, simulated = run(value, "store", "f32", "sim", 200, 72)
+    reference = expected(*(np.asarray(arrays, np.float64) for arrays in (arguments["x"], arguments["v"][None, :], arguments["w"][:, None])))
+    for found in (on_gpu, simulated):
+        assert np.max(np.abs(found - reference) / np.maximum(np.abs(reference), 1e-2)) < 2.0**-10
