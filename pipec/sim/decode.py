@@ -8,7 +8,7 @@ are an `unsupported` error: nothing is guessed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, overload
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from .errors import SimulationError
 from .tree import Address, Immediate, Instruction, Negated, Pair, Register, Sink, Special, Symbol, Vector
 from .types import LANES, TYPES, Type, unsigned, zeros
 
-Execute = Callable[["Warp"], object]  # noqa: F821 - documents the argument
-Reader = Callable[["Warp"], np.ndarray]  # noqa: F821
+if TYPE_CHECKING:
+    from .execution import Warp
+
+Execute = Callable[["Warp"], object]
+Reader = Callable[["Warp"], np.ndarray]
 
 _MEANINGS: dict[str, Callable[[Decoder], Execute]] = {}
 
@@ -100,6 +103,12 @@ class Decoder:
             self.modifiers.remove(name)
             return True
         return False
+
+    @overload
+    def choose(self, *names: str, default: str) -> str: ...
+
+    @overload
+    def choose(self, *names: str) -> str | None: ...
 
     def choose(self, *names: str, default: str | None = None) -> str | None:
         """The first modifier that is one of `names`, taken; else `default`."""
@@ -317,7 +326,7 @@ def immediate_bits(operand: Immediate, type_: Type) -> int:
         value = np.uint64(operand.value).view(np.float64)
     else:
         value = np.float64(np.uint32(operand.value).view(np.float32))
-    narrow = {16: np.float16, 32: np.float32, 64: np.float64}[bits](value)
+    narrow = np.asarray(value, {16: np.float16, 32: np.float32, 64: np.float64}[bits])
     return int(narrow.view(unsigned(bits).dtype))
 
 

@@ -9,11 +9,16 @@ still see the whole warp.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .flow import NOWHERE
 from .types import LANES
+
+if TYPE_CHECKING:
+    from .instructions.asynchronous import Groups
+    from .memory import FlatMemory
 
 LANE = np.arange(LANES)
 
@@ -98,11 +103,11 @@ class Warp:
         self.turn = 0
         self.carry = np.zeros(LANES, object)
         self.polls = 0
-        self.local = None
+        self.local: FlatMemory | None = None
         self.local_bytes = local_bytes
         self.cluster_arrivals = np.zeros(LANES, np.int64)
         self.proxy_fence = 0
-        self.groups: dict[int, list] = {}
+        self.groups: dict[tuple[str, int], Groups] = {}  # asynchronous operations by kind ("bulk", "wgmma", ...) and lane
         self.waited_on: set[int] = set()
         self.seen: dict[int, int] = {}
         self.warp_waits: dict[int, list] = {}

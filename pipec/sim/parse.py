@@ -382,11 +382,11 @@ class _Body:
         self.function.variables.extend(self.parser.variables())
 
     def loc(self, _: Token) -> None:
-        numbers = [self.parser.integer() for _ in range(3)]
-        self.parser.location = tuple(numbers)
+        file, line, column = (self.parser.integer() for _ in range(3))
+        self.parser.location = (file, line, column)
         while self.parser.accept(","):
             if self.parser.word() == "inlined_at":
-                for _ in range(3):
+                for _position in range(3):
                     self.parser.integer()
             else:
                 self.parser.word()

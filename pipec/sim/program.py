@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from . import instructions  # noqa: F401 - registers all meanings
-from .decode import Decoder, constant_lanes, decode, initial_registers
+from .decode import Decoder, Execute, constant_lanes, decode, initial_registers
 from .errors import SimulationError, SourceLocation
 from .flow import NOWHERE, reconvergence_points
 from .memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_BASE, SHARED_WINDOW, GlobalMemory
@@ -21,7 +21,7 @@ _ENDING = frozenset({"exit", "ret"})
 class Step:
     """One executable instruction. `guard` is a register slot or -1; branches evaluate their guard themselves."""
 
-    execute: object
+    execute: Execute
     guard: int
     negated: bool
     line: int
@@ -69,7 +69,9 @@ class Program:
             if variable.space == "const":
                 self._initialise(variable, self.constant_data[self.addresses[variable.name] :])
             elif variable.space == "global" and variable.size:
-                self._initialise(variable, memory.find(self.addresses[variable.name]).data)
+                found = memory.find(self.addresses[variable.name])
+                assert found is not None  # added above
+                self._initialise(variable, found.data)
 
     def _consecutive(self, variables: list[Variable], offset: int) -> list[tuple[Variable, int]]:
         placed = []

@@ -39,7 +39,7 @@ def tokenize(text: str) -> list[Token]:
         found = match(text, position)
         if found is None:
             raise malformed(f"unexpected character {text[position]!r}", line)
-        kind, lexeme = found.lastgroup, found.group()
+        kind, lexeme = found.lastgroup or "", found.group()
         position = found.end()
         if kind == "newline":
             line += 1

@@ -223,11 +223,11 @@ def dot(d: Decoder):
     half = d.require("lo", "hi") if two else None
     first, second = d.types()
     write, a, b, c = d.destination(0, TYPES["b32"]), *d.sources(1, 2, 3, type_=TYPES["b32"])
-    wide = {("s", 2): np.int16, ("u", 2): np.uint16}.get((first.meaning, 2))
-    narrow = {"s": np.int8, "u": np.uint8}
+    wide = {"s": np.dtype(np.int16), "u": np.dtype(np.uint16)}
+    narrow = {"s": np.dtype(np.int8), "u": np.dtype(np.uint8)}
 
     def execute(warp: Warp) -> None:
-        x = np.ascontiguousarray(a(warp)).view(wide if two else narrow[first.meaning]).reshape(LANES, -1).astype(np.int64)
+        x = np.ascontiguousarray(a(warp)).view((wide if two else narrow)[first.meaning]).reshape(LANES, -1).astype(np.int64)
         y = np.ascontiguousarray(b(warp)).view(narrow[second.meaning]).reshape(LANES, 4).astype(np.int64)
         if two:
             y = y[:, :2] if half == "lo" else y[:, 2:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 
 from ..decode import Decoder, instruction
@@ -58,7 +60,7 @@ def _values(warp: Warp, number, threads) -> tuple[int, int | None]:
     return identity, expected
 
 
-_REDUCTIONS = {"popc": sum, "and": all, "or": any}
+_REDUCTIONS: dict[str, Callable[[Iterable[bool]], int]] = {"popc": sum, "and": all, "or": any}
 
 
 def _reducing_barrier(d: Decoder, aligned: bool):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from .asynchronous import (
 from .control import nothing
 from .loadstore import address_reader, shared_addresses
 
+if TYPE_CHECKING:
+    from ..machine import Cta
+
 _REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 _DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
 _IM2COL = ("im2col", "im2col::w", "im2col::w::128", "im2col_no_offs")
@@ -54,9 +58,9 @@ def tensor_map(warp: Warp, address: int) -> TensorMap:
 class Destination:
     """Where one copy of the data goes, and the barrier (CTA, address) that counts its bytes."""
 
-    cta: object
+    cta: Cta
     offset: int
-    barrier_cta: object
+    barrier_cta: Cta
     barrier: int
 
 
@@ -320,7 +324,7 @@ def _bulk_to_shared(d: Decoder, from_: str, reduction: str | None, type_: Type |
         remote = from_ == "shared::cta"
         for target in destinations(warp, address, _one(barrier, warp, lane), chosen, pair or remote):
             offsets = np.arange(target.offset, target.offset + count, dtype=np.int64)
-            combined = fetch if reduction is None else _combining(target, offsets, fetch, reduction, type_)
+            combined = fetch if reduction is None or type_ is None else _combining(target, offsets, fetch, reduction, type_)
             deliver(warp, target, offsets, combined, what)
 
     return _each_lane(one_lane)
@@ -358,7 +362,7 @@ def _bulk_to_global(d: Decoder, reduction: str | None, type_: Type | None):
         places = np.arange(address, address + count, dtype=np.int64)
 
         def write(data: np.ndarray) -> None:
-            value = reduce_elements(type_.name, reduction, memory.gather(places), data) if reduction else data
+            value = reduce_elements(type_.name, reduction, memory.gather(places), data) if reduction and type_ else data
             memory.scatter(places, value)
 
         start_store(warp, lane, offsets, write, "bulk reduction" if reduction else "bulk store")

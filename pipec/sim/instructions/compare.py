@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..decode import Decoder, instruction
@@ -113,7 +115,7 @@ def set_value(d: Decoder):
     return lambda warp: write(warp, np.where(compare(a(warp), b(warp)), true, result.dtype.type(0)))
 
 
-_TESTS = {
+_TESTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "finite": np.isfinite,
     "infinite": np.isinf,
     "number": lambda v: ~np.isnan(v),

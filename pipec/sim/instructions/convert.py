@@ -160,9 +160,12 @@ def _packed(d: Decoder, to: Type, from_: Type, mode: str, options: dict):
         return _stochastic_pair(d, write, name, saturate, relu)
     if from_.name in _PACKED:
         source, unpack = d.source(1, from_), _PACKED[from_.name]
-        return lambda warp: write(
-            warp, _pack(*(_relu(v, relu) for v in _unpack(source(warp), unpack, from_)), name, to, mode, saturate)
-        )
+
+        def repack(warp: Warp) -> None:
+            low, high = (_relu(value, relu) for value in _unpack(source(warp), unpack, from_))
+            write(warp, _pack(low, high, name, to, mode, saturate))
+
+        return repack
     high, low = d.sources(1, 2, type_=TYPES["f32"])
     if name == "bf16" and mode == "rn" and not saturate and not relu:
         return lambda warp: write(warp, to_bf16(high(warp)).astype(np.uint32) << np.uint32(16) | to_bf16(low(warp)))

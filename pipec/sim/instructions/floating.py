@@ -7,6 +7,7 @@ float32 of the float64 function, which is inside their documented error.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -172,7 +173,7 @@ def fused(d: Decoder, type_: Type):
     write = d.destination(0, type_)
     readers = d.sources(1, 2, 3, type_=type_)
     if type_.name == "f64":
-        return lambda warp: write(warp, _fused_double(*(read(warp) for read in readers), mode))
+        return lambda warp: write(warp, _fused_double(readers[0](warp), readers[1](warp), readers[2](warp), mode))
     a, b, c = (widen(read, type_, ftz) for read in readers)
     add = down_sum if mode == "rm" else to_odd_sum
 
@@ -264,7 +265,7 @@ def extreme(d: Decoder, name: str, type_: Type):
     return execute
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "ex2": np.exp2,
     "lg2": np.log2,
     "rcp": lambda v: 1.0 / v,

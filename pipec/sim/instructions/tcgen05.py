@@ -260,7 +260,7 @@ class _MmaTail:
             self.shift = tail.pop(0).value
 
     def values(self, warp: Warp, lane: int) -> dict:
-        found = {"accumulate": bool(self.enable(warp)[lane]), "scale_input_d": self.shift}
+        found: dict[str, object] = {"accumulate": bool(self.enable(warp)[lane]), "scale_input_d": self.shift}
         if self.scales:
             found["scale_a_address"], found["scale_b_address"] = (int(read(warp)[lane]) & 0xFFFFFFFF for read in self.scales)
         if self.disabled:

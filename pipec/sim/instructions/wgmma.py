@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..decode import Decoder, instruction
+from ..decode import Decoder, Reader, instruction
 from ..errors import SimulationError
 from ..execution import Warp
 from ..tree import Register, Vector
@@ -62,9 +62,9 @@ class _Operands:
     saturate: bool
     d: tuple[int, ...]
     a: tuple[int, ...] | None
-    a_descriptor: object
-    b_descriptor: object
-    scale_d: object
+    a_descriptor: Reader | None
+    b_descriptor: Reader
+    scale_d: Reader
     flags: tuple[int, ...]
 
     def instruction(self) -> Instruction:
@@ -144,7 +144,7 @@ def multiply(d: Decoder):
         members = sorted(meeting.warps, key=lambda member: member.index)
 
         def run() -> None:
-            left = a if a is not None else _registers(members, operands.a)
+            left = a if a is not None else _registers(members, operands.a or ())
             old = _registers(members, operands.d) if accumulate else None
             result = wgmma(what, left, b, view, old, cta.machine.options.numerics)
             for number, member in enumerate(members):
