@@ -86,6 +86,13 @@ class Facts:
             for handle in role.handles.values():
                 yield role, handle
 
+    def handed_over(self, pipeline: tree.Pipeline) -> list[tree.Buffer]:
+        """What a stage of the pipeline gives its consumers: its payload, and the kernel's own buffers that its index picks."""
+        picked = {touch.buffer for _, facts in self.handles() if facts.handle.pipeline is pipeline for _, touch in facts.touches}
+        return [
+            buffer for buffer in self.kernel.buffers if buffer.owner is pipeline or (buffer.owner is None and buffer in picked)
+        ]
+
 
 def collect(kernel: ir.Kernel) -> Facts:
     roles = [_Collector(role).collect() for role in kernel.roles]

@@ -1,6 +1,7 @@
 """What memory holds when it is read (E08xx)."""
 
-from pipec.checks.facts import ACCUMULATE, READ, Facts, Touch
+from pipec.checks.facts import ACCUMULATE, READ, Facts, RoleFacts, Touch
+from pipec.checks.first_mma import first_mmas
 from pipec.diag.catalogue import lifetime as messages
 from pipec.diag.message import Sink
 from pipec.sema import tree
@@ -8,24 +9,28 @@ from pipec.sema import tree
 
 def check(facts: Facts, sink: Sink) -> None:
     _never_written(facts, sink)
-    for _, handle in facts.handles():
-        mmas = [touch.operation for _, touch in handle.touches if touch.kind == ACCUMULATE]
-        first = mmas[0] if mmas else None
-        if not isinstance(first, tree.Mma) or not all(_always_adds(mma) for mma in mmas):
+    for role in facts.roles:
+        _first_adds(role, sink)
+
+
+def _first_adds(role: RoleFacts, sink: Sink) -> None:
+    """One message per accumulator stage."""
+    told: set[tree.Handle] = set()
+    for first in first_mmas(role):
+        if first.adds is False or first.handle in told:
             continue
-        assert isinstance(first.accumulate, tree.Constant)
+        told.add(first.handle)
+        assert first.mma.accumulate is not None
+        message = messages.StaleAccumulator if first.adds else messages.MaybeStaleAccumulator
+        acquires = role.handles[first.handle].acquires
         sink.report(
-            messages.StaleAccumulator(
-                stage=handle.handle.name,
-                condition=first.accumulate.value,
-                at=first.accumulate.span,
-                obtained=handle.acquires[0].operation.span if handle.acquires else None,
+            message(
+                stage=first.handle.name,
+                condition=first.mma.accumulate.span.text(),
+                at=first.mma.accumulate.span,
+                obtained=acquires[0].operation.span if acquires else None,
             )
         )
-
-
-def _always_adds(mma: tree.Operation | None) -> bool:
-    return isinstance(mma, tree.Mma) and isinstance(mma.accumulate, tree.Constant) and bool(mma.accumulate.value)
 
 
 def _never_written(facts: Facts, sink: Sink) -> None:

@@ -87,8 +87,24 @@ class _RoleCheck:
                 self._signal(operation, states)
             case tree.Release():
                 self._release(operation, states)
+            case tree.Drain():
+                self._drain(operation, states)
             case _:
                 pass
+
+    def _drain(self, operation: tree.Drain, states: _States) -> None:
+        """Waits for every slot, so none may still be this role's own."""
+        for handle, state in states.items():
+            if state.is_held and handle.side == "producer" and handle.pipeline is operation.pipeline:
+                self._sink.report(
+                    messages.DrainedWhileHeld(
+                        stage=handle.name,
+                        pipeline=handle.pipeline.name,
+                        at=operation.span,
+                        obtained=self._obtained(handle),
+                    )
+                )
+                return
 
     def _acquire(self, operation: tree.Acquire, states: _States) -> None:
         handle = operation.handle
@@ -182,6 +198,18 @@ class _RoleCheck:
             if message is not None:
                 self._sink.report(message)
             states[handle] = State("released", released=operation) if message is None else _POISONED
+        elif state.held == "no":
+            # The forms that name no stage mean the one obtained last in the text, which another branch may have obtained.
+            self._report(
+                messages.ReleasedNotHeld(
+                    stage=handle.name,
+                    pipeline=handle.pipeline.name,
+                    at=operation.span,
+                    obtained=obtained,
+                ),
+                handle,
+                states,
+            )
 
     def _wrong_signal(self, operation: tree.Release, state: State) -> Message | None:
         """Why the signals given before do not fit this release; None when they do."""
@@ -280,7 +308,9 @@ class _RoleCheck:
             return yes if yes.held == "released" else no
         if not isinstance(terminator, ir.Branch):
             return yes if yes.signal == "yes" else no
-        if yes.signal == no.signal == "yes" or yes.signal == "mixed" or no.signal == "mixed":
+        if "mixed" in (yes.signal, no.signal):
+            return yes if yes.signal == "mixed" else no
+        if yes.signal == no.signal == "yes":
             return yes
         if self._role.narrows(head):
             return yes if yes.signal == "yes" else no  # some threads arrive: pipec.checks.roles and .signals tell how many

@@ -1,12 +1,16 @@
 """Which role may do what, and which of its threads: declared pipelines, sides, participation (E04xx)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipec.checks.facts import ACCUMULATE, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
 from pipec.diag.catalogue import roles as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
+from pipec.kir.participation import thread_dependent
+from pipec.kir.walk import subexpressions
 from pipec.sema import tree
+from pipec.sema.types import TileType
 from pipec.source import Span
 
 _WARP = 32
@@ -40,6 +44,8 @@ def check(facts: Facts, sink: Sink) -> None:
     _declarations(facts, sink)
     for role in facts.roles:
         _participation(role, sink)
+        _drains(role, sink)
+        _same_in_all_threads(role, sink)
         _tensor_memory_readers(role, sink)
         for handle in role.handles.values():
             if not _other_way_round(role, handle.handle.pipeline):
@@ -152,6 +158,23 @@ def _roles_of_pipeline(
                 pipeline=pipeline.name, first=first.name, second=role.name, at=span, other=other, declared=pipeline.span
             )
         )
+
+
+def _drains(role: RoleFacts, sink: Sink) -> None:
+    """Only the producer of a pipeline can wait for the stages it filled."""
+    for block in role.role.blocks:
+        for operation in block.operations:
+            if isinstance(operation, tree.Drain) and operation.pipeline not in role.role.produces:
+                pipeline = operation.pipeline.name
+                sink.report(
+                    messages.DrainsForeign(
+                        role=role.role.name,
+                        pipeline=pipeline,
+                        declares=_header(role.role),
+                        at=operation.span,
+                        declared=role.role.span,
+                    )
+                )
 
 
 # ------------------------------------------------------------------------------------------------------ participation
@@ -289,6 +312,69 @@ def _report_elect(role: ir.Role, block: ir.Block, elect: ir.ElectBranch, sink: S
             guard=block.participation.guard,
         )
     )
+
+
+# ---------------------------------------------------------------------------------------- values that all threads must share
+
+
+def _same_in_all_threads(role: RoleFacts, sink: Sink) -> None:
+    """Where a tile lies and what it is combined with cannot depend on which thread asks."""
+    by_value, by_path = _dependent_variables(role.role)
+    for block in role.role.blocks:
+        # One thread agrees with itself about what it computed; which thread it is stays open.
+        variables = by_value if block.participation.threads == "one" else by_path
+        for operation in block.operations:
+            for what, value in _shared_values(operation):
+                if thread_dependent(value, variables):
+                    sink.report(messages.DiffersBetweenThreads(what=what, at=value.span, operation=operation.span))
+                    break
+
+
+def _dependent_variables(role: ir.Role) -> tuple[set[tree.Variable], set[tree.Variable]]:
+    """Variables that differ between threads by what is assigned, and those that also do by where it is assigned."""
+    by_value: set[tree.Variable] = set()
+    by_path: set[tree.Variable] = set()
+    size = -1
+    while size != len(by_value) + len(by_path):
+        size = len(by_value) + len(by_path)
+        for block in role.blocks:
+            for operation in block.operations:
+                if not isinstance(operation, tree.Assign) or isinstance(operation.variable.type, TileType):
+                    continue
+                if thread_dependent(operation.value, by_value):
+                    by_value.add(operation.variable)
+                if block.participation.threads != "all" or thread_dependent(operation.value, by_path):
+                    by_path.add(operation.variable)
+    return by_value, by_path
+
+
+def _shared_values(operation: tree.Operation) -> Iterator[tuple[str, tree.Expression]]:
+    match operation:
+        case tree.TmaLoad(source=place) | tree.TmaStore(destination=place) | tree.Store(destination=place):
+            yield from (("a coordinate", coordinate) for coordinate in place.coordinates)
+        case tree.Mma(accumulate=condition) if condition is not None:
+            yield "`accumulate`", condition
+        case _:
+            pass
+    match operation:
+        case tree.Store() | tree.Write():
+            yield from _shared_parts(operation.value)
+        case tree.Assign() if isinstance(operation.variable.type, TileType):
+            yield from _shared_parts(operation.value)
+        case _:
+            pass
+
+
+def _shared_parts(value: tree.Expression) -> Iterator[tuple[str, tree.Expression]]:
+    """The scalars in a tile's expression."""
+    for node in subexpressions(value):
+        match node:
+            case tree.Splat(operand):
+                yield "a number in a tile's expression", operand
+            case tree.ReadTensor(source):
+                yield from (("a coordinate", coordinate) for coordinate in source.coordinates)
+            case _:
+                pass
 
 
 # -------------------------------------------------------------------------------------------------- tensor memory and sides

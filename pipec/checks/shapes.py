@@ -1,12 +1,19 @@
 """Sizes and types of what a kernel declares and copies, against what the hardware takes (E07xx, E09xx)."""
 
-from pipec.checks.facts import Facts
+from math import gcd
+
+from pipec.checks.facts import Facts, RoleFacts
+from pipec.checks.multiples import Multiples
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.catalogue import target as target_messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import Target
 from pipec.kir import ir
+from pipec.kir.participation import WARP
+from pipec.kir.plan_interface import box_rows
+from pipec.kir.plan_memory import tile_layout
+from pipec.kir.plan_types import PANEL_ALIGNMENT as BOX_ALIGNMENT
 from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.source import Span
@@ -37,6 +44,9 @@ def check_copies(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
             for operation, touches in zip(block.operations, block_touches, strict=True):
                 if wrong.isdisjoint(touch.buffer for touch in touches):
                     _operation(operation, sink)
+                    _coordinates(role, operation, sink)
+                    if isinstance(operation, tree.Store) and operation.path == "tma":
+                        _tall_value(role, operation, sink)
 
 
 def round_up(value: int, unit: int) -> int:
@@ -76,7 +86,7 @@ def _owner_name(buffer: tree.Buffer) -> str:
 def _shared_buffer(buffer: tree.Buffer, sink: Sink) -> bool:
     row_bytes = buffer.columns * buffer.dtype.bits // 8
     if row_bytes % COPY_UNIT == 0:
-        return False
+        return _tall(buffer, sink)
     unit = COPY_UNIT * 8 // buffer.dtype.bits
     sink.report(
         messages.RowBytes(
@@ -86,6 +96,40 @@ def _shared_buffer(buffer: tree.Buffer, sink: Sink) -> bool:
             dtype=buffer.dtype.name,
             fitting=round_up(buffer.columns, unit),
             at=buffer.span,
+        )
+    )
+    return True
+
+
+def _tall(buffer: tree.Buffer, sink: Sink) -> bool:
+    """A tile of more rows than one box takes is copied as equal boxes, each at an address that TMA can reach."""
+    return _too_tall(
+        f"tile `{buffer.label}`", TileType(buffer.dtype, buffer.rows, buffer.columns), buffer.rows, buffer.span, sink
+    )
+
+
+def _tall_value(role: RoleFacts, operation: tree.Store, sink: Sink) -> None:
+    """The role's threads stage as many rows at a time as there are threads, and a copy takes those."""
+    value, threads = operation.value.type, role.role.warps * WARP
+    assert isinstance(value, TileType)
+    rows = value.rows if value.rows <= threads else gcd(value.rows, threads)
+    _too_tall("what is stored", value, rows, operation.value.span, sink)
+
+
+def _too_tall(what: str, tile: TileType, rows: int, at: Span, sink: Sink) -> bool:
+    span_bytes = tile_layout(rows, tile.columns, tile.dtype).span_bytes
+    if box_rows(rows, span_bytes):
+        return False
+    fitting = next(more for more in range(rows, 2 * rows) if (box_rows(more, span_bytes) or 0) >= BOX_ALIGNMENT // COPY_UNIT)
+    sink.report(
+        messages.TileRows(
+            tile=what,
+            rows=rows,
+            columns=tile.columns,
+            dtype=tile.dtype.name,
+            step=BOX_ALIGNMENT // span_bytes,
+            fitting=fitting,
+            at=at,
         )
     )
     return True
@@ -182,6 +226,34 @@ def _stride(tensor: tree.TensorParameter, use: Span, sink: Sink) -> None:
             use=use,
         )
     )
+
+
+def _coordinates(role: RoleFacts, operation: tree.Operation, sink: Sink) -> None:
+    """TMA reaches memory in units of 16 bytes: where a box starts in its row (SM100.md 2.4)."""
+    match operation:
+        case tree.TmaLoad(source=place) | tree.TmaStore(destination=place):
+            pass
+        case tree.Store(destination=place) if operation.path == "tma":
+            pass
+        case _:
+            return
+    coordinate, dtype = place.coordinates[-1], place.tensor.dtype
+    unit = COPY_UNIT * 8 // dtype.bits
+    if Multiples(role, unit).breaks(coordinate):
+        sink.report(
+            messages.CopyStart(
+                tensor=place.tensor.name,
+                unit=unit,
+                dtype=dtype.name,
+                at=coordinate.span,
+                hint="write `store.direct(...)`" if isinstance(operation, tree.Store) else None,
+            )
+        )
+    if isinstance(operation, tree.TmaLoad):
+        return
+    for coordinate in place.coordinates:
+        if isinstance(coordinate, tree.Constant) and coordinate.value < 0:
+            sink.report(messages.StoreBefore(tensor=place.tensor.name, at=coordinate.span))
 
 
 def _store(operation: tree.Store, sink: Sink) -> None:

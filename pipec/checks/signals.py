@@ -6,6 +6,7 @@ from pipec.checks.facts import ACCUMULATE, INDEX, LOAD, OPERAND, READ, STORE, WR
 from pipec.checks.fills import UNBOUNDED, Fills, count_fills
 from pipec.diag.catalogue import signals as messages
 from pipec.diag.message import Sink
+from pipec.kir import ir
 from pipec.kir.participation import WARP
 from pipec.sema import tree
 from pipec.source import Span
@@ -36,6 +37,7 @@ _DONE = {
 
 
 def check(facts: Facts, sink: Sink) -> None:
+    _one_pipeline_each(facts, sink)
     for role in facts.roles:
         counts = count_fills(role)
         signatures: dict[tuple[tree.Pipeline, str], _Signature] = {}
@@ -46,12 +48,37 @@ def check(facts: Facts, sink: Sink) -> None:
             if mixed or not waits:
                 continue
             _one_way(role, found, signatures, sink)
-            if handle.side == "producer" and handle in counts and found.kinds() & {LOAD, WRITE}:
+            if handle.side == "producer" and handle in counts and found.kinds() & set(_FILLS):
                 _Payload(facts, found, counts[handle], sink).check()
 
 
 def _obtained(facts: HandleFacts) -> Span | None:
     return facts.acquires[0].operation.span if facts.acquires else None
+
+
+def _one_pipeline_each(facts: Facts, sink: Sink) -> None:
+    """A buffer of the kernel's own is handed over by the stages of one pipeline."""
+    first: dict[tree.Buffer, Touch] = {}
+    told: set[tree.Buffer] = set()
+    for _, handle in facts.handles():
+        for _, touch in handle.touches:
+            buffer = touch.buffer
+            if buffer is None or buffer.owner is not None or buffer in told:
+                continue
+            other = first.setdefault(buffer, touch)
+            if other.handle.pipeline is touch.handle.pipeline:
+                continue
+            told.add(buffer)
+            sink.report(
+                messages.BufferOfTwoPipelines(
+                    buffer=buffer.name,
+                    one=other.handle.pipeline.name,
+                    second=touch.handle.pipeline.name,
+                    at=touch.span,
+                    first=other.span,
+                    declared=buffer.span,
+                )
+            )
 
 
 # ---------------------------------------------------------------------------------------------------------- one way only
@@ -207,7 +234,7 @@ class _Payload:
     ) -> None:
         self._handle = handle
         self._sink = sink
-        self._tiles = [buffer for buffer in facts.kernel.buffers if buffer.owner is handle.handle.pipeline]
+        self._tiles = [buffer for buffer in facts.handed_over(handle.handle.pipeline) if buffer.space == "shared"]
         self._counts = {buffer: fills for (_, buffer), fills in counts.items()}
         self._total = sum(map(_bytes, self._tiles))
 
@@ -219,7 +246,9 @@ class _Payload:
                 self._never(tile)
             elif fills.loop is not None and fills.most > 1 and touches[0].kind == LOAD:
                 self._in_loop(tile, fills, touches)
-            elif fills.fewest == 0 and fills.loop is None:
+            elif fills.fewest == 0 and fills.loop is not None and fills.branch is None:
+                self._in_empty_loop(tile, fills.loop, touches[0])
+            elif fills.fewest == 0:
                 self._on_one_branch(tile, fills, touches[0])
             elif fills.most > 1 and touches[0].kind == LOAD:
                 self._twice(tile, fills, touches)
@@ -228,7 +257,7 @@ class _Payload:
         handle = self._handle.handle
         loads = [touch for _, touch in self._handle.touches if touch.kind in (LOAD, WRITE)]
         filled = sum(_bytes(other) for other in self._tiles if self._counts.get(other, Fills()).most)
-        name = f"{handle.name}.{tile.name}"
+        name = self._name(tile)
         self._sink.report(
             messages.TileNeverFilled(
                 stage=handle.name,
@@ -250,7 +279,7 @@ class _Payload:
             messages.TileFilledOnOneBranch(
                 stage=handle.name,
                 pipeline=handle.pipeline.name,
-                tile=f"{handle.name}.{tile.name}",
+                tile=self._name(tile),
                 bytes=_bytes(tile),
                 fewest=self._total - _bytes(tile),
                 most=self._total,
@@ -260,13 +289,30 @@ class _Payload:
             )
         )
 
+    def _in_empty_loop(self, tile: tree.Buffer, loop: ir.Loop, touch: Touch) -> None:
+        handle = self._handle.handle
+        self._sink.report(
+            messages.TileFilledInLoopOnly(
+                stage=handle.name,
+                pipeline=handle.pipeline.name,
+                tile=self._name(tile),
+                at=touch.span,
+                loop=loop.span,
+                obtained=_obtained(self._handle),
+            )
+        )
+
+    def _name(self, tile: tree.Buffer) -> str:
+        stage = self._handle.handle.name
+        return f"{stage}.{tile.name}" if tile.owner else f"{tile.name}[{stage}.index()]"
+
     def _in_loop(self, tile: tree.Buffer, fills: Fills, touches: list[Touch]) -> None:
         assert fills.loop is not None
         handle = self._handle.handle
         self._sink.report(
             messages.TileLoadedInLoop(
                 stage=handle.name,
-                tile=f"{handle.name}.{tile.name}",
+                tile=self._name(tile),
                 bytes=_bytes(tile),
                 times="any number of times" if fills.most >= UNBOUNDED else f"{fills.most} times",
                 at=touches[0].span,
@@ -280,7 +326,7 @@ class _Payload:
         self._sink.report(
             messages.TileLoadedTwice(
                 stage=handle.name,
-                tile=f"{handle.name}.{tile.name}",
+                tile=self._name(tile),
                 bytes=_bytes(tile),
                 issued=_bytes(tile) * fills.most,
                 at=touches[-1].span,

@@ -19,7 +19,7 @@ from pipec.interface import (
 from pipec.kir.ir import Kernel
 from pipec.kir.plan_memory import SharedPlan
 from pipec.kir.plan_roles import expressions, operations
-from pipec.kir.plan_types import RolePlan, SideSignals, Staging, TileLayout, TmaPlan
+from pipec.kir.plan_types import PANEL_ALIGNMENT, RolePlan, SideSignals, Staging, TileLayout, TmaPlan
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Pipeline, TensorParameter
 
@@ -105,16 +105,18 @@ def plan_parameters(
 
 
 def _tma(wanted: _Parameters, tensor: TensorParameter, layout: TileLayout) -> TmaPlan:
-    box_rows = _box_rows(layout.rows)
-    symbol = wanted.tensor_map(tensor, layout, box_rows)
-    return TmaPlan(symbol, layout, box_rows, layout.rows // box_rows)
+    rows = box_rows(layout.rows, layout.span_bytes)
+    assert rows is not None, "pipec.checks.shapes lets no such tile pass"
+    symbol = wanted.tensor_map(tensor, layout, rows)
+    return TmaPlan(symbol, layout, rows, layout.rows // rows)
 
 
-def _box_rows(rows: int) -> int:
-    """The most rows one box may have such that equal boxes fill the tile."""
+def box_rows(rows: int, span_bytes: int) -> int | None:
+    """The most rows one box may have such that equal boxes fill the tile and each starts where TMA can write; None: no such."""
     if rows <= _MOST_BOX_ROWS:
         return rows
-    return max(part for part in range(1, _MOST_BOX_ROWS + 1) if rows % part == 0)
+    fitting = (part for part in range(1, _MOST_BOX_ROWS + 1) if rows % part == 0 and part * span_bytes % PANEL_ALIGNMENT == 0)
+    return max(fitting, default=None)
 
 
 def plan_interface(

@@ -149,10 +149,13 @@ def release(role: RoleContext, operation: tree.Release, signalled: bool) -> None
 
 
 def drain(role: RoleContext, operation: tree.Drain) -> None:
-    """Waits for every stage once more. A stage never filled counts as given back, so this is safe after fewer fills."""
+    """Waits for every stage, in the phase in which the next fills would. A stage never filled counts as given back."""
     pipeline = operation.pipeline
     with counted_loop(role.kernel, pipeline.stages, f"{role.prefix}.drain"):
         _wait_at_cursor(role, pipeline, "producer")
+    # Once around the ring: the cursor is back at its stage, and nothing was filled, so its phase is the one before.
+    _, phase = role.cursors[pipeline, "producer"]
+    phase.write(role.builder.bits("xor", phase.read(), 1))
 
 
 # ------------------------------------------------------------------------------------- accumulators that no MMA wrote

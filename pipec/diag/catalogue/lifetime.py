@@ -20,7 +20,7 @@ class AccumulatorNeverWritten(Message):
 
 
 class StaleAccumulator(Message):
-    """Every `mma` into a freshly obtained accumulator adds to what is there.
+    """The first `mma` into a freshly obtained accumulator adds to what is there.
 
     The accumulator still holds the previous tile (or, for the first one, anything). The first `mma` must overwrite: leave
     `accumulate` out, and the compiler does so, or write `accumulate=k > 0`.
@@ -28,9 +28,38 @@ class StaleAccumulator(Message):
 
     code = "E0802"
     title = "the first `mma` into `{stage}` adds to an accumulator that was never cleared"
-    labels = (primary("at", "always adds"), secondary("obtained", "the accumulator obtained here still holds an older tile"))
+    labels = (
+        primary("at", "true for the first `mma`, too"),
+        secondary("obtained", "the accumulator obtained here still holds an older tile"),
+    )
     note = "the result is the sum of this tile and whatever the accumulator held before"
     help = "remove `accumulate={condition}`"
+    stage: str
+    condition: str
+    at: Span
+    obtained: Span | None
+
+
+class MaybeStaleAccumulator(Message):
+    """Nothing shows that the first `mma` into a freshly obtained accumulator overwrites it.
+
+    The accumulator still holds the previous tile. `accumulate=` must be false for the first `mma` after the acquire, and the
+    compiler must see that it is: from a loop variable compared with the loop's start, say. Without `accumulate=` the compiler
+    keeps note itself.
+
+        for k in range(n):
+            mma(acc, s.a, s.b, accumulate=k > 0)    # right: false in the first iteration
+            mma(acc, s.a, s.b, accumulate=n > 0)    # wrong
+    """
+
+    code = "E0803"
+    title = "the first `mma` into `{stage}` may add to an accumulator that was never cleared"
+    labels = (
+        primary("at", "not known to be false for the first `mma`"),
+        secondary("obtained", "the accumulator obtained here still holds an older tile"),
+    )
+    note = "where it is true, the result is the sum of this tile and whatever the accumulator held before"
+    help = "remove `accumulate={condition}`: the first `mma` then overwrites, the others add"
     stage: str
     condition: str
     at: Span

@@ -514,3 +514,53 @@ class ReleasedInsideWith(Message):
     consequence: str
     at: Span
     obtained: Span
+
+
+class ReleasedNotHeld(Message):
+    """A release stands on a path on which its stage was not obtained.
+
+    `release_from_epilogue()` names no stage: it gives up the one that was obtained last in the text above it. When that stands in
+    another branch, this role holds nothing here, and the release signals a slot that is not its own.
+
+        if block.x < full:
+            acc = output.acquire_for_epilogue()
+            output.release_from_epilogue()
+        else:
+            output.release_from_epilogue()      # wrong: nothing was obtained on this path
+    """
+
+    code = "E0318"
+    title = "stage `{stage}` of `{pipeline}` is released where it is not held"
+    labels = (primary("at", "on this path nothing was obtained"), secondary("obtained", "obtained on another path"))
+    note = "this signals a slot of `{pipeline}` that the role does not hold: the other side takes it for free too early"
+    help = "move the release to the path that obtains the stage"
+    stage: str
+    pipeline: str
+    at: Span
+    obtained: Span | None
+
+
+class DrainedWhileHeld(Message):
+    """A producer drains a pipeline while it still holds one of its stages.
+
+    A drain waits until the consumers gave back every stage that was filled. A stage that the role holds was not handed over yet,
+    so nobody can give it back.
+
+        s = input.acquire_producer()
+        tma.load(s.a, a[0, 0])
+        input.drain_producer()      # wrong: release s first
+        s.release()
+    """
+
+    code = "E0319"
+    title = "`{pipeline}` is drained while stage `{stage}` is still held"
+    labels = (
+        primary("at", "waits until every stage was given back"),
+        secondary("obtained", "obtained here, and not handed over yet"),
+    )
+    note = "the drain waits for a stage that this role has not handed over: it never returns"
+    help = "release `{stage}` before the drain"
+    stage: str
+    pipeline: str
+    at: Span
+    obtained: Span | None

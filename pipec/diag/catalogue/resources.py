@@ -395,3 +395,57 @@ class EmptyBuffer(Message):
     pipeline: str | None
     at: Span
     used: Span | None
+
+
+class TileRows(Message):
+    """A tile has more rows than one TMA copy takes, and no equal parts of it start at addresses that TMA can reach.
+
+    One copy takes up to 256 rows; a taller tile is copied in equal parts. Each part must start at a multiple of 128 bytes in
+    shared memory, so with rows shorter than 128 bytes the parts have a multiple of 2, 4 or 8 rows.
+    """
+
+    code = "E0723"
+    title = "{tile} has {rows} rows, which cannot be copied in equal parts"
+    labels = (primary("at", "{rows} rows of {columns} elements of {dtype}"),)
+    note = "one copy takes up to 256 rows; equal parts of this tile need a number of rows that is a multiple of {step}"
+    help = "use {fitting} rows"
+    tile: str
+    rows: int
+    columns: int
+    dtype: str
+    step: int
+    fitting: int
+    at: Span
+
+
+class CopyStart(Message):
+    """A TMA copy starts inside a row at an element that is not a multiple of 16 bytes from the row's start.
+
+    TMA reaches global memory in units of 16 bytes: 4 elements of 32 bits, 8 of 16, 16 of 8. The innermost coordinate must always
+    be such a multiple. Sizes and scalar parameters are known only at launch and are taken to fit.
+    """
+
+    code = "E0724"
+    title = "the innermost coordinate in `{tensor}` is not always a multiple of {unit}"
+    labels = (primary("at", "counts elements of {dtype}: {unit} of them are 16 bytes"),)
+    note = "TMA reaches memory in units of 16 bytes: the copy faults"
+    help = "{hint}"
+    tensor: str
+    unit: int
+    dtype: str
+    at: Span
+    hint: str | None
+
+
+class StoreBefore(Message):
+    """A TMA store starts before the first element of a dimension.
+
+    Loads may start there and read zeros; stores may not. Elements past the end are clipped.
+    """
+
+    code = "E0725"
+    title = "a store into `{tensor}` starts at a negative coordinate"
+    labels = (primary("at", "before the first element"),)
+    note = "TMA clips a store at the end of a dimension, not at its start"
+    tensor: str
+    at: Span

@@ -342,3 +342,41 @@ class OtherWayRound(Message):
     call: str
     at: Span
     declared: Span
+
+
+class DrainsForeign(Message):
+    """A role drains a pipeline that it does not fill.
+
+    Draining is the producer's last wait: until the consumers gave back every stage it filled. A role that does not declare
+    `produces` for the pipeline keeps no count of its stages.
+    """
+
+    code = "E0419"
+    title = "role `{role}` drains `{pipeline}`, which it does not produce"
+    labels = (
+        primary("at", "only the role that fills the stages can wait for their return"),
+        secondary("declared", "this role declares {declares}"),
+    )
+    help = "move the drain to the role that `produces {pipeline}`"
+    role: str
+    pipeline: str
+    declares: str
+    at: Span
+    declared: Span
+
+
+class DiffersBetweenThreads(Message):
+    """A value that differs between the threads of a role stands where all of them need the same.
+
+    The place of a tile, and a number that a whole tile is combined with, belong to the tile and not to a thread: which thread
+    works on which elements, and which one issues a copy, is the compiler's choice. `lane_id()`, `role_thread()`, `role_warp()` and what
+    is computed from them, or assigned where only some threads pass, may guard an `arrive()` or choose a branch.
+    """
+
+    code = "E0420"
+    title = "{what} differs between the threads of the role"
+    labels = (primary("at", "not the same in every thread"), secondary("operation", "all threads must agree here"))
+    note = "which thread works on which part of the tile is not defined, so neither is the result"
+    what: str
+    at: Span
+    operation: Span

@@ -215,3 +215,51 @@ class NoArrival(Message):
     pipeline: str
     at: Span
     guard: Span | None
+
+
+class TileFilledInLoopOnly(Message):
+    """A tile of the payload is filled in a loop only, and the loop may run zero times.
+
+    Then the stage is handed over with whatever the slot held before. Fill the tile once outside the loop, or move the loop around
+    the whole stage.
+    """
+
+    code = "E0510"
+    title = "tile `{tile}` of stage `{stage}` is filled only if a loop runs"
+    labels = (
+        primary("at", "fills the tile"),
+        secondary("loop", "this loop may run zero times"),
+        secondary("obtained", "the stage needs it on every path"),
+    )
+    note = "when the loop does not run, the consumers of `{pipeline}` read whatever the slot held before"
+    help = "fill `{tile}` outside the loop"
+    stage: str
+    pipeline: str
+    tile: str
+    at: Span
+    loop: Span
+    obtained: Span | None
+
+
+class BufferOfTwoPipelines(Message):
+    """A buffer that the kernel declares is picked by the stages of two pipelines.
+
+    A slot of the buffer belongs to the stage whose index picks it, from its acquire to its release. Two pipelines know nothing of
+    each other: while one hands a slot over, the other may be filling or reading the same slot. Declare a buffer for each.
+    """
+
+    code = "E0511"
+    title = "buffer `{buffer}` is handed over by two pipelines: `{one}` and `{second}`"
+    labels = (
+        primary("at", "picked by a stage of `{second}`"),
+        secondary("first", "picked by a stage of `{one}`"),
+        secondary("declared", "declared here"),
+    )
+    note = "neither pipeline waits for the other's roles: one fills a slot of `{buffer}` that the other is still using"
+    help = "declare a second buffer for `{second}`"
+    buffer: str
+    one: str
+    second: str
+    at: Span
+    first: Span
+    declared: Span
