@@ -5,8 +5,9 @@ Everything here is plain data, so that it can stand as JSON in the PTX text as w
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from pipec.record import fields_of, record
 
 # A launch expression: an int, a name (dimension or scalar parameter), or (operator, operand, ...); see `evaluate`.
 LaunchExpression = Any
@@ -33,7 +34,7 @@ def evaluate(expression: LaunchExpression, bindings: dict[str, int]) -> int:
     return int(_OPERATORS[operator](*(evaluate(operand, bindings) for operand in operands)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorArgument:
     """A tensor the caller passes: `shape` holds dimension names or literal sizes, outermost first."""
 
@@ -46,7 +47,7 @@ class TensorArgument:
     through_pointer: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScalarArgument:
     """A scalar the caller passes by value."""
 
@@ -54,7 +55,7 @@ class ScalarArgument:
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorMapParameter:
     """A 128-byte tensor map over `tensor`, passed by value (64-byte aligned, __grid_constant__).
 
@@ -69,7 +70,7 @@ class TensorMapParameter:
     swizzle: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PointerParameter:
     """The 64-bit global address of a tensor's first element."""
 
@@ -77,7 +78,7 @@ class PointerParameter:
     tensor: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StrideParameter:
     """A tensor's stride of dimension `axis`, in elements, as i64."""
 
@@ -86,7 +87,7 @@ class StrideParameter:
     axis: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DimensionParameter:
     """A launch-bound dimension, as i32."""
 
@@ -94,7 +95,7 @@ class DimensionParameter:
     dimension: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScalarParameter:
     """A scalar argument by value; `dtype` as in ScalarArgument."""
 
@@ -106,7 +107,7 @@ class ScalarParameter:
 Parameter = TensorMapParameter | PointerParameter | StrideParameter | DimensionParameter | ScalarParameter
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BarrierRange:
     """The barriers of one side of a pipeline: stage i at `offset` + 8 * i in dynamic shared memory, each expecting `count`."""
 
@@ -117,7 +118,7 @@ class BarrierRange:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoleWarps:
     """The warps first_warp .. first_warp + warps - 1 of the CTA run the role."""
 
@@ -127,7 +128,7 @@ class RoleWarps:
     registers: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KernelInterface:
     """All a launcher needs to know of one kernel."""
 
@@ -158,11 +159,11 @@ _PARAMETER_KINDS: dict[str, type] = {
 
 def to_json(interface: KernelInterface) -> str:
     """One line: the fields of KernelInterface, the name as "kernel"; arguments and parameters say their "kind"."""
-    row = {"kernel": interface.name, **asdict(interface)}
+    row = {"kernel": interface.name, **fields_of(interface)}
     del row["name"]
     row["arguments"] = [_tagged(argument, _ARGUMENT_KINDS) for argument in interface.arguments]
     row["parameters"] = [_tagged(parameter, _PARAMETER_KINDS) for parameter in interface.parameters]
-    return json.dumps(row)
+    return json.dumps(row, default=fields_of)
 
 
 def from_json(text: str) -> KernelInterface:
@@ -185,7 +186,7 @@ def from_json(text: str) -> KernelInterface:
 
 def _tagged(value: Any, kinds: dict[str, type]) -> dict[str, Any]:
     kind = next(kind for kind, type_ in kinds.items() if isinstance(value, type_))
-    return {"kind": kind, **asdict(value)}
+    return {"kind": kind, **fields_of(value)}
 
 
 def _untagged(row: dict[str, Any], kinds: dict[str, type]) -> Any:

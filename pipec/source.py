@@ -7,6 +7,8 @@ Lines and columns count from 1. A source embedded in a Python file keeps the lin
 from dataclasses import dataclass
 from functools import cached_property
 
+from pipec.record import record
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -33,7 +35,7 @@ class Source:
         return Span(self, line, column, end_line, end_column)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """A stretch of source: from (line, column) up to, not including, (end_line, end_column); numbered inside the source."""
 

@@ -3,9 +3,8 @@
 Spans are found in GEMM_TEXT, so messages about the tree show real source.
 """
 
-from dataclasses import replace
-
 from pipec.isa.dtypes import DTYPES
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.source import Source, Span

@@ -20,14 +20,14 @@ A label whose span field is None is left out; a note or help that needs a field 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from string import Formatter
 from typing import Any, ClassVar
 
+from pipec.record import record
 from pipec.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LabelTemplate:
     field: str
     text: str
@@ -44,14 +44,14 @@ def secondary(field: str, text: str) -> LabelTemplate:
     return LabelTemplate(field, text, False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Label:
     span: Span
     text: str
     primary: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Diagnostic:
     """A finished diagnostic, ready to print: text in, spans resolved."""
 

@@ -1,9 +1,9 @@
 """The element types, one row each: name, size, and what the tensor-map encoder, the MMA unit and LLVM call them."""
 
-from dataclasses import dataclass
+from pipec.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DType:
     """An element type. `mma_kind` is the tcgen05.mma kind that reads it, `mma_code` its code in the instruction descriptor.
 

@@ -4,7 +4,7 @@ A row says what LLVM calls it, its operands, what the PTX looks like, which thre
 describes it. Adding an instruction is adding a row here, and its meaning for the simulator beside `pipec.sim`.
 """
 
-from dataclasses import dataclass
+from pipec.record import record
 
 I1, I16, I32, I64, F32, VOID = "i1", "i16", "i32", "i64", "float", "void"
 SHARED = "ptr addrspace(3)"
@@ -14,7 +14,7 @@ GENERIC = "ptr"
 HALF2, BFLOAT2 = "<2 x half>", "<2 x bfloat>"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instruction:
     """`llvm` is an intrinsic's name, or with `constraints` a template of PTX text ($0, $1, ... stand for the operands).
 

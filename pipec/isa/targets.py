@@ -1,9 +1,9 @@
 """The targets, one row each: what LLVM and ptxas call them and the limits a kernel must keep."""
 
-from dataclasses import dataclass
+from pipec.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """A GPU architecture. Sizes in bytes unless named otherwise; sources: CUDA C++ programming guide, compute capabilities."""
 

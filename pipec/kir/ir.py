@@ -4,13 +4,12 @@ The nodes inside a block are the operations of `pipec.sema.tree`; expressions st
 role run it (its `Participation`), a loop keeps its bounds, so that later passes need not rediscover either.
 """
 
-from dataclasses import dataclass
-
+from pipec.record import record
 from pipec.sema.tree import Buffer, Expression, Operation, Pipeline, ScalarParameter, TensorParameter, Variable
 from pipec.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Participation:
     """Which threads of the role run a block.
 
@@ -27,12 +26,12 @@ class Participation:
 ALL_THREADS = Participation("all")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Jump:
     target: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Branch:
     """`span` is the condition's."""
 
@@ -42,7 +41,7 @@ class Branch:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ElectBranch:
     """One thread of the role goes to `then`, the others to `otherwise`."""
 
@@ -51,7 +50,7 @@ class ElectBranch:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exit:
     """The role ends."""
 
@@ -59,7 +58,7 @@ class Exit:
 Terminator = Jump | Branch | ElectBranch | Exit
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Block:
     """Blocks are numbered by their place in Role.blocks; block 0 is the entry and has no predecessor."""
 
@@ -68,7 +67,7 @@ class Block:
     participation: Participation
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loop:
     """A natural loop: `header` tests the condition; `blocks` holds header, body and latch.
 
@@ -86,7 +85,7 @@ class Loop:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Role:
     name: str
     warps: int
@@ -99,7 +98,7 @@ class Role:
     end: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernel:
     name: str
     document: str

@@ -1,13 +1,13 @@
 """Warp numbers, election, named barriers, register budgets, and which thread owns which row of a register tile."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import gcd
 
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.plan_types import WARP, WARPGROUP_WARPS, RegisterGroup, RolePlan, RowMap, round_up
 from pipec.kir.walk import operands, references, subexpressions
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.types import TileType
 

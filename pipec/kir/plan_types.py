@@ -1,10 +1,9 @@
 """The parts of a plan: what the compiler derived for one kernel, as plain data. `pipec.kir.plan` fills them in."""
 
-from dataclasses import dataclass
-
 from pipec.interface import KernelInterface
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel, Role
+from pipec.record import record
 from pipec.sema.tree import Buffer, Expression, Handle, Pipeline
 
 WARP = 32
@@ -17,7 +16,7 @@ def round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RolePlan:
     """`single_thread`: a one-warp role in which every operation is a one-thread operation; its body runs in one elected thread.
 
@@ -40,7 +39,7 @@ class RolePlan:
         return self.role.warps * WARP
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RegisterGroup:
     """Whole warpgroups that set one register budget together; `registers` None keeps what the launch gave."""
 
@@ -49,7 +48,7 @@ class RegisterGroup:
     registers: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SideSignals:
     """How one side of a pipeline signals.
 
@@ -64,7 +63,7 @@ class SideSignals:
     counts: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TileLayout:
     """A tile in shared memory: rows of `span_bytes` (one swizzle span), panels side by side along the inner dimension.
 
@@ -86,7 +85,7 @@ class TileLayout:
         return self.panels * self.panel_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TmaPlan:
     """One TMA operation: `row_boxes` boxes of `box_rows` rows for each panel of `layout`, through tensor map `symbol`."""
 
@@ -96,7 +95,7 @@ class TmaPlan:
     row_boxes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RowMap:
     """Which row of a register tile a thread of the role owns, and which part of its columns.
 
@@ -111,7 +110,7 @@ class RowMap:
     idle: bool  # there are more threads than rows * split
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Staging:
     """Shared memory through which a role's TMA stores pass: `buffers` panels of one layout, used in turn, `stride` bytes apart."""
 
@@ -121,7 +120,7 @@ class Staging:
     stride: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ZeroFill:
     """What makes an accumulator that no MMA wrote read as zero, for the consumers of `pipeline`, which hands it over.
 
@@ -134,7 +133,7 @@ class ZeroFill:
     flag_offset: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SharedItem:
     """One stretch of dynamic shared memory, for the report and the resource messages."""
 
@@ -143,7 +142,7 @@ class SharedItem:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan:
     kernel: Kernel
     target: Target

@@ -1,6 +1,6 @@
 """Register tiles to memory: through swizzled staging buffers and TMA, directly to global memory, or into a held stage."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pipec.isa.dtypes import DType
 from pipec.kir.plan_types import RowMap, TileLayout
@@ -11,6 +11,7 @@ from pipec.lower.memory import pack, pack_converted, row_address, store_words
 from pipec.lower.pipelines import shared_tile
 from pipec.lower.tiles import MOST_COLUMNS, Chunk, Row, TileReader, chunk_columns
 from pipec.lower.tma import box_coordinates, coordinates, issue_store
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 

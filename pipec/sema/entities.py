@@ -1,8 +1,7 @@
 """What a name or an expression can stand for while a kernel is analysed, besides run-time values (those are tree nodes)."""
 
-from dataclasses import dataclass
-
 from pipec.isa.dtypes import DType
+from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.syntax import ast
@@ -15,7 +14,7 @@ class Reported(Exception):
 KnownValue = int | float | bool | str | DType
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Known:
     """A compile-time value: a number, condition, text or element type."""
 
@@ -23,12 +22,12 @@ class Known:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Poison:
     """What a name means whose definition had an error: using it says nothing more."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TileSpec:
     """`tile[dtype, rows, columns]` (space "shared") or `tmem[dtype, rows, columns]` (space "tensor")."""
 
@@ -39,14 +38,14 @@ class TileSpec:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PayloadSpec:
     kind: str
     tiles: dict[str, TileSpec]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class View:
     """`pipeline.producer()` or `pipeline.consumer()`."""
 
@@ -54,14 +53,14 @@ class View:
     side: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Payload:
     """`stage.payload()`: its members are the stage's tiles."""
 
     handle: tree.Handle
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Barrier:
     """`stage.mbar()`."""
 
@@ -69,7 +68,7 @@ class Barrier:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Acquired:
     """The result of an acquire before it has a name."""
 
@@ -79,14 +78,14 @@ class Acquired:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Elected:
     """`elect()`."""
 
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Range:
     start: "tree.Expression"
     stop: "tree.Expression"
@@ -94,12 +93,12 @@ class Range:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Void:
     """The result of an operation that gives none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Helper:
     """An `fn`, inlined at each call."""
 

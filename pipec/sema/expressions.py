@@ -1,11 +1,11 @@
 """Expressions: syntax to entities, compile-time values folded, run-time values typed."""
 
-from dataclasses import replace
 from typing import TypeVar
 
 from pipec.diag.catalogue import names as messages
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.record import replace
 from pipec.sema import arithmetic, tree
 from pipec.sema.context import Context
 from pipec.sema.entities import (

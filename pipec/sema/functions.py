@@ -1,9 +1,9 @@
 """The element functions, one row each: name, parameters and what they accept. Lowering keeps one entry per row."""
 
-from dataclasses import dataclass
+from pipec.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ElementFunction:
     """`domain`: "float" (computed in f32), "number" (the operands' own type), "integer"."""
 

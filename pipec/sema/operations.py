@@ -3,10 +3,10 @@
 The names are those of the pipeline types' own pages (S0 to S4). The reference documentation prints this table.
 """
 
-from dataclasses import dataclass
+from pipec.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operation:
     """`receivers` are pipeline types, stage kinds or "" for free operations; `action` and `side`/`form` tell sema what to do."""
 

@@ -4,16 +4,15 @@ Expressions are pure. Operations are the leaves that do something; `pipec.kir` p
 All integer division and remainder here follow Python (floor); lowering picks the machine form.
 """
 
-from dataclasses import dataclass, field
-
 from pipec.isa.dtypes import DType
+from pipec.record import record
 from pipec.sema.types import ScalarType, TileType, ValueType
 from pipec.source import Span
 
 # ---------------------------------------------------------------------------------------------------------------- symbols
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Variable:
     """A run-time variable of one role; assigned any number of times. Its type never changes."""
 
@@ -22,7 +21,7 @@ class Variable:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorParameter:
     """A tensor in global memory, row-major; `shape` holds dimension names (bound at launch) or literal sizes, outermost first."""
 
@@ -32,14 +31,14 @@ class TensorParameter:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScalarParameter:
     name: str
     type: ScalarType
     span: Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Pipeline:
     """A staged hand-over between roles. `kind` is the name of its type on the seed pages (a row of the pipeline table)."""
 
@@ -50,7 +49,7 @@ class Pipeline:
     k_group_size: int = 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Buffer:
     """`count` tiles of `rows` x `columns` elements in shared memory ("shared") or tensor memory ("tensor").
 
@@ -72,7 +71,7 @@ class Buffer:
         return f"{self.owner.name}.{self.name}" if self.owner else self.name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Handle:
     """An acquired stage. `side` is "producer" or "consumer"; `form` is "scoped" (with), "linear" or "explicit" (consume_explicit)."""
 
@@ -83,7 +82,7 @@ class Handle:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BufferRef:
     """The tile of `buffer` that belongs to the stage of `handle`; `transposed` is the view `.T` (an MMA operand only)."""
 
@@ -93,7 +92,7 @@ class BufferRef:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorSlice:
     """The tile of `tensor` whose first element is at `coordinates` (i32, outermost first); the tile's size comes from its use."""
 
@@ -105,14 +104,14 @@ class TensorSlice:
 # ------------------------------------------------------------------------------------------------------------ expressions
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constant:
     value: int | float | bool
     type: ScalarType
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReadVariable:
     variable: Variable
     span: Span
@@ -122,7 +121,7 @@ class ReadVariable:
         return self.variable.type
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReadDimension:
     """A launch-bound dimension, i32."""
 
@@ -131,7 +130,7 @@ class ReadDimension:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReadParameter:
     parameter: ScalarParameter
     span: Span
@@ -141,7 +140,7 @@ class ReadParameter:
         return self.parameter.type
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Special:
     """A hardware value, i32: block.x block.y block.z, grid.x grid.y grid.z, lane_id, role_thread, role_warp."""
 
@@ -150,7 +149,7 @@ class Special:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StageIndex:
     """The stage number of a held handle, i32."""
 
@@ -159,7 +158,7 @@ class StageIndex:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unary:
     """operator: "-", "not", "~"."""
 
@@ -169,7 +168,7 @@ class Unary:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Binary:
     """operator: + - * / // % & | ^ << >>, comparisons == != < <= > >= (type bool), "and", "or".
 
@@ -183,7 +182,7 @@ class Binary:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Convert:
     """To another element type (type's dtype): round to nearest even, saturating for e4m3 and e5m2; int from float truncates."""
 
@@ -192,7 +191,7 @@ class Convert:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Select:
     """`when_true if condition else when_false`, both evaluated."""
 
@@ -203,7 +202,7 @@ class Select:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """An elementwise function: a row of `pipec.sema.functions`."""
 
@@ -213,7 +212,7 @@ class Call:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Splat:
     """A scalar as a tile."""
 
@@ -222,7 +221,7 @@ class Splat:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReadBuffer:
     """The values of a held stage's tile, as a register tile; read when used, so its handle must still be held there."""
 
@@ -231,7 +230,7 @@ class ReadBuffer:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReadTensor:
     """Values read straight from global memory; elements outside the tensor read as zero.
 
@@ -245,7 +244,7 @@ class ReadTensor:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RowReduce:
     """Reduces each row: function "sum", "max" or "min"; the result has one column."""
 
@@ -276,7 +275,7 @@ Expression = (
 # ------------------------------------------------------------------------------------------------------------- operations
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Assign:
     """A tile variable holds its expression, evaluated where it is used (a `let`), and is assigned once."""
 
@@ -285,7 +284,7 @@ class Assign:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Acquire:
     """Waits for the other side, then holds the stage. Linear and scoped forms are one operation."""
 
@@ -293,7 +292,7 @@ class Acquire:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Signal:
     """An explicit signal on the handle's own barrier: how "arrive" (each calling thread) or "commit" (when prior MMAs finish)."""
 
@@ -302,7 +301,7 @@ class Signal:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Release:
     """Gives the stage up and steps. It signals when nothing signalled before, unless `signals` is False (release_without_signal)."""
 
@@ -311,7 +310,7 @@ class Release:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Drain:
     """The producer waits until every stage it filled was given back."""
 
@@ -319,7 +318,7 @@ class Drain:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TmaLoad:
     """Global to shared memory; its bytes complete on the full barrier of the destination's handle. One thread."""
 
@@ -328,7 +327,7 @@ class TmaLoad:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TmaStore:
     """Shared to global memory, asynchronous; the source must stay untouched until the handle's release waited for the read. One thread."""
 
@@ -337,7 +336,7 @@ class TmaStore:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mma:
     """accumulator[M, N] (+)= a[M, K] @ b[N, K].T, asynchronous. One thread.
 
@@ -351,7 +350,7 @@ class Mma:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store:
     """A register tile to global memory: path "tma" (swizzled shared memory, then bulk store) or "direct" (one store per element run)."""
 
@@ -361,7 +360,7 @@ class Store:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Write:
     """A register tile into the shared-memory tile of a held producer stage."""
 
@@ -375,7 +374,7 @@ Operation = Assign | Acquire | Signal | Release | Drain | TmaLoad | TmaStore | M
 # ------------------------------------------------------------------------------------------------- statements and kernels
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class If:
     condition: Expression
     then: tuple["Statement", ...]
@@ -383,7 +382,7 @@ class If:
     span: Span  # of the condition
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class For:
     """`for variable in range(start, stop, step)`; the step is a non-zero constant."""
 
@@ -395,14 +394,14 @@ class For:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class While:
     condition: Expression
     body: tuple["Statement", ...]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Elect:
     """`with elect():` one thread of the role runs the body."""
 
@@ -413,7 +412,7 @@ class Elect:
 Statement = Operation | If | For | While | Elect
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Role:
     name: str
     warps: int
@@ -425,7 +424,7 @@ class Role:
     end: Span  # the last token of the body
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernel:
     name: str
     document: str
@@ -437,4 +436,4 @@ class Kernel:
     buffers: tuple[Buffer, ...]
     roles: tuple[Role, ...]
     span: Span
-    parameters: tuple[str, ...] = field(default=())  # tensor and scalar names in the order the caller passes them
+    parameters: tuple[str, ...] = ()  # tensor and scalar names in the order the caller passes them

@@ -1,8 +1,7 @@
 """The types of expressions: scalars, register tiles, and references to tile buffers."""
 
-from dataclasses import dataclass
-
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.record import record
 
 # A scalar's type is its element type.
 ScalarType = DType
@@ -10,7 +9,7 @@ ScalarType = DType
 BOOL, I32, U32, I64, F32 = (DTYPES[name] for name in ("bool", "i32", "u32", "i64", "f32"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TileType:
     """A tile of values spread over the threads of a role.
 

@@ -1,49 +1,48 @@
 """The syntax tree: what was written, before any name is looked up. Every node knows its span."""
 
-from dataclasses import dataclass
-
+from pipec.record import record
 from pipec.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Name:
     name: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Number:
     value: int | float
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class String:
     value: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Boolean:
     value: bool
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attribute:
     value: "Expression"
     name: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Subscript:
     value: "Expression"
     items: tuple["Expression", ...]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Argument:
     """One argument of a call; `name` is None for a positional one."""
 
@@ -52,21 +51,21 @@ class Argument:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     callee: "Expression"
     arguments: tuple[Argument, ...]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unary:
     operator: str
     operand: "Expression"
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Binary:
     """Arithmetic, comparison and logical operators alike; a chain `a < b < c` arrives as `a < b and b < c`."""
 
@@ -76,7 +75,7 @@ class Binary:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Conditional:
     """`when_true if condition else when_false`."""
 
@@ -89,7 +88,7 @@ class Conditional:
 Expression = Name | Number | String | Boolean | Attribute | Subscript | Call | Unary | Binary | Conditional
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Assign:
     target: Name
     annotation: Expression | None
@@ -97,7 +96,7 @@ class Assign:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AugmentedAssign:
     target: Name
     operator: str
@@ -105,7 +104,7 @@ class AugmentedAssign:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Comptime:
     """`comptime NAME = value`: a compile-time constant."""
 
@@ -115,24 +114,24 @@ class Comptime:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Return:
     value: Expression | None
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pass:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExpressionStatement:
     value: Expression
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class For:
     target: Name
     iterable: Expression
@@ -140,14 +139,14 @@ class For:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class While:
     condition: Expression
     body: tuple["Statement", ...]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class If:
     """`elif` arrives as an If that is the only statement of `otherwise`."""
 
@@ -157,21 +156,21 @@ class If:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WithItem:
     context: Expression
     target: Name | None
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class With:
     items: tuple[WithItem, ...]
     body: tuple["Statement", ...]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoleClause:
     """`produces a, b` or `consumes c`."""
 
@@ -180,7 +179,7 @@ class RoleClause:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Role:
     name: Name
     arguments: tuple[Argument, ...]
@@ -192,7 +191,7 @@ class Role:
 Statement = Assign | AugmentedAssign | Comptime | Return | Pass | ExpressionStatement | For | While | If | With | Role
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constant:
     """A compile-time parameter of a kernel: `BM: int = 128`."""
 
@@ -202,14 +201,14 @@ class Constant:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     name: Name
     annotation: Expression | None
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernel:
     name: Name
     constants: tuple[Constant, ...]
@@ -218,7 +217,7 @@ class Kernel:
     span: Span  # of the header
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Function:
     name: Name
     parameters: tuple[Parameter, ...]
@@ -226,7 +225,7 @@ class Function:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class File:
     kernels: tuple[Kernel, ...]
     functions: tuple[Function, ...]

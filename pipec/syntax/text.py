@@ -1,8 +1,8 @@
 """The syntax tree as indented text, for `--emit ast`."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 
+from pipec.record import fields_of, is_record
 from pipec.source import Span
 from pipec.syntax import ast
 
@@ -14,18 +14,17 @@ def file_text(file: ast.File) -> str:
 
 def _lines(node: object, label: str, depth: int) -> Iterator[str]:
     head = "  " * depth + (f"{label}: " if label else "")
-    if not is_dataclass(node):
+    if not is_record(node):
         yield f"{head}{node!r}"
         return
     plain, nested = [], []
-    for field in fields(node):
-        value = getattr(node, field.name)
+    for name, value in fields_of(node).items():
         if isinstance(value, Span) or value is None or value == ():
             continue
-        if is_dataclass(value) or isinstance(value, tuple):
-            nested.append((field.name, value))
+        if is_record(value) or isinstance(value, tuple):
+            nested.append((name, value))
         else:
-            plain.append(f"{field.name}={value!r}")
+            plain.append(f"{name}={value!r}")
     yield f"{head}{type(node).__name__}{' ' if plain else ''}{' '.join(plain)}"
     for name, value in nested:
         if isinstance(value, tuple):

@@ -1,13 +1,12 @@
 """What the plan derives for the GEMM, and how variations change it."""
 
-from dataclasses import replace
-
 from hand_built import Gemm
 
 from pipec.interface import from_json, to_json
 from pipec.isa.targets import TARGETS
 from pipec.kir.build import build
 from pipec.kir.plan import Plan, plan
+from pipec.record import replace
 from pipec.sema import tree
 
 TARGET = TARGETS["sm_100a"]
