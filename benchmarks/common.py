@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import statistics
 import sys
 import time
@@ -26,6 +27,14 @@ def seconds(work: Callable[[], Any], rounds: int) -> dict[str, float]:
         work()
         times.append(time.perf_counter() - started)
     return {"median": statistics.median(times), "least": min(times), "most": max(times), "rounds": rounds}
+
+
+def instructions(ptx: str) -> int:
+    """Instructions in PTX text: statements that are neither directives nor labels, also several on a line (inline asm)."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.DOTALL)
+    text = re.sub(r"^\s*\.(?:loc|file|pragma|version|target|address_size)\b[^\n]*", "", text, flags=re.MULTILINE)
+    starts = (re.sub(r"^(?:[\s{}]|[\w$]+:)+", "", statement) for statement in text.split(";"))
+    return sum(bool(re.match(r"@|[a-z]", start)) for start in starts)
 
 
 def surroundings() -> dict[str, Any]:

@@ -8,7 +8,6 @@ Triton needs no GPU for this. It is found in this environment, or named by --tri
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import time
 from importlib.util import find_spec
 from typing import Any
 
-from common import ROOT, seconds, write
+from common import ROOT, instructions, seconds, write
 
 from pipec.diag.message import Sink
 from pipec.driver import STAGES, Compilation, Options, compile_source
@@ -45,11 +44,6 @@ def whole_process() -> dict[str, float]:
     """`pipec compile examples/gemm.pipe` from start to exit, files and imports warm."""
     command = [sys.executable, "-m", "pipec.cli", "compile", str(EXAMPLE), "-o", os.devnull]
     return seconds(lambda: subprocess.run(command, check=True, cwd=ROOT, capture_output=True), 7)
-
-
-def instructions(ptx: str) -> int:
-    """Instructions in PTX text: lines that end a statement and are neither directives nor labels."""
-    return len(re.findall(r"^\s*(?:@!?%\w+\s+)?[a-z][\w.:]*[^;{}]*;", ptx, re.MULTILINE))
 
 
 def assembled(ptx: str) -> list[dict[str, Any]]:

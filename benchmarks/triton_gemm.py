@@ -17,6 +17,7 @@ os.environ["TRITON_ALWAYS_COMPILE"] = "1"
 # The variables above are read by this import.
 import triton
 import triton.language as tl
+from common import instructions
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -66,8 +67,6 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     first, _, kernel = compile_once()
     runs = [compile_once() for _ in range(rounds)]
-    lines = [line.strip() for line in kernel.asm["ptx"].splitlines()]
-    instructions = [line for line in lines if line.endswith(";") and not line.startswith((".", "//"))]
     to_ptx = [total - stages.get("cubin", 0.0) for total, stages, _ in runs]
     print(
         json.dumps(
@@ -78,7 +77,7 @@ def main() -> None:
                 "source_to_ptx_seconds": statistics.median(to_ptx),
                 "source_to_cubin_seconds": statistics.median(total for total, _, _ in runs),
                 "stage_seconds": {name: statistics.median(run[1][name] for run in runs) for name in runs[0][1]},
-                "ptx_instructions": len(instructions),
+                "ptx_instructions": instructions(kernel.asm["ptx"]),
             }
         )
     )
