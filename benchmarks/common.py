@@ -41,7 +41,12 @@ def surroundings() -> dict[str, Any]:
     """Date, machine and versions."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {"processor": _processor(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"},
+        "machine": {
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+            "load": os.getloadavg()[0],
+            "system": f"{platform.system()} {platform.machine()}",
+        },
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
     }
 

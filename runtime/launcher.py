@@ -205,9 +205,10 @@ def _signature_of_type(kind: type) -> Callable[[Any], tuple] | None:
 
 
 def _signature(arguments: Sequence[Any] | Mapping[str, Any], device: str, options: LaunchOptions) -> tuple | None:
-    if isinstance(arguments, Mapping):
-        return None
     parts: list[Any] = [device, options.programmatic]
+    if isinstance(arguments, Mapping):
+        parts.extend(arguments)
+        arguments = tuple(arguments.values())
     for argument in arguments:
         kind = type(argument)
         if kind not in _SIGNATURES:

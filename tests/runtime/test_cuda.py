@@ -84,8 +84,13 @@ def test_a_repeated_launch_is_one_driver_call(api):
     api.calls.clear()
     assert call(arrays) == first
     assert api.names() == ["cuCtxGetCurrent", "cuLaunchKernelEx"]
+    by_name = dict(zip("abd", arrays, strict=True))
+    call(by_name)
+    api.calls.clear()
+    assert call(by_name) == first
+    assert api.names() == ["cuCtxGetCurrent", "cuLaunchKernelEx"]
     call([Torch(array) for array in gemm_arrays(128, 128, 64)])
-    assert len(api.launches) == 3 and api.launches[2][0].gridDimX == 1
+    assert len(api.launches) == 5 and api.launches[4][0].gridDimX == 1
 
 
 def test_a_tensor_map_is_encoded_once_per_place(api):
