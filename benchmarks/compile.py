@@ -42,7 +42,7 @@ def stage_seconds(source: Source) -> dict[str, float]:
 
 def whole_process() -> dict[str, float]:
     """`pipec compile examples/gemm.pipe` from start to exit, files and imports warm."""
-    command = [sys.executable, "-m", "pipec.cli", "compile", str(EXAMPLE), "-o", os.devnull]
+    command = [sys.executable, "-m", "pipec", "compile", str(EXAMPLE), "-o", os.devnull]
     return seconds(lambda: subprocess.run(command, check=True, cwd=ROOT, capture_output=True), 7)
 
 

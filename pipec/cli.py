@@ -4,7 +4,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from pipec._version import VERSION
 from pipec.diag.message import Diagnostic, Failure
@@ -42,10 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             [InternalError(stage=stage, error=f"{type(error).__name__}: {error}").diagnostic()], options.message_format
         )
         return 1
-
-
-def entry() -> NoReturn:
-    sys.exit(main())
 
 
 # ---------------------------------------------------------------------------------------------------------------- options
@@ -244,4 +239,4 @@ def _print_diagnostics(diagnostics: Sequence[Diagnostic], form: str) -> None:
 assert set(_EMITTED.values()) <= STAGES.keys()
 
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

@@ -1,6 +1,7 @@
 """`pipec run` and `pipec sim`: make arguments up, run the kernels, compare with the reference, show what happened."""
 
 import argparse
+import gc
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -141,6 +142,7 @@ def _run_one(
     from pipec.runtime import Launcher, LaunchOptions, random_arguments
     from pipec.sim import Options, SimulationError
 
+    gc.enable()  # the command line starts without it
     progress = _Progress()
     simulation = Options(timing=options.timing, seed=options.seed, progress=progress)
     try:

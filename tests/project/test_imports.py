@@ -27,6 +27,7 @@ LAYERS = (
     "embed",
     "run",
     "cli",
+    "__main__",
 )
 # Beyond the order: the simulator is a second reading of the reference, so it shares nothing with what emits PTX.
 NEVER = {"sim": ("syntax", "sema", "kir", "checks", "lower", "ptx"), "runtime": ("syntax", "sema", "kir", "checks", "lower")}
