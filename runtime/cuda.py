@@ -6,8 +6,8 @@ and one launch configuration, so that repeating it is a single driver call.
 
 import ctypes
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,11 +40,15 @@ _MAP_DTYPES = {
 
 @dataclass(slots=True)
 class Prepared:
-    """A launch that only needs its stream. `copies`: host outputs to fetch afterwards, with their device addresses."""
+    """A launch that only needs its stream; `current_stream` gives it when the caller names none.
+
+    `copies`: host outputs to fetch afterwards, with their device addresses.
+    """
 
     config: Any
     parameters: int  # host address of the array of pointers to the parameter bytes
-    stream: int
+    stream: int  # what `config` holds
+    current_stream: Callable[[], int]
     copies: tuple[tuple[View, int], ...]
     allocations: tuple[int, ...]
     keep_alive: tuple[Any, ...] = field(repr=False)
@@ -124,7 +128,8 @@ class CudaKernel:
         buffer, pointers = _parameter_buffer(blocks)
         config, attributes = self._config(grid, programmatic)
         keep = (buffer, pointers, attributes, function)
-        return Prepared(config, ctypes.addressof(pointers), 0, copies, allocations, keep)
+        current = _current_stream_of(bound.views, self.device.index)
+        return Prepared(config, ctypes.addressof(pointers), 0, current, copies, allocations, keep)
 
     def remember(self, signature: tuple, prepared: Prepared, result: "LaunchResult") -> None:
         self.remembered[signature] = (prepared, result)
@@ -235,33 +240,40 @@ class CudaKernel:
 
     # --- launching --------------------------------
 
-    def launch(self, prepared: Prepared, stream: Any, arguments: Any) -> None:
+    def launch(self, prepared: Prepared, stream: Any) -> None:
         """Launches on `stream` (None: torch's current one for torch tensors, else the default stream)."""
-        handle = stream_handle(stream, self.device.index, arguments)
+        handle = prepared.current_stream() if stream is None else stream_handle(stream)
         if handle != prepared.stream:
             prepared.config.hStream = prepared.stream = handle
-        with self._context():
-            if not prepared.allocations:
+        if prepared.allocations:
+            self._launch_and_fetch(prepared, handle)
+        elif self.driver.is_current(self.name, self.device.index):
+            self._start(prepared)
+        else:
+            with self._context():
                 self._start(prepared)
-                return
+
+    def _start(self, prepared: Prepared) -> None:
+        # The one call of a repeated launch: without the layers of `_call`, which cost as much as the driver itself.
+        (status,) = self.driver.api.cuLaunchKernelEx(prepared.config, self._function, prepared.parameters, 0)
+        if status:
+            self.driver.refuse(status, "cuLaunchKernelEx", self.name, "launching it")
+
+    def _launch_and_fetch(self, prepared: Prepared, stream: int) -> None:
+        with self._context():
             try:
                 self._start(prepared)
-                self._call("cuStreamSynchronize", handle, doing="running it")
+                self._call("cuStreamSynchronize", stream, doing="running it")
                 for view, address in prepared.copies:
                     self._fetch(view, address)
             finally:
                 self._free(prepared.allocations)
 
-    def _start(self, prepared: Prepared) -> None:
-        self._call("cuLaunchKernelEx", prepared.config, self.function(), prepared.parameters, 0, doing="launching it")
-
     def _call(self, function: str, *arguments: Any, doing: str, help: str | None = None) -> Any:
         return self.driver.call(function, *arguments, kernel=self.name, doing=doing, help=help)
 
-    @contextmanager
-    def _context(self) -> Iterator[None]:
-        with self.driver.context(self.name, self.device.index):
-            yield
+    def _context(self) -> AbstractContextManager[None]:
+        return self.driver.context(self.name, self.device.index)
 
 
 def _parameter_buffer(blocks: Sequence[bytes]) -> tuple[Any, Any]:
@@ -277,10 +289,8 @@ def _parameter_buffer(blocks: Sequence[bytes]) -> tuple[Any, Any]:
     return buffer, (ctypes.c_void_p * max(len(blocks), 1))(*(base + offset for offset in offsets))
 
 
-def stream_handle(stream: Any, index: int, arguments: Any) -> int:
+def stream_handle(stream: Any) -> int:
     """The driver's handle of a stream: an int, torch (`cuda_stream`), CuPy (`ptr`), cuda.core (`__cuda_stream__`, `handle`)."""
-    if stream is None:
-        return _current_torch_stream(index, arguments)
     if isinstance(stream, int):
         return stream
     if hasattr(stream, "__cuda_stream__"):
@@ -292,11 +302,15 @@ def stream_handle(stream: Any, index: int, arguments: Any) -> int:
     raise DeviceError(f"`{type(stream).__name__}` is not a stream", "pass a torch, CuPy or cuda.core stream, or its handle")
 
 
-def _current_torch_stream(index: int, arguments: Any) -> int:
-    values = arguments.values() if isinstance(arguments, Mapping) else arguments
-    for value in values:
-        if type(value).__module__.partition(".")[0] == "torch" and getattr(value, "is_cuda", False):
+def _default_stream() -> int:
+    return 0
+
+
+def _current_stream_of(views: Mapping[str, View], index: int) -> Callable[[], int]:
+    """What gives the stream that the arrays' library works on: torch's current one, else the default stream."""
+    for view in views.values():
+        if type(view.owner).__module__.partition(".")[0] == "torch" and getattr(view.owner, "is_cuda", False):
             import torch
 
-            return int(torch.cuda.current_stream(index).cuda_stream)
-    return 0
+            return lambda: int(torch.cuda.current_stream(index).cuda_stream)
+    return _default_stream

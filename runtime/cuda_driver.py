@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from pipec.runtime.errors import DeviceError, LaunchError
 
@@ -51,14 +51,19 @@ class Driver:
 
     def __init__(self, api: Any) -> None:
         self.api = api
+        self._contexts: dict[int, int] = {}
 
     def call(self, function: str, *arguments: Any, kernel: str, doing: str, help: str | None = None) -> Any:
         """The value that a driver function returns; `doing` says for the message what it was for."""
         status, *values = getattr(self.api, function)(*arguments)
-        if int(status) != 0:
-            name, text = self.describe(status)
-            raise LaunchError(kernel, f"{doing} failed: {function} returned {name} ({text})", help, function, name)
+        if status:
+            self.refuse(status, function, kernel, doing, help)
         return values[0] if len(values) == 1 else (values or None)
+
+    def refuse(self, status: Any, function: str, kernel: str, doing: str, help: str | None = None) -> NoReturn:
+        """Raises what a result other than success means."""
+        name, text = self.describe(status)
+        raise LaunchError(kernel, f"{doing} failed: {function} returned {name} ({text})", help, function, name)
 
     def describe(self, status: Any) -> tuple[str, str]:
         """Name and text of a result code."""
@@ -68,26 +73,33 @@ class Driver:
             texts.append(text.decode(errors="replace") if int(failed) == 0 and text else str(int(status)))
         return texts[0], texts[1]
 
+    def is_current(self, kernel: str, index: int) -> bool:
+        """Whether the device's primary context (the one torch and CuPy use) is current."""
+        status, current = self.api.cuCtxGetCurrent()
+        if status:
+            self.refuse(status, "cuCtxGetCurrent", kernel, "asking for the current context")
+        return int(current) == self.primary_context(index)
+
     @contextmanager
     def context(self, kernel: str, index: int) -> Iterator[None]:
-        """Makes the device's primary context (the one torch and CuPy use) current for a while."""
-        wanted = self.primary_context(index)
-        current = self.call("cuCtxGetCurrent", kernel=kernel, doing="asking for the current context")
-        if int(current) == int(wanted):
+        """Makes the device's primary context current for a while."""
+        if self.is_current(kernel, index):
             yield
             return
-        self.call("cuCtxPushCurrent", wanted, kernel=kernel, doing=f"switching to device {index}")
+        doing = f"switching to device {index}"
+        self.call("cuCtxPushCurrent", self.api.CUcontext(self.primary_context(index)), kernel=kernel, doing=doing)
         try:
             yield
         finally:
             self.call("cuCtxPopCurrent", kernel=kernel, doing=f"switching back from device {index}")
 
-    def primary_context(self, index: int) -> Any:
-        contexts = self.__dict__.setdefault("_contexts", {})
-        if index not in contexts:
+    def primary_context(self, index: int) -> int:
+        """The handle of a device's primary context; kept for the life of the process."""
+        if index not in self._contexts:
             handle = self.call("cuDeviceGet", index, kernel="(device)", doing=f"opening device {index}")
-            contexts[index] = self.call("cuDevicePrimaryCtxRetain", handle, kernel="(device)", doing=f"opening device {index}")
-        return contexts[index]
+            context = self.call("cuDevicePrimaryCtxRetain", handle, kernel="(device)", doing=f"opening device {index}")
+            self._contexts[index] = int(context)
+        return self._contexts[index]
 
 
 @cache

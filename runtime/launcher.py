@@ -96,7 +96,7 @@ class Launcher:
     ) -> LaunchResult:
         options = options or _DEFAULTS
         signature = _signature(arguments, device, options) if self._cuda else None
-        if signature is not None and (result := self._repeat(signature, stream, arguments)) is not None:
+        if signature is not None and (result := self._repeat(signature, stream)) is not None:
             return result
         from pipec.runtime.arguments import bind
         from pipec.runtime.parameters import grid_of
@@ -111,18 +111,18 @@ class Launcher:
         result = LaunchResult(self.interface.name, where, grid, bound.dimensions, 0 not in grid)
         if result.launched:
             prepared = kernel.prepare(bound, grid, options.programmatic)
-            kernel.launch(prepared, stream, arguments)
+            kernel.launch(prepared, stream)
             if signature is None:
                 signature = _signature(arguments, device, options)
             if signature is not None and bound.device != "cpu":
                 kernel.remember(signature, prepared, result)
         return result
 
-    def _repeat(self, signature: tuple, stream: Any, arguments: Any) -> LaunchResult | None:
+    def _repeat(self, signature: tuple, stream: Any) -> LaunchResult | None:
         """The same launch as an earlier one: same addresses, extents and scalars, so every check has been made."""
         for kernel in self._cuda.values():
             if (known := kernel.remembered.get(signature)) is not None:
-                kernel.launch(known[0], stream, arguments)
+                kernel.launch(known[0], stream)
                 return known[1]
         return None
 

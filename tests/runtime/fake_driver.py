@@ -21,7 +21,7 @@ class FakeApi:
         def function(*arguments):
             self.calls.append((name, arguments))
             if name in self.fail:
-                return (self.fail[name], None)
+                return (self.fail[name],) if name == "cuLaunchKernelEx" else (self.fail[name], None)
             return (self.real.CUresult.CUDA_SUCCESS, *self.answer(name, arguments))
 
         return function
@@ -71,7 +71,7 @@ class FakeApi:
         return self.current
 
     def on_cuCtxPushCurrent(self, context):
-        self.before, self.current = self.current, context
+        self.before, self.current = self.current, int(context)
 
     def on_cuCtxPopCurrent(self):
         popped, self.current = self.current, self.before
