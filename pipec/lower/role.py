@@ -71,21 +71,19 @@ def _after(given: Signalled, operation: tree.Operation) -> Signalled:
 
 
 def _signalled_at_entry(role: ir.Role) -> list[Signalled]:
-    """Per block. All paths to a block agree on the handles that are still held there: the linear check saw to it."""
-    entries: list[Signalled | None] = [None] * len(role.blocks)
-    entries[0] = frozenset()
-    stack = [0]
-    while stack:
-        number = stack.pop()
+    """Per block. Paths to a block agree on the handles still held there, or only some threads took the one that signals.
+
+    The linear check saw to it: a signal given on any path was given. Blocks are numbered so that only loops jump backwards, and
+    what an iteration signalled it has given up.
+    """
+    entries: list[Signalled] = [frozenset()] * len(role.blocks)
+    for number, block in enumerate(role.blocks):
         given = entries[number]
-        assert given is not None
-        for operation in role.blocks[number].operations:
+        for operation in block.operations:
             given = _after(given, operation)
-        for next_ in ir.successors(role.blocks[number].terminator):
-            if entries[next_] is None:
-                entries[next_] = given
-                stack.append(next_)
-    return [entry if entry is not None else frozenset() for entry in entries]
+        for next_ in ir.successors(block.terminator):
+            entries[next_] |= given
+    return entries
 
 
 def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -> None:
