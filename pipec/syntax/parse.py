@@ -1,12 +1,16 @@
 """Source text to syntax tree, or one diagnostic: after a syntax error the rest of the file has no certain meaning."""
 
 import os
+import pkgutil
 import sys
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import ClassVar
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput
+from lark import __version__ as lark_version
 from lark.exceptions import UnexpectedEOF, UnexpectedToken
 from lark.indenter import DedentError, Indenter
 
@@ -56,28 +60,38 @@ class _Unbalanced(Exception):
 @cache
 def parser() -> Lark:
     """The parser, built once per process; its tables are kept in the user's cache, since building them takes longer than a compile."""
-    return Lark.open_from_package(
-        "pipec.grammar",
-        "pipec.lark",
-        ("",),
-        parser="lalr",
-        start="file",
-        postlex=_Indenter(),
-        propagate_positions=True,
-        maybe_placeholders=True,
-        cache=_cache_file() or False,
-    )
+    grammar = pkgutil.get_data("pipec.grammar", "pipec.lark")
+    assert grammar is not None
+    tables = _cache_file(grammar)
+    return _loaded(tables) or _built(grammar.decode(), tables)
 
 
-def _cache_file() -> str | None:
-    """Where Lark keeps its tables; Lark itself compares the grammar's hash and versions. None: no writable cache."""
+def _cache_file(grammar: bytes) -> Path:
+    """Named after everything the tables depend on."""
+    made_of = (grammar, lark_version.encode(), sys.version.encode())
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = Path(home) / "pipec"
+    return Path(home, "pipec", f"grammar-{sha256(b'|'.join(made_of)).hexdigest()[:16]}.tables")
+
+
+def _loaded(tables: Path) -> Lark | None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+        with tables.open("rb") as file:
+            return Lark.load(file)
+    except Exception:  # noqa: BLE001 - a pickle that was cut off or is something else fails in many ways, and all mean: no tables
         return None
-    return str(folder / f"grammar-{sys.version_info.major}.{sys.version_info.minor}.lark-tables")
+
+
+def _built(grammar: str, tables: Path) -> Lark:
+    built = Lark(grammar, parser="lalr", start="file", postlex=_Indenter(), propagate_positions=True, maybe_placeholders=True)
+    try:
+        tables.parent.mkdir(parents=True, exist_ok=True)
+        # Complete before it gets its name: other processes may be reading and writing.
+        with NamedTemporaryFile(dir=tables.parent, prefix=tables.name, delete=False) as file:
+            built.save(file)
+        os.replace(file.name, tables)
+    except OSError:
+        pass  # nowhere to write: the next run builds them again
+    return built
 
 
 def parse(source: Source, sink: Sink) -> ast.File | None:
