@@ -151,6 +151,8 @@ class _Collector:
                 return found
 
     def _touches(self, operation: tree.Operation) -> Iterator[Touch]:
+        if isinstance(operation, tree.ExpectBytes):
+            yield Touch(INDEX, operation.handle, None, operation.span, operation)
         for kind, reference in zip(_kinds(operation), references(operation), strict=True):
             yield Touch(kind, reference.handle, reference.buffer, reference.span, operation)
         for value in operands(operation):

@@ -95,7 +95,7 @@ class Message:
         return Diagnostic(
             self.code,
             self.title.format(**self.fields),
-            tuple(self._labels()),
+            tuple(dict.fromkeys(self._labels())),  # what was unrolled stands in one place several times
             self._optional(self.note),
             self._optional(self.help),
         )
@@ -136,6 +136,14 @@ class Sink:
         span = diagnostic.span
         key = (diagnostic.code, span.location() if span else diagnostic.title)
         self._diagnostics.setdefault(key, diagnostic)
+
+    def checkpoint(self) -> dict:
+        """What was reported so far, for `take_back`."""
+        return dict(self._diagnostics)
+
+    def take_back(self, checkpoint: dict) -> None:
+        """Forgets what was reported since the checkpoint."""
+        self._diagnostics = dict(checkpoint)
 
     @property
     def failed(self) -> bool:

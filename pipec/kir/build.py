@@ -31,6 +31,7 @@ def build(kernel: tree.Kernel) -> ir.Kernel:
         buffers=kernel.buffers,
         roles=tuple(build_role(role) for role in kernel.roles),
         span=kernel.span,
+        stated=kernel.stated,
     )
 
 
@@ -110,8 +111,8 @@ class _Builder:
                 case tree.Elect():
                     self._elect(statement)
                 case (
-                    tree.Assign() | tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.TmaLoad() | tree.TmaStore()
-                    | tree.Mma() | tree.Store() | tree.Write()
+                    tree.Assign() | tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
+                    | tree.TmaLoad() | tree.TmaStore() | tree.Mma() | tree.Store() | tree.Write()
                 ):  # fmt: skip
                     self._append(statement)
                 case _:

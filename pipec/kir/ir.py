@@ -5,7 +5,7 @@ role run it (its `Participation`), a loop keeps its bounds, so that later passes
 """
 
 from pipec.record import record
-from pipec.sema.tree import Buffer, Expression, Operation, Pipeline, ScalarParameter, TensorParameter, Variable
+from pipec.sema.tree import Buffer, Expression, Operation, Pipeline, ScalarParameter, StatedCounts, TensorParameter, Variable
 from pipec.source import Span
 
 
@@ -111,6 +111,7 @@ class Kernel:
     buffers: tuple[Buffer, ...]
     roles: tuple[Role, ...]
     span: Span
+    stated: tuple[StatedCounts, ...] = ()
 
 
 def successors(terminator: Terminator) -> tuple[int, ...]:

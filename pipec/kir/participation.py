@@ -90,8 +90,8 @@ def _collect(body: Iterable[tree.Statement], guarded: bool, found: set[tree.Vari
             case tree.Elect():
                 _collect(statement.body, True, found)
             case (
-                tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.TmaLoad() | tree.TmaStore() | tree.Mma()
-                | tree.Store() | tree.Write()
+                tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes() | tree.TmaLoad()
+                | tree.TmaStore() | tree.Mma() | tree.Store() | tree.Write()
             ):  # fmt: skip
                 pass
             case _:

@@ -106,6 +106,8 @@ def operation_text(operation: tree.Operation) -> str:
             return f"release {operation.handle.name}" + ("" if operation.signals else " without signal")
         case tree.Drain():
             return f"drain {operation.pipeline.name}"
+        case tree.ExpectBytes():
+            return f"expect {operation.handle.name} {operation.bytes} bytes"
         case tree.TmaLoad():
             return f"tma.load {reference_text(operation.destination)} <- {slice_text(operation.source)}"
         case tree.TmaStore():

@@ -89,7 +89,7 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
     match operation:
         case tree.Assign():
             _require(operation.variable.type == operation.value.type, where, f"types differ in `{operation_text(operation)}`")
-        case tree.Acquire() | tree.Signal() | tree.Release():
+        case tree.Acquire() | tree.Signal() | tree.Release() | tree.ExpectBytes():
             handles.append(operation.handle)
         case tree.Drain():
             _require(operation.pipeline in pipelines, where, "drains a pipeline the kernel lacks")

@@ -41,7 +41,7 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
     match operation:
         case tree.Assign():
             return (operation.value,)
-        case tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain():
+        case tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes():
             return ()
         case tree.TmaLoad():
             return operation.source.coordinates
@@ -60,7 +60,7 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
 def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
     """The stage tiles an operation names itself, outside its expressions."""
     match operation:
-        case tree.Assign() | tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.Store():
+        case tree.Assign() | tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes() | tree.Store():
             return ()
         case tree.TmaLoad() | tree.Write():
             return (operation.destination,)

@@ -7,7 +7,7 @@ from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
 from pipec.sema.entities import Acquired, Barrier, Entity, Known, Payload, View, Void, describe
-from pipec.sema.expressions import as_runtime, buffer_ref, elaborate, known, reference, runtime, tensor_slice, value
+from pipec.sema.expressions import as_runtime, buffer_ref, elaborate, known, known_int, reference, runtime, tensor_slice, value
 from pipec.sema.operations import Operation
 from pipec.sema.scope import Scope
 from pipec.sema.types import BOOL, I32, TileType
@@ -122,6 +122,25 @@ def _accumulator(context: Context, operation: Operation, receiver: Entity | None
             )
         )
     return found
+
+
+def _property(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    context.fail(messages.NotCallable(what=f"`{operation.name}`, a value", at=node.callee.span))
+
+
+def _init(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    names = ("producer_count", "consumer_count")
+    bound = bind_arguments(context, node, operation.name, names, signature=operation.signature)
+    producer, consumer = (known_int(context, bound[name], "an arrival count") for name in names)
+    context.stated.append(tree.StatedCounts(_pipeline_of(receiver), producer, consumer, node.span))
+    return Void()
+
+
+def _expect_bytes(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("bytes",), signature=operation.signature)
+    stated = known_int(context, bound["bytes"], "the number of bytes")
+    context.emit(tree.ExpectBytes(_handle(receiver), stated, node.span))
+    return Void()
 
 
 # ------------------------------------------------------------------------------------------------------ copies and MMA
@@ -271,6 +290,9 @@ ACTIONS: dict[str, Action] = {
     "release_stage": _release_stage,
     "release_current": _release_current,
     "arrive": _arrive,
+    "property": _property,
+    "init": _init,
+    "expect_bytes": _expect_bytes,
     "index": _index,
     "barrier": _barrier,
     "payload": _payload,

@@ -86,7 +86,7 @@ def _method(context: Context, node: ast.Call) -> Entity:
 
 def _operate(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     """An operation of the table: its action does the work."""
-    if context.place != "role" and operation.action not in ("assert", "grid"):
+    if context.place != "role" and operation.action not in ("assert", "grid", "init", "property"):
         context.fail(messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span))
     if operation.action == "grid":
         context.fail(messages.Misplaced(what="`grid(...)`", where="here", to="to the kernel, outside its roles", at=node.span))

@@ -38,6 +38,8 @@ class Context:
     dimensions: dict[str, Span] = field(default_factory=dict)
     buffers: dict[tree.Pipeline, tuple[tree.Buffer, ...]] = field(default_factory=dict)  # the tiles each pipeline's stages hold
     budget: Budget = field(default_factory=Budget)
+    stated: list[tree.StatedCounts] = field(default_factory=list)
+    unrollable: frozenset[tree.Variable] = frozenset()  # variables of the loops around that have constant bounds
 
     def fail(self, message: Message) -> NoReturn:
         self.sink.report(message)
@@ -82,6 +84,17 @@ class Context:
     def no_member(self, owner: str, member: str, members: tuple[str, ...], at: Span) -> NoReturn:
         listed = ", ".join(f"`{name}`" for name in members) or None
         self.fail(messages.NoSuchMember(owner=owner, member=member, members=listed, close=closest(member, members), at=at))
+
+    def checkpoint(self) -> tuple[int, dict, dict]:
+        """What `take_back` needs to undo an attempt whose statements went into an inner block."""
+        return len(self.statements), dict(self.current), self.sink.checkpoint()
+
+    def take_back(self, checkpoint: tuple[int, dict, dict]) -> None:
+        statements, current, diagnostics = checkpoint
+        del self.statements[statements:]
+        self.current.clear()
+        self.current.update(current)
+        self.sink.take_back(diagnostics)
 
     @contextmanager
     def block(self) -> Iterator["Context"]:

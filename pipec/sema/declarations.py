@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from pipec.diag.catalogue import names as messages
+from pipec.diag.catalogue import resources as resource_messages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
@@ -13,7 +14,7 @@ from pipec.syntax import ast
 
 _SIGNATURES = {
     RING: f"{RING}(stages=2)",
-    INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4)",
+    INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4, k_group_size=1)",
     OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1)",
     "StandardTilePayload": "StandardTilePayload(a=tile[...], b=tile[...])",
     "TilePayload": "TilePayload(name=tile[...], ...)",
@@ -40,7 +41,7 @@ def _ring(context: Context, target: ast.Name, node: ast.Call) -> None:
 
 
 def _input(context: Context, target: ast.Name, node: ast.Call) -> None:
-    bound = bind_arguments(context, node, INPUT, ("payload", "stages"), signature=_SIGNATURES[INPUT])
+    bound = bind_arguments(context, node, INPUT, ("payload", "stages"), ("k_group_size",), signature=_SIGNATURES[INPUT])
     payload = payload_spec(context, bound["payload"])
     _pipeline(context, target, node, INPUT, bound, payload.tiles)
 
@@ -53,12 +54,29 @@ def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
 
 def _pipeline(context: Context, target: ast.Name, node: ast.Call, kind: str, bound: dict, tiles: dict[str, TileSpec]) -> None:
     stages = _count(context, bound["stages"], "the number of stages") if "stages" in bound else 1
-    pipeline = tree.Pipeline(target.name, kind, stages, target.span)
+    group = _count(context, bound["k_group_size"], "the group size") if "k_group_size" in bound else 1
+    if group < 1 or stages % group:
+        context.fail(
+            resource_messages.StageGroups(
+                pipeline=target.name,
+                stages=stages,
+                group=group,
+                fix=f"stages={-(-max(stages, 1) // group) * group}" if group >= 1 else "k_group_size=1",
+                at=node.span,
+            )
+        )
+    pipeline = tree.Pipeline(target.name, kind, stages // group, target.span, group)
     context.define(target, pipeline)
     context.buffers[pipeline] = tuple(
-        tree.Buffer(name, spec.space, spec.dtype, spec.rows, spec.columns, stages, pipeline, spec.span)
+        tree.Buffer(tile_name, spec.space, spec.dtype, spec.rows, spec.columns, pipeline.stages, pipeline, spec.span, slot)
         for name, spec in tiles.items()
+        for tile_name, slot in _slots(name, group)
     )
+
+
+def _slots(name: str, group: int) -> list[tuple[str, int | None]]:
+    """The tiles of one payload member in a stage: their names and places in the group."""
+    return [(name, None)] if group == 1 else [(f"{name}[{slot}]", slot) for slot in range(group)]
 
 
 def _count(context: Context, node: ast.Expression, what: str) -> int:

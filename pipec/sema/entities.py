@@ -61,6 +61,22 @@ class Payload:
 
 
 @record
+class PipelinePayload:
+    """`pipeline.payload`: its members are the tiles of all stages."""
+
+    pipeline: tree.Pipeline
+
+
+@record
+class TileGroup:
+    """The tiles of one payload member that a group stage holds, to be indexed; with no handle those of all stages."""
+
+    tiles: tuple[tree.Buffer, ...]
+    handle: tree.Handle | None
+    span: Span
+
+
+@record
 class Barrier:
     """`stage.mbar()`."""
 
@@ -112,6 +128,8 @@ Entity = (
     | PayloadSpec
     | View
     | Payload
+    | PipelinePayload
+    | TileGroup
     | Barrier
     | Acquired
     | Elected
@@ -167,6 +185,11 @@ def describe(entity: Entity) -> str:
             return "a pipeline"
         case Payload():
             return "the payload of a stage"
+        case PipelinePayload():
+            return f"the payload of `{entity.pipeline.name}`"
+        case TileGroup(tiles):
+            place = "one of them" if len(tiles) > 1 else "it"
+            return f"a group of {len(tiles)} tiles: pick {place}, `{entity.span.text()}[0]`"
         case tree.Handle():
             return f"the {entity.side} stage `{entity.name}`"
         case Barrier(handle):

@@ -1,5 +1,6 @@
 """Expressions: syntax to entities, compile-time values folded, run-time values typed."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from pipec.diag.catalogue import names as messages
@@ -13,12 +14,15 @@ from pipec.sema.entities import (
     Entity,
     Known,
     Payload,
+    PipelinePayload,
     Reported,
+    TileGroup,
     TileSpec,
     View,
     describe,
 )
-from pipec.sema.operations import CONSUMER, CONSUMER_VIEW, FREE, MEMBERS, PRODUCER, PRODUCER_VIEW
+from pipec.sema.groups import known_place, pick, tile_group
+from pipec.sema.operations import CONSUMER, CONSUMER_VIEW, FREE, INPUT, MEMBERS, PRODUCER, PRODUCER_VIEW
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
@@ -187,11 +191,24 @@ def reference(context: Context, handle: tree.Handle, span: Span) -> tree.BufferR
     return tree.BufferRef(buffers[0], handle, False, span)
 
 
-def _tile_of(context: Context, handle: tree.Handle, node: ast.Attribute) -> tree.BufferRef | None:
-    for buffer in context.buffers.get(handle.pipeline, ()):
-        if buffer.name == node.name and buffer.space == "shared":
-            return tree.BufferRef(buffer, handle, False, node.span)
-    return None
+def _tile_of(context: Context, handle: tree.Handle, node: ast.Attribute) -> tree.BufferRef | TileGroup | None:
+    group = tile_group(context, handle.pipeline, handle, node.name, node.span)
+    if group is None or handle.pipeline.k_group_size > 1:
+        return group
+    return tree.BufferRef(group.tiles[0], handle, False, node.span)
+
+
+# What a pipeline tells of itself.
+_CONSTANTS: dict[str, Callable[[tree.Pipeline, Span], Entity]] = {
+    "num_group_stages": lambda pipeline, span: Known(pipeline.stages, span),
+    "k_group_size": lambda pipeline, span: Known(pipeline.k_group_size, span),
+    "payload": lambda pipeline, span: PipelinePayload(pipeline),
+}
+
+
+def _member_names(context: Context, pipeline: tree.Pipeline) -> tuple[str, ...]:
+    buffers = context.buffers.get(pipeline, ())
+    return tuple(dict.fromkeys(buffer.member for buffer in buffers if buffer.space == "shared"))
 
 
 def members_of(context: Context, entity: Entity) -> tuple[str, tuple[str, ...]]:
@@ -202,14 +219,14 @@ def members_of(context: Context, entity: Entity) -> tuple[str, tuple[str, ...]]:
         case View(pipeline, side):
             return f"the {side} view of `{pipeline.name}`", tuple(MEMBERS[PRODUCER_VIEW if side == "producer" else CONSUMER_VIEW])
         case tree.Handle():
-            tiles = tuple(buffer.name for buffer in context.buffers.get(entity.pipeline, ()) if buffer.space == "shared")
+            tiles = _member_names(context, entity.pipeline)
             return f"the {entity.side} stage `{entity.name}`", tiles + tuple(
                 MEMBERS[PRODUCER if entity.side == "producer" else CONSUMER]
             )
         case Payload(handle):
-            return f"the payload of stage `{handle.name}`", tuple(
-                buffer.name for buffer in context.buffers.get(handle.pipeline, ())
-            )
+            return f"the payload of stage `{handle.name}`", _member_names(context, handle.pipeline)
+        case PipelinePayload(pipeline):
+            return describe(entity), _member_names(context, pipeline)
         case tree.BufferRef():
             return describe(entity), ("T",)
         case _:
@@ -271,6 +288,12 @@ def _attribute(context: Context, node: ast.Attribute) -> Entity:
         tile = _tile_of(context, entity, node)
         if tile is not None:
             return tile
+    if isinstance(entity, tree.Pipeline) and node.name in _CONSTANTS and node.name in MEMBERS.get(entity.kind, {}):
+        return _CONSTANTS[node.name](entity, node.span)
+    if isinstance(entity, PipelinePayload):
+        group = tile_group(context, entity.pipeline, None, node.name, node.span)
+        if group is not None:
+            return group
     if isinstance(entity, tree.BufferRef) and node.name == "T":
         return tree.BufferRef(entity.buffer, entity.handle, not entity.transposed, node.span)
     owner, members = members_of(context, entity)
@@ -298,6 +321,12 @@ def _subscript(context: Context, node: ast.Subscript) -> Entity:
             return tree.TensorSlice(entity, tuple(coordinate(context, item) for item in node.items), node.span)
         case tree.Buffer():
             return _slot(context, entity, node)
+        case TileGroup():
+            return _group_tile(context, entity, node)
+        case tree.BufferRef() if entity.buffer.owner is not None and entity.buffer.owner.kind == INPUT and len(node.items) == 1:
+            # A group of one: a kernel with the group size as a parameter reads the same for all sizes.
+            known_place(context, elaborate(context, node.items[0]), 1, node.items[0].span)
+            return entity
         case _:
             context.fail(
                 messages.WrongType(
@@ -318,6 +347,30 @@ def _slot(context: Context, buffer: tree.Buffer, node: ast.Subscript) -> tree.Bu
     if len(node.items) != 1 or not isinstance(index, tree.StageIndex):
         context.fail(messages.ForeignStage(buffer=buffer.name, found=describe(index), at=node.items[0].span))
     return tree.BufferRef(buffer, index.handle, False, node.span)
+
+
+def _group_tile(context: Context, group: TileGroup, node: ast.Subscript) -> tree.BufferRef:
+    """`s.a[j]`, or from the pipeline's payload `payload.a[s.stage(), j]`, where a group of one needs no `j`."""
+    items = list(node.items)
+    if group.handle is None:
+        index = elaborate(context, items[0])
+        owner = group.tiles[0].owner
+        if not isinstance(index, tree.StageIndex) or index.handle.pipeline is not owner:
+            context.fail(messages.ForeignStage(buffer=group.span.text(), found=describe(index), at=items[0].span))
+        group = TileGroup(group.tiles, index.handle, group.span)
+        items = items[1:]
+        if not items and len(group.tiles) == 1:
+            return tree.BufferRef(group.tiles[0], index.handle, False, node.span)
+    if len(items) != 1:
+        context.fail(
+            messages.WrongType(
+                what="the place in a group",
+                expected=f"one number from 0 to {len(group.tiles) - 1}",
+                found=_count(len(items), "number"),
+                at=node.span,
+            )
+        )
+    return pick(context, group, elaborate(context, items[0]), node.span, items[0].span)
 
 
 def _tile_spec(context: Context, node: ast.Subscript, space: str) -> TileSpec:

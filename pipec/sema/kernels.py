@@ -147,6 +147,7 @@ class _Kernel:
             tuple(self._roles),
             node.name.span,
             tuple(parameter.name.name for parameter in node.parameters),
+            tuple(context.stated),
         )
 
     def _document(self) -> str:

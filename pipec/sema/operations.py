@@ -191,6 +191,21 @@ _PIPELINE = (
         "waits until every filled stage was given back",
     ),
     Operation(
+        "init_barriers",
+        (INPUT, OUTPUT),
+        "init_barriers(producer_count, consumer_count)",
+        "init",
+        page="S2",
+        document="states the arrival counts of the full and empty barriers; they are derived, and must be these",
+    ),
+    Operation("payload", (INPUT,), "payload", "property", page="S2", document="the tiles of all stages: `payload.a[s.stage()]`"),
+    Operation(
+        "num_group_stages", (INPUT,), "num_group_stages", "property", page="S2", document="a constant: stages / k_group_size"
+    ),
+    Operation(
+        "k_group_size", (INPUT,), "k_group_size", "property", page="S2", document="a constant: tiles of each member in a stage"
+    ),
+    Operation(
         "producer",
         (INPUT, OUTPUT),
         "producer()",
@@ -281,6 +296,14 @@ _STAGE = (
         document="the barrier this side completes: full for a producer, empty for a consumer",
     ),
     Operation("barrier", (PRODUCER,), "barrier()", "barrier", page="S2", document="as mbar()"),
+    Operation(
+        "expect_bytes",
+        (PRODUCER,),
+        "expect_bytes(bytes)",
+        "expect_bytes",
+        page="S2",
+        document="states the bytes that the loads into the stage bring; they are derived, and must be these",
+    ),
     Operation("payload", (PRODUCER, CONSUMER), "payload()", "payload", page="S2", document="the stage's tiles, by name"),
     Operation("tmem", (PRODUCER, CONSUMER), "tmem()", "accumulator", page="S3", document="the stage's accumulator"),
     Operation("tmem_offset", (PRODUCER, CONSUMER), "tmem_offset()", "accumulator", page="S3", document="as tmem()"),

@@ -11,14 +11,17 @@ from pipec.sema.entities import (
     Elected,
     Known,
     Payload,
+    PipelinePayload,
     Poison,
     Range,
     Reported,
+    TileGroup,
     View,
     Void,
     describe,
 )
 from pipec.sema.expressions import as_runtime, as_value, elaborate, known, known_dtype, operate, runtime
+from pipec.sema.groups import NeedsValue
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.source import Span
 from pipec.syntax import ast
@@ -26,6 +29,8 @@ from pipec.syntax import ast
 _ALIASES = (
     Barrier,
     Payload,
+    PipelinePayload,
+    TileGroup,
     View,
     tree.Handle,
     tree.BufferRef,
@@ -273,7 +278,36 @@ def _for(context: Context, statement: ast.For) -> None:
         context.fail(messages.BadRange(found=describe(iterable), at=statement.iterable.span))
     _refuse_shadowing(context, statement.target)
     variable = tree.Variable(statement.target.name, I32, statement.target.span)
+    values = _constant_range(iterable)
+    attempt = context.checkpoint()
+    try:
+        _loop(context, statement, iterable, variable, values is not None)
+    except NeedsValue as asked:
+        if asked.variable is not variable or values is None:
+            raise
+        context.take_back(attempt)
+        _unrolled(context, statement, values)
+
+
+def _constant_range(iterable: Range) -> range | None:
+    if isinstance(iterable.start, tree.Constant) and isinstance(iterable.stop, tree.Constant):
+        return range(int(iterable.start.value), int(iterable.stop.value), iterable.step)
+    return None
+
+
+def _unrolled(context: Context, statement: ast.For, values: range) -> None:
+    """The body once per value, which it knows while compiling."""
+    for number in values:
+        with context.block() as inner:
+            inner.bind(statement.target.name, Known(number, statement.target.span), statement.target.span)
+            run_body(inner, statement.body)
+        context.statements.extend(inner.statements)
+
+
+def _loop(context: Context, statement: ast.For, iterable: Range, variable: tree.Variable, constant: bool) -> None:
     with context.block() as inner:
+        if constant:
+            inner.unrollable = context.unrollable | {variable}
         # Bound as a value, not as the variable: assigning to it makes a new name, and the count goes on, as in Python.
         inner.bind(statement.target.name, tree.ReadVariable(variable, statement.target.span), statement.target.span)
         run_body(inner, statement.body)

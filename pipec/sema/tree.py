@@ -40,7 +40,10 @@ class ScalarParameter:
 
 @record(eq=False)
 class Pipeline:
-    """A staged hand-over between roles. `kind` is the name of its type on the seed pages (a row of the pipeline table)."""
+    """A staged hand-over between roles. `kind` is the name of its type on the seed pages (a row of the pipeline table).
+
+    `stages` counts what has barriers: with a `k_group_size` above 1 the group stages, each with that many tiles of every member.
+    """
 
     name: str
     kind: str
@@ -64,6 +67,12 @@ class Buffer:
     count: int
     owner: Pipeline | None
     span: Span
+    slot: int | None = None  # its place in a k group, of stages that hold several tiles of each payload member
+
+    @property
+    def member(self) -> str:
+        """The name of the payload member: `a` for `a` and for `a[0]` alike."""
+        return self.name if self.slot is None else self.name.removesuffix(f"[{self.slot}]")
 
     @property
     def label(self) -> str:
@@ -319,6 +328,15 @@ class Drain:
 
 
 @record
+class ExpectBytes:
+    """The author states how many bytes the loads into a producer's stage bring; checked against what is derived."""
+
+    handle: Handle
+    bytes: int
+    span: Span
+
+
+@record
 class TmaLoad:
     """Global to shared memory; its bytes complete on the full barrier of the destination's handle. One thread."""
 
@@ -369,7 +387,7 @@ class Write:
     span: Span
 
 
-Operation = Assign | Acquire | Signal | Release | Drain | TmaLoad | TmaStore | Mma | Store | Write
+Operation = Assign | Acquire | Signal | Release | Drain | ExpectBytes | TmaLoad | TmaStore | Mma | Store | Write
 
 # ------------------------------------------------------------------------------------------------- statements and kernels
 
@@ -425,6 +443,16 @@ class Role:
 
 
 @record
+class StatedCounts:
+    """`init_barriers(producer, consumer)`: the arrival counts the author expects, checked against those derived."""
+
+    pipeline: Pipeline
+    producer: int
+    consumer: int
+    span: Span
+
+
+@record
 class Kernel:
     name: str
     document: str
@@ -437,3 +465,4 @@ class Kernel:
     roles: tuple[Role, ...]
     span: Span
     parameters: tuple[str, ...] = ()  # tensor and scalar names in the order the caller passes them
+    stated: tuple[StatedCounts, ...] = ()

@@ -449,3 +449,21 @@ class StoreBefore(Message):
     note = "TMA clips a store at the end of a dimension, not at its start"
     tensor: str
     at: Span
+
+
+class StageGroups(Message):
+    """The stages of a pipeline are a multiple of its k group size.
+
+    With `k_group_size=G` one pair of barriers stands for G tiles of each payload member, so `stages=S` makes S / G group stages.
+    """
+
+    code = "E0731"
+    title = "pipeline `{pipeline}` has {stages} stages, which do not divide into groups of {group}"
+    labels = (primary("at", "{stages} stages in groups of {group}"),)
+    note = "the barriers belong to whole groups: a part of a group would never be complete"
+    help = "write `{fix}`"
+    pipeline: str
+    stages: int
+    group: int
+    fix: str
+    at: Span

@@ -263,3 +263,45 @@ class BufferOfTwoPipelines(Message):
     at: Span
     first: Span
     declared: Span
+
+
+class StatedBytes(Message):
+    """`expect_bytes(n)` says another number of bytes than the loads into the stage bring.
+
+    The compiler derives the bytes from the loads and expects them at the acquire; `expect_bytes` only states what the author counts on.
+    """
+
+    code = "E0521"
+    title = "`expect_bytes` states {stated} bytes for stage `{stage}`, but its loads bring {derived}"
+    labels = (primary("at", "states {stated} bytes"), secondary("loads", "loaded here"), secondary("obtained", "obtained here"))
+    note = "a full barrier that expects another number of bytes than arrive completes too early or never"
+    help = "write `{stage}.expect_bytes({derived})`, or remove it"
+    stage: str
+    stated: int
+    derived: int
+    at: Span
+    loads: tuple[Span, ...]
+    obtained: Span | None
+
+
+class StatedArrivals(Message):
+    """`init_barriers(p, c)` says other arrival counts than those derived from the roles.
+
+    The full barrier of a stage completes after the producer's arrivals: one for TMA bytes or a commit of MMAs, one per thread that
+    writes. The empty barrier completes after the consumers' arrivals, counted alike.
+    """
+
+    code = "E0522"
+    title = "`init_barriers` states {stated} for `{pipeline}`, but its roles give {derived}"
+    labels = (primary("at", "states {stated}"), secondary("declared", "declared here"), secondary("roles", "{part}"))
+    note = "a barrier that waits for another number of arrivals than it gets completes too early or never"
+    help = "write `{pipeline}.init_barriers({producer}, {consumer})`, or remove it"
+    pipeline: str
+    stated: str
+    derived: str
+    part: str
+    producer: int
+    consumer: int
+    at: Span
+    declared: Span
+    roles: tuple[Span, ...]
