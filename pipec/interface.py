@@ -109,13 +109,17 @@ Parameter = TensorMapParameter | PointerParameter | StrideParameter | DimensionP
 
 @record
 class BarrierRange:
-    """The barriers of one side of a pipeline: stage i at `offset` + 8 * i in dynamic shared memory, each expecting `count`."""
+    """The barriers of one side of a pipeline in dynamic shared memory, each expecting `count` arrivals.
+
+    Sub-stage j of stage i stands at `offset` + 8 * (i * sub_stages + j).
+    """
 
     pipeline: str
     side: str  # "full" or "empty"
     stages: int
     offset: int
     count: int
+    sub_stages: int = 1
 
 
 @record
@@ -161,6 +165,7 @@ def to_json(interface: KernelInterface) -> str:
     """One line: the fields of KernelInterface, the name as "kernel"; arguments and parameters say their "kind"."""
     row = {"kernel": interface.name, **fields_of(interface)}
     del row["name"]
+    row["barriers"] = [_barrier_row(barrier) for barrier in interface.barriers]
     row["arguments"] = [_tagged(argument, _ARGUMENT_KINDS) for argument in interface.arguments]
     row["parameters"] = [_tagged(parameter, _PARAMETER_KINDS) for parameter in interface.parameters]
     return json.dumps(row, default=fields_of)
@@ -182,6 +187,14 @@ def from_json(text: str) -> KernelInterface:
         barriers=tuple(BarrierRange(**barrier) for barrier in row["barriers"]),
         source=row["source"],
     )
+
+
+def _barrier_row(barrier: BarrierRange) -> dict[str, Any]:
+    """Sub-stages are told where there are several."""
+    row = fields_of(barrier)
+    if barrier.sub_stages == 1:
+        del row["sub_stages"]
+    return row
 
 
 def _tagged(value: Any, kinds: dict[str, type]) -> dict[str, Any]:

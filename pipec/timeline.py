@@ -50,8 +50,10 @@ def occupancy(interface: KernelInterface, trace: Iterable["TraceEvent"], cta: tu
 
 
 def _addresses(barriers: BarrierRange) -> Iterator[tuple[int, int]]:
+    """A stage with sub-stages counts as handed over with the last of them."""
+    each = barriers.sub_stages
     for stage in range(barriers.stages):
-        yield DYNAMIC_BASE + barriers.offset + BARRIER_BYTES * stage, stage
+        yield DYNAMIC_BASE + barriers.offset + BARRIER_BYTES * (stage * each + each - 1), stage
 
 
 def chart(interface: KernelInterface, result: "Result", cta: tuple[int, int, int] = (0, 0, 0)) -> str:

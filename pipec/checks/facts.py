@@ -1,7 +1,7 @@
 """What the checks ask about a kernel's roles, collected once: where each stage is obtained, used, signalled and released."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pipec.kir import ir
 from pipec.kir.walk import children, operands, references
@@ -24,6 +24,7 @@ class Touch:
     operation: tree.Operation | None
     variable: tree.Variable | None = None
     defined: Span | None = None
+    sub_stage: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,8 @@ class _Collector:
         if isinstance(operation, tree.ExpectBytes):
             yield Touch(INDEX, operation.handle, None, operation.span, operation)
         for kind, reference in zip(_kinds(operation), references(operation), strict=True):
-            yield Touch(kind, reference.handle, reference.buffer, reference.span, operation)
+            sub_stage = reference.sub_stage
+            yield Touch(kind, reference.handle, reference.buffer, reference.span, operation, sub_stage=sub_stage)
         for value in operands(operation):
             yield from self._read(value, operation)
 
@@ -162,7 +164,7 @@ class _Collector:
         """One touch per stage tile that the variable's expression reads, however often."""
         found: dict[tuple, Touch] = {}
         for touch in self._read(operation.value, operation):
-            found.setdefault((touch.kind, touch.handle, touch.buffer), touch)
+            found.setdefault((touch.kind, touch.handle, touch.buffer, touch.sub_stage), touch)
         return tuple(found.values())
 
     def _read(self, value: tree.Expression, operation: tree.Operation | None) -> Iterator[Touch]:
@@ -171,13 +173,14 @@ class _Collector:
             node = stack.pop()
             match node:
                 case tree.ReadBuffer():
-                    yield Touch(READ, node.source.handle, node.source.buffer, node.span, operation)
+                    source = node.source
+                    yield Touch(READ, source.handle, source.buffer, node.span, operation, sub_stage=source.sub_stage)
                 case tree.StageIndex():
                     yield Touch(INDEX, node.handle, None, node.span, operation)
                 case tree.ReadVariable():
                     for touch in self._lets.get(node.variable, ()):
                         defined = touch.defined or touch.span
-                        yield Touch(touch.kind, touch.handle, touch.buffer, node.span, operation, node.variable, defined)
+                        yield replace(touch, span=node.span, operation=operation, variable=node.variable, defined=defined)
                 case _:
                     stack.extend(reversed(children(node)))
 

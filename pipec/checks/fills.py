@@ -52,7 +52,7 @@ class _Counter:
 
     def _operation(self, operation: tree.Operation, touches: tuple[Touch, ...], counts: _Counts) -> None:
         match operation:
-            case tree.Acquire(handle):
+            case tree.Acquire(handle) if operation.first:
                 for key in [key for key in counts if key[0] is handle]:
                     del counts[key]
             case tree.Release(handle):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pipec.checks.facts import RoleFacts
 from pipec.kir import ir
 from pipec.sema import tree
+from pipec.sema.operations import ROLE
 from pipec.sema.types import TileType
 
 # A linear form: the constant under None, coefficients under opaque terms.
@@ -52,6 +53,8 @@ class _Walk:
         self._role = role
         self._key = key
         self._repeated = repeated  # loops of which a later iteration may be the first to write
+        # With one stage the accumulator that comes back is the one that was handed over: only the role's first MMA meets an empty one.
+        self._kept = key[0].pipeline.kind == ROLE and key[0].pipeline.stages == 1
         self._fresh: list[bool] = []
         self._values: list[dict[tree.Variable, Linear]] = []
         self.found: list[FirstMma] = []
@@ -62,11 +65,11 @@ class _Walk:
             fresh, values = self._enter(number)
             for operation in block.operations:
                 match operation:
-                    case tree.Acquire(handle) if handle is self._key[0]:
+                    case tree.Acquire(handle) if handle is self._key[0] and not self._kept:
                         fresh = True
                     case tree.Assign(variable, value) if not isinstance(variable.type, TileType):
                         values[variable] = linear(value, values)
-                    case tree.Mma(accumulator) if (accumulator.handle, accumulator.buffer) == self._key:
+                    case tree.Mma(accumulator) if self._is_meant(accumulator):
                         if fresh and operation.accumulate is not None:
                             self.found.append(FirstMma(operation, self._key[0], truth(operation.accumulate, values)))
                         fresh = False
@@ -79,7 +82,7 @@ class _Walk:
     def _enter(self, number: int) -> tuple[bool, dict[tree.Variable, Linear]]:
         before = [block for block in self._role.predecessors[number] if block < number]
         if not before:
-            return False, {}
+            return self._kept, {}
         first, *others = before
         values = dict(self._values[first])
         for other in others:
@@ -92,8 +95,13 @@ class _Walk:
                     values.pop(variable, None)
         return any(self._fresh[block] for block in before), values
 
+    def _is_meant(self, accumulator: tree.BufferRef) -> bool:
+        handle, buffer = self._key
+        same = accumulator.handle is handle or (self._kept and accumulator.handle.pipeline is handle.pipeline)
+        return same and accumulator.buffer is buffer
+
     def _acquires_in(self, loop: ir.Loop) -> bool:
-        return any(site.block in loop.blocks for site in self._role.handles[self._key[0]].acquires)
+        return not self._kept and any(site.block in loop.blocks for site in self._role.handles[self._key[0]].acquires)
 
     def _assigned_in(self, loop: ir.Loop) -> Iterator[tree.Variable]:
         for block in loop.blocks:

@@ -3,12 +3,15 @@
 from pipec.checks.facts import ACCUMULATE, READ, Facts, RoleFacts, Touch
 from pipec.checks.first_mma import first_mmas
 from pipec.diag.catalogue import lifetime as messages
+from pipec.diag.catalogue import sub_stages
 from pipec.diag.message import Sink
+from pipec.kir.plan_zero import plan_zero
 from pipec.sema import tree
 
 
 def check(facts: Facts, sink: Sink) -> None:
     _never_written(facts, sink)
+    _unwritten_sub_stages(facts, sink)
     for role in facts.roles:
         _first_adds(role, sink)
 
@@ -31,6 +34,19 @@ def _first_adds(role: RoleFacts, sink: Sink) -> None:
                 obtained=acquires[0].operation.span if acquires else None,
             )
         )
+
+
+def _unwritten_sub_stages(facts: Facts, sink: Sink) -> None:
+    if all(pipeline.producer_sub_stages == 1 for pipeline in facts.kernel.pipelines):
+        return
+    for buffer, (pipeline, _) in plan_zero(facts.kernel).items():
+        count = pipeline.producer_sub_stages
+        if count > 1:
+            sink.report(
+                sub_stages.SubStageUnwritten(
+                    buffer=buffer.label, pipeline=pipeline.name, count=count, at=buffer.span, declared=pipeline.span
+                )
+            )
 
 
 def _never_written(facts: Facts, sink: Sink) -> None:

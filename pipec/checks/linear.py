@@ -1,36 +1,56 @@
 """Each stage that was obtained is signalled once and released once on every path, and not touched afterwards (E03xx).
 
+A stage with sub-stages is waited for once and signalled once in each of them; what concerns them is in pipec.checks.sub_stages.
+
 One pass over each role's blocks in order. A loop must leave every stage as it found it, which is the rule of the language and
 makes a fixed point unnecessary. A handle that had an error is poisoned: nothing more is said about it.
 """
 
 from dataclasses import dataclass, replace
 
+from pipec.checks import sub_stages
 from pipec.checks.facts import INDEX, Facts, HandleFacts, RoleFacts, Touch
 from pipec.diag.catalogue import linear as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
 from pipec.sema import tree
+from pipec.sema.operations import ROLE
 from pipec.source import Span
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of a handle. `held`: "no", "yes", "released", "poisoned"; `signal`: "no", "yes", "mixed" (on one branch)."""
+    """What is known of a handle. `held`: "no", "yes", "released", "poisoned".
+
+    `signal`: "no", "part" (some sub-stages), "yes", "mixed" (on one branch). `given` are the signals, `awaited` the waits so far.
+    """
 
     held: str
     signal: str = "no"
     released: tree.Release | None = None
-    signalled: tree.Signal | None = None
+    given: tuple[tree.Signal, ...] = ()
+    awaited: tuple[tree.Acquire, ...] = ()
     branch: tuple[ir.Branch, bool] | None = None  # for "mixed": the branch, and whether its true side signals
 
     @property
     def is_held(self) -> bool:
         return self.held == "yes"
 
+    @property
+    def signalled(self) -> tree.Signal | None:
+        return self.given[-1] if self.given else None
+
+    def signal_of(self, sub_stage: int) -> tree.Signal | None:
+        return next((signal for signal in self.given if signal.sub_stage == sub_stage), None)
+
+    def signalled_sub_stages(self) -> set[int]:
+        return {signal.sub_stage for signal in self.given}
+
+    def awaited_sub_stages(self) -> set[int]:
+        return {acquire.sub_stage for acquire in self.awaited}
+
 
 _FREE = State("no")
-_HELD = State("yes")
 _POISONED = State("poisoned")
 _States = dict[tree.Handle, State]
 
@@ -51,7 +71,7 @@ def check(facts: Facts, sink: Sink) -> None:
 
 
 def _release_text(handle: HandleFacts) -> str:
-    return handle.releases[0].operation.span.text() if handle.releases else f"{handle.handle.name}.release()"
+    return handle.releases[0].operation.span.text() if handle.releases else sub_stages.release_call(handle.handle)
 
 
 class _RoleCheck:
@@ -108,6 +128,9 @@ class _RoleCheck:
 
     def _acquire(self, operation: tree.Acquire, states: _States) -> None:
         handle = operation.handle
+        if not operation.first:
+            self._wait_for_more(operation, states)
+            return
         for other, state in list(states.items()):
             if other.name == handle.name and other is not handle and state.is_held:
                 self._report(
@@ -140,28 +163,43 @@ class _RoleCheck:
                     declared=handle.pipeline.span,
                 )
             )
-        states[handle] = _HELD
+        states[handle] = State("yes", awaited=(operation,))
+
+    def _wait_for_more(self, operation: tree.Acquire, states: _States) -> None:
+        handle = operation.handle
+        state = states.get(handle, _FREE)
+        if state.held == "poisoned":
+            return
+        if not state.is_held:
+            self._report(sub_stages.on_one_branch(handle, operation.sub_stage, operation.span, None, None), handle, states)
+        elif operation.sub_stage in state.awaited_sub_stages():
+            self._report(sub_stages.awaited_twice(operation, state.awaited), handle, states)
+        else:
+            states[handle] = replace(state, awaited=(*state.awaited, operation))
 
     def _signal(self, operation: tree.Signal, states: _States) -> None:
         handle = operation.handle
         state = states.get(handle, _FREE)
         if state.held == "released":
             self._used_after_release(handle, "signalled", operation.span, None, state, states)
-        elif state.is_held and state.signal != "no":
+        elif state.is_held and (state.signal_of(operation.sub_stage) or state.signal == "mixed"):
+            first = state.signal_of(operation.sub_stage) or state.signalled
             self._report(
                 messages.SignalledTwice(
                     stage=handle.name,
                     pipeline=handle.pipeline.name,
                     consequence=messages.second_phase(handle.side, handle.pipeline.name),
                     at=operation.span,
-                    first=state.signalled.span if state.signalled else None,
+                    first=first.span if first else None,
                     obtained=self._obtained(handle),
                 ),
                 handle,
                 states,
             )
         elif state.is_held:
-            states[handle] = replace(state, signal="yes", signalled=operation)
+            given = (*state.given, operation)
+            whole = len(given) == handle.pipeline.sub_stages(handle.side)
+            states[handle] = replace(state, signal="yes" if whole else "part", given=given)
 
     def _release(self, operation: tree.Release, states: _States) -> None:
         handle = operation.handle
@@ -228,8 +266,9 @@ class _RoleCheck:
                 released=operation.span,
                 obtained=self._obtained(handle),
             )
-        if operation.signals or state.signal == "yes":
-            return None
+        missing = sub_stages.missing(operation, state.given, state.awaited, self._role.handles[handle])
+        if missing is not None or operation.signals or state.signal == "yes" or handle.pipeline.kind == ROLE:
+            return missing
         consequence = self._leak(handle)
         if handle.form == "explicit":
             return messages.ExplicitNeverSignals(**common, consequence=consequence, at=self._obtained(handle) or operation.span)
@@ -241,8 +280,17 @@ class _RoleCheck:
         state = states.get(touch.handle, _FREE)
         if state.held == "released":
             self._used_after_release(touch.handle, _USES[touch.kind], touch.span, touch, state, states)
-        elif state.is_held and state.signal == "yes" and touch.kind != INDEX:
-            handle = touch.handle
+        elif state.is_held and touch.kind != INDEX:
+            self._touch_held(touch, state, states)
+
+    def _touch_held(self, touch: Touch, state: State, states: _States) -> None:
+        handle = touch.handle
+        early = sub_stages.used_before_wait(touch, _USES[touch.kind], state.awaited)
+        if early is not None:
+            self._report(early, handle, states)
+        over = sub_stages.covered(touch, handle.side) & state.signalled_sub_stages()
+        if early is None and over and state.signal != "mixed":
+            signalled = state.signal_of(max(over))
             self._report(
                 messages.UsedAfterSignal(
                     stage=handle.name,
@@ -252,7 +300,7 @@ class _RoleCheck:
                     consequence=messages.overrun(handle.side, handle.pipeline.name),
                     at=touch.span,
                     defined=touch.defined,
-                    signalled=state.signalled.span if state.signalled else None,
+                    signalled=signalled.span if signalled else None,
                     obtained=self._obtained(handle),
                 ),
                 handle,
@@ -306,15 +354,21 @@ class _RoleCheck:
             return self._held_on_one_branch(handle, yes, no, head)
         if not yes.is_held:
             return yes if yes.held == "released" else no
+        if yes.awaited_sub_stages() != no.awaited_sub_stages():
+            odd = min(yes.awaited_sub_stages() ^ no.awaited_sub_stages())
+            span = terminator.span if isinstance(terminator, ir.Branch | ir.ElectBranch) else handle.span
+            wait = next(acquire for acquire in (*yes.awaited, *no.awaited) if acquire.sub_stage == odd)
+            self._sink.report(sub_stages.on_one_branch(handle, odd, wait.span, span, self._obtained(handle)))
+            return _POISONED
         if not isinstance(terminator, ir.Branch):
-            return yes if yes.signal == "yes" else no
+            return _more_signals(yes, no)
         if "mixed" in (yes.signal, no.signal):
             return yes if yes.signal == "mixed" else no
-        if yes.signal == no.signal == "yes":
+        if yes.signalled_sub_stages() == no.signalled_sub_stages():
             return yes
+        signals = _more_signals(yes, no)
         if self._role.narrows(head):
-            return yes if yes.signal == "yes" else no  # some threads arrive: pipec.checks.roles and .signals tell how many
-        signals = yes if yes.signal == "yes" else no
+            return signals  # some threads arrive: pipec.checks.roles and .signals tell how many
         return replace(signals, signal="mixed", branch=(terminator, signals is yes))
 
     def _held_on_one_branch(self, handle: tree.Handle, yes: State, no: State, head: int) -> State:
@@ -365,7 +419,11 @@ class _RoleCheck:
                 found[handle] = _POISONED
             elif before.is_held != after.is_held:
                 self._report(self._carried(self._role.handles[handle], after, loop), handle, found)
-            elif after.signal != before.signal and after.is_held and after.signalled is not None:
+            elif after.is_held and after.awaited_sub_stages() != before.awaited_sub_stages():
+                wait = after.awaited[-1]
+                message = sub_stages.on_one_branch(handle, wait.sub_stage, wait.span, loop.span, self._obtained(handle))
+                self._report(message, handle, found)
+            elif after.is_held and after.signalled is not None and after.signal != before.signal:
                 self._report(
                     messages.SignalledInLoop(
                         stage=handle.name,
@@ -433,6 +491,7 @@ class _RoleCheck:
     def _never_released(self, handle: tree.Handle, end: Span, ending: str) -> Message:
         return messages.NeverReleased(
             stage=handle.name,
+            release=sub_stages.release_call(handle),
             pipeline=handle.pipeline.name,
             ending=ending,
             consequence=self._leak(handle),
@@ -455,6 +514,10 @@ class _RoleCheck:
     def _report(self, message: Message, handle: tree.Handle, states: _States) -> None:
         self._sink.report(message)
         states[handle] = _POISONED
+
+
+def _more_signals(yes: State, no: State) -> State:
+    return yes if len(yes.given) >= len(no.given) else no
 
 
 def _truth(value: bool) -> str:

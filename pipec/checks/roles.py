@@ -10,6 +10,7 @@ from pipec.kir import ir
 from pipec.kir.participation import thread_dependent
 from pipec.kir.walk import subexpressions
 from pipec.sema import tree
+from pipec.sema.operations import ROLE
 from pipec.sema.types import TileType
 from pipec.source import Span
 
@@ -34,6 +35,8 @@ class _Side:
     other_call: str
 
 
+ROLE_WAITS = {"producer": "acquire", "consumer": "wait"}
+_OTHER = {"producer": "consumer", "consumer": "producer"}
 _SIDES = {
     "producer": _Side("produces", "for filling", "consumes", "consume"),
     "consumer": _Side("consumes", "for reading", "produces", "produce"),
@@ -99,7 +102,7 @@ def _compare_with_header(
                     declares=words.other_clause,
                     use=words.use,
                     clause=words.clause,
-                    call=words.other_call,
+                    call=ROLE_WAITS[_OTHER[side]] if pipeline.kind == ROLE else words.other_call,
                     at=span,
                     declared=role.span,
                 )
@@ -417,6 +420,8 @@ def _sides(facts: HandleFacts, sink: Sink) -> None:
 
 def _suggestion(handle: tree.Handle, side: str) -> str:
     """The call that obtains a stage of the other side in the same form."""
+    if handle.pipeline.kind == ROLE:
+        return f"{handle.pipeline.name}.{ROLE_WAITS[side]}()"
     if handle.form != "linear":
         return f"{handle.pipeline.name}.{'consume' if side == 'consumer' else 'produce'}()"
     if handle.pipeline.kind == "OutputTilePipeline":

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from pipec.checks.facts import ACCUMULATE, INDEX, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
 from pipec.checks.fills import UNBOUNDED, Fills, count_fills
+from pipec.checks.sub_stages import release_call
 from pipec.diag.catalogue import signals as messages
+from pipec.diag.catalogue import sub_stages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.participation import WARP
@@ -24,7 +26,7 @@ _FILLS = (LOAD, WRITE, ACCUMULATE)
 _DRAINS = (OPERAND, READ, STORE)
 
 # The uses that an explicit signal covers.
-_COVERED = {"commit": (ACCUMULATE, OPERAND), "arrive": (WRITE, READ)}
+_COVERED = {"commit": (ACCUMULATE, OPERAND), "arrive": (WRITE, READ), "own": (*_FILLS, *_DRAINS)}
 _WHEN = {"commit": "when the MMAs before it are complete", "arrive": "at once"}
 _DONE = {
     LOAD: "filled by TMA here",
@@ -43,7 +45,7 @@ def check(facts: Facts, sink: Sink) -> None:
         signatures: dict[tuple[tree.Pipeline, str], _Signature] = {}
         for handle, found in role.handles.items():
             mixed = _mixed(found, sink)
-            waits = _explicit_signals_wait(found, sink)
+            waits = _explicit_signals_wait(found, sink) and _one_barrier_for_bytes(found, sink)
             _arrivals(role, found, sink)
             if mixed or not waits:
                 continue
@@ -122,6 +124,7 @@ def _explicit_signals_wait(facts: HandleFacts, sink: Sink) -> bool:
                 signal="mma.commit" if signal.how == "commit" else "arrive",
                 work=_BY[early.kind],
                 stage=facts.handle.name,
+                release=release_call(facts.handle),
                 when=_WHEN[signal.how],
                 done=_DONE[early.kind],
                 consequence=_too_early(facts.handle, signal.how, early.kind),
@@ -132,6 +135,16 @@ def _explicit_signals_wait(facts: HandleFacts, sink: Sink) -> bool:
         )
         return False
     return True
+
+
+def _one_barrier_for_bytes(facts: HandleFacts, sink: Sink) -> bool:
+    pipeline = facts.handle.pipeline
+    load = next((touch for _, touch in facts.touches if touch.kind == LOAD), None)
+    if load is None or pipeline.producer_sub_stages == 1:
+        return True
+    count = pipeline.producer_sub_stages
+    sink.report(sub_stages.SubStageCopies(pipeline=pipeline.name, count=count, at=load.span, declared=pipeline.span))
+    return False
 
 
 def _too_early(handle: tree.Handle, how: str, kind: str) -> str:
@@ -201,19 +214,27 @@ def _signatures(role: RoleFacts, facts: HandleFacts) -> list[_Signature]:
             signal = site.operation
             assert isinstance(signal, tree.Signal)
             lanes = role.role.blocks[site.block].participation.lanes
-            found.append(_signature(role, "threads" if signal.how == "arrive" else "commit", lanes, signal.span))
+            if signal.how == "own":
+                found.append(_own_signature(role, facts, lanes, signal.span))
+            else:
+                found.append(_signature(role, "threads" if signal.how == "arrive" else "commit", lanes, signal.span))
         return found
-    kinds = facts.kinds()
     if not facts.releases:
         return []
-    span = facts.releases[0].operation.span
+    return [_own_signature(role, facts, None, facts.releases[0].operation.span)]
+
+
+def _own_signature(role: RoleFacts, facts: HandleFacts, lanes: int | None, span: Span) -> _Signature:
+    """The signal that the stage's use asks for."""
+    used = _DRAINS if facts.handle.side == "consumer" else _FILLS
+    kinds = facts.kinds() & set(used)
     if kinds & {ACCUMULATE, OPERAND}:
-        return [_signature(role, "commit", None, span)]
+        return _signature(role, "commit", lanes, span)
     if LOAD in kinds:
-        return [_Signature("TMA bytes", 1, span)]
+        return _Signature("TMA bytes", 1, span)
     if STORE in kinds:
-        return [_Signature("a finished TMA store", 1, span)]
-    return [_signature(role, "threads", None, span)]
+        return _Signature("a finished TMA store", 1, span)
+    return _signature(role, "threads", lanes, span)
 
 
 def _signature(role: RoleFacts, how: str, lanes: int | None, span: Span) -> _Signature:

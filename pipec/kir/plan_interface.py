@@ -129,7 +129,14 @@ def plan_interface(
     parameters: tuple[Parameter, ...],
 ) -> KernelInterface:
     barriers = tuple(
-        BarrierRange(pipeline.name, name, pipeline.stages, shared.barrier_offsets[pipeline, side], signals[pipeline, side].count)
+        BarrierRange(
+            pipeline.name,
+            name,
+            pipeline.stages,
+            shared.barrier_offsets[pipeline, side],
+            signals[pipeline, side].count,
+            pipeline.sub_stages(side),
+        )
         for pipeline in kernel.pipelines
         for side, name in (("producer", "full"), ("consumer", "empty"))
     )

@@ -101,14 +101,17 @@ def plan_shared(
     shared = _Shared()
     strides = {buffer: round_up(layout.bytes, TILE_ALIGNMENT) for buffer, layout in layouts.items()}
     offsets = {buffer: shared.take(buffer.label, strides[buffer] * buffer.count, TILE_ALIGNMENT) for buffer in layouts}
-    small = sum(2 * pipeline.stages * BARRIER_BYTES for pipeline in kernel.pipelines)
+    small = sum(
+        pipeline.stages * (pipeline.producer_sub_stages + pipeline.consumer_sub_stages) * BARRIER_BYTES
+        for pipeline in kernel.pipelines
+    )
     small += sum(4 * buffer.count for buffer, (_, condition) in unwritten.items() if condition is None)
     small = round_up(small + 4 + 8, 16)
     staging = _plan_staging(shared, target, roles, row_maps, small)
     barriers: dict[tuple[Pipeline, str], int] = {}
     for pipeline in kernel.pipelines:
         for side, name in (("producer", "full"), ("consumer", "empty")):
-            size = pipeline.stages * BARRIER_BYTES
+            size = pipeline.stages * pipeline.sub_stages(side) * BARRIER_BYTES
             barriers[pipeline, side] = shared.take(f"{pipeline.name} {name} barriers", size, BARRIER_BYTES)
     address = shared.take("tensor memory address", 4, 4) if has_tensor else None
     zero_fills = {}

@@ -42,6 +42,7 @@ def _kinds(row: RolePlan, pipeline: Pipeline, side: str) -> list[str]:
         operation.how
         for operation in operations(role)
         if isinstance(operation, tree.Signal) and operation.handle.pipeline is pipeline and operation.handle.side == side
+        if operation.how != "own"
     }
     found = _fills(role, pipeline) if side == "producer" else _drains(role, pipeline)
     if "tma" in found and "arrive" in explicit:
@@ -112,7 +113,7 @@ def _participation(role: Role, pipeline: Pipeline, side: str) -> Participation:
     for block in role.blocks:
         for operation in block.operations:
             match operation:
-                case tree.Signal(how="arrive") if operation.handle.pipeline is pipeline and operation.handle.side == side:
+                case tree.Signal(how="arrive" | "own") if operation.handle.pipeline is pipeline and operation.handle.side == side:
                     return block.participation
                 case tree.Release() if operation.handle.pipeline is pipeline and operation.handle.side == side:
                     release = release or block.participation

@@ -23,7 +23,7 @@ def plan_zero(kernel: Kernel) -> dict[Buffer, tuple[Pipeline, Expression | None]
             held = [
                 operation.handle
                 for operation in operations(role)
-                if isinstance(operation, tree.Acquire) and operation.handle.side == "producer"
+                if isinstance(operation, tree.Acquire) and operation.first and operation.handle.side == "producer"
                 if operation.handle.pipeline is pipeline
             ]
             unsure = [handle for handle in held if not analysis.always_written(handle, buffer)]
@@ -55,7 +55,10 @@ class _Analysis:
         return [
             number
             for number, block in enumerate(self.role.blocks)
-            if any(isinstance(operation, wanted) and operation.handle is handle for operation in block.operations)
+            if any(
+                isinstance(operation, wanted) and operation.handle is handle and getattr(operation, "first", True)
+                for operation in block.operations
+            )
         ]
 
     def blocks_writing(self, handle: Handle, buffer: Buffer) -> list[int]:

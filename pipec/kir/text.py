@@ -28,6 +28,8 @@ def _kernel_lines(kernel: ir.Kernel) -> Iterator[str]:
     yield "  grid " + ", ".join(expression_text(size) for size in kernel.grid)
     for pipeline in kernel.pipelines:
         group = f" k_group_size={pipeline.k_group_size}" if pipeline.k_group_size != 1 else ""
+        for side in ("producer", "consumer"):
+            group += f" {side}_sub_stages={pipeline.sub_stages(side)}" if pipeline.sub_stages(side) != 1 else ""
         yield f"  pipeline {pipeline.name}: {pipeline.kind} stages={pipeline.stages}{group}"
     for buffer in kernel.buffers:
         tile = TileType(buffer.dtype, buffer.rows, buffer.columns)
@@ -99,9 +101,11 @@ def operation_text(operation: tree.Operation) -> str:
             return f"{operation.variable.name} {define} {expression_text(operation.value)}"
         case tree.Acquire():
             handle = operation.handle
-            return f"{handle.name} = acquire {handle.pipeline.name} as {handle.side} ({handle.form})"
+            if not operation.first:
+                return f"wait for {handle.name} sub-stage {operation.sub_stage}"
+            return f"{handle.name} = acquire {handle.pipeline.name} as {handle.side} ({handle.form}){_sub_stage(operation)}"
         case tree.Signal():
-            return f"signal {operation.handle.name} by {operation.how}"
+            return f"signal {operation.handle.name}{_sub_stage(operation)} by {operation.how}"
         case tree.Release():
             return f"release {operation.handle.name}" + ("" if operation.signals else " without signal")
         case tree.Drain():
@@ -122,6 +126,13 @@ def operation_text(operation: tree.Operation) -> str:
             return f"write {reference_text(operation.destination)} <- {expression_text(operation.value)}"
         case _:
             assert_never(operation)
+
+
+def _sub_stage(operation: tree.Acquire | tree.Signal) -> str:
+    side = operation.handle.side
+    if isinstance(operation, tree.Acquire):
+        side = "consumer" if side == "producer" else "producer"
+    return f" sub-stage {operation.sub_stage}" if operation.handle.pipeline.sub_stages(side) != 1 else ""
 
 
 def tensor_type(tensor: tree.TensorParameter) -> str:

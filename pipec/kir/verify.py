@@ -75,7 +75,7 @@ def _verify_operations(role: ir.Role, place: str, pipelines: set[tree.Pipeline],
         _require((participation.lanes is not None) == (participation.threads == "lanes"), where, "lanes without a lane guard")
         for operation in block.operations:
             _verify_operation(operation, where, pipelines, buffers)
-            if isinstance(operation, tree.Acquire):
+            if isinstance(operation, tree.Acquire) and operation.first:
                 _require(operation.handle not in acquired, where, f"`{operation.handle.name}` is acquired in two places")
                 acquired.add(operation.handle)
         if isinstance(block.terminator, ir.Branch):

@@ -62,6 +62,7 @@ class RoleContext:
     captured: dict[int, list[Slot]] = field(default_factory=dict)  # id(node) -> its scalars as they were at the `let`
     cursors: dict[tuple[tree.Pipeline, str], tuple[Slot, Slot]] = field(default_factory=dict)  # stage, phase
     stages: dict[tree.Handle, Slot] = field(default_factory=dict)
+    parities: dict[tree.Handle, Slot] = field(default_factory=dict)  # where more waits for the same stage may follow
     # Whether an MMA wrote the accumulator of a held stage.
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
     staging_turn: Slot | None = None

@@ -83,8 +83,8 @@ def _prologue(kernel: KernelContext) -> None:
         kernel.at(pipeline.span)
         for side in ("producer", "consumer"):
             count = integer(plan.signals[pipeline, side].count)
-            for stage in range(pipeline.stages):
-                builder.call("mbarrier.init", kernel.shared_pointer(plan.barrier_offsets[pipeline, side] + 8 * stage), count)
+            for number in range(pipeline.stages * pipeline.sub_stages(side)):
+                builder.call("mbarrier.init", kernel.shared_pointer(plan.barrier_offsets[pipeline, side] + 8 * number), count)
     kernel.at(plan.kernel.span)
     builder.call("fence.mbarrier_init")
     builder.jump(rest)

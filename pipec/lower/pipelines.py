@@ -28,12 +28,13 @@ def start_cursors(role: RoleContext) -> None:
             role.cursors[pipeline, side] = stage, phase
 
 
-def barrier(role: RoleContext, pipeline: tree.Pipeline, side: str, stage: Value) -> Value:
-    """The barrier that `side` completes, of a stage."""
-    base = role.kernel.shared_pointer(role.kernel.plan.barrier_offsets[pipeline, side])
+def barrier(role: RoleContext, pipeline: tree.Pipeline, side: str, stage: Value, sub_stage: int = 0) -> Value:
+    """The barrier that `side` completes, of a stage's sub-stage."""
+    offset = role.kernel.plan.barrier_offsets[pipeline, side] + sub_stage * BARRIER_BYTES
+    base = role.kernel.shared_pointer(offset)
     if pipeline.stages == 1:
         return base
-    return role.builder.offset_pointer(base, role.builder.multiply(stage, BARRIER_BYTES))
+    return role.builder.offset_pointer(base, role.builder.multiply(stage, pipeline.sub_stages(side) * BARRIER_BYTES))
 
 
 def wait(role: RoleContext, pointer: Value, parity: Value, hint: str) -> None:
@@ -46,15 +47,15 @@ def wait(role: RoleContext, pointer: Value, parity: Value, hint: str) -> None:
     builder.place(done)
 
 
-def _wait_at_cursor(role: RoleContext, pipeline: tree.Pipeline, side: str) -> Value:
-    """Waits for the other side at the cursor, moves the cursor on, and gives the stage."""
+def _wait_at_cursor(role: RoleContext, pipeline: tree.Pipeline, side: str, sub_stage: int = 0) -> tuple[Value, Value]:
+    """Waits for the other side at the cursor, moves the cursor on, and gives the stage and the parity waited for."""
     builder = role.builder
     stage_slot, phase_slot = role.cursors[pipeline, side]
     stage, phase = stage_slot.read(), phase_slot.read()
-    wait(role, barrier(role, pipeline, OTHER[side], stage), phase, pipeline.name)
+    wait(role, barrier(role, pipeline, OTHER[side], stage, sub_stage), phase, pipeline.name)
     role.reconverge()
     _step(builder, pipeline, stage_slot, phase_slot, stage, phase)
-    return stage
+    return stage, phase
 
 
 def _step(builder: Builder, pipeline: tree.Pipeline, stage_slot: Slot, phase_slot: Slot, stage: Value, phase: Value) -> None:
@@ -71,10 +72,16 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     builder = role.builder
     handle = operation.handle
     pipeline = handle.pipeline
-    stage = _wait_at_cursor(role, pipeline, handle.side)
+    if not operation.first:
+        _wait_again(role, operation)
+        return
+    stage, parity = _wait_at_cursor(role, pipeline, handle.side, operation.sub_stage)
     if handle not in role.stages:
         role.stages[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.stage")
     role.stages[handle].write(stage)
+    if pipeline.sub_stages(OTHER[handle.side]) > 1:
+        role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.parity")
+        role.parities[handle].write(parity)
     if role.plan.uses_tensor:
         builder.call("tcgen05.fence.after")
     for (written, _), slot in role.written.items():
@@ -87,6 +94,16 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
         for buffer, fill in role.kernel.plan.zero_fills.items():
             if fill.pipeline is pipeline:
                 zero_unwritten(role, buffer, stage, fill)
+
+
+def _wait_again(role: RoleContext, operation: tree.Acquire) -> None:
+    """For another sub-stage of a stage that is held: the cursor has moved on, so the parity is that of the first wait."""
+    handle = operation.handle
+    pointer = barrier(role, handle.pipeline, OTHER[handle.side], role.stage(handle), operation.sub_stage)
+    wait(role, pointer, role.parities[handle].read(), handle.pipeline.name)
+    role.reconverge()
+    if role.plan.uses_tensor:
+        role.builder.call("tcgen05.fence.after")
 
 
 def _kinds(role: RoleContext, handle: tree.Handle) -> list[str]:
@@ -103,10 +120,10 @@ def _expect_bytes(role: RoleContext, handle: tree.Handle, stage: Value) -> None:
             role.builder.call("mbarrier.arrive", pointer, integer(1))
 
 
-def signal(role: RoleContext, handle: tree.Handle) -> None:
+def signal(role: RoleContext, handle: tree.Handle, sub_stage: int = 0) -> None:
     """Everything this role owes the handle's own barrier for this stage, but the bytes, which complete by themselves."""
     builder = role.builder
-    pointer = barrier(role, handle.pipeline, handle.side, role.stage(handle))
+    pointer = barrier(role, handle.pipeline, handle.side, role.stage(handle), sub_stage)
     for kind in _kinds(role, handle):
         match kind:
             case "commit":

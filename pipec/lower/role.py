@@ -92,8 +92,8 @@ def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -
             _assign(role, operation)
         case tree.Acquire():
             pipelines.acquire(role, operation)
-        case tree.Signal(handle):
-            pipelines.signal(role, handle)
+        case tree.Signal():
+            pipelines.signal(role, operation.handle, operation.sub_stage)
         case tree.Release(handle):
             pipelines.release(role, operation, handle in given)
         case tree.Drain():

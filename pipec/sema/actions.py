@@ -9,6 +9,7 @@ from pipec.sema.context import Context
 from pipec.sema.entities import Acquired, Barrier, Entity, Known, Payload, View, Void, describe
 from pipec.sema.expressions import as_runtime, buffer_ref, elaborate, known, known_int, reference, runtime, tensor_slice, value
 from pipec.sema.operations import Operation
+from pipec.sema.role_pipeline import ROLE_ACTIONS
 from pipec.sema.scope import Scope
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.syntax import ast
@@ -231,7 +232,7 @@ def _commit(context: Context, operation: Operation, receiver: Entity | None, nod
         context.fail(
             messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=bound["barrier"].span)
         )
-    context.emit(tree.Signal(barrier.handle, "commit", node.span))
+    context.emit(tree.Signal(barrier.handle, "commit", node.span, barrier.sub_stage))
     return Void()
 
 
@@ -305,4 +306,5 @@ ACTIONS: dict[str, Action] = {
     "store_direct": _store,
     "write": _write,
     "assert": _assert,
+    **ROLE_ACTIONS,
 }

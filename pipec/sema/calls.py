@@ -9,7 +9,7 @@ from pipec.sema import arithmetic, tree
 from pipec.sema.actions import ACTIONS
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import Elected, Entity, Helper, Known, Range, Void, describe
+from pipec.sema.entities import Barrier, Elected, Entity, Helper, Known, Range, Void, describe
 from pipec.sema.expressions import (
     as_runtime,
     coordinate,
@@ -26,7 +26,8 @@ from pipec.sema.expressions import (
     value,
 )
 from pipec.sema.functions import FUNCTIONS, REDUCTIONS, ElementFunction
-from pipec.sema.operations import CONSUMER, CONSUMER_VIEW, FREE, MEMBERS, PRODUCER, PRODUCER_VIEW, Operation
+from pipec.sema.operations import BARRIER, CONSUMER, CONSUMER_VIEW, FREE, MEMBERS, PRODUCER, PRODUCER_VIEW, Operation
+from pipec.sema.role_pipeline import sub_stage
 from pipec.sema.types import BOOL, I32, TileType, dtype_of, with_dtype
 from pipec.syntax import ast
 
@@ -42,8 +43,9 @@ def call(context: Context, node: ast.Call) -> Entity:
         return _element_function(context, FUNCTIONS[path], node)
     if isinstance(node.callee, ast.Subscript) and dotted(context, node.callee.value) == "cast":
         return _cast(context, node)
-    if isinstance(node.callee, ast.Attribute) and path is None:
-        return _method(context, node)
+    named = node.callee.value if isinstance(node.callee, ast.Subscript) else node.callee
+    if isinstance(named, ast.Attribute) and path is None and dotted(context, named) is None:
+        return _method(context, node, named)
     if path in DTYPES:
         context.fail(messages.NotCallable(what=f"the element type {path}", at=node.callee.span))
     if path in _DECLARATIONS:
@@ -58,6 +60,7 @@ _DECLARATIONS = (
     "ProducerConsumerPipeline",
     "InputTilePipeline",
     "OutputTilePipeline",
+    "RolePipeline",
     "StandardTilePayload",
     "TilePayload",
     "SharedTiles",
@@ -67,20 +70,22 @@ _DECLARATIONS = (
 # ---------------------------------------------------------------------------------------------------------------- methods
 
 
-def _method(context: Context, node: ast.Call) -> Entity:
-    callee = node.callee
-    assert isinstance(callee, ast.Attribute)
+def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Entity:
     entity = elaborate(context, callee.value)
     if isinstance(entity, tree.Handle):
         receiver = PRODUCER if entity.side == "producer" else CONSUMER
     elif isinstance(entity, tree.Pipeline):
         receiver = entity.kind
+    elif isinstance(entity, Barrier):
+        receiver = BARRIER
     else:
         receiver = {"producer": PRODUCER_VIEW, "consumer": CONSUMER_VIEW}.get(getattr(entity, "side", ""), "")
     operation = MEMBERS.get(receiver, {}).get(callee.name) if receiver else None
     if operation is None:
         owner, members = members_of(context, entity)
         context.no_member(owner, callee.name, members, callee.span)
+    if operation.sub_stages is None:
+        sub_stage(context, operation, node)  # refuses one
     return _operate(context, operation, entity, node)
 
 

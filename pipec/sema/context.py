@@ -40,6 +40,7 @@ class Context:
     budget: Budget = field(default_factory=Budget)
     stated: list[tree.StatedCounts] = field(default_factory=list)
     unrollable: frozenset[tree.Variable] = frozenset()  # variables of the loops around that have constant bounds
+    open_stages: set[tree.Handle] = field(default_factory=set)  # of RolePipelines: obtained, and not stepped over yet
 
     def fail(self, message: Message) -> NoReturn:
         self.sink.report(message)
@@ -85,15 +86,17 @@ class Context:
         listed = ", ".join(f"`{name}`" for name in members) or None
         self.fail(messages.NoSuchMember(owner=owner, member=member, members=listed, close=closest(member, members), at=at))
 
-    def checkpoint(self) -> tuple[int, dict, dict]:
+    def checkpoint(self) -> tuple[int, dict, set, dict]:
         """What `take_back` needs to undo an attempt whose statements went into an inner block."""
-        return len(self.statements), dict(self.current), self.sink.checkpoint()
+        return len(self.statements), dict(self.current), set(self.open_stages), self.sink.checkpoint()
 
-    def take_back(self, checkpoint: tuple[int, dict, dict]) -> None:
-        statements, current, diagnostics = checkpoint
+    def take_back(self, checkpoint: tuple[int, dict, set, dict]) -> None:
+        statements, current, open_stages, diagnostics = checkpoint
         del self.statements[statements:]
         self.current.clear()
         self.current.update(current)
+        self.open_stages.intersection_update(open_stages)
+        self.open_stages.update(open_stages)
         self.sink.take_back(diagnostics)
 
     @contextmanager

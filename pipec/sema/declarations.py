@@ -4,23 +4,28 @@ from collections.abc import Callable
 
 from pipec.diag.catalogue import names as messages
 from pipec.diag.catalogue import resources as resource_messages
+from pipec.diag.catalogue import sub_stages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
 from pipec.sema.entities import PayloadSpec, TileSpec, describe
 from pipec.sema.expressions import elaborate, known_int
-from pipec.sema.operations import INPUT, OUTPUT, RING
+from pipec.sema.operations import INPUT, OUTPUT, RING, ROLE
 from pipec.syntax import ast
 
 _SIGNATURES = {
     RING: f"{RING}(stages=2)",
     INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4, k_group_size=1)",
     OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1)",
+    ROLE: f"{ROLE}(stages=2, producer_sub_stages=1, consumer_sub_stages=1, cta_group=1)",
     "StandardTilePayload": "StandardTilePayload(a=tile[...], b=tile[...])",
     "TilePayload": "TilePayload(name=tile[...], ...)",
     "SharedTiles": "SharedTiles(tile[...], count=2)",
     "TensorTiles": "TensorTiles(tmem[...], count=2)",
 }
+
+
+MOST_SUB_STAGES = 8
 
 
 def declare(context: Context, target: ast.Name, node: ast.Call, kind: str) -> None:
@@ -52,7 +57,24 @@ def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
     _pipeline(context, target, node, OUTPUT, bound, {"tmem": spec})
 
 
-def _pipeline(context: Context, target: ast.Name, node: ast.Call, kind: str, bound: dict, tiles: dict[str, TileSpec]) -> None:
+def _role(context: Context, target: ast.Name, node: ast.Call) -> None:
+    options = ("producer_sub_stages", "consumer_sub_stages", "cta_group")
+    bound = bind_arguments(context, node, ROLE, ("stages",), options, signature=_SIGNATURES[ROLE])
+    counts = {name: known_int(context, bound[name], f"`{name}`") for name in options if name in bound}
+    for name, count in counts.items():
+        most = 2 if name == "cta_group" else MOST_SUB_STAGES
+        if not 1 <= count <= most:
+            legal = "1 or 2" if most == 2 else f"from 1 to {most}"
+            context.sink.report(
+                sub_stages.SubStageCount(pipeline=target.name, what=name, count=count, legal=legal, at=bound[name].span)
+            )
+            counts[name] = 1
+    _pipeline(context, target, node, ROLE, bound, {}, **counts)
+
+
+def _pipeline(
+    context: Context, target: ast.Name, node: ast.Call, kind: str, bound: dict, tiles: dict[str, TileSpec], **counts: int
+) -> None:
     stages = _count(context, bound["stages"], "the number of stages") if "stages" in bound else 1
     group = _count(context, bound["k_group_size"], "the group size") if "k_group_size" in bound else 1
     if group < 1 or stages % group:
@@ -65,7 +87,7 @@ def _pipeline(context: Context, target: ast.Name, node: ast.Call, kind: str, bou
                 at=node.span,
             )
         )
-    pipeline = tree.Pipeline(target.name, kind, stages // group, target.span, group)
+    pipeline = tree.Pipeline(target.name, kind, stages // group, target.span, group, **counts)
     context.define(target, pipeline)
     context.buffers[pipeline] = tuple(
         tree.Buffer(tile_name, spec.space, spec.dtype, spec.rows, spec.columns, pipeline.stages, pipeline, spec.span, slot)
@@ -143,6 +165,7 @@ _CONSTRUCTORS: dict[str, Callable[[Context, ast.Name, ast.Call], None]] = {
     RING: _ring,
     INPUT: _input,
     OUTPUT: _output,
+    ROLE: _role,
     "SharedTiles": _buffer("shared"),
     "TensorTiles": _buffer("tensor"),
 }

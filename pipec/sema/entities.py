@@ -78,10 +78,11 @@ class TileGroup:
 
 @record
 class Barrier:
-    """`stage.mbar()`."""
+    """`stage.mbar()`, or the barrier of one sub-stage."""
 
     handle: tree.Handle
     span: Span
+    sub_stage: int = 0
 
 
 @record

@@ -11,6 +11,7 @@ from pipec.sema import arithmetic, tree
 from pipec.sema.context import Context
 from pipec.sema.entities import (
     EXPRESSIONS,
+    Barrier,
     Entity,
     Known,
     Payload,
@@ -22,7 +23,7 @@ from pipec.sema.entities import (
     describe,
 )
 from pipec.sema.groups import known_place, pick, tile_group
-from pipec.sema.operations import CONSUMER, CONSUMER_VIEW, FREE, INPUT, MEMBERS, PRODUCER, PRODUCER_VIEW
+from pipec.sema.operations import BARRIER, CONSUMER, CONSUMER_VIEW, FREE, INPUT, MEMBERS, PRODUCER, PRODUCER_VIEW
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
@@ -202,6 +203,7 @@ def _tile_of(context: Context, handle: tree.Handle, node: ast.Attribute) -> tree
 _CONSTANTS: dict[str, Callable[[tree.Pipeline, Span], Entity]] = {
     "num_group_stages": lambda pipeline, span: Known(pipeline.stages, span),
     "k_group_size": lambda pipeline, span: Known(pipeline.k_group_size, span),
+    "num_stages": lambda pipeline, span: Known(pipeline.stages, span),
     "payload": lambda pipeline, span: PipelinePayload(pipeline),
 }
 
@@ -229,6 +231,8 @@ def members_of(context: Context, entity: Entity) -> tuple[str, tuple[str, ...]]:
             return describe(entity), _member_names(context, pipeline)
         case tree.BufferRef():
             return describe(entity), ("T",)
+        case Barrier():
+            return describe(entity), tuple(MEMBERS[BARRIER])
         case _:
             return describe(entity), ()
 
@@ -295,7 +299,7 @@ def _attribute(context: Context, node: ast.Attribute) -> Entity:
         if group is not None:
             return group
     if isinstance(entity, tree.BufferRef) and node.name == "T":
-        return tree.BufferRef(entity.buffer, entity.handle, not entity.transposed, node.span)
+        return replace(entity, transposed=not entity.transposed, span=node.span)
     owner, members = members_of(context, entity)
     if node.name in members:
         context.fail(messages.NoEffect(hint=f"call it: `{node.span.text()}()`", at=node.span))
@@ -346,7 +350,7 @@ def _slot(context: Context, buffer: tree.Buffer, node: ast.Subscript) -> tree.Bu
     index = elaborate(context, node.items[0])
     if len(node.items) != 1 or not isinstance(index, tree.StageIndex):
         context.fail(messages.ForeignStage(buffer=buffer.name, found=describe(index), at=node.items[0].span))
-    return tree.BufferRef(buffer, index.handle, False, node.span)
+    return tree.BufferRef(buffer, index.handle, False, node.span, index.sub_stage)
 
 
 def _group_tile(context: Context, group: TileGroup, node: ast.Subscript) -> tree.BufferRef:

@@ -34,10 +34,8 @@ def pick(context: Context, group: TileGroup, index: Entity, span: Span, at: Span
 
 def known_place(context: Context, index: Entity, count: int, at: Span) -> int:
     """The index of one of `count` things, known while compiling. Raises NeedsValue for the variable of a constant loop."""
+    ask_for_value(context, index)
     if not isinstance(index, Known):
-        variable = _unrollable(context, index)
-        if variable is not None:
-            raise NeedsValue(variable)
         expected = "known while compiling: a number, or the variable of a `for` over a constant range"
         context.fail(messages.WrongType(what="the place in a group", expected=expected, found=describe(index), at=at))
     place = index.value
@@ -45,6 +43,13 @@ def known_place(context: Context, index: Entity, count: int, at: Span) -> int:
         expected = "0" if count == 1 else f"between 0 and {count - 1}"
         context.fail(messages.WrongType(what="the place in a group", expected=expected, found=describe(index), at=at))
     return place
+
+
+def ask_for_value(context: Context, index: Entity) -> None:
+    """Raises NeedsValue where the value of a constant loop's variable would make the index known."""
+    variable = None if isinstance(index, Known) else _unrollable(context, index)
+    if variable is not None:
+        raise NeedsValue(variable)
 
 
 def _unrollable(context: Context, index: Entity) -> tree.Variable | None:

@@ -43,6 +43,7 @@ class Pipeline:
     """A staged hand-over between roles. `kind` is the name of its type on the seed pages (a row of the pipeline table).
 
     `stages` counts what has barriers: with a `k_group_size` above 1 the group stages, each with that many tiles of every member.
+    Each side completes a barrier per stage, or several: one for each of its sub-stages.
     """
 
     name: str
@@ -50,6 +51,13 @@ class Pipeline:
     stages: int
     span: Span
     k_group_size: int = 1
+    producer_sub_stages: int = 1
+    consumer_sub_stages: int = 1
+    cta_group: int = 1
+
+    def sub_stages(self, side: str) -> int:
+        """The barriers that a side completes per stage."""
+        return self.producer_sub_stages if side == "producer" else self.consumer_sub_stages
 
 
 @record(eq=False)
@@ -93,12 +101,16 @@ class Handle:
 
 @record
 class BufferRef:
-    """The tile of `buffer` that belongs to the stage of `handle`; `transposed` is the view `.T` (an MMA operand only)."""
+    """The tile of `buffer` that belongs to the stage of `handle`; `transposed` is the view `.T` (an MMA operand only).
+
+    `sub_stage` says which sub-stage hands the tile over; None: it belongs to all of them.
+    """
 
     buffer: Buffer
     handle: Handle
     transposed: bool
     span: Span
+    sub_stage: int | None = None
 
 
 @record
@@ -160,11 +172,12 @@ class Special:
 
 @record
 class StageIndex:
-    """The stage number of a held handle, i32."""
+    """The stage number of a held handle, i32. `sub_stage`: what it indexes belongs to that sub-stage alone."""
 
     handle: Handle
     type: ScalarType
     span: Span
+    sub_stage: int | None = None
 
 
 @record
@@ -295,19 +308,29 @@ class Assign:
 
 @record
 class Acquire:
-    """Waits for the other side, then holds the stage. Linear and scoped forms are one operation."""
+    """Waits for the other side, then holds the stage. Linear and scoped forms are one operation.
+
+    `sub_stage` is one of the other side's. `first` is the wait that obtains the stage; the others wait for more of it.
+    """
 
     handle: Handle
     span: Span
+    sub_stage: int = 0
+    first: bool = True
 
 
 @record
 class Signal:
-    """An explicit signal on the handle's own barrier: how "arrive" (each calling thread) or "commit" (when prior MMAs finish)."""
+    """A signal on the handle's own barrier: how "arrive" (each calling thread), "commit" (when prior MMAs finish) or "own".
+
+    "own" is what the use of the stage asks for, as at a release: an MMA commit, an arrival of the threads, or the copy's bytes.
+    `sub_stage` is one of the handle's own side.
+    """
 
     handle: Handle
     how: str
     span: Span
+    sub_stage: int = 0
 
 
 @record

@@ -12,9 +12,15 @@ class BarrierName:
     pipeline: str
     side: str
     stage: int
+    sub_stage: int | None = None  # where a stage has several barriers
 
     def __str__(self) -> str:
-        return f"pipeline `{self.pipeline}`, {self.side} barrier, stage {self.stage}"
+        sub_stage = "" if self.sub_stage is None else f", sub-stage {self.sub_stage}"
+        return f"pipeline `{self.pipeline}`, {self.side} barrier, stage {self.stage}{sub_stage}"
+
+    @property
+    def place(self) -> str:
+        return f"{self.stage}" if self.sub_stage is None else f"{self.stage}.{self.sub_stage}"
 
 
 class Names:
@@ -25,9 +31,13 @@ class Names:
         self.roles = [role for role in metadata.get("roles", []) if isinstance(role, dict)]
         self.barriers: dict[int, BarrierName] = {}
         for entry in metadata.get("barriers", []):
-            for stage in range(int(entry.get("stages", 1))):
-                offset = program.dynamic_base + int(entry["offset"]) + 8 * stage
-                self.barriers[offset] = BarrierName(entry.get("pipeline", "?"), entry.get("side", "?"), stage)
+            each = int(entry.get("sub_stages", 1))
+            for number in range(int(entry.get("stages", 1)) * each):
+                offset = program.dynamic_base + int(entry["offset"]) + 8 * number
+                stage, sub_stage = divmod(number, each)
+                self.barriers[offset] = BarrierName(
+                    entry.get("pipeline", "?"), entry.get("side", "?"), stage, sub_stage if each > 1 else None
+                )
 
     def role(self, warp: int) -> str | None:
         for role in self.roles:
@@ -87,7 +97,7 @@ def _entry(program, names: Names, warp, fragment, item) -> dict:
         name = names.barrier(wait.details["address"])
         what = _barrier_text(name, wait, warp)
         if name is not None:
-            entry.update(pipeline=name.pipeline, side=name.side, stage=name.stage)
+            entry.update(pipeline=name.pipeline, side=name.side, stage=name.stage, sub_stage=name.sub_stage, place=name.place)
     where = f"PTX line {entry['ptx_line']}" + (f", {source}" if source else "")
     count = "" if fragment.count == 32 else f", {fragment.count} lane{'s' if fragment.count > 1 else ''}"
     entry["text"] = f"{warp.cta.name} {who}{count}: waits for {what} [{where}]"
@@ -118,7 +128,7 @@ def _cycle(names: Names, entries: list[dict], cluster) -> list[str]:
             role = next((other for other in responsible.get(entry["pipeline"], ()) if other in waits and other != role), None)
         if role is not None and role in path:
             loop = path[path.index(role) :]
-            return [f"`{r}` waits on {waits[r]['side']}[{waits[r]['stage']}] of `{waits[r]['pipeline']}`" for r in loop] + [
+            return [f"`{r}` waits on {waits[r]['side']}[{waits[r]['place']}] of `{waits[r]['pipeline']}`" for r in loop] + [
                 f"`{role}`"
             ]
     return []

@@ -85,8 +85,9 @@ class NeverReleased(Message):
     title = "stage `{stage}` of `{pipeline}` is never released"
     labels = (primary("at", "obtained here"), secondary("end", "{ending}"))
     note = "{consequence}"
-    help = "add `{stage}.release()` after its last use"
+    help = "add `{release}` after its last use"
     stage: str
+    release: str
     pipeline: str
     ending: str
     consequence: str

@@ -192,7 +192,8 @@ class SignalDoesNotWait(Message):
     title = "`{signal}` does not wait for {work} on stage `{stage}`"
     labels = (primary("at", "signals {when}"), secondary("use", "{done}"), secondary("obtained", "obtained here"))
     note = "{consequence}"
-    help = "remove it: `{stage}.release()` gives the right signal"
+    help = "remove it: `{release}` gives the right signal"
+    release: str
     signal: str
     work: str
     stage: str

@@ -1,0 +1,118 @@
+"""What pipec.checks.linear asks about sub-stages: each is waited for once and signalled once before the step (E032x).
+
+A stage without sub-stages has one of each, so the same questions are asked of every pipeline.
+"""
+
+from pipec.checks.facts import LOAD, HandleFacts, Touch
+from pipec.diag.catalogue import sub_stages as messages
+from pipec.diag.message import Message
+from pipec.sema import tree
+from pipec.sema.operations import ROLE
+from pipec.source import Span
+
+OTHER = {"producer": "consumer", "consumer": "producer"}
+_WAIT = {"producer": "acquire", "consumer": "wait"}
+_SIGNALLED = {"producer": "handed over", "consumer": "released"}
+
+
+def covered(touch: Touch, side: str) -> set[int]:
+    """The sub-stages of a side that hand over what is touched.
+
+    The sub-stage in `tiles[p.index[sub]()]` counts on the side that has more of them. A side with one hands over everything;
+    where the two sides are cut differently, the coarser one cannot be told apart.
+    """
+    pipeline = touch.handle.pipeline
+    count = pipeline.sub_stages(side)
+    if touch.sub_stage is not None and count >= pipeline.sub_stages(OTHER[side]):
+        return {touch.sub_stage}
+    return set(range(count))
+
+
+def missing(
+    step: tree.Release, given: tuple[tree.Signal, ...], awaited: tuple[tree.Acquire, ...], facts: HandleFacts
+) -> Message | None:
+    """What the stage still lacks at its step."""
+    handle = step.handle
+    pipeline, side = handle.pipeline, handle.side
+    lacking = set(range(pipeline.sub_stages(OTHER[side]))) - {acquire.sub_stage for acquire in awaited}
+    if lacking:
+        return messages.SubStageNotAwaited(
+            missing=_list(lacking),
+            pipeline=pipeline.name,
+            other=OTHER[side],
+            wait=_WAIT[side],
+            at=step.span,
+            awaited=tuple(acquire.span for acquire in awaited),
+        )
+    unsignalled = set(range(pipeline.sub_stages(side))) - {signal.sub_stage for signal in given}
+    by_bytes = LOAD in facts.kinds()
+    if not unsignalled or step.signals or by_bytes or pipeline.kind != ROLE:
+        return None
+    return messages.SubStageNotSignalled(
+        missing=_list(unsignalled),
+        pipeline=pipeline.name,
+        verb=_SIGNALLED[side],
+        waiter=f"the {OTHER[side]}",
+        call=_signal_call(pipeline, side, min(unsignalled)),
+        at=step.span,
+        given=tuple(signal.span for signal in given if signal.span is not step.span),
+        obtained=awaited[0].span if awaited else None,
+    )
+
+
+def _signal_call(pipeline: tree.Pipeline, side: str, sub_stage: int) -> str:
+    if side == "consumer":
+        return f"{pipeline.name}.release_no_step[{sub_stage}]()"
+    return f"{pipeline.name}.producer_mbar[{sub_stage}]().arrive()"
+
+
+def release_call(handle: tree.Handle) -> str:
+    """The call that signals and steps."""
+    by_commit = handle.pipeline.kind == ROLE and handle.side == "producer"
+    return f"{handle.name}.{'commit' if by_commit else 'release'}()"
+
+
+def used_before_wait(touch: Touch, use: str, awaited: tuple[tree.Acquire, ...]) -> Message | None:
+    handle = touch.handle
+    lacking = covered(touch, OTHER[handle.side]) - {acquire.sub_stage for acquire in awaited}
+    if not lacking:
+        return None
+    return messages.UsedBeforeWait(
+        tile=touch.span.text(),
+        use=use,
+        missing=_list(lacking),
+        pipeline=handle.pipeline.name,
+        other=OTHER[handle.side],
+        wait=_WAIT[handle.side],
+        at=touch.span,
+        awaited=tuple(acquire.span for acquire in awaited),
+    )
+
+
+def awaited_twice(again: tree.Acquire, awaited: tuple[tree.Acquire, ...]) -> Message:
+    pipeline, side = again.handle.pipeline, again.handle.side
+    steps = {"producer": f"`{pipeline.name}.commit()` or `{pipeline.name}.step()`", "consumer": f"`{pipeline.name}.release()`"}
+    gone = {"producer": "the first is never handed over", "consumer": "the first is never given back"}
+    return messages.SubStageAwaitedTwice(
+        sub_stage=again.sub_stage,
+        pipeline=pipeline.name,
+        consequence=gone[side],
+        fix=f"call {steps[side]} before this",
+        at=again.span,
+        first=next((acquire.span for acquire in awaited if acquire.sub_stage == again.sub_stage), None),
+    )
+
+
+def on_one_branch(handle: tree.Handle, sub_stage: int, at: Span, branch: Span | None, obtained: Span | None) -> Message:
+    return messages.SubStageOnOneBranch(
+        sub_stage=sub_stage,
+        pipeline=handle.pipeline.name,
+        other=OTHER[handle.side],
+        at=at,
+        branch=branch,
+        obtained=obtained if obtained is not at else None,
+    )
+
+
+def _list(numbers: set[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
