@@ -243,7 +243,8 @@ def _names(source: Source) -> Iterator[Mutant]:
                         if old != new:
                             for lines in _replaced(source, statement.first, old, new):
                                 what = f"{word} `{old}` becomes `{new}`"
-                                yield source.mutant("name", what, statement.first, statement.first + 1, lines)
+                                trips = statement.kind == "for"  # a name in a range
+                                yield source.mutant("name", what, statement.first, statement.first + 1, lines, trips)
 
 
 def _clauses(source: Source) -> Iterator[Mutant]:

@@ -4,6 +4,7 @@
 """
 
 import pytest
+
 from mutation.judge import COMPARISON, EQUIVALENT, HANG, INTERNAL, KERNELS, REFUSED, SIMULATOR, Kernel, judge, known_open
 
 STRIDE = 16
