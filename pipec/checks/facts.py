@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pipec.kir import ir
 from pipec.kir.walk import children, operands, references
 from pipec.sema import tree
-from pipec.sema.types import TileType
 from pipec.source import Span
 
 # How an operation touches a stage.
@@ -142,7 +141,7 @@ class _Collector:
             case tree.Signal():
                 self._handle(operation.handle).signals.append(site)
                 return ()
-            case tree.Assign() if isinstance(operation.variable.type, TileType):
+            case tree.Assign() if operation.variable.is_lazy:
                 # A tile variable is read where it is used, not where it is defined.
                 self._lets[operation.variable] = self._let(operation)
                 return ()

@@ -230,6 +230,8 @@ def _role_wide_name(operation: tree.Operation, touches: tuple[Touch, ...]) -> st
             return "`store`"
         case tree.Write():
             return "`write`"
+        case tree.Assign() if operation.variable.kept:
+            return f"assigning the tile `{operation.variable.name}`"
         case _:
             return "reading a tile" if any(touch.kind == READ for touch in touches) else None
 

@@ -19,7 +19,7 @@ def thread_dependent(expression: tree.Expression, variables: set[tree.Variable])
                 return True
             case tree.ReadVariable() if node.variable in variables:
                 return True
-            case tree.ReadBuffer() | tree.ReadTensor():
+            case tree.ReadBuffer() | tree.ReadTensor() | tree.Position():
                 return True
             case _:
                 pass

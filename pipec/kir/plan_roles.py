@@ -6,7 +6,7 @@ from math import gcd
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.plan_types import WARP, WARPGROUP_WARPS, RegisterGroup, RolePlan, RowMap, round_up
-from pipec.kir.walk import operands, references, subexpressions
+from pipec.kir.walk import evaluated_tile, operands, references, subexpressions
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -116,24 +116,55 @@ def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) ->
 
 def plan_row_maps(roles: tuple[RolePlan, ...]) -> dict[tuple[str, int], RowMap]:
     """The row map of every operation that evaluates a register tile."""
-    lets = {
-        operation.variable: operation.value
-        for row in roles
-        for operation in operations(row.role)
-        if isinstance(operation, tree.Assign) and isinstance(operation.variable.type, TileType)
-    }
+    return {(row.role.name, key): row_map for row in roles for key, row_map in _row_maps_of_role(row).items()}
+
+
+def _row_maps_of_role(row: RolePlan) -> dict[int, RowMap]:
+    lets = lazy_tiles(row.role)
+    values = {id(operation): value for operation in operations(row.role) if (value := evaluated_tile(operation)) is not None}
+    kept = {id(operation) for operation in operations(row.role) if _keeps(operation, lets)}
+    kept_half_warps = any(_reads_half_warp_tile(values[key], lets) for key in kept)
+    maps = {}
+    for key, value in values.items():
+        assert isinstance(value.type, TileType)
+        rows = value.type.rows
+        half_warps = rows == 64 and (kept_half_warps if key in kept else _reads_half_warp_tile(value, lets))
+        maps[key] = _row_map(rows, row.threads, half_warps)
+        if key in kept:
+            maps[key] = replace(with_split(maps[key], 2 if half_warps else 1), kept=True)
+    return maps
+
+
+def lazy_tiles(role: Role) -> dict[tree.Variable, tree.Expression]:
+    """What the names of tiles that are evaluated where they are used stand for."""
     return {
-        (row.role.name, id(operation)): _row_map(operation.value, row.threads, lets)
-        for row in roles
-        for operation in operations(row.role)
-        if isinstance(operation, (tree.Store, tree.Write))
+        operation.variable: operation.value
+        for operation in operations(role)
+        if isinstance(operation, tree.Assign) and operation.variable.is_lazy
     }
 
 
-def _row_map(value: tree.Expression, threads: int, lets: dict[tree.Variable, tree.Expression]) -> RowMap:
-    assert isinstance(value.type, TileType)
-    rows = value.type.rows
-    half_warps = rows == 64 and _reads_half_warp_tile(value, lets)
+def kept_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Variable]:
+    """The tiles in registers that an expression reads, itself or through lazy ones."""
+    seen: set[tree.Variable] = set()
+    open_values = [value]
+    while open_values:
+        for node in subexpressions(open_values.pop()):
+            if not isinstance(node, tree.ReadVariable) or node.variable in seen:
+                continue
+            seen.add(node.variable)
+            if node.variable.kept:
+                yield node.variable
+            elif node.variable in lets:
+                open_values.append(lets[node.variable])
+
+
+def _keeps(operation: tree.Operation, lets: dict[tree.Variable, tree.Expression]) -> bool:
+    value = evaluated_tile(operation)
+    return value is not None and (isinstance(operation, tree.Assign) or any(kept_tiles(value, lets)))
+
+
+def _row_map(rows: int, threads: int, half_warps: bool) -> RowMap:
     if half_warps:
         return RowMap(rows, 1, max(1, threads // rows), True, False)
     block_rows = rows if rows <= threads else gcd(rows, threads)
@@ -159,6 +190,8 @@ def with_split(row_map: RowMap, split: int) -> RowMap:
 
 __all__ = [
     "expressions",
+    "kept_tiles",
+    "lazy_tiles",
     "operations",
     "plan_registers",
     "plan_roles",

@@ -11,6 +11,8 @@ WARPGROUP_WARPS = 4
 PANEL_ALIGNMENT = 128  # what TMA asks of a shared address, in bytes (SM100.md 2.2)
 TILE_ALIGNMENT = 1024  # the repeat of the 128-byte swizzle (SM100.md 2.3)
 
+_LONGEST_HALF_RUN = 8  # columns: half of the narrowest panel that a row of so many columns can have (16 elements of 8 bytes)
+
 
 def round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
@@ -101,6 +103,10 @@ class RowMap:
 
     Threads work on `block_rows` rows at a time (`blocks` times). `half_warps`: the rows of an M = 64 accumulator, 16 to a warp
     (layout F of tensor memory), lanes 16-31 holding the other half of the columns. `split` threads share a row's columns.
+
+    `kept`: tiles in registers take part. All such operations on tiles with as many rows agree on which thread has which element,
+    and their loops are written out, since registers cannot be indexed. With `half_warps` runs of `half_run` columns alternate
+    between the halves.
     """
 
     block_rows: int
@@ -108,6 +114,15 @@ class RowMap:
     split: int
     half_warps: bool
     idle: bool  # there are more threads than rows * split
+    kept: bool = False
+
+    def half_run(self, columns: int) -> int:
+        """Small enough to divide half of every panel that a row is stored in."""
+        return min(_LONGEST_HALF_RUN, (columns & -columns) // 2)
+
+    def columns_of_thread(self, columns: int) -> int:
+        """How many of a kept tile's columns a thread has of its row; values with one column stand in both halves of a warp."""
+        return columns // 2 if self.half_warps and columns > 1 else columns
 
 
 @record

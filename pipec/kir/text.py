@@ -97,8 +97,10 @@ def terminator_text(terminator: ir.Terminator) -> str:
 def operation_text(operation: tree.Operation) -> str:
     match operation:
         case tree.Assign():
-            define = ":=" if isinstance(operation.variable.type, TileType) else "="
-            return f"{operation.variable.name} {define} {expression_text(operation.value)}"
+            value = expression_text(operation.value)
+            if operation.variable.kept:
+                return f"{operation.variable.name} = registers({value})"
+            return f"{operation.variable.name} {':=' if operation.variable.is_lazy else '='} {value}"
         case tree.Acquire():
             handle = operation.handle
             if not operation.first:
@@ -192,6 +194,9 @@ def _parts(expression: tree.Expression) -> tuple[str, int]:
             return f"read({reference_text(expression.source)})", _ATOM
         case tree.ReadTensor():
             return f"read({slice_text(expression.source)})", _ATOM
+        case tree.Position():
+            axis, size = ("row", expression.type.rows) if expression.axis == 0 else ("column", expression.type.columns)
+            return f"{axis}_index({size})", _ATOM
         case tree.RowReduce():
             return f"row_{expression.function}({_expression(expression.operand, 0)})", _ATOM
         case _:

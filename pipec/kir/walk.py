@@ -10,7 +10,7 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
     match expression:
         case (
             tree.Constant() | tree.ReadVariable() | tree.ReadDimension() | tree.ReadParameter() | tree.Special()
-            | tree.StageIndex() | tree.ReadBuffer()
+            | tree.StageIndex() | tree.ReadBuffer() | tree.Position()
         ):  # fmt: skip
             return ()
         case tree.Unary() | tree.Convert() | tree.Splat() | tree.RowReduce():
@@ -34,6 +34,17 @@ def subexpressions(expression: tree.Expression) -> Iterator[tree.Expression]:
         node = stack.pop()
         yield node
         stack.extend(reversed(children(node)))
+
+
+def evaluated_tile(operation: tree.Operation) -> tree.Expression | None:
+    """The tile that the role's threads compute for this operation, element by element."""
+    match operation:
+        case tree.Store() | tree.Write():
+            return operation.value
+        case tree.Assign() if operation.variable.kept:
+            return operation.value
+        case _:
+            return None
 
 
 def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:

@@ -46,6 +46,10 @@ class KernelContext:
         return f"%{self.plan.symbols[kind, name, axis]}"
 
 
+# A tile in registers: the slots of each row that a thread has, by row block.
+KeptTile = list[list[Slot]]
+
+
 @dataclass(slots=True)
 class RoleContext:
     """`leader` is true in the one thread of the role that issues one-thread operations."""
@@ -59,7 +63,9 @@ class RoleContext:
     participation: Participation = ALL_THREADS
     variables: dict[tree.Variable, Slot] = field(default_factory=dict)
     lets: dict[tree.Variable, tree.Expression] = field(default_factory=dict)
+    kept: dict[tree.Variable, KeptTile] = field(default_factory=dict)
     captured: dict[int, list[Slot]] = field(default_factory=dict)  # id(node) -> its scalars as they were at the `let`
+    captured_tiles: dict[int, KeptTile] = field(default_factory=dict)  # likewise of nodes that read a tile in registers
     cursors: dict[tuple[tree.Pipeline, str], tuple[Slot, Slot]] = field(default_factory=dict)  # stage, phase
     stages: dict[tree.Handle, Slot] = field(default_factory=dict)
     parities: dict[tree.Handle, Slot] = field(default_factory=dict)  # where more waits for the same stage may follow
@@ -115,6 +121,15 @@ class RoleContext:
         builder.place(after)
         if rejoin:
             self.reconverge()
+
+
+def repeated(kernel: KernelContext, count: int, hint: str, *, written_out: bool) -> Iterator[tuple[Value, int | None]]:
+    """The index 0 .. count - 1 for the code in the loop's body, and the number it is where the loop is written out."""
+    if written_out:
+        yield from ((integer(index), index) for index in range(count))
+        return
+    with counted_loop(kernel, count, hint) as index:
+        yield index, None
 
 
 @contextmanager

@@ -42,6 +42,9 @@ def _declare(role: RoleContext) -> None:
     """Variables, and a note per accumulator whether an MMA wrote it."""
     for operation in operations(role.plan.role):
         match operation:
+            case tree.Assign(variable) if variable.kept:
+                if variable not in role.kept:
+                    role.kept[variable] = stores.new_tile(role, operation)
             case tree.Assign(variable) if not isinstance(variable.type, TileType):
                 if variable not in role.variables:
                     name = variable.name.replace(".", "_")
@@ -115,8 +118,11 @@ def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -
 
 
 def _assign(role: RoleContext, operation: tree.Assign) -> None:
-    """A tile variable keeps its expression; the scalars in it keep the values they have now."""
-    if not isinstance(operation.variable.type, TileType):
+    """A lazy tile keeps its expression; the scalars and the tiles in registers in it keep the values they have now."""
+    if operation.variable.kept:
+        stores.keep(role, operation)
+        return
+    if not operation.variable.is_lazy:
         role.variables[operation.variable].write(scalar(role, operation.value))
         return
     role.lets[operation.variable] = operation.value
@@ -126,6 +132,9 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
                 scalars: tuple[tree.Expression, ...] = (operand,)
             case tree.ReadTensor(source):
                 scalars = source.coordinates
+            case tree.ReadVariable(variable) if variable.kept:
+                _capture_tile(role, node)
+                continue
             case _:
                 continue
         slots = []
@@ -133,6 +142,18 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
             slots.append(role.builder.variable(value.type, f"{role.prefix}.{operation.variable.name}.captured"))
             slots[-1].write(value)
         role.captured[id(node)] = slots
+
+
+def _capture_tile(role: RoleContext, node: tree.ReadVariable) -> None:
+    """A copy costs registers while both are needed, so a tile that never changes is read where it stands."""
+    assignments = [operation for operation in operations(role.plan.role) if isinstance(operation, tree.Assign)]
+    if sum(operation.variable is node.variable for operation in assignments) == 1:
+        return
+    copy = stores.new_tile(role, next(operation for operation in assignments if operation.variable is node.variable))
+    for row, row_copy in zip(role.kept[node.variable], copy, strict=True):
+        for slot, slot_copy in zip(row, row_copy, strict=True):
+            slot_copy.write(slot.read())
+    role.captured_tiles[id(node)] = copy
 
 
 def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[str], end: str) -> None:

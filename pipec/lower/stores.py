@@ -1,10 +1,11 @@
 """Register tiles to memory: through swizzled staging buffers and TMA, directly to global memory, or into a held stage."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipec.isa.dtypes import DType
 from pipec.kir.plan_types import RowMap, TileLayout
-from pipec.lower.context import RoleContext, counted_loop
+from pipec.lower.context import KeptTile, RoleContext, counted_loop, repeated
 from pipec.lower.global_memory import GlobalRow, element_pointer, global_row, store_element
 from pipec.lower.llvm import Value, integer
 from pipec.lower.memory import pack, pack_converted, row_address, store_words
@@ -21,26 +22,31 @@ _VECTOR_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class PanelShare:
-    """How a row's share of one panel is cut: `parts` threads to a row, `chunks` chunks of `count` elements for each."""
+    """How a row's share of one panel is cut: `parts` threads to a row, `chunks` chunks of `count` elements for each.
+
+    The chunks of a thread start `step` columns apart, those of the parts `part_step`.
+    """
 
     columns: int  # of the panel
     parts: int
     chunks: int
     count: int
-
-    @property
-    def part_columns(self) -> int:
-        return self.columns // self.parts
+    step: int
+    part_step: int
 
 
-def panel_share(row_map: RowMap, columns: int, dtype: DType) -> PanelShare:
+def panel_share(row_map: RowMap, columns: int, value_type: TileType) -> PanelShare:
     """As many threads as share a row, as long as each has at least one 16-byte vector of a panel (two halves of a warp always)."""
+    if row_map.kept and row_map.half_warps:
+        run = row_map.half_run(value_type.columns)
+        return PanelShare(columns, 2, columns // (2 * run), run, 2 * run, run)
+    dtype = value_type.dtype
     least = 2 if row_map.half_warps else 1
     parts = row_map.split
     while parts > least and (columns % parts or columns // parts * dtype.bytes < _VECTOR_BYTES):
         parts //= 2
     count = chunk_columns(columns // parts)
-    return PanelShare(columns, parts, columns // parts // count, count)
+    return PanelShare(columns, parts, columns // parts // count, count, count, columns // parts)
 
 
 def store(role: RoleContext, operation: tree.Store) -> None:
@@ -54,19 +60,20 @@ def _with_parts(row_map: RowMap, parts: int) -> RowMap:
     return row_map if parts == row_map.split else replace(row_map, split=parts, idle=True)
 
 
-def _chunks(role: RoleContext, row: Row, panel: Value, share: PanelShare):
-    """Yields (chunk, its first column inside the panel) for this thread's share of a panel."""
+def _chunks(role: RoleContext, row: Row, panel: tuple[Value, int | None], share: PanelShare) -> Iterator[tuple[Chunk, Value]]:
+    """This thread's share of a panel, chunk by chunk, with the first column of each inside the panel."""
     builder = role.builder
-    start = builder.multiply(panel, share.columns)
-    inner = share.chunks if share.chunks > _UNROLLED_CHUNKS else 1
+    start = builder.multiply(panel[0], share.columns)
+    inner = share.chunks if share.chunks > _UNROLLED_CHUNKS and not row.map.kept else 1
     for unrolled in range(share.chunks // inner):
         with counted_loop(role.kernel, inner, f"{role.prefix}.chunk") as index:
-            step = builder.add(builder.multiply(index, share.count), unrolled * share.count)
-            inside = builder.binary("add", builder.multiply(row.part, share.part_columns), step)
-            uniform = builder.binary("add", builder.multiply(row.uniform_part, share.part_columns), step)
-            split = share.part_columns if row.map.half_warps else 0
-            chunk = Chunk(row, builder.binary("add", start, inside), builder.binary("add", start, uniform), split, share.count)
-            yield chunk, inside
+            step = builder.add(builder.multiply(index, share.step), unrolled * share.step)
+            inside = builder.binary("add", builder.multiply(row.part, share.part_step), step)
+            uniform = builder.binary("add", builder.multiply(row.uniform_part, share.part_step), step)
+            split = share.part_step if row.map.half_warps else 0
+            register = None if panel[1] is None else panel[1] * share.columns // share.parts + unrolled * share.count
+            columns = builder.binary("add", start, inside), builder.binary("add", start, uniform)
+            yield Chunk(row, *columns, split, share.count, register), inside
 
 
 def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> list[Value]:
@@ -81,7 +88,7 @@ def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> lis
 
 
 def _write_panel(
-    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, panel: Value, share: PanelShare,
+    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, panel: tuple[Value, int | None], share: PanelShare,
     layout: TileLayout, start: Value,
 ) -> None:  # fmt: skip
     """This thread's share of one panel into shared memory; `start` is where its row of the panel begins."""
@@ -112,16 +119,16 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     layout = staging.layout
     panel_columns = layout.span_bytes // value_type.dtype.bytes
     row_map = plan.row_maps[role.plan.role.name, id(operation)]
-    share = panel_share(row_map, panel_columns, value_type.dtype)
+    share = panel_share(row_map, panel_columns, value_type)
     reader = TileReader(role)
     reader.prepare(operation.value)
     origin = coordinates(role, operation.destination)
     region = role.kernel.shared_address(staging.offset)
-    with counted_loop(role.kernel, row_map.blocks, f"{role.prefix}.rows") as block:
-        row = reader.row(_with_parts(row_map, share.parts), block)
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
+        row = reader.row(_with_parts(row_map, share.parts), block, number)
         inside = builder.bits("urem", row.index, row_map.block_rows) if row_map.blocks > 1 else row.index
         reader.prepare_row(operation.value, row)
-        with counted_loop(role.kernel, value_type.columns // panel_columns, f"{role.prefix}.panel") as panel:
+        for panel, place in repeated(role.kernel, value_type.columns // panel_columns, f"{role.prefix}.panel", written_out=row_map.kept):
             turn = role.staging_turn.read()
             buffer = region
             if staging.buffers > 1:
@@ -131,7 +138,7 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
                 builder.call("bulk.wait_group.read", integer(staging.buffers - 1))
             role.synchronise()
             start = row_address(builder, layout, buffer, 0, inside)
-            _write_panel(role, reader, operation.value, row, panel, share, layout, start)
+            _write_panel(role, reader, operation.value, row, (panel, place), share, layout, start)
             builder.call("fence.proxy.async.shared")
             role.synchronise()
             with role.one_thread("store"):
@@ -152,16 +159,16 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     layout = plan.layouts[operation.destination.buffer]
     panel_columns = layout.span_bytes // value_type.dtype.bytes
     row_map = plan.row_maps[role.plan.role.name, id(operation)]
-    share = panel_share(row_map, panel_columns, value_type.dtype)
+    share = panel_share(row_map, panel_columns, value_type)
     reader = TileReader(role)
     reader.prepare(operation.value)
     tile = shared_tile(role, operation.destination)
-    with counted_loop(role.kernel, row_map.blocks, f"{role.prefix}.rows") as block:
-        row = reader.row(_with_parts(row_map, share.parts), block)
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
+        row = reader.row(_with_parts(row_map, share.parts), block, number)
         reader.prepare_row(operation.value, row)
-        with counted_loop(role.kernel, layout.panels, f"{role.prefix}.panel") as panel:
+        for panel, place in repeated(role.kernel, layout.panels, f"{role.prefix}.panel", written_out=row_map.kept):
             start = row_address(builder, layout, tile, panel, row.index)
-            _write_panel(role, reader, operation.value, row, panel, share, layout, start)
+            _write_panel(role, reader, operation.value, row, (panel, place), share, layout, start)
 
 
 # ----------------------------------------------------------------------------------------------------------------- direct
@@ -174,23 +181,24 @@ def _store_direct(role: RoleContext, operation: tree.Store) -> None:
     assert isinstance(value_type, TileType)
     tensor = operation.destination.tensor
     row_map = plan.row_maps[role.plan.role.name, id(operation)]
-    columns = _direct_panel(row_map, value_type.columns)
-    share = panel_share(row_map, columns, value_type.dtype)
     reader = TileReader(role)
     reader.prepare(operation.value)
     origin = [scalar_value for scalar_value in coordinates(role, operation.destination)][-len(tensor.shape) :]
-    along_rows = len(tensor.shape) == 1 and value_type.columns == 1
-    with counted_loop(role.kernel, row_map.blocks, f"{role.prefix}.rows") as block:
-        row = reader.row(_with_parts(row_map, share.parts), block)
+    columns = _direct_panel(row_map, value_type.columns)
+    share = panel_share(row_map, columns, value_type) if value_type.columns > 1 else None
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
+        row = reader.row(_with_parts(row_map, share.parts) if share else row_map, block, number)
         reader.prepare_row(operation.value, row)
         target = global_row(role, tensor, origin, row.index)
-        if along_rows:
-            value = reader.values(operation.value, Chunk(row, integer(0), integer(0), 0, 1))[0]
-            store_element(role, target, row.index, value, value_type.dtype, _first_part(role, row))
-        else:
-            with counted_loop(role.kernel, value_type.columns // columns, f"{role.prefix}.columns") as panel:
-                for chunk, _ in _chunks(role, row, panel, share):
-                    _store_chunk(role, reader, operation.value, target, row, chunk)
+        if share is None:
+            value = reader.values(operation.value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0]
+            place = row.index if len(tensor.shape) == 1 else integer(0)
+            store_element(role, target, place, value, value_type.dtype, _first_part(role, row))
+            continue
+        steps = value_type.columns // columns
+        for panel, place in repeated(role.kernel, steps, f"{role.prefix}.columns", written_out=row_map.kept):
+            for chunk, _ in _chunks(role, row, (panel, place), share):
+                _store_chunk(role, reader, operation.value, target, row, chunk)
 
 
 def _direct_panel(row_map: RowMap, columns: int) -> int:
@@ -253,3 +261,36 @@ def _whole(role: RoleContext, target: GlobalRow, chunk: Chunk, dtype: DType) -> 
     starts = builder.compare("sge", first, integer(0))
     ends = builder.compare("sle", builder.add(first, chunk.count), target.size)
     return builder.binary("and", builder.binary("and", aligned, starts), ends)
+
+
+# ----------------------------------------------------------------------------------------------------- tiles in registers
+
+
+def new_tile(role: RoleContext, operation: tree.Assign) -> KeptTile:
+    """Registers for the tile that the operation assigns."""
+    builder, name = role.builder, f"{role.prefix}.{operation.variable.name}"
+    tile = operation.variable.type
+    assert isinstance(tile, TileType)
+    row_map = role.kernel.plan.row_maps[role.plan.role.name, id(operation)]
+    columns = row_map.columns_of_thread(tile.columns)
+    return [[builder.variable(tile.dtype.llvm, name) for _ in range(columns)] for _ in range(row_map.blocks)]
+
+
+def keep(role: RoleContext, operation: tree.Assign) -> None:
+    """Chunk by chunk: an element of the new tile needs the same one of the old tile, or what was computed for its whole row."""
+    value_type = operation.value.type
+    assert isinstance(value_type, TileType)
+    row_map = role.kernel.plan.row_maps[role.plan.role.name, id(operation)]
+    reader = TileReader(role)
+    reader.prepare(operation.value)
+    for number, registers in enumerate(role.kept[operation.variable]):
+        row = reader.row(row_map, integer(number), number)
+        reader.prepare_row(operation.value, row)
+        if value_type.columns == 1:
+            registers[0].write(reader.values(operation.value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])
+            continue
+        share = panel_share(row_map, value_type.columns, value_type)
+        for chunk, _ in _chunks(role, row, (integer(0), 0), share):
+            assert chunk.register is not None
+            for slot, element in zip(registers[chunk.register :], reader.values(operation.value, chunk), strict=False):
+                slot.write(element)

@@ -5,15 +5,16 @@ A thread owns one row of each row block (see RowMap) and asks for `count` consec
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import assert_never
 
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.kir.plan_roles import kept_tiles
 from pipec.kir.plan_types import WARP, RowMap
 from pipec.kir.walk import children
 from pipec.lower.arithmetic import binary, constant, convert, is_narrow_float
-from pipec.lower.context import FULL_WARP, RoleContext, counted_loop
+from pipec.lower.context import FULL_WARP, RoleContext, repeated
 from pipec.lower.functions import call_function
 from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.llvm import Value, floating, integer
@@ -29,7 +30,7 @@ _F32 = DTYPES["f32"]
 
 @dataclass(slots=True)
 class Row:
-    """The row of the tile that this thread works on. `part` says which share of a row's columns is this thread's.
+    """A row of the tile that this thread works on. `part` says which share of a row's columns is this thread's.
 
     `uniform_part` is the part without the half of the warp it stands for; `working` is false in threads that have no row.
     """
@@ -39,18 +40,23 @@ class Row:
     part: Value
     uniform_part: Value
     working: Value | None
+    number: int | None = None  # of the row block, where it is known (`map.kept`)
     values: dict[int, Value] = field(default_factory=dict)  # id(node) -> value of one-column expressions
 
 
 @dataclass(slots=True)
 class Chunk:
-    """`count` columns of a row from `column` on; `uniform_column` is the first lane's, `split` how far lanes 16-31 are ahead."""
+    """`count` columns of a row from `column` on; `uniform_column` is the first lane's, `split` how far lanes 16-31 are ahead.
+
+    `register` is the first of a kept tile's registers that hold them, where it is known (`row.map.kept`).
+    """
 
     row: Row
     column: Value
     uniform_column: Value
     split: int
     count: int
+    register: int | None = None
     cache: dict[object, list[Value]] = field(default_factory=dict)
 
 
@@ -90,11 +96,11 @@ class TileReader:
         else:
             self.scalars[id(node)] = [scalar(self.role, expression) for expression in expressions]
 
-    def row(self, row_map: RowMap, block: Value) -> Row:
-        """This thread's row in a row block."""
+    def row(self, row_map: RowMap, block: Value, number: int | None = None) -> Row:
+        """This thread's row in a row block; `number` is the block where it is known."""
         role, builder = self.role, self.builder
         if row_map.half_warps:
-            return self._half_warp_row(row_map)
+            return replace(self._half_warp_row(row_map), number=number)
         threads = role.plan.threads
         if row_map.block_rows == threads:
             inside, part = role.role_thread, integer(0)
@@ -106,7 +112,7 @@ class TileReader:
             working = builder.compare("ult", part, integer(row_map.split))
             part = builder.select(working, part, integer(0))
         index = builder.binary("add", inside, builder.multiply(block, row_map.block_rows)) if row_map.blocks > 1 else inside
-        return Row(row_map, index, part, part, working)
+        return Row(row_map, index, part, part, working, number)
 
     def _half_warp_row(self, row_map: RowMap) -> Row:
         role, builder = self.role, self.builder
@@ -139,7 +145,7 @@ class TileReader:
             return self._reduce(expression, row)
         for child in children(expression):
             self.prepare_row(child, row)
-        chunk = Chunk(row, integer(0), integer(0), 0, 1)
+        chunk = Chunk(row, integer(0), integer(0), 0, 1, 0)
         return self._node(expression, chunk)[0]
 
     # ------------------------------------------------------------------------------------------------- evaluation
@@ -180,6 +186,12 @@ class TileReader:
                 return self._read_buffer(source, type_, chunk)
             case tree.ReadTensor():
                 return self._read_tensor(expression, chunk)
+            case tree.Position(0):
+                return [chunk.row.index] * chunk.count
+            case tree.Position():
+                return [builder.add(chunk.column, index) for index in range(chunk.count)]
+            case tree.ReadVariable() if expression.variable.kept:
+                return self._read_kept(expression, chunk)
             case tree.RowReduce():
                 return [chunk.row.values[id(expression)]] * chunk.count
             case (
@@ -188,6 +200,13 @@ class TileReader:
                 raise AssertionError("a scalar that is typed as a tile")
             case _:
                 assert_never(expression)
+
+    def _read_kept(self, node: tree.ReadVariable, chunk: Chunk) -> list[Value]:
+        assert chunk.row.number is not None and chunk.register is not None
+        rows = self.role.captured_tiles.get(id(node)) or self.role.kept[node.variable]
+        slots = rows[chunk.row.number][chunk.register : chunk.register + chunk.count]
+        assert len(slots) == chunk.count
+        return [slot.read() for slot in slots]
 
     def _read_buffer(self, source: tree.BufferRef, type_: TileType, chunk: Chunk) -> list[Value]:
         key = (id(source.buffer), id(source.handle))
@@ -251,15 +270,19 @@ class TileReader:
         role, builder = self.role, self.builder
         dtype = _F32 if is_narrow_float(operand.type.dtype) else operand.type.dtype
         halves = 2 if row.map.half_warps else 1
-        count = chunk_columns(operand.type.columns // halves)
+        count = row.map.half_run(operand.type.columns) if row.map.kept and halves == 2 else 0
+        count = count or chunk_columns(operand.type.columns // halves)
+        written_out = row.map.kept and any(kept_tiles(operand, role.lets))
         total = builder.variable(dtype.llvm, f"{role.prefix}.reduced")
         total.write(_identity(node.function, dtype))
-        with counted_loop(role.kernel, operand.type.columns // (count * halves), f"{role.prefix}.reduce") as index:
+        steps = operand.type.columns // (count * halves)
+        for index, number in repeated(role.kernel, steps, f"{role.prefix}.reduce", written_out=written_out):
             uniform = builder.multiply(index, count * halves)
             column = uniform
             if halves == 2:
                 column = builder.binary("add", uniform, builder.multiply(builder.bits("lshr", role.lane, 4), count))
-            chunk = Chunk(row, column, uniform, count if halves == 2 else 0, count)
+            register = None if number is None else number * count
+            chunk = Chunk(row, column, uniform, count if halves == 2 else 0, count, register)
             values = convert(builder, self.values(operand, chunk), operand.type.dtype, dtype)
             total.write(self._fold(node.function, dtype, [total.read(), self._fold_tree(node.function, dtype, values)]))
         result = total.read()

@@ -6,7 +6,7 @@ from pipec.diag.catalogue import names as messages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import Acquired, Barrier, Entity, Known, Payload, View, Void, describe
+from pipec.sema.entities import Acquired, Barrier, Entity, Kept, Known, Payload, View, Void, describe
 from pipec.sema.expressions import as_runtime, buffer_ref, elaborate, known, known_int, reference, runtime, tensor_slice, value
 from pipec.sema.operations import Operation
 from pipec.sema.role_pipeline import ROLE_ACTIONS
@@ -254,6 +254,14 @@ def _tile(context: Context, node: ast.Expression, what: str) -> tree.Expression:
     return found
 
 
+def _registers(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("tile",), signature=operation.signature)
+    found = _tile(context, bound["tile"], "what is kept in registers")
+    if isinstance(found.type, TileType) and found.type.rows == 1:
+        context.fail(messages.KeptWithoutRows(type=str(found.type), at=bound["tile"].span))
+    return Kept(found, node.span)
+
+
 def _write(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     bound = bind_arguments(context, node, operation.name, ("tile", "value"), signature=operation.signature)
     destination = _shared_tile(context, bound["tile"], "the destination")
@@ -305,6 +313,7 @@ ACTIONS: dict[str, Action] = {
     "store": _store,
     "store_direct": _store,
     "write": _write,
+    "registers": _registers,
     "assert": _assert,
     **ROLE_ACTIONS,
 }

@@ -266,6 +266,16 @@ def _load(context: Context, node: ast.Call) -> Entity:
     return tree.ReadTensor(source, None, TileType(source.tensor.dtype, rows, columns), node.span)
 
 
+def _fill(context: Context, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, "fill", ("value", "dtype", "rows", "columns"))
+    dtype = known_dtype(context, bound["dtype"])
+    filler = scalar(context, bound["value"], dtype, "the value of `fill`")
+    rows, columns = (known_int(context, bound[name], "a tile size") for name in ("rows", "columns"))
+    _need_size(context, rows, bound["rows"])
+    _need_size(context, columns, bound["columns"])
+    return tree.Splat(filler, TileType(dtype, rows, columns), node.span)
+
+
 def _vector(axis: int) -> Callable[[Context, ast.Call], Entity]:
     name = ("per_row", "per_column")[axis]
     size = ("rows", "columns")[axis]
@@ -280,6 +290,20 @@ def _vector(axis: int) -> Callable[[Context, ast.Call], Entity]:
         return tree.ReadTensor(source, axis, TileType(source.tensor.dtype, *shape), node.span)
 
     return load_vector
+
+
+def _position(axis: int) -> Callable[[Context, ast.Call], Entity]:
+    name = ("row_index", "column_index")[axis]
+    size = ("rows", "columns")[axis]
+
+    def number(context: Context, node: ast.Call) -> Entity:
+        bound = bind_arguments(context, node, name, (size,))
+        count = known_int(context, bound[size], "a tile size")
+        _need_size(context, count, bound[size])
+        shape = (count, 1) if axis == 0 else (1, count)
+        return tree.Position(axis, TileType(I32, *shape), node.span)
+
+    return number
 
 
 def _need_rank(context: Context, source: tree.TensorSlice, rank: int, name: str, node: ast.Expression) -> None:
@@ -336,8 +360,11 @@ def _range(context: Context, node: ast.Call) -> Entity:
 _BUILT_IN: dict[str, Callable[[Context, ast.Call], Entity]] = {
     "select": _select,
     "load": _load,
+    "fill": _fill,
     "per_row": _vector(0),
     "per_column": _vector(1),
+    "row_index": _position(0),
+    "column_index": _position(1),
     "lane_id": _special("lane_id"),
     "role_thread": _special("role_thread"),
     "role_warp": _special("role_warp"),

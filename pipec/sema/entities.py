@@ -96,6 +96,14 @@ class Acquired:
 
 
 @record
+class Kept:
+    """`registers(tile)` before it has a name."""
+
+    value: "tree.Expression"
+    span: Span
+
+
+@record
 class Elected:
     """`elect()`."""
 
@@ -133,6 +141,7 @@ Entity = (
     | TileGroup
     | Barrier
     | Acquired
+    | Kept
     | Elected
     | Range
     | Void
@@ -163,6 +172,7 @@ EXPRESSIONS = (
     tree.Splat,
     tree.ReadBuffer,
     tree.ReadTensor,
+    tree.Position,
     tree.RowReduce,
 )
 
@@ -197,6 +207,8 @@ def describe(entity: Entity) -> str:
             return f"the barrier of stage `{handle.name}`"
         case Acquired():
             return "a newly acquired stage"
+        case Kept():
+            return "a tile in registers that has no name"
         case tree.Buffer():
             return f"the buffer `{entity.name}`"
         case tree.BufferRef():

@@ -45,8 +45,11 @@ BUILT_IN = (
     "role_warp",
     "select",
     "load",
+    "fill",
     "per_row",
     "per_column",
+    "row_index",
+    "column_index",
     "block",
     "grid",
 )

@@ -418,6 +418,13 @@ _FREE = (
         "store_direct",
         document="a register tile by each thread's own stores; any alignment",
     ),
+    Operation(
+        "registers",
+        ("",),
+        "registers(tile)",
+        "registers",
+        document="the tile's values now, kept in registers under the name they are assigned to, which may be assigned again",
+    ),
     Operation("write", ("",), "write(tile, value)", "write", document="a register tile into a producer stage's tile"),
     Operation("static_assert", ("",), 'static_assert(condition, "text")', "assert", document="a compile-time check"),
     Operation("grid", ("",), "grid(x, y, z)", "grid", document="how many blocks run"),

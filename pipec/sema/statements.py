@@ -2,13 +2,14 @@
 
 from pipec.diag.catalogue import names as messages
 from pipec.isa.dtypes import DType
-from pipec.sema import tree
+from pipec.sema import arithmetic, tree
 from pipec.sema.context import Context
 from pipec.sema.entities import (
     EXPRESSIONS,
     Acquired,
     Barrier,
     Elected,
+    Kept,
     Known,
     Payload,
     PipelinePayload,
@@ -22,7 +23,7 @@ from pipec.sema.entities import (
 )
 from pipec.sema.expressions import as_runtime, as_value, elaborate, known, known_dtype, operate, runtime
 from pipec.sema.groups import NeedsValue
-from pipec.sema.types import BOOL, I32, TileType
+from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
 
@@ -107,6 +108,8 @@ def _assign(context: Context, statement: ast.Assign) -> None:
             if entity.form != "linear":
                 _not_linear(context, entity, statement)
             context.bind(target.name, acquire(context, target.name, entity), target.span)
+        case Kept(value):
+            _assign_kept(context, target, value, statement.span)
         case Void() | Elected() | Range():
             context.fail(
                 messages.WrongType(
@@ -118,7 +121,9 @@ def _assign(context: Context, statement: ast.Assign) -> None:
             context.bind(target.name, entity, target.span)
         case _:
             found = as_value(context, entity, statement.value.span, "the value")
-            if isinstance(found, EXPRESSIONS) and isinstance(found.type, TileType):
+            if _kept_variable(context, target) is not None:
+                _assign_kept(context, target, as_runtime(context, found, None, "the value"), statement.span)
+            elif isinstance(found, EXPRESSIONS) and isinstance(found.type, TileType):
                 _assign_tile(context, target, found, statement.span)
             else:
                 _assign_scalar(context, target, found, statement)
@@ -153,11 +158,36 @@ def _refuse_shadowing(context: Context, target: ast.Name) -> None:
 
 
 def _assign_tile(context: Context, target: ast.Name, found: tree.Expression, span: Span) -> None:
+    _new_tile(context, target, tree.Variable(target.name, found.type, target.span), found, span)
+
+
+def _kept_variable(context: Context, target: ast.Name) -> tree.Variable | None:
+    """The tile in registers that the name stands for already."""
+    binding = context.scope.find(target.name)
+    variable = binding.entity if binding is not None else None
+    return variable if isinstance(variable, tree.Variable) and variable.kept else None
+
+
+def _assign_kept(context: Context, target: ast.Name, found: tree.Expression, span: Span) -> None:
+    variable = _kept_variable(context, target)
+    if variable is None:
+        _new_tile(context, target, tree.Variable(target.name, found.type, target.span, kept=True), found, span)
+        return
+    widened = arithmetic.widen(found, dtype_of(variable.type))
+    if widened is None or widened.type != variable.type:
+        context.fail(
+            messages.TypeChanged(
+                name=variable.name, old=str(variable.type), new=str(found.type), at=span, first=variable.span
+            )
+        )
+    context.emit(tree.Assign(variable, widened, span))
+
+
+def _new_tile(context: Context, target: ast.Name, variable: tree.Variable, found: tree.Expression, span: Span) -> None:
     _refuse_shadowing(context, target)
     outer = context.scope.find(target.name)
     if outer is not None and target.name not in context.scope.names and isinstance(outer.entity, tree.Variable):
         context.fail(messages.TileReassigned(name=target.name, at=target.span, first=outer.entity.span))
-    variable = tree.Variable(target.name, found.type, target.span)
     context.emit(tree.Assign(variable, found, span))
     context.bind(target.name, variable, target.span)
 
@@ -185,9 +215,7 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
 def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree.Expression, span: Span) -> None:
     assert isinstance(variable.type, DType)
     if not isinstance(found, Known):
-        from pipec.sema.arithmetic import widen
-
-        widened = widen(found, variable.type)
+        widened = arithmetic.widen(found, variable.type)
         if widened is None:
             context.fail(
                 messages.TypeChanged(
@@ -213,6 +241,9 @@ def _augmented(context: Context, statement: ast.AugmentedAssign) -> None:
             )
         )
     result = operate(context, statement.operator, tree.ReadVariable(entity, statement.target.span), right, statement.span)
+    if entity.kept:
+        _assign_kept(context, statement.target, result, statement.span)
+        return
     if isinstance(entity.type, TileType):
         _assign_tile(context, statement.target, result, statement.span)
         return

@@ -14,11 +14,21 @@ from pipec.source import Span
 
 @record(eq=False)
 class Variable:
-    """A run-time variable of one role; assigned any number of times. Its type never changes."""
+    """A run-time variable of one role; assigned any number of times. Its type never changes.
+
+    `kept` is about tiles: a kept tile stands in registers, is evaluated when it is assigned and may be assigned again; any other
+    tile variable is a name for its expression.
+    """
 
     name: str
     type: ValueType
     span: Span
+    kept: bool = False
+
+    @property
+    def is_lazy(self) -> bool:
+        """A tile that is evaluated where it is used."""
+        return isinstance(self.type, TileType) and not self.kept
 
 
 @record
@@ -267,6 +277,15 @@ class ReadTensor:
 
 
 @record
+class Position:
+    """Each element's row number (`axis` 0, columns == 1) or column number (`axis` 1, rows == 1) inside its tile, i32."""
+
+    axis: int
+    type: TileType
+    span: Span
+
+
+@record
 class RowReduce:
     """Reduces each row: function "sum", "max" or "min"; the result has one column."""
 
@@ -291,6 +310,7 @@ Expression = (
     | Splat
     | ReadBuffer
     | ReadTensor
+    | Position
     | RowReduce
 )
 
@@ -299,7 +319,8 @@ Expression = (
 
 @record
 class Assign:
-    """A tile variable holds its expression, evaluated where it is used (a `let`), and is assigned once."""
+    """A lazy tile variable holds its expression, evaluated where it is used (a `let`), and is assigned once; a kept tile gets the
+    values that its expression has now."""
 
     variable: Variable
     value: Expression

@@ -168,13 +168,13 @@ class TypeChanged(Message):
 
 
 class TileReassigned(Message):
-    """A register tile is an expression with a name, evaluated where it is used: it cannot change from one iteration or branch
-    to the next."""
+    """A tile's name stands for its expression, evaluated where it is used: it cannot change from one iteration or branch to the
+    next. A tile that `registers(...)` put into registers can."""
 
     code = "E0214"
     title = "the tile `{name}` is assigned again inside a block"
     labels = (primary("at", "this would make its value depend on the path"), secondary("first", "first assigned here"))
-    help = "give the new tile its own name"
+    help = "give the new tile its own name, or keep the first one in registers: `{name} = registers(...)`"
     name: str
     at: Span
     first: Span
@@ -412,4 +412,16 @@ class LinearInWith(Message):
     problem: str
     form: str
     fix: str
+    at: Span
+
+
+class KeptWithoutRows(Message):
+    """A tile in registers is spread over the threads by rows: a thread keeps the columns of its row. A vector along the columns has
+    no rows to spread; it is read where it is used (`per_column(v[j], columns)` costs one load per warp)."""
+
+    code = "E0236"
+    title = "a {type} cannot be kept in registers"
+    labels = (primary("at", "this has one row for all threads"),)
+    help = "use it where it is needed, without `registers(...)`"
+    type: str
     at: Span
