@@ -4,7 +4,7 @@ Each check reports every independent mistake it finds. A check module holds one 
 put its messages into the catalogue.
 """
 
-from pipec.checks import lifetime, linear, mma, resources, roles, shapes, signals, stated
+from pipec.checks import lifetime, linear, mma, registers, resources, roles, shapes, signals, stated
 from pipec.checks.facts import collect
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
@@ -27,3 +27,4 @@ def check_plan(plan: Plan, sink: Sink) -> None:
     """What only a whole plan can tell; the kernel has passed `check_kernel`."""
     resources.check(plan, sink)
     stated.check(plan, sink)
+    registers.check(plan, sink)

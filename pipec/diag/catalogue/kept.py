@@ -1,0 +1,39 @@
+"""E073x: tiles in registers against the registers of a thread."""
+
+from pipec.diag.message import Message, primary, secondary
+from pipec.source import Span
+
+
+class KeptTiles(Message):
+    """The tiles that a role keeps in registers at one time need more than a thread has.
+
+    A thread keeps the columns of its rows: a tile of 128 x 128 f32 in a role of 4 warps takes 128 registers of each thread, a result of
+    `row_max` or `row_sum` one. A thread has at most 255, or what `registers=` gives its role, or what is left when the block's threads
+    share 65536. A tile counts from its assignment to its last use.
+    """
+
+    code = "E0733"
+    title = "role `{role}` keeps tiles in {needed} registers of each thread, which has {budget}"
+    labels = (primary("at", "the most are needed here"), secondary("tiles", "kept here"))
+    note = "needed at that place: {list}, and about {reserve} for everything else; what does not fit would go to slow local memory"
+    help = "{hint}"
+    role: str
+    needed: int
+    budget: int
+    reserve: int
+    list: str
+    hint: str
+    at: Span
+    tiles: tuple[Span, ...]
+
+
+class OddKeptColumns(Message):
+    """In a role that keeps rows of a 64-row accumulator in registers, lanes 0-15 of a warp have one half of a row's columns and lanes
+    16-31 the other: that is how tensor memory hands them out. Other tiles of 64 rows in that role are spread the same way."""
+
+    code = "E0734"
+    title = "a tile of {columns} columns cannot be spread over half warps"
+    labels = (primary("at", "{columns} columns do not divide in two"),)
+    help = "use an even number of columns"
+    columns: int
+    at: Span
