@@ -192,8 +192,8 @@ def _store_direct(role: RoleContext, operation: tree.Store) -> None:
         target = global_row(role, tensor, origin, row.index)
         if share is None:
             value = reader.values(operation.value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0]
-            place = row.index if len(tensor.shape) == 1 else integer(0)
-            store_element(role, target, place, value, value_type.dtype, _first_part(role, row))
+            only = row.index if len(tensor.shape) == 1 else integer(0)
+            store_element(role, target, only, value, value_type.dtype, _first_part(role, row))
             continue
         steps = value_type.columns // columns
         for panel, place in repeated(role.kernel, steps, f"{role.prefix}.columns", written_out=row_map.kept):
