@@ -4,11 +4,12 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from pipec._version import VERSION
 from pipec.diag.message import Diagnostic, Failure
 from pipec.driver import STAGES, Compilation, Options, compile_source
-from pipec.files import read_source, write_output
+from pipec.files import cannot_write, read_source, write_output
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS
 
 # What `--emit` writes, and the stage after which it exists.
@@ -19,14 +20,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        command: Callable[[argparse.Namespace], int] = options.command
-        return command(options)
+        return _run_command(options)
     except Failure as failure:
         _print_diagnostics(failure.diagnostics, options.message_format)
         return 1
     except BrokenPipeError:
-        # The reader of our output has gone (`pipec ... | head`): nothing is left to say, also not at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output has gone (`pipec ... | head`): nothing is left to say.
+        _silence()
         return 1
     except KeyboardInterrupt:
         print("pipec: interrupted", file=sys.stderr)
@@ -41,6 +41,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
             [InternalError(stage=stage, error=f"{type(error).__name__}: {error}").diagnostic()], options.message_format
         )
         return 1
+
+
+def _run_command(options: argparse.Namespace) -> int:
+    command: Callable[[argparse.Namespace], int] = options.command
+    try:
+        status = command(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # files report their own troubles; what is left is printing
+        _silence()
+        raise cannot_write("standard output", error) from None
+    return status
+
+
+def _silence() -> None:
+    """Nothing more goes to standard output, also not when the process ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 # ---------------------------------------------------------------------------------------------------------------- options
@@ -191,10 +211,12 @@ def _check(options: argparse.Namespace) -> int:
     state = _compiled(options, "limits")
     assert state.plans is not None
     for plan in state.plans:
-        report = report_of(plan)
+        report = report_of(plan, state.protocol[plan.kernel.name])
         print(f"{report.name}: every check passed for {options.arch}")
         for proof in report.proofs:
             print(f"  proved  {proof}")
+        for question in report.undecided:
+            print(f"  open    {question}")
     return 0
 
 
@@ -226,11 +248,9 @@ def _explain(options: argparse.Namespace) -> int:
 def _print_diagnostics(diagnostics: Sequence[Diagnostic], form: str) -> None:
     from pipec.diag.render import render_json, render_text
 
-    print(
-        render_json(diagnostics) if form == "json" else render_text(diagnostics),
-        end="" if form == "text" else "\n",
-        file=sys.stderr,
-    )
+    text = render_json(diagnostics) if form == "json" else render_text(diagnostics)
+    # A file name need not be text.
+    print(text.encode(errors="backslashreplace").decode(), end="", file=sys.stderr)
     if form == "text":
         count = len(diagnostics)
         print(f"\n{count} error{'' if count == 1 else 's'}; `pipec explain CODE` tells more", file=sys.stderr)

@@ -68,10 +68,11 @@ def _embedded(text: str, caller: FrameType) -> Source:
     name = caller.f_code.co_filename
     dedented = textwrap.dedent(text)
     indent = _removed_columns(text, dedented)
-    place = _literal_line(name, text, caller.f_lineno)
+    place = _literal_place(name, text, caller.f_lineno)
     if place is None:
         return Source("<string>", dedented, indent=indent)
-    return Source(name, dedented, first_line=place, indent=indent)
+    line, column = place
+    return Source(name, dedented, line, indent, None if dedented.startswith("\n") else indent + column)
 
 
 def _removed_columns(text: str, dedented: str) -> int:
@@ -81,16 +82,24 @@ def _removed_columns(text: str, dedented: str) -> int:
     return 0
 
 
-def _literal_line(name: str, text: str, near: int) -> int | None:
-    """The line where the string literal with this value starts: the one nearest to the call."""
+def _literal_place(name: str, text: str, near: int) -> tuple[int, int] | None:
+    """Where the text of the string literal with this value starts: line, and columns in front; the one nearest to the call."""
     try:
         module = python_ast.parse(Path(name).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
-    lines = [
-        node.lineno
-        for node in python_ast.walk(module)
+    lines = Path(name).read_text(encoding="utf-8", errors="replace").split("\n")
+    places = []
+    for node in python_ast.walk(module):
         # A literal with escapes or line continuations does not show its lines one to one.
-        if isinstance(node, python_ast.Constant) and node.value == text and node.end_lineno == node.lineno + text.count("\n")
-    ]
-    return min(lines, key=lambda line: abs(line - near)) if lines else None
+        if isinstance(node, python_ast.Constant) and node.value == text and node.end_lineno == node.lineno + text.count("\n"):
+            literal = lines[node.lineno - 1].encode()[node.col_offset :].decode(errors="replace")
+            before = len(lines[node.lineno - 1]) - len(literal)
+            places.append((node.lineno, before + _opening(literal)))
+    return min(places, key=lambda place: abs(place[0] - near)) if places else None
+
+
+def _opening(literal: str) -> int:
+    """The length of a literal's prefix and opening quotes."""
+    prefix = len(literal) - len(literal.lstrip("rRuU"))
+    return prefix + (3 if literal[prefix:].startswith(('"""', "'''")) else 1)

@@ -1,6 +1,6 @@
 """Compiled programs: what `pipec.compile` and `pipec.kernel` return."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -46,21 +46,33 @@ class CompiledKernel:
         return Launcher(self.interface, self.ptx)
 
     def __call__(
-        self, *arguments: Any, device: str = "auto", stream: Any = None, options: Any = None, **by_name: Any
+        self, /, *arguments: Any, device: str = "auto", stream: Any = None, options: Any = None, **by_name: Any
     ) -> "LaunchResult":
         """Runs the kernel; outputs are written into the arrays passed.
 
         Arrays: NumPy (with ml_dtypes for bf16 and 8-bit floats), DLPack, `__cuda_array_interface__`, torch. `device` "auto" takes a GPU
         that fits, else the simulator. Raises pipec.runtime.ArgumentError before anything runs when an argument does not fit.
         """
-        given: Any = arguments
-        if by_name:
-            names = [argument.name for argument in self.interface.arguments]
-            given = {**dict(zip(names, arguments, strict=False)), **by_name}
+        given: Any = self._named(arguments, by_name) if by_name else arguments
         return self._launcher(given, device=device, stream=stream, options=options)
 
+    def _named(self, arguments: tuple[Any, ...], by_name: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Arguments in order, then by name, as Python binds them."""
+        from pipec.runtime import ArgumentError
 
-class Program:
+        names = [argument.name for argument in self.interface.arguments]
+        given = dict(zip(names, arguments, strict=False))
+        twice = next((name for name in by_name if name in given), None)
+        if twice is not None:
+            raise ArgumentError(self.name, twice, "it was passed in order and by name")
+        if len(arguments) > len(names):
+            raise ArgumentError(
+                self.name, "(none)", f"the kernel takes {len(names)} arguments, got {len(arguments) + len(by_name)}"
+            )
+        return {**given, **by_name}
+
+
+class Program(Mapping[str, CompiledKernel]):
     """The kernels of one source, compiled: `program["gemm"](a, b, d)`."""
 
     def __init__(self, compilation: Compilation) -> None:
@@ -68,7 +80,9 @@ class Program:
         self._compilation = compilation
         self.ptx: str = compilation.ptx
         self.arch = compilation.options.arch
-        self.report: Mapping[str, KernelReport] = {plan.kernel.name: report_of(plan) for plan in compilation.plans}
+        self.report: Mapping[str, KernelReport] = {
+            plan.kernel.name: report_of(plan, compilation.protocol[plan.kernel.name]) for plan in compilation.plans
+        }
         self._kernels = {plan.kernel.name: self._compiled(plan) for plan in compilation.plans}
 
     def _compiled(self, plan: Plan) -> CompiledKernel:
@@ -79,7 +93,7 @@ class Program:
             raise KeyError(f"no kernel is called {name!r}; there is {', '.join(self._kernels)}")
         return self._kernels[name]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._kernels)
 
     def __len__(self) -> int:

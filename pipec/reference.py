@@ -100,7 +100,7 @@ def expected_values(lines: list[str], arguments: Mapping[str, Any]) -> dict[str,
     for line in lines:
         try:
             (statement,) = ast.parse(line).body
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
             raise ReferenceProblem(f"it is no Python expression ({error})") from None
         if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
             raise ReferenceProblem("it must have the form `output = expression`")
@@ -108,10 +108,22 @@ def expected_values(lines: list[str], arguments: Mapping[str, Any]) -> dict[str,
         with np.errstate(all="ignore"):
             try:
                 names[target] = _evaluate(statement.value, names)
-            except (ValueError, TypeError, ZeroDivisionError, OverflowError, IndexError) as error:
-                raise ReferenceProblem(str(error)) from None
+            except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+                raise ReferenceProblem(str(error) or type(error).__name__) from None
         outputs[target] = names[target]
-    return {name: value for name, value in outputs.items() if name in arguments}
+    compared = {name: _shaped(name, value, arguments[name]) for name, value in outputs.items() if name in arguments}
+    if not compared:
+        raise ReferenceProblem("it assigns to no argument of the kernel")
+    return compared
+
+
+def _shaped(name: str, value: Any, output: Any) -> np.ndarray:
+    if not isinstance(output, np.ndarray):
+        raise ReferenceProblem(f"`{name}` is a scalar, which a kernel cannot write")
+    try:
+        return np.broadcast_to(np.asarray(value, np.float64), output.shape)
+    except (TypeError, ValueError):
+        raise ReferenceProblem(f"its value for `{name}` has shape {np.shape(value)}, the argument {output.shape}") from None
 
 
 def _float64(value: Any) -> Any:
@@ -126,7 +138,7 @@ def _evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
                 raise ReferenceProblem(f"there is no argument `{name}`")
             return names[name]
         case ast.Constant(value=int() | float() as value):
-            return value
+            return float(value)
         case ast.BinOp(left, symbol, right) if type(symbol) in _OPERATORS:
             return _OPERATORS[type(symbol)](_evaluate(left, names), _evaluate(right, names))
         case ast.UnaryOp(symbol, operand) if type(symbol) in _OPERATORS:

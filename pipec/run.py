@@ -30,7 +30,7 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
     assert state.plans is not None and state.ptx is not None
     _check_names(options.shapes, [plan.interface for plan in state.plans])
     for plan in state.plans:
-        _print_report(report_of(plan), state.options.arch)
+        _print_report(report_of(plan, state.protocol[plan.kernel.name]), state.options.arch)
         for values in _value_sets(plan.interface, plan.kernel.document, options.shapes):
             arguments = _run_one(plan.interface, state.ptx, values, options, state.source)
             _compare(plan, arguments, values)
@@ -64,7 +64,7 @@ def _interfaces(source: Source) -> Iterator[KernelInterface]:
         if line.startswith(_INTERFACE_MARK):
             try:
                 yield from_json(line.removeprefix(_INTERFACE_MARK))
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, LookupError, TypeError, AttributeError):
                 continue  # a line cut off or edited by hand describes nothing
 
 
@@ -252,6 +252,8 @@ def _print_report(report: KernelReport, arch: str) -> None:
     print(f"{report.name}: compiled for {arch}")
     for proof in report.proofs:
         print(f"  proved  {proof}")
+    for question in report.undecided:
+        print(f"  open    {question}")
     roles = ", ".join(f"{role.name} (warps {role.first_warp}-{role.first_warp + role.warps - 1})" for role in report.roles)
     print(f"  uses    {report.threads} threads: {roles}")
     memory = f"{report.shared_bytes:,} of {report.shared_limit:,} bytes of shared memory"

@@ -18,6 +18,7 @@ class Source:
     text: str
     first_line: int = 1
     indent: int = 0
+    first_indent: int | None = None  # of the first line, where it differs
 
     def __repr__(self) -> str:
         return f"Source({self.name!r})"
@@ -30,6 +31,10 @@ class Source:
     def line(self, number: int) -> str:
         """The text of a line (numbered from 1 inside this source); empty past the end."""
         return self.lines[number - 1].rstrip("\r") if 0 < number <= len(self.lines) else ""
+
+    def removed(self, line: int) -> int:
+        """The columns that stand in front of a line in its file, but not here."""
+        return self.first_indent if line == 1 and self.first_indent is not None else self.indent
 
     def span(self, line: int, column: int, end_line: int, end_column: int) -> "Span":
         return Span(self, line, column, end_line, end_column)
@@ -52,7 +57,7 @@ class Span:
 
     @property
     def shown_column(self) -> int:
-        return self.column + self.source.indent
+        return self.column + self.source.removed(self.line)
 
     @property
     def shown_end_line(self) -> int:
@@ -60,7 +65,7 @@ class Span:
 
     @property
     def shown_end_column(self) -> int:
-        return self.end_column + self.source.indent
+        return self.end_column + self.source.removed(self.end_line)
 
     def location(self) -> str:
         return f"{self.source.name}:{self.shown_line}:{self.shown_column}"

@@ -1,0 +1,414 @@
+"""The command line: statuses, what is written and what is not, and that nothing given to it ends in a traceback."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from functools import cache
+from pathlib import Path
+
+import pytest
+from faces.kernels import SCALE, WRONG
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pipec
+from pipec.cli import main
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def scale(tmp_path: Path) -> str:
+    path = tmp_path / "scale.pipe"
+    path.write_text(SCALE, encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> str:
+    path = tmp_path / "wrong.pipe"
+    path.write_text(WRONG, encoding="utf-8")
+    return str(path)
+
+
+def process(*arguments: str, **options: object) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "pipec", *arguments], capture_output=True, check=False, timeout=60, **{"text": True, **options}
+    )
+
+
+def usage_status(arguments: list[str]) -> object:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    return left.value.code
+
+
+@cache
+def scale_ptx() -> str:
+    return pipec.compile(SCALE).ptx
+
+
+def names_in(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir()}
+
+
+# --------------------------------------------------------------------------------------------------------------- statuses
+
+
+def test_a_process_that_succeeds(scale: str) -> None:
+    run = process("compile", scale)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert ".target sm_100a" in run.stdout and ".entry scale" in run.stdout
+
+
+def test_a_process_with_diagnostics(wrong: str, tmp_path: Path) -> None:
+    run = process("compile", wrong, "-o", str(tmp_path / "out.ptx"))
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.count("error[E") == 2 and "2 errors; `pipec explain CODE` tells more" in run.stderr
+    assert names_in(tmp_path) == {"wrong.pipe"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["compile"],
+        ["compile", "x.pipe", "--arch", "sm_1"],
+        ["compile", "x.pipe", "--emit", "sass"],
+        ["compile", "x.pipe", "-D", "BM"],
+        ["compile", "x.pipe", "-D", "1=2"],
+        ["run", "x.pipe", "--shape", "M"],
+        ["run", "x.pipe", "--device", "abacus"],
+        ["run", "x.pipe", "--seed", "many"],
+        ["check", "x.pipe", "--message-format", "xml"],
+        ["explain"],
+    ],
+)
+def test_wrong_usage(arguments: list[str], capsys: Capture) -> None:
+    assert usage_status(arguments) == 2
+    assert "usage: pipec" in capsys.readouterr().err
+
+
+def test_version(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith(f"pipec {pipec.__version__}\nllvmlite ")
+
+
+@pytest.mark.parametrize("command", ["compile", "check", "run", "sim"])
+def test_files_that_cannot_be_read(command: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    for name in (str(tmp_path / "none.pipe"), str(tmp_path), str(tmp_path / "binary"), "a\0b", "", "\udcff"):
+        assert main([command, name]) == 1
+        captured = capsys.readouterr()
+        assert captured.out == "" and captured.err.startswith("error[E01")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_without_permission(scale: str, capsys: Capture) -> None:
+    os.chmod(scale, 0)
+    assert main(["compile", scale]) == 1
+    assert "permission denied" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no endless file here")
+def test_an_endless_file(capsys: Capture) -> None:
+    assert main(["check", "/dev/zero"]) == 1
+    assert "larger than" in capsys.readouterr().err
+
+
+def test_an_empty_file_and_a_mark_in_front(scale: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "empty.pipe").touch()
+    assert main(["check", str(tmp_path / "empty.pipe")]) == 1
+    assert "error[E01" in capsys.readouterr().err
+    Path(scale).write_text("\ufeff" + SCALE.replace("\n", "\r\n"), encoding="utf-8", newline="")
+    assert main(["check", scale]) == 0
+
+
+# ----------------------------------------------------------------------------------------------------------------- output
+
+
+@pytest.mark.parametrize(
+    ("form", "holds"),
+    [
+        ("ptx", b".entry scale"),
+        ("llvm", b"nvptx64"),
+        ("kir", b"ring"),
+        ("ast", b"Kernel"),
+        ("cubin", b"\x7fELF"),
+    ],
+)
+def test_forms(form: str, holds: bytes, scale: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    output = tmp_path / "out"
+    assert main(["compile", scale, "--emit", form, "-o", str(output)]) == 0
+    assert holds in output.read_bytes()
+    assert names_in(tmp_path) == {"scale.pipe", "out"}
+    assert capfdbinary.readouterr().out == b""
+
+
+@pytest.mark.parametrize("form", ["ptx", "ast"])
+def test_standard_output_gets_the_same(form: str, scale: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["compile", scale, "--emit", form, "-o", str(tmp_path / "out")]) == 0
+    assert main(["compile", scale, "--emit", form, "-o", "-"]) == 0
+    assert capfdbinary.readouterr().out == (tmp_path / "out").read_bytes()
+
+
+def test_standard_output_may_be_a_string(scale: str) -> None:
+    with redirect_stdout(io.StringIO()) as printed:
+        assert main(["compile", scale]) == 0
+    assert ".entry scale" in printed.getvalue()
+
+
+def test_an_older_output_stays_when_compiling_fails(wrong: str, tmp_path: Path, capsys: Capture) -> None:
+    output = tmp_path / "out.ptx"
+    output.write_text("older")
+    assert main(["compile", wrong, "-o", str(output)]) == 1
+    assert output.read_text() == "older"
+    assert names_in(tmp_path) == {"wrong.pipe", "out.ptx"}
+
+
+def test_output_is_written_through_links_and_to_pipes(scale: str, tmp_path: Path) -> None:
+    (tmp_path / "link.ptx").symlink_to(tmp_path / "real.ptx")
+    assert main(["compile", scale, "-o", str(tmp_path / "link.ptx")]) == 0
+    assert (tmp_path / "link.ptx").is_symlink() and ".entry" in (tmp_path / "real.ptx").read_text()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        assert main(["compile", scale, "-o", str(pipe)]) == 0
+        assert b".entry" in reader.communicate()[0]
+    assert pipe.is_fifo(), "a device or pipe is never replaced by a file"
+
+
+@pytest.mark.parametrize("output", ["", "/", ".", "missing/out.ptx", "scale.pipe/out.ptx", "a\0b"])
+def test_output_that_cannot_be_written(
+    output: str, scale: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["compile", scale, "-o", output]) == 1
+    assert capsys.readouterr().err.startswith("error[E1001]: cannot write")
+    assert names_in(tmp_path) == {"scale.pipe"}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full device here")
+@pytest.mark.parametrize("command", ["compile", "check"])
+def test_standard_output_that_is_full(command: str, scale: str) -> None:
+    with open("/dev/full", "wb") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "pipec", command, scale], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert run.returncode == 1
+    assert run.stderr.startswith("error[E1001]: cannot write `standard output`") and "Exception" not in run.stderr
+
+
+def test_a_reader_that_leaves(scale: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    run = subprocess.run(
+        [sys.executable, "-m", "pipec", "compile", scale], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writing)
+    assert (run.returncode, run.stderr) == (1, "")
+
+
+def test_without_a_home(scale: str, tmp_path: Path) -> None:
+    run = process("check", scale, env={**os.environ, "HOME": "/proc/none", "XDG_CACHE_HOME": "/proc/none"})
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+# ---------------------------------------------------------------------------------------------------------------- options
+
+
+def test_constants(scale: str, capsys: Capture) -> None:
+    assert main(["compile", scale, "--emit", "kir", "-D", "BM=0x20", "-D", "BN=32"]) == 0
+    assert "32" in capsys.readouterr().out
+    assert main(["check", scale, "-D", "QQ=1"]) == 1
+    assert "no kernel has a compile-time parameter `QQ`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e999", "-16", "0", "9" * 5000, "true", "bf16", "é", "16.5", "\udcff"])
+def test_constants_that_do_not_fit(value: str, scale: str, capsys: Capture) -> None:
+    assert main(["check", scale, "-D", f"BM={value}"]) == 1
+    assert "error[E0" in capsys.readouterr().err
+
+
+def test_one_kernel_of_several(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "two.pipe"
+    path.write_text(SCALE + "\n" + SCALE.replace("kernel scale", "kernel other"))
+    assert main(["compile", str(path), "--kernel", "other"]) == 0
+    ptx = capsys.readouterr().out
+    assert ".entry other" in ptx and ".entry scale" not in ptx
+    assert main(["compile", str(path), "--kernel", "third"]) == 1
+    assert "`scale`, `other`" in capsys.readouterr().err
+
+
+def test_targets(scale: str, capsys: Capture) -> None:
+    assert main(["compile", scale, "--arch", "sm_90a"]) == 0
+    assert ".target sm_90a" in capsys.readouterr().out
+
+
+def test_messages_as_json(wrong: str, capsys: Capture) -> None:
+    assert main(["check", wrong, "--message-format", "json"]) == 1
+    rows = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [row["labels"][0]["line"] for row in rows] == [10, 16]
+    assert all(row["severity"] == "error" and row["labels"][0]["file"] == wrong for row in rows)
+
+
+def test_check_says_what_was_proved(scale: str, capsys: Capture) -> None:
+    assert main(["check", scale]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("scale: every check passed for sm_100a\n") and out.count("  proved  ") >= 2
+
+
+def test_explain(capsys: Capture) -> None:
+    assert main(["explain", "E0303"]) == 0
+    assert "E0303" in capsys.readouterr().out
+    assert main(["explain", "E9999"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and "E03xx" in captured.err
+
+
+# ------------------------------------------------------------------------------------------------------------ run and sim
+
+
+def test_run_shows_proofs_resources_error_and_chart(scale: str, tmp_path: Path, capsys: Capture) -> None:
+    timeline = tmp_path / "timeline.json"
+    assert main(["run", scale, "--device", "sim", "--timeline", str(timeline)]) == 0
+    out = capsys.readouterr().out
+    assert "  proved  ring: full barriers expect" in out
+    assert "bytes of shared memory" in out and "tensor-memory columns" in out
+    assert "scale(M=16, N=64, alpha=2) on sim, grid (1, 1, 1)" in out
+    assert "y: largest error 0 against float64 NumPy over 1,024 elements" in out
+    assert "ring[0] " in out and "-" in out and "#" in out
+    assert json.loads(timeline.read_text())["traceEvents"]
+
+
+def test_run_with_shapes(scale: str, capsys: Capture) -> None:
+    assert main(["run", scale, "--device", "sim", "--shape", "M=5", "N=8", "--shape", "alpha=-0.5"]) == 0
+    assert "scale(M=5, N=8, alpha=-0.5)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shape", ["Q=1", "M=abc", "M=-1", "M=1.5", "M=99999999999", "alpha=x", "M=nan"])
+def test_run_with_shapes_that_do_not_fit(shape: str, scale: str, capsys: Capture) -> None:
+    assert main(["run", scale, "--device", "sim", "--shape", shape]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error[E1") and "internal" not in captured.err
+
+
+def test_run_without_shapes(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "plain.pipe"
+    path.write_text(SCALE.replace("shapes: M=16, N=64, alpha=2", ""))
+    assert main(["run", str(path)]) == 1
+    assert "needs a size for `M`, `N`" in capsys.readouterr().err
+    assert main(["run", str(path), "--device", "sim", "--shape", "M=8", "N=8"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("y = beta * x", "there is no argument `beta`"),
+        ("y = x[", "no Python expression"),
+        ("x * 2", "must have the form"),
+        ("y = x[:, None]", "shape (16, 1, 64)"),
+        ("alpha = 3", "is a scalar"),
+        ("z = x", "assigns to no argument"),
+        ("y = x @ x", "mismatch"),
+        ("y = x * 9 ** 9 ** 9 ** 9", ""),
+        ("y = alpha.T", "T"),
+        ("y = open(x)", "not among the allowed forms"),
+        ("y = " + "-" * 5000 + "x", ""),
+        ("y = 3 * x", "is wrong"),
+    ],
+)
+def test_references_that_do_not_fit(line: str, says: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "reference.pipe"
+    path.write_text(SCALE.replace("numpy: y = alpha * x", f"numpy: {line}"))
+    assert main(["run", str(path), "--device", "sim"]) == 1
+    err = capsys.readouterr().err
+    assert says in err and "internal error" not in err
+
+
+def test_run_says_when_nothing_was_compared(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "plain.pipe"
+    path.write_text(SCALE.replace("numpy: y = alpha * x", ""))
+    assert main(["run", str(path), "--device", "sim"]) == 0
+    assert "was not compared" in capsys.readouterr().out
+
+
+def test_sim_runs_what_compile_wrote(scale: str, tmp_path: Path, capsys: Capture) -> None:
+    ptx = str(tmp_path / "scale.ptx")
+    assert main(["compile", scale, "-o", ptx]) == 0
+    assert main(["sim", ptx, "--shape", "M=16", "N=64", "--timing", "late"]) == 0
+    assert "thread instructions" in capsys.readouterr().out
+    assert main(["sim", ptx]) == 1
+    assert "needs a size" in capsys.readouterr().err
+    assert main(["sim", ptx, "--kernel", "other"]) == 1
+    assert "`scale`" in capsys.readouterr().err
+
+
+def test_sim_names_what_it_cannot_run(scale: str, tmp_path: Path, capsys: Capture) -> None:
+    ptx = tmp_path / "scale.ptx"
+    assert main(["compile", scale, "-o", str(ptx)]) == 0
+    shape = ["--shape", "M=16", "N=64"]
+    ptx.write_text(ptx.read_text().replace("\tret;", "\tfrobnicate.b32 %r1;\n\tret;"))
+    assert main(["sim", str(ptx), *shape]) == 1
+    assert "frobnicate" in capsys.readouterr().err
+    ptx.write_text(".version 8.8\n.target sm_100a\n.visible .entry alone() { ret; }\n")
+    assert main(["sim", str(ptx)]) == 1
+    assert "`alone`" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------------- never a traceback
+
+
+_WORDS = st.sampled_from(
+    ["compile", "check", "run", "sim", "explain", "--arch", "sm_90a", "-o", "out", "-D", "BM=16", "--kernel", "scale", "--emit"]
+    + ["kir", "--shape", "M=8", "--seed", "-1", "--message-format", "json", "scale.pipe", "E0303", "--version", "-", "--", "-h"]
+)
+
+
+def status_of(arguments: list[str]) -> object:
+    try:
+        return main(arguments)
+    except SystemExit as left:
+        return left.code
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(arguments=st.lists(_WORDS | st.text(max_size=6), max_size=6))
+def test_any_arguments(
+    arguments: list[str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, scale: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert status_of(arguments) in (0, 1, 2)
+    assert "Traceback" not in (err := capsys.readouterr().err) and "internal error" not in err
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    command=st.sampled_from(["compile", "check", "run", "sim"]),
+    data=st.binary(max_size=40) | st.text(max_size=40).map(lambda text: text.encode(errors="surrogatepass")),
+    kept=st.integers(0, len(SCALE)),
+)
+def test_any_file(command: str, data: bytes, kept: int, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "any"
+    path.write_bytes(SCALE[:kept].encode() + data)
+    assert main([command, str(path)]) in (0, 1)
+    assert "Traceback" not in (err := capsys.readouterr().err) and "internal error" not in err
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_launch_interface(data: st.DataObject, tmp_path: Path, capsys: Capture) -> None:
+    """The JSON line that says how a kernel is called, with values of other kinds."""
+    ptx = scale_ptx()
+    line = next(line for line in ptx.splitlines() if line.startswith("// pipec.kernel "))
+    row = json.loads(line.removeprefix("// pipec.kernel "))
+    key = data.draw(st.sampled_from(sorted(row)))
+    row[key] = data.draw(st.none() | st.integers(-2, 2**40) | st.text(max_size=3) | st.lists(st.integers(0, 3), max_size=3))
+    path = tmp_path / "changed.ptx"
+    path.write_text(ptx.replace(line, "// pipec.kernel " + json.dumps(row)), encoding="utf-8")
+    assert main(["sim", str(path), "--shape", "M=8", "N=8"]) in (0, 1)
+    assert "Traceback" not in capsys.readouterr().err
