@@ -63,7 +63,7 @@ class _Pressure:
         budget = self._budget()
         if operation is None or needed + RESERVE <= budget:
             return
-        largest = sorted(live, key=lambda variable: -self._sizes[variable])
+        largest = sorted(live, key=lambda variable: (-self._sizes[variable], variable.span.line, variable.span.column))
         fitting = -(-(needed + RESERVE) // _STEP) * _STEP
         role = self._row.role
         raised = f"give the role `registers={fitting}`" if role.registers is not None and fitting <= _LARGEST_BUDGET else None
