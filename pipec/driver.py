@@ -1,6 +1,6 @@
 """The compiler's stages in their order; nothing else knows it.
 
-    parse -> analyse -> build -> check -> plan -> limits -> lower -> emit
+    parse -> analyse -> build -> check -> protocol -> plan -> limits -> lower -> emit
 
 A compilation can stop after any stage and stops by itself after a stage that reported something. Everything here is pure: a
 source in, results or diagnostics out.
@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from pipec.checks.verdict import Verdict
 from pipec.diag.catalogue import internal, syntax
 from pipec.diag.message import Diagnostic, Sink
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS, Target
@@ -40,6 +41,7 @@ class Compilation:
     file: ast.File | None = None
     trees: list[tree.Kernel] | None = None
     kernels: list[ir.Kernel] | None = None
+    protocol: dict[str, Verdict] = field(default_factory=dict)  # kernel name -> what is known of its freedom from deadlock
     plans: list[Plan] | None = None
     llvm: str | None = None
     ptx: str | None = None
@@ -91,6 +93,13 @@ def _check(state: Compilation) -> None:
         check_kernel(kernel, state.target, state.sink)
 
 
+def _protocol(state: Compilation) -> None:
+    from pipec.checks.protocol import check
+
+    assert state.trees is not None
+    state.protocol = {kernel.name: check(kernel, state.sink) for kernel in state.trees}
+
+
 def _plan(state: Compilation) -> None:
     from pipec.kir.plan import plan
 
@@ -125,6 +134,7 @@ STAGES: dict[str, Callable[[Compilation], None]] = {
     "analyse": _analyse,
     "build": _build,
     "check": _check,
+    "protocol": _protocol,
     "plan": _plan,
     "limits": _limits,
     "lower": _lower,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pipec.checks.verdict import Verdict
 from pipec.interface import BarrierRange, RoleWarps
 from pipec.kir import ir
 from pipec.kir.plan_types import Plan, SharedItem
@@ -11,7 +12,8 @@ from pipec.sema import tree
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """Sizes in bytes; `tensor_columns` of 512; `proofs` are sentences, one per property that holds for every launch."""
+    """Sizes in bytes; `tensor_columns` of 512; `proofs` are sentences, one per property that holds for every launch;
+    `undecided` says what was looked for and neither proved nor refuted."""
 
     name: str
     threads: int
@@ -22,9 +24,12 @@ class KernelReport:
     roles: tuple[RoleWarps, ...]
     barriers: tuple[BarrierRange, ...]
     proofs: tuple[str, ...]
+    undecided: tuple[str, ...]
 
 
-def report_of(plan: Plan) -> KernelReport:
+def report_of(plan: Plan, protocol: Verdict) -> KernelReport:
+    """`protocol` is what the protocol check found."""
+    proved = protocol.outcome == "proved"
     interface = plan.interface
     return KernelReport(
         interface.name,
@@ -35,7 +40,8 @@ def report_of(plan: Plan) -> KernelReport:
         interface.tensor_columns,
         interface.roles,
         interface.barriers,
-        tuple(_proofs(plan)),
+        (*_proofs(plan), *((protocol.sentence,) if proved else ())),
+        () if proved else (protocol.sentence,),
     )
 
 

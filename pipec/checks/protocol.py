@@ -1,0 +1,63 @@
+"""No role waits for ever (E06xx): proved for all trip counts, refuted with the smallest sizes found, or left open and said so."""
+
+from pipec.checks.protocol_model import programs
+from pipec.checks.protocol_proof import State, holds, prove
+from pipec.checks.protocol_search import Failure, Undecided, search
+from pipec.checks.verdict import Verdict
+from pipec.diag.catalogue import protocol as messages
+from pipec.diag.message import Sink
+from pipec.sema import tree
+
+
+def check(kernel: tree.Kernel, sink: Sink) -> Verdict:
+    """Reports a deadlock, or pipelines whose two sides do not count alike; the verdict says what is known otherwise."""
+    if not kernel.pipelines:
+        return Verdict("proved", "protocol: no role waits")
+    seen = programs(kernel)
+    state = State(kernel)
+    order = prove(seen, state)
+    if order is not None and state.even() and holds(seen, order, State(kernel)):
+        return Verdict("proved", "protocol: no role waits for ever, for all trip counts; the certificate was checked again")
+    try:
+        failure, runs = search(kernel, seen)
+    except Undecided:
+        return Verdict("open", "protocol: not decided; loops or branches depend on values known only inside the kernel")
+    if failure is None:
+        return Verdict("open", f"protocol: not proved for all trip counts; no deadlock in {runs} small sizes")
+    _report(failure, sink)
+    return Verdict("refuted", "protocol: a deadlock was found")
+
+
+def _report(failure: Failure, sink: Sink) -> None:
+    sizes = ", ".join(f"{name.removeprefix('parameter ')} = {value}" for name, value in failure.sizes.items())
+    when = f" when {sizes}" if sizes else ""
+    if not failure.blocked:
+        pipeline, filled, role, consumed = failure.uneven[0]
+        sink.report(
+            messages.Uneven(
+                pipeline=pipeline.name, filled=_times(filled), role=role, consumed=_times(consumed), when=when, at=pipeline.span
+            )
+        )
+        return
+    first, others = failure.blocked[0], failure.blocked[1:]
+    waits = "; ".join(
+        f"`{one.role}` waits for a stage of `{one.event.pipeline.name}` to be {_awaited(one.event.side)}"
+        for one in failure.blocked
+    )
+    ended = (
+        f"; {', '.join(f'`{role}`' for role in failure.ended)} {'has' if len(failure.ended) == 1 else 'have'} ended"
+        if failure.ended
+        else ""
+    )
+    roles = ", ".join(f"`{one.role}`" for one in failure.blocked)
+    sink.report(messages.Deadlock(
+        roles=f"role{'s' if others else ''} {roles} wait{'' if others else 's'}", when=when, waits=waits + ended, role=first.role,
+        at=first.event.span, others=tuple(one.event.span for one in others)))  # fmt: skip
+
+
+def _awaited(side: str) -> str:
+    return "given back" if side == "producer" else "filled"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

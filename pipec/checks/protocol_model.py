@@ -1,0 +1,180 @@
+"""What the protocol check sees of a kernel: per role, the pipeline operations in order, inside the loops and branches that hold them.
+
+Everything else is dropped. Two loops of different roles are the same loop to the proof when their bounds are the same expression of
+launch values and of the loops around them; `key` writes such an expression down.
+"""
+
+from collections.abc import Iterator
+
+from pipec.record import record
+from pipec.sema import tree
+from pipec.source import Span
+
+THREAD_VALUES = ("lane_id", "role_thread", "role_warp")
+
+
+@record
+class Event:
+    """One operation on a pipeline.
+
+    `kind`: "wait" for the other side's `sub_stage` (`first`: it obtains the next stage), "signal" of the own `sub_stage`, "release"
+    (`signals`: it gives the signals that were not given yet), or "drain".
+    """
+
+    kind: str
+    pipeline: tree.Pipeline
+    side: str
+    handle: tree.Handle | None
+    span: Span
+    sub_stage: int = 0
+    first: bool = True
+    signals: bool = False
+
+
+def event_of(operation: tree.Statement) -> Event | None:
+    """The event of an operation; None for what neither waits nor signals."""
+    match operation:
+        case tree.Acquire(handle=handle, span=span, sub_stage=sub_stage, first=first):
+            return Event("wait", handle.pipeline, handle.side, handle, span, sub_stage, first)
+        case tree.Signal(handle=handle, span=span, sub_stage=sub_stage):
+            return Event("signal", handle.pipeline, handle.side, handle, span, sub_stage)
+        case tree.TmaLoad(destination=tile, span=span):
+            # The bytes complete the barrier; that all loads of a stage are issued is checked apart (E05xx).
+            return Event("signal", tile.handle.pipeline, tile.handle.side, tile.handle, span, tile.sub_stage or 0)
+        case tree.Release(handle=handle, span=span, signals=signals):
+            return Event("release", handle.pipeline, handle.side, handle, span, signals=signals)
+        case tree.Drain(pipeline=pipeline, span=span):
+            return Event("drain", pipeline, "producer", None, span)
+        case _:
+            return None
+
+
+@record
+class Repeat:
+    """A counted loop; `key` is equal for loops that run equally often, with equal values of their variable."""
+
+    key: str
+    loop: tree.For
+    body: tuple["Item", ...]
+
+
+@record
+class Choice:
+    """A branch; `key` is equal for conditions that come out alike in every role."""
+
+    key: str
+    branch: tree.If
+    then: tuple["Item", ...]
+    otherwise: tuple["Item", ...]
+
+
+@record
+class Opaque:
+    """Pipeline operations under a condition that cannot be followed: a `while`."""
+
+    span: Span
+
+
+Item = Event | Repeat | Choice | Opaque
+
+
+def programs(kernel: tree.Kernel) -> dict[str, tuple[Item, ...]]:
+    """Role name -> its items."""
+    return {role.name: _Reader(role).items(role.body, 0) for role in kernel.roles}
+
+
+def differs_between_threads(expression: tree.Expression) -> bool:
+    """Whether a condition depends on the thread (by `lane_id()` and the like; through variables it is not followed)."""
+    match expression:
+        case tree.Special(name=name):
+            return name in THREAD_VALUES
+        case tree.Unary(operand=operand) | tree.Convert(operand=operand):
+            return differs_between_threads(operand)
+        case tree.Binary(left=left, right=right):
+            return differs_between_threads(left) or differs_between_threads(right)
+        case tree.Call(arguments=arguments):
+            return any(differs_between_threads(argument) for argument in arguments)
+        case _:
+            return False
+
+
+class _Reader:
+    def __init__(self, role: tree.Role) -> None:
+        self._role = role
+        self._assignments: dict[tree.Variable, int] = {}
+        self._keys: dict[tree.Variable, str] = {}
+        self._count(role.body)
+
+    def _count(self, statements: tuple[tree.Statement, ...]) -> None:
+        for statement in statements:
+            match statement:
+                case tree.Assign():
+                    self._assignments[statement.variable] = self._assignments.get(statement.variable, 0) + 1
+                case tree.If():
+                    self._count(statement.then)
+                    self._count(statement.otherwise)
+                case tree.For() | tree.While() | tree.Elect():
+                    self._count(statement.body)
+
+    def items(self, statements: tuple[tree.Statement, ...], depth: int) -> tuple[Item, ...]:
+        found: list[Item] = []
+        for statement in statements:
+            found.extend(self._item(statement, depth))
+        return tuple(found)
+
+    def _item(self, statement: tree.Statement, depth: int) -> Iterator[Item]:
+        match statement:
+            case tree.Acquire() | tree.Signal() | tree.TmaLoad() | tree.Release() | tree.Drain():
+                event = event_of(statement)
+                assert event is not None
+                yield event
+            case tree.Assign() if self._assignments[statement.variable] == 1:
+                self._keys[statement.variable] = self.key(statement.value)
+            case tree.Elect():
+                yield from self.items(statement.body, depth)
+            case tree.For():
+                yield from self._repeat(statement, depth)
+            case tree.While():
+                if self.items(statement.body, depth):
+                    yield Opaque(statement.span)
+            case tree.If():
+                then, otherwise = self.items(statement.then, depth), self.items(statement.otherwise, depth)
+                if differs_between_threads(statement.condition):
+                    # Some threads go here, some there: together the role does both.
+                    yield from (*then, *otherwise)
+                elif then or otherwise:
+                    yield Choice(self.key(statement.condition), statement, then, otherwise)
+
+    def _repeat(self, loop: tree.For, depth: int) -> Iterator[Item]:
+        bounds = f"{self.key(loop.start)} to {self.key(loop.stop)} by {loop.step}"
+        # Loops that are proved together stand at one depth, so a loop's variable is named by its depth.
+        self._keys[loop.variable] = f"loop {depth}"
+        body = self.items(loop.body, depth + 1)
+        if body:
+            yield Repeat(bounds, loop, body)
+
+    def key(self, expression: tree.Expression) -> str:
+        """The expression in words that do not depend on the role; unique where it cannot be the same elsewhere."""
+        match expression:
+            case tree.Constant(value=value):
+                return repr(value)
+            case tree.ReadDimension(name=name):
+                return name
+            case tree.ReadParameter(parameter=parameter):
+                return f"parameter {parameter.name}"
+            case tree.Special(name=name) if name not in THREAD_VALUES:
+                return name
+            case tree.ReadVariable(variable=variable) if variable in self._keys:
+                return self._keys[variable]
+            case tree.Unary(operator=operator, operand=operand):
+                return f"({operator} {self.key(operand)})"
+            case tree.Binary(operator=operator, left=left, right=right):
+                return f"({self.key(left)} {operator} {self.key(right)})"
+            case tree.Call(function=function, arguments=arguments):
+                return f"{function}({', '.join(self.key(argument) for argument in arguments)})"
+            case tree.Select(condition=condition, when_true=when_true, when_false=when_false):
+                return f"({self.key(when_true)} if {self.key(condition)} else {self.key(when_false)})"
+            case tree.Convert(operand=operand, type=value_type):
+                return f"{value_type}({self.key(operand)})"
+            case _:
+                return f"{self._role.name} at {expression.span.line}:{expression.span.column}"
