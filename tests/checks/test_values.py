@@ -1,0 +1,111 @@
+"""What the checks know of values: the first `accumulate` after an acquire, and coordinates that are multiples of 16 bytes."""
+
+import pytest
+from diagnose import diagnose
+
+GEMM = """\
+kernel gemm(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N], n: i32):
+    grid(ceildiv(M, 128), ceildiv(N, 64))
+    input  = InputTilePipeline(StandardTilePayload(a=tile[bf16, 128, 64], b=tile[bf16, 64, 64]), stages=4)
+    output = OutputTilePipeline(tmem[f32, 128, 64], stages=1)
+    role load(warps=1) produces input:
+        for k in range(ceildiv(K, 64)):
+            with input.produce() as s:
+                tma.load(s.a, a[block.x * 128, k * 64])
+                tma.load(s.b, b[block.y * 64, k * 64])
+    role mma(warps=1) consumes input produces output:
+        with output.produce() as acc:
+{body}
+    role epilogue(warps=4) consumes output:
+        with output.consume() as acc:
+            store(d[block.x * 128, block.y * 64], acc)
+"""
+
+
+def codes(text: str) -> list[str]:
+    """Of everything but the protocol checks, which look at trip counts."""
+    found = [diagnostic.code for diagnostic in diagnose("kernel.pipe", text)]
+    return [code for code in found if not code.startswith("E06")]
+
+
+def gemm(*body: str) -> list[str]:
+    return codes(GEMM.replace("{body}", "\n".join(" " * 12 + line for line in body)))
+
+
+LOOP = ("for k in range(ceildiv(K, 64)):", "    with input.consume() as s:")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (*LOOP, "        mma(acc, s.a, s.b, accumulate=k > 0)"),
+        (*LOOP, "        mma(acc, s.a, s.b, accumulate=not (k == 0) and n > 3)"),
+        (*LOOP, "        mma(acc, s.a, s.b, accumulate=k > 0)", "        mma(acc, s.a, s.b, accumulate=True)"),
+        ("for k in range(n, n + 4):", "    with input.consume() as s:", "        mma(acc, s.a, s.b, accumulate=k - n != 0)"),
+        ("more: bool = False", *LOOP, "        mma(acc, s.a, s.b, accumulate=more)", "        more = True"),
+        ("k = 0", "while k < n:", "    with input.consume() as s:", "        mma(acc, s.a, s.b, accumulate=k > 0)", "    k += 1"),
+        (
+            *LOOP,
+            "        if k > n:",
+            "            mma(acc, s.a, s.b)",
+            "        else:",
+            "            mma(acc, s.a, s.b, accumulate=k > 0)",
+        ),
+    ],
+)
+def test_the_first_mma_is_seen_to_overwrite(body: tuple[str, ...]) -> None:
+    assert gemm(*body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ((*LOOP, "        mma(acc, s.a, s.b, accumulate=k >= 0)"), "E0802"),
+        ((*LOOP, "        mma(acc, s.a, s.b, accumulate=True)", "        mma(acc, s.a, s.b, accumulate=k > 0)"), "E0802"),
+        ((*LOOP, "        mma(acc, s.a, s.b, accumulate=n > 0)"), "E0803"),
+        ((*LOOP, "        if k > n:", "            mma(acc, s.a, s.b, accumulate=k > 0)"), "E0803"),
+        (
+            ("for k in range(n, n + 4):", "    with input.consume() as s:", "        mma(acc, s.a, s.b, accumulate=k > 0)"),
+            "E0803",
+        ),
+    ],
+)
+def test_the_first_mma_may_add(body: tuple[str, ...], code: str) -> None:
+    assert gemm(*body) == [code]
+
+
+COPY = """\
+kernel scale(x: tensor[f32, M, N], y: tensor[f32, M, N], q: i32):
+    grid(ceildiv(M, 128))
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 128, 32]), stages=2)
+    role load(warps=1) produces ring:
+        for k in range(ceildiv(N, 32)):
+            with ring.produce() as s:
+                tma.load(s.x, x[block.x * 128, k * 32])
+    role compute(warps=4) consumes ring:
+        j = 0
+        for k in range(ceildiv(N, 32)):
+            with ring.consume() as s:
+                store(y[block.x * 128, {coordinate}], s.x)
+            j += 32
+"""
+
+
+@pytest.mark.parametrize(
+    "coordinate", ["k * 32", "k * 20 - 4", "j", "k * 32 + q", "k * 32 % N", "j if k > 0 else 8", "-4 * k", "min(j, N)"]
+)
+def test_coordinates_that_fit(coordinate: str) -> None:
+    assert codes(COPY.format(coordinate=coordinate)) == []
+
+
+@pytest.mark.parametrize("coordinate", ["k", "k * 30", "j + 1", "k * 32 + q + 2", "block.x", "j if k > 0 else 2", "k * 32 // 3"])
+def test_coordinates_that_do_not(coordinate: str) -> None:
+    assert codes(COPY.format(coordinate=coordinate)) == ["E0724"]
+
+
+def test_a_ring_may_be_drained_at_any_time() -> None:
+    text = COPY.format(coordinate="k * 32").replace(
+        "    role compute",
+        "            if k % 2 == 1:\n                ring.drain_producer()\n        ring.drain_producer()\n    role compute",
+    )
+    assert codes(text) == []
