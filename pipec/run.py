@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipec.diag.catalogue import run as messages
-from pipec.diag.message import Failure, Message
+from pipec.diag.message import Failure, Message, Sink
 from pipec.driver import Compilation
 from pipec.files import read_source, write_output
-from pipec.interface import KernelInterface, TensorArgument, from_json
+from pipec.interface import KernelInterface, RoleWarps, TensorArgument, from_json
 from pipec.kir.plan_types import Plan
 from pipec.reference import Comparison, ReferenceProblem, accumulation_unit, compare, expected_values, reference_lines, shape_sets
 from pipec.report import KernelReport, report_of
@@ -29,8 +29,10 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
     """Every kernel of the source with every set of shapes; 0, or Failure at the first that fails."""
     assert state.plans is not None and state.ptx is not None
     _check_names(options.shapes, [plan.interface for plan in state.plans])
+    built = _assembled(state)
     for plan in state.plans:
         _print_report(report_of(plan, state.protocol[plan.kernel.name]), state.options.arch)
+        print(f"  built   {built.get(plan.kernel.name, built[''])}")
         for values in _value_sets(plan.interface, plan.kernel.document, options.shapes):
             arguments = _run_one(plan.interface, state.ptx, values, options, state.source)
             _compare(plan, arguments, values)
@@ -248,13 +250,35 @@ def _wrong(interface: KernelInterface, outcome: Comparison) -> Message:
     )
 
 
+def _assembled(state: Compilation) -> dict[str, str]:
+    """What the assembler says of each kernel, by name; under "" for a kernel it says nothing of. Raises Failure when it refuses."""
+    from pipec.ptx.assemble import assemble, available
+
+    assert state.ptx is not None
+    if not available():
+        return {"": "not assembled: there is neither nvJitLink nor ptxas (python -m pip install 'pipec[assemble]')"}
+    sink = Sink()
+    assembled = assemble(state.ptx, state.options.arch, sink, sources={state.source.name: state.source})
+    if assembled is None:
+        raise Failure(*sink.diagnostics)
+    said = {"": f"assembled by {assembled.assembler}"}
+    for kernel in assembled.statistics:
+        spills = f"{kernel.spill_stores + kernel.spill_loads} bytes spilled" if kernel.spills else "nothing spilled"
+        said[kernel.name] = f"assembled by {assembled.assembler}: {kernel.registers} registers per thread, {spills}"
+    return said
+
+
+def _warps(role: RoleWarps) -> str:
+    last = role.first_warp + role.warps - 1
+    return f"{role.name} (warp {last})" if role.warps == 1 else f"{role.name} (warps {role.first_warp}-{last})"
+
+
 def _print_report(report: KernelReport, arch: str) -> None:
     print(f"{report.name}: compiled for {arch}")
     for proof in report.proofs:
         print(f"  proved  {proof}")
     for question in report.undecided:
         print(f"  open    {question}")
-    roles = ", ".join(f"{role.name} (warps {role.first_warp}-{role.first_warp + role.warps - 1})" for role in report.roles)
-    print(f"  uses    {report.threads} threads: {roles}")
+    print(f"  uses    {report.threads} threads: {', '.join(_warps(role) for role in report.roles)}")
     memory = f"{report.shared_bytes:,} of {report.shared_limit:,} bytes of shared memory"
     print(f"  uses    {memory}, {report.tensor_columns} of 512 tensor-memory columns")
