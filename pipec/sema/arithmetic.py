@@ -2,6 +2,7 @@
 
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Literal
 
@@ -59,6 +60,8 @@ _FOLD: dict[str, Callable] = {
 }
 
 _LARGEST_KNOWN = 2**64
+# Of those that do not saturate.
+_LARGEST_FLOAT = {"f16": 65504.0, "bf16": (2 - 2**-7) * 2.0**127, "f32": (2 - 2**-23) * 2.0**127}
 
 
 def fold(symbol: str, left: Known, right: Known, span: Span) -> Known | Message:
@@ -117,10 +120,10 @@ def constant(known: Known, dtype: DType) -> tree.Constant | Message:
     if isinstance(value, str | DType):
         return messages.WrongType(what="the value", expected=str(dtype), found=_known_type(value), at=known.span)
     if dtype.is_float:
-        try:
-            return tree.Constant(float(value), dtype, known.span)
-        except OverflowError:
+        # An infinity that was given is meant; a number that would become one is not.
+        if value != math.inf and value != -math.inf and abs(value) > _LARGEST_FLOAT.get(dtype.name, sys.float_info.max):
             return messages.DoesNotFit(value=str(value), type=str(dtype), at=known.span)
+        return tree.Constant(float(value), dtype, known.span)
     if isinstance(value, float):
         return messages.WrongType(what="the value", expected=str(dtype), found=f"the float {value}", at=known.span)
     low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.family == "signed" else (0, (1 << dtype.bits) - 1)
