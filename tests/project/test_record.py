@@ -1,0 +1,72 @@
+"""Records behave like frozen, slotted dataclasses."""
+
+import copy
+import pickle
+
+import pytest
+
+from pipec.record import fields_of, is_record, record, replace
+from pipec.source import Source, Span
+
+
+@record
+class Point:
+    """Two numbers."""
+
+    x: int
+    y: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.x + self.y
+
+
+@record(eq=False)
+class Place:
+    name: str
+
+
+@record
+class Nothing:
+    pass
+
+
+def test_fields_in_order_with_defaults() -> None:
+    assert (Point(1).y, Point(1, 2).total, Point(y=3, x=1).x) == (0, 3, 1)
+    assert fields_of(Point(1, 2)) == {"x": 1, "y": 2}
+    assert repr(Point(1, 2)) == "Point(x=1, y=2)" and Point.__doc__ == "Two numbers."
+    assert is_record(Point(1)) and not is_record(1) and not is_record(Point)
+    match Point(1, 2):
+        case Point(1, y):
+            assert y == 2
+
+
+@pytest.mark.parametrize(("arguments", "named"), [((), {}), ((1, 2, 3), {}), ((1,), {"x": 1}), ((1,), {"z": 1})])
+def test_wrong_arguments(arguments: tuple, named: dict) -> None:
+    with pytest.raises(TypeError, match=r"Point.__init__\(\)"):
+        Point(*arguments, **named)
+
+
+def test_nothing_changes() -> None:
+    point = Point(1)
+    for name in ("x", "z"):
+        with pytest.raises(AttributeError, match="immutable"):
+            setattr(point, name, 2)
+        with pytest.raises(AttributeError, match="immutable"):
+            delattr(point, name)
+    assert not hasattr(point, "__dict__")
+    assert replace(point, y=5) == Point(1, 5) and point == Point(1)
+
+
+def test_equality_and_hashes() -> None:
+    assert Point(1, 2) == Point(1, 2) != Point(2, 1) and len({Point(1, 2), Point(1, 2)}) == 1
+    assert Place("a") != Place("a") and len({Place("a"), Place("a")}) == 2
+    assert Nothing() == Nothing() and Nothing() != Point(1) and repr(Nothing()) == "Nothing()"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Point([]))  # type: ignore[arg-type]
+
+
+def test_copies_and_pickles() -> None:
+    span = Span(Source("a", "b"), 1, 1, 1, 2)
+    assert copy.copy(span) == span
+    assert copy.deepcopy(Point(1, 2)) == Point(1, 2) == pickle.loads(pickle.dumps(Point(1, 2)))
