@@ -176,9 +176,7 @@ def _assign_kept(context: Context, target: ast.Name, found: tree.Expression, spa
     widened = arithmetic.widen(found, dtype_of(variable.type))
     if widened is None or widened.type != variable.type:
         context.fail(
-            messages.TypeChanged(
-                name=variable.name, old=str(variable.type), new=str(found.type), at=span, first=variable.span
-            )
+            messages.TypeChanged(name=variable.name, old=str(variable.type), new=str(found.type), at=span, first=variable.span)
         )
     context.emit(tree.Assign(variable, widened, span))
 
