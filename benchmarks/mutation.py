@@ -69,8 +69,9 @@ def main() -> None:
                     "outcome": verdict.outcome,
                     "detail": verdict.detail,
                     "known": known_open(verdict),
+                    "trip_counts": verdict.mutant.trips,
                 }
-                for verdict in plain
+                for verdict in verdicts
                 if verdict.outcome in (SIMULATOR, INTERNAL, HANG)
             ],
         },
