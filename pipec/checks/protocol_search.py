@@ -12,6 +12,7 @@ from pipec.sema import tree
 # Bounds of the search, so that it ends soon whatever the kernel.
 _MOST_RUNS = 400
 _MOST_EVENTS = 60_000
+_BLOCK = ("block.x", "block.y", "block.z")
 
 
 class Undecided(Exception):
@@ -40,7 +41,8 @@ def search(kernel: tree.Kernel, programs: Programs) -> tuple[Failure | None, int
     """The smallest failing sizes found, and how many assignments were run. Raises Undecided."""
     names = _sizes(kernel, programs)
     deepest = max((pipeline.stages for pipeline in kernel.pipelines), default=1)
-    candidates = [[count * unit for count in range(deepest + 3)] for unit in names.values()]
+    # Two blocks per axis show what a condition on the block's place can do.
+    candidates = [[count * unit for count in range(2 if name in _BLOCK else deepest + 3)] for name, unit in names.items()]
     assignments = sorted(itertools.product(*candidates), key=lambda values: (sum(values), values))[:_MOST_RUNS]
     spent, runs = 0, 0
     for values in assignments:
@@ -66,7 +68,7 @@ def _sizes(kernel: tree.Kernel, programs: Programs) -> dict[str, int]:
     scalars = [
         f"parameter {scalar.name}" for scalar in kernel.scalars if scalar.type.is_integer and f"parameter {scalar.name}" in text
     ]
-    return {name: units.get(name, 1) for name in (*controlling, *scalars)}
+    return {name: units.get(name, 1) for name in (*controlling, *scalars, *(axis for axis in _BLOCK if axis in text))}
 
 
 def _keys(items: tuple[Item, ...]) -> str:
@@ -144,7 +146,7 @@ def _run(kernel: tree.Kernel, sizes: dict[str, int]) -> tuple[Failure | None, in
 def _events(
     statements: tuple[tree.Statement, ...], sizes: dict[str, int], values: dict[tree.Variable, object]
 ) -> Generator[Event, None, None]:
-    """The events of a role in order, its scalars computed on the way. Follows block (0, 0, 0)."""
+    """The events of a role in order, its scalars computed on the way."""
     for statement in statements:
         match statement:
             case tree.Acquire() | tree.Signal() | tree.TmaLoad() | tree.Release() | tree.Drain():
@@ -211,8 +213,8 @@ def _value(expression: tree.Expression, sizes: dict[str, int], values: dict[tree
             return sizes[name]
         case tree.ReadParameter(parameter=parameter) if parameter.name in sizes:
             return sizes[parameter.name]
-        case tree.Special(name="block.x" | "block.y" | "block.z"):
-            return 0
+        case tree.Special(name=name) if name in _BLOCK:
+            return sizes.get(name, 0)
         case tree.ReadVariable(variable=variable) if isinstance(values.get(variable), int):
             return values[variable]  # type: ignore[return-value]
         case tree.Unary(operator="-", operand=operand):

@@ -185,3 +185,13 @@ def test_data_dependent_loops_are_left_open() -> None:
                 pass
 """
     assert judged(text) == ("open", [])
+
+
+def test_a_block_that_leaves_its_stages_is_found() -> None:
+    text = two_roles("N[ F ]", "N[ E ]").replace(
+        "        for i0 in range(N):\n            pass\n            with p.consume():\n                pass",
+        "        if block.x == 0:\n            for i0 in range(N):\n                with p.consume():\n                    pass",
+    )
+    outcome, (diagnostic,) = judged(text)
+    assert (outcome, diagnostic.code) == ("refuted", "E0602")
+    assert diagnostic.title == "`p` is filled once, but consumed 0 times by role `b` when N = 1, block.x = 1"
