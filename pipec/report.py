@@ -1,16 +1,16 @@
 """What a compiled kernel uses, and what was proved of it: for `Program.report`, `pipec check` and `pipec run`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pipec.checks.verdict import Verdict
 from pipec.interface import BarrierRange, RoleWarps
 from pipec.kir import ir
 from pipec.kir.plan_types import Plan, SharedItem
+from pipec.record import record
 from pipec.sema import tree
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KernelReport:
     """Sizes in bytes; `tensor_columns` of 512; `proofs` are sentences, one per property that holds for every launch;
     `undecided` says what was looked for and neither proved nor refuted."""

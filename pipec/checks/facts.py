@@ -1,10 +1,11 @@
 """What the checks ask about a kernel's roles, collected once: where each stage is obtained, used, signalled and released."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pipec.kir import ir
 from pipec.kir.walk import children, operands, references
+from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.source import Span
 
@@ -12,7 +13,7 @@ from pipec.source import Span
 LOAD, WRITE, ACCUMULATE, OPERAND, READ, STORE, INDEX = "load", "write", "accumulate", "operand", "read", "store", "index"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Touch:
     """One use of a stage: `defined` is where a tile variable was given the values that are read at `span`, by its `variable`."""
 
@@ -26,7 +27,7 @@ class Touch:
     sub_stage: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Site:
     """An operation and the block it stands in."""
 

@@ -1,16 +1,15 @@
 """How often each tile of a stage is filled between its acquire and its release: the fewest and the most over all paths."""
 
-from dataclasses import dataclass
-
 from pipec.checks.facts import LOAD, WRITE, RoleFacts, Touch
 from pipec.kir import ir
+from pipec.record import record
 from pipec.sema import tree
 
 UNBOUNDED = 1 << 30
 _Key = tuple[tree.Handle, tree.Buffer]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fills:
     """`branch` is the condition where the paths part, `loop` the loop that repeats the fill."""
 

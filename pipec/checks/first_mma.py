@@ -6,10 +6,10 @@ assigns is unknown in it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pipec.checks.facts import RoleFacts
 from pipec.kir import ir
+from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.operations import ROLE
 from pipec.sema.types import TileType
@@ -19,7 +19,7 @@ Linear = dict[object, int]
 _Key = tuple[tree.Handle, tree.Buffer]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FirstMma:
     """An MMA that may be the first, and whether it then adds: None when that cannot be told."""
 

@@ -6,19 +6,18 @@ One pass over each role's blocks in order. A loop must leave every stage as it f
 makes a fixed point unnecessary. A handle that had an error is poisoned: nothing more is said about it.
 """
 
-from dataclasses import dataclass, replace
-
 from pipec.checks import sub_stages
 from pipec.checks.facts import INDEX, Facts, HandleFacts, RoleFacts, Touch
 from pipec.diag.catalogue import linear as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
+from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.sema.operations import ROLE
 from pipec.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class State:
     """What is known of a handle. `held`: "no", "yes", "released", "poisoned".
 

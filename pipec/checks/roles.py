@@ -1,7 +1,6 @@
 """Which role may do what, and which of its threads: declared pipelines, sides, participation (E04xx)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pipec.checks.facts import ACCUMULATE, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
 from pipec.diag.catalogue import roles as messages
@@ -9,6 +8,7 @@ from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.participation import thread_dependent
 from pipec.kir.walk import subexpressions
+from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.operations import ROLE
 from pipec.sema.types import TileType
@@ -27,7 +27,7 @@ _ONE_THREAD = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Side:
     clause: str
     use: str

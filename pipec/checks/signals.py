@@ -1,7 +1,5 @@
 """A stage's barrier receives exactly the arrivals and bytes it waits for (E05xx)."""
 
-from dataclasses import dataclass
-
 from pipec.checks.facts import ACCUMULATE, INDEX, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
 from pipec.checks.fills import UNBOUNDED, Fills, count_fills
 from pipec.checks.sub_stages import release_call
@@ -10,6 +8,7 @@ from pipec.diag.catalogue import sub_stages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.participation import WARP
+from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
 
@@ -170,7 +169,7 @@ def _arrivals(role: RoleFacts, facts: HandleFacts, sink: Sink) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Signature:
     """How one stage is signalled: in words, and with how many arrivals."""
 

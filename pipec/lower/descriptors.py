@@ -3,10 +3,9 @@
 Sources: PTX ISA 9.7.16.4.2 tables 42-44 and 9.7.16.4.1; worked values in SM100.md 3.4, 3.5 and 9.
 """
 
-from dataclasses import dataclass
-
 from pipec.isa.dtypes import DType
 from pipec.kir.plan_types import TileLayout
+from pipec.record import record
 
 # The immediate of the intrinsic that names the kind.
 MMA_KINDS = {"f16": 0, "tf32": 1, "f8f6f4": 2, "i8": 3}
@@ -36,7 +35,7 @@ def instruction_descriptor(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OperandDescriptor:
     """The constant part of a shared-memory descriptor, and how far the start moves in bytes from one MMA along K to the next."""
 

@@ -1,15 +1,15 @@
 """Global memory by address, element by element under bounds, as the direct store and per-row or per-column vectors need it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pipec.isa.dtypes import DType
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import GLOBAL, TRUE, Value, integer
+from pipec.record import record
 from pipec.sema.tree import TensorParameter
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GlobalRow:
     """A run along the last axis of a tensor, or along the only one: element i is inside iff `inside` and 0 <= first + i < size.
 

@@ -3,12 +3,12 @@
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pipec.isa.instructions import INSTRUCTIONS, Instruction
+from pipec.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Value:
     """An operand: its LLVM type and its name or literal."""
 
@@ -188,7 +188,7 @@ class Builder:
         self.effect(f"store {value}, {pointer}, align {alignment}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Slot:
     """A variable."""
 

@@ -1,7 +1,6 @@
 """Register tiles to memory: through swizzled staging buffers and TMA, directly to global memory, or into a held stage."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pipec.isa.dtypes import DType
 from pipec.kir.plan_types import RowMap, TileLayout
@@ -12,7 +11,7 @@ from pipec.lower.memory import pack, pack_converted, row_address, store_words
 from pipec.lower.pipelines import shared_tile
 from pipec.lower.tiles import MOST_COLUMNS, Chunk, Row, TileReader, chunk_columns
 from pipec.lower.tma import box_coordinates, coordinates, issue_store
-from pipec.record import replace
+from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 
@@ -20,7 +19,7 @@ _UNROLLED_CHUNKS = 2  # chunks of a panel written out one after the other; more 
 _VECTOR_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PanelShare:
     """How a row's share of one panel is cut: `parts` threads to a row, `chunks` chunks of `count` elements for each.
 
@@ -128,7 +127,9 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
         row = reader.row(_with_parts(row_map, share.parts), block, number)
         inside = builder.bits("urem", row.index, row_map.block_rows) if row_map.blocks > 1 else row.index
         reader.prepare_row(operation.value, row)
-        for panel, place in repeated(role.kernel, value_type.columns // panel_columns, f"{role.prefix}.panel", written_out=row_map.kept):
+        for panel, place in repeated(
+            role.kernel, value_type.columns // panel_columns, f"{role.prefix}.panel", written_out=row_map.kept
+        ):
             turn = role.staging_turn.read()
             buffer = region
             if staging.buffers > 1:
