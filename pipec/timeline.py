@@ -82,40 +82,27 @@ def _draw(line: list[str], interval: Interval, end: int) -> None:
 
 
 def chrome_trace(interface: KernelInterface, result: "Result") -> str:
-    """The whole trace as Chrome trace events: one process per CTA, one row per stage, other events as instants."""
-    events: list[dict] = []
-    ctas = sorted({event.cta for event in result.trace})
-    end = max((event.time for event in result.trace), default=0)
-    rows = {
-        (barriers.pipeline, stage): number
-        for number, (barriers, stage) in enumerate(
-            (barriers, stage) for barriers in interface.barriers if barriers.side == "full" for stage in range(barriers.stages)
-        )
+    """The simulator's timeline as JSON, its barriers named, with a track per stage that shows when it was filling and full."""
+    from pipec import sim
+
+    names = {
+        address: f"{barriers.pipeline}.{barriers.side}[{stage}]"
+        for barriers in interface.barriers
+        for address, stage in _addresses(barriers)
     }
-    for process, cta in enumerate(ctas):
-        events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": f"block {cta}"}})
-        for (pipeline, stage), row in rows.items():
-            events.append(
-                {"ph": "M", "name": "thread_name", "pid": process, "tid": row, "args": {"name": f"{pipeline}[{stage}]"}}
-            )
-        for interval in occupancy(interface, result.trace, cta, end):
-            events.append(
-                {
-                    "ph": "X",
-                    "name": interval.state,
-                    "pid": process,
-                    "tid": rows[interval.pipeline, interval.stage],
-                    "ts": interval.start,
-                    "dur": interval.end - interval.start,
-                }
-            )
-        for event in result.trace:
-            if event.cta == cta and event.kind != "phase":
-                details = {
-                    name: value if isinstance(value, int | float | str | bool) else str(value)
-                    for name, value in event.details.items()
-                }
-                events.append(
-                    {"ph": "i", "s": "p", "name": event.kind, "pid": process, "tid": len(rows), "ts": event.time, "args": details}
-                )
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}) + "\n"
+    timeline = sim.chrome_trace(result.trace, names)
+    # The simulator numbers its processes in the order in which blocks first appear.
+    for process, cta in enumerate(dict.fromkeys(event.cta for event in result.trace)):
+        end = max(event.time for event in result.trace if event.cta == cta)
+        timeline["traceEvents"] += [
+            {
+                "ph": "X",
+                "pid": process,
+                "tid": f"{interval.pipeline}[{interval.stage}]",
+                "name": interval.state,
+                "ts": interval.start,
+                "dur": interval.end - interval.start,
+            }
+            for interval in occupancy(interface, result.trace, cta, end)
+        ]
+    return json.dumps(timeline) + "\n"
