@@ -111,14 +111,15 @@ def _fitting_stages(plan: Plan, pipeline: tree.Pipeline) -> int:
 
 def _tensor_memory(plan: Plan, sink: Sink) -> None:
     accumulators = [buffer for buffer in plan.kernel.buffers if buffer.space == "tensor"]
-    columns = sum(buffer.columns * buffer.count for buffer in accumulators)
+    columns = sum(buffer.tensor_columns for buffer in accumulators)
     limit = plan.target.tensor_columns
     if columns <= limit:
         return
-    largest = max(accumulators, key=lambda buffer: buffer.columns * buffer.count)
-    own = largest.columns * largest.count
-    fitting = (limit - columns + own) // largest.columns
-    others = ", ".join(f"{buffer.label} {buffer.columns * buffer.count}" for buffer in accumulators if buffer is not largest)
+    largest = max(accumulators, key=lambda buffer: buffer.tensor_columns)
+    own = largest.tensor_columns
+    stride = largest.stride or largest.columns
+    fitting = (limit - columns + own - largest.columns) // stride + 1
+    others = ", ".join(f"{buffer.label} {buffer.tensor_columns}" for buffer in accumulators if buffer is not largest)
     word = "stages" if largest.owner else "count"
     sink.report(
         messages.TensorMemory(

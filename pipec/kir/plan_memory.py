@@ -52,8 +52,8 @@ def plan_tensor(kernel: Kernel) -> tuple[dict[Buffer, int], dict[Buffer, int], i
     column = 0
     for buffer in kernel.buffers:
         if buffer.space == "tensor":
-            first[buffer], stride[buffer] = column, buffer.columns
-            column += buffer.columns * buffer.count
+            first[buffer], stride[buffer] = column, buffer.stride or buffer.columns
+            column += buffer.tensor_columns
     allocated = 0
     if column:
         allocated = _SMALLEST_ALLOCATION

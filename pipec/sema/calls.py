@@ -9,7 +9,7 @@ from pipec.sema import arithmetic, tree
 from pipec.sema.actions import ACTIONS
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import Barrier, Elected, Entity, Helper, Known, Range, Void, describe
+from pipec.sema.entities import EXPRESSIONS, Barrier, Elected, Entity, Helper, Known, Range, Void, describe
 from pipec.sema.expressions import (
     as_runtime,
     coordinate,
@@ -336,8 +336,28 @@ def _elect(context: Context, node: ast.Call) -> Entity:
     return Elected(node.span)
 
 
+def _step(context: Context, node: ast.Expression) -> int | tree.Expression:
+    found = elaborate(context, node)
+    if isinstance(found, EXPRESSIONS) and found.type is I32 and _is_positive(found):
+        return found
+    return known_int(context, node, "the step of a range")
+
+
+def _is_positive(expression: tree.Expression) -> bool:
+    """Whatever the launch: a grid has at least one block along each axis."""
+    match expression:
+        case tree.Constant(value):
+            return value > 0
+        case tree.Special(name):
+            return name.startswith("grid.")
+        case tree.Binary("+" | "*", left, right):
+            return _is_positive(left) and _is_positive(right)
+        case _:
+            return False
+
+
 def _range(context: Context, node: ast.Call) -> Entity:
-    """`range` with one to three arguments, as in Python; the step is a constant."""
+    """`range` with one to three arguments, as in Python; the step is a constant, or made of `grid.x` and the like."""
     positional = [argument.value for argument in node.arguments if argument.name is None]
     if len(positional) != len(node.arguments) or not 1 <= len(positional) <= 3:
         context.fail(
@@ -348,8 +368,8 @@ def _range(context: Context, node: ast.Call) -> Entity:
                 at=node.span,
             )
         )
-    step = known_int(context, positional[2], "the step of a range") if len(positional) == 3 else 1
-    if step == 0 or abs(step) > 2**30:
+    step = _step(context, positional[2]) if len(positional) == 3 else 1
+    if isinstance(step, int) and (step == 0 or abs(step) > 2**30):
         context.fail(messages.BadRange(found=f"a range with step {step}", at=positional[2].span))
     if len(positional) == 1:
         start = tree.Constant(0, I32, node.span)

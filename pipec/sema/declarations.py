@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 from pipec.diag.catalogue import names as messages
+from pipec.diag.catalogue import output as output_messages
 from pipec.diag.catalogue import resources as resource_messages
 from pipec.diag.catalogue import sub_stages
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
@@ -16,7 +18,7 @@ from pipec.syntax import ast
 _SIGNATURES = {
     RING: f"{RING}(stages=2)",
     INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4, k_group_size=1)",
-    OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1)",
+    OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1, stage_stride_cols=columns)",
     ROLE: f"{ROLE}(stages=2, producer_sub_stages=1, consumer_sub_stages=1, cta_group=1)",
     "StandardTilePayload": "StandardTilePayload(a=tile[...], b=tile[...])",
     "TilePayload": "TilePayload(name=tile[...], ...)",
@@ -52,8 +54,22 @@ def _input(context: Context, target: ast.Name, node: ast.Call) -> None:
 
 
 def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
-    bound = bind_arguments(context, node, OUTPUT, ("accumulator",), ("stages",), signature=_SIGNATURES[OUTPUT])
+    options = ("stages", "stage_stride_cols")
+    bound = bind_arguments(context, node, OUTPUT, ("accumulator",), options, signature=_SIGNATURES[OUTPUT])
     spec = _spec(context, bound["accumulator"], "tensor", "the accumulator", "`tmem[dtype, rows, columns]`")
+    if "stage_stride_cols" in bound:
+        stride = _count(context, bound["stage_stride_cols"], "`stage_stride_cols`")
+        if stride < spec.columns:
+            context.fail(
+                output_messages.StageStride(
+                    pipeline=target.name,
+                    stride=stride,
+                    columns=spec.columns,
+                    at=bound["stage_stride_cols"].span,
+                    declared=spec.span,
+                )
+            )
+        spec = replace(spec, stride=stride)
     _pipeline(context, target, node, OUTPUT, bound, {"tmem": spec})
 
 
@@ -90,7 +106,7 @@ def _pipeline(
     pipeline = tree.Pipeline(target.name, kind, stages // group, target.span, group, **counts)
     context.define(target, pipeline)
     context.buffers[pipeline] = tuple(
-        tree.Buffer(tile_name, spec.space, spec.dtype, spec.rows, spec.columns, pipeline.stages, pipeline, spec.span, slot)
+        tree.Buffer(tile_name, spec.space, spec.dtype, spec.rows, spec.columns, pipeline.stages, pipeline, spec.span, slot, spec.stride)
         for name, spec in tiles.items()
         for tile_name, slot in _slots(name, group)
     )

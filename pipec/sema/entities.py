@@ -36,6 +36,7 @@ class TileSpec:
     rows: int
     columns: int
     span: Span
+    stride: int | None = None  # columns from one accumulator to the next, where stated
 
 
 @record
@@ -114,7 +115,7 @@ class Elected:
 class Range:
     start: "tree.Expression"
     stop: "tree.Expression"
-    step: int
+    step: "int | tree.Expression"  # an expression is positive wherever the kernel runs
     span: Span
 
 

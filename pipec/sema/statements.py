@@ -306,6 +306,9 @@ def _for(context: Context, statement: ast.For) -> None:
     if not isinstance(iterable, Range):
         context.fail(messages.BadRange(found=describe(iterable), at=statement.iterable.span))
     _refuse_shadowing(context, statement.target)
+    if not isinstance(iterable.step, int):
+        _strided(context, statement, iterable, iterable.step)
+        return
     variable = tree.Variable(statement.target.name, I32, statement.target.span)
     values = _constant_range(iterable)
     attempt = context.checkpoint()
@@ -320,8 +323,27 @@ def _for(context: Context, statement: ast.For) -> None:
 
 def _constant_range(iterable: Range) -> range | None:
     if isinstance(iterable.start, tree.Constant) and isinstance(iterable.stop, tree.Constant):
+        assert isinstance(iterable.step, int)
         return range(int(iterable.start.value), int(iterable.stop.value), iterable.step)
     return None
+
+
+def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.Expression) -> None:
+    """A step that is known at launch only: counts the iterations, and computes the target from the count."""
+    name, at = statement.target.name, statement.target.span
+    first = tree.Variable(f"{name}.start", I32, at)
+    count, target = tree.Variable(f"{name}.count", I32, at), tree.Variable(name, I32, at)
+    context.emit(tree.Assign(first, iterable.start, at))
+    start = tree.ReadVariable(first, at)
+    length = tree.Binary("-", iterable.stop, start, I32, iterable.span)
+    trips = tree.Call("ceildiv", (length, step), I32, iterable.span)
+    walked = tree.Binary("*", tree.ReadVariable(count, at), step, I32, at)
+    with context.block() as inner:
+        inner.emit(tree.Assign(target, tree.Binary("+", start, walked, I32, at), at))
+        inner.bind(name, tree.ReadVariable(target, at), at)
+        run_body(inner, statement.body)
+    zero = tree.Constant(0, I32, iterable.span)
+    context.emit(tree.For(count, zero, trips, 1, tuple(inner.statements), statement.span))
 
 
 def _unrolled(context: Context, statement: ast.For, values: range) -> None:
@@ -334,6 +356,7 @@ def _unrolled(context: Context, statement: ast.For, values: range) -> None:
 
 
 def _loop(context: Context, statement: ast.For, iterable: Range, variable: tree.Variable, constant: bool) -> None:
+    assert isinstance(iterable.step, int)
     with context.block() as inner:
         if constant:
             inner.unrollable = context.unrollable | {variable}

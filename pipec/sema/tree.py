@@ -86,6 +86,12 @@ class Buffer:
     owner: Pipeline | None
     span: Span
     slot: int | None = None  # its place in a k group, of stages that hold several tiles of each payload member
+    stride: int | None = None  # stated columns of tensor memory from one tile to the next; at least a tile's
+
+    @property
+    def tensor_columns(self) -> int:
+        """Columns of tensor memory from the start of the first tile to the end of the last."""
+        return (self.stride or self.columns) * (self.count - 1) + self.columns
 
     @property
     def member(self) -> str:
