@@ -74,7 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument("--message-format", choices=("text", "json"), default="text", help="how diagnostics are printed")
     source = argparse.ArgumentParser(add_help=False, parents=[shared])
     source.add_argument("file", metavar="FILE", help="a .pipe source")
-    source.add_argument("--arch", choices=tuple(TARGETS), default=DEFAULT_TARGET, help="the target (default %(default)s)")
+    source.add_argument(
+        "--arch", choices=tuple(TARGETS), help=f"the target (default: the docstring's `arch:` line, or {DEFAULT_TARGET})"
+    )
     source.add_argument(
         "-D",
         dest="constants",
@@ -212,7 +214,7 @@ def _check(options: argparse.Namespace) -> int:
     assert state.plans is not None
     for plan in state.plans:
         report = report_of(plan, state.protocol[plan.kernel.name])
-        print(f"{report.name}: every check passed for {options.arch}")
+        print(f"{report.name}: every check passed for {state.arch}")
         for proof in report.proofs:
             print(f"  proved  {proof}")
         for question in report.undecided:

@@ -24,9 +24,12 @@ from pipec.syntax import ast
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`constants` sets compile-time parameters (values or their text); `kernel` compiles only that one."""
+    """`constants` sets compile-time parameters (values or their text); `kernel` compiles only that one.
 
-    arch: str = DEFAULT_TARGET
+    `arch` None takes what the source says (see Compilation.arch).
+    """
+
+    arch: str | None = None
     constants: Mapping[str, object] = field(default_factory=dict)
     kernel: str | None = None
 
@@ -55,8 +58,20 @@ class Compilation:
         return self.sink.diagnostics
 
     @property
+    def arch(self) -> str:
+        """The target asked for, else the one that the first compiled kernel's docstring names in a line `arch: sm_90a`."""
+        return self.options.arch or self._stated_arch() or DEFAULT_TARGET
+
+    def _stated_arch(self) -> str | None:
+        for kernel in self.file.kernels if self.file else ():
+            if self.options.kernel in (None, kernel.name.name):
+                stated = (line.strip() for line in kernel.document.splitlines())
+                return next((line.removeprefix("arch:").strip() for line in stated if line.startswith("arch:")), None)
+        return None
+
+    @property
     def target(self) -> Target:
-        return TARGETS[self.options.arch]
+        return TARGETS[self.arch]
 
 
 def _parse(state: Compilation) -> None:
@@ -145,10 +160,10 @@ STAGES: dict[str, Callable[[Compilation], None]] = {
 def compile_source(source: Source, options: Options | None = None, until: str = "emit") -> Compilation:
     """Runs the stages up to and including `until`, or up to the first that reports something."""
     state = Compilation(source, options or Options())
-    if state.options.arch not in TARGETS:
-        state.sink.report(internal.UnknownTarget(name=state.options.arch, known=", ".join(TARGETS)))
-        return state
     for name, stage in STAGES.items():
+        if state.arch not in TARGETS:
+            state.sink.report(internal.UnknownTarget(name=state.arch, known=", ".join(TARGETS)))
+            return state
         _guarded(state, name, stage)
         if state.failed or name == until:
             break

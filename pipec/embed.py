@@ -11,20 +11,19 @@ from pipec.diag.catalogue import names
 from pipec.diag.message import Diagnostic, Failure
 from pipec.driver import Compilation, Options, compile_source
 from pipec.files import read_source
-from pipec.isa.targets import DEFAULT_TARGET
 from pipec.program import CompiledKernel, CompileError, Program
 from pipec.source import Source
 
 
 def compile(
-    source: str | Path, *, arch: str = DEFAULT_TARGET, constants: Mapping[str, object] | None = None, kernel: str | None = None
+    source: str | Path, *, arch: str | None = None, constants: Mapping[str, object] | None = None, kernel: str | None = None
 ) -> Program:
     """Compiles DSL text, or the file that a path names. Raises CompileError with `.diagnostics`."""
     return Program(_finished(_source_of(source, sys._getframe(1)), arch, constants, kernel))
 
 
 def check(
-    source: str | Path, *, arch: str = DEFAULT_TARGET, constants: Mapping[str, object] | None = None, kernel: str | None = None
+    source: str | Path, *, arch: str | None = None, constants: Mapping[str, object] | None = None, kernel: str | None = None
 ) -> list[Diagnostic]:
     """All that is wrong with the source; empty when every check passes."""
     try:
@@ -34,7 +33,7 @@ def check(
     return compile_source(text, Options(arch, constants or {}, kernel), until="limits").diagnostics
 
 
-def kernel(source: str, *, arch: str = DEFAULT_TARGET, **constants: object) -> CompiledKernel:
+def kernel(source: str, *, arch: str | None = None, **constants: object) -> CompiledKernel:
     """The only kernel of a DSL string, ready to be called; keyword arguments set its compile-time parameters.
 
     Messages point into the Python file that holds the string. Raises CompileError.
@@ -47,7 +46,7 @@ def kernel(source: str, *, arch: str = DEFAULT_TARGET, **constants: object) -> C
     return program[kernels[0]]
 
 
-def _finished(source: Source, arch: str, constants: Mapping[str, object] | None, only: str | None) -> Compilation:
+def _finished(source: Source, arch: str | None, constants: Mapping[str, object] | None, only: str | None) -> Compilation:
     state = compile_source(source, Options(arch, constants or {}, only))
     if state.failed:
         raise CompileError(state.diagnostics)

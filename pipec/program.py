@@ -79,7 +79,7 @@ class Program(Mapping[str, CompiledKernel]):
         assert compilation.ptx is not None and compilation.plans is not None
         self._compilation = compilation
         self.ptx: str = compilation.ptx
-        self.arch = compilation.options.arch
+        self.arch = compilation.arch
         self.report: Mapping[str, KernelReport] = {
             plan.kernel.name: report_of(plan, compilation.protocol[plan.kernel.name]) for plan in compilation.plans
         }

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from pipec.kir.ir import Kernel
+from pipec.sema.tree import RegisterMma
 
 
 class ReferenceProblem(Exception):
@@ -172,8 +173,13 @@ def _index(node: ast.expr) -> Any:
 
 def accumulation_unit(kernel: Kernel) -> float:
     """What one term may cost a sum, relative to its largest value: 2**-23 where float32 is truncated after each term, as if by itself;
-    2**-15 with float16 accumulators, which round to 2**-11 after each MMA of 16 terms."""
-    return 2.0**-15 if any(buffer.space == "tensor" and buffer.dtype.name == "f16" for buffer in kernel.buffers) else 2.0**-23
+    2**-15 with float16 accumulators, which round to 2**-11 after each MMA of 16 terms, and with 8-bit floats added up in registers,
+    which are cut to 13 bits after each MMA of 32 terms."""
+    coarse = any(buffer.space == "tensor" and buffer.dtype.name == "f16" for buffer in kernel.buffers)
+    operations = (operation for role in kernel.roles for block in role.blocks for operation in block.operations)
+    mmas = [operation for operation in operations if isinstance(operation, RegisterMma)]
+    coarse = coarse or any(mma.accumulator.dtype.name == "f16" or mma.a.buffer.dtype.name in ("e4m3", "e5m2") for mma in mmas)
+    return 2.0**-15 if coarse else 2.0**-23
 
 
 def compare(output: str, found: np.ndarray, expected: np.ndarray, depth: int, unit: float = 2.0**-23) -> Comparison:

@@ -31,7 +31,7 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
     _check_names(options.shapes, [plan.interface for plan in state.plans])
     built = _assembled(state)
     for plan in state.plans:
-        _print_report(report_of(plan, state.protocol[plan.kernel.name]), state.options.arch)
+        _print_report(report_of(plan, state.protocol[plan.kernel.name]), state.arch)
         print(f"  built   {built.get(plan.kernel.name, built[''])}")
         for values in _value_sets(plan.interface, plan.kernel.document, options.shapes):
             arguments = _run_one(plan.interface, state.ptx, values, options, state.source)
@@ -258,7 +258,7 @@ def _assembled(state: Compilation) -> dict[str, str]:
     if not available():
         return {"": "not assembled: there is neither nvJitLink nor ptxas (python -m pip install 'pipec[assemble]')"}
     sink = Sink()
-    assembled = assemble(state.ptx, state.options.arch, sink, sources={state.source.name: state.source})
+    assembled = assemble(state.ptx, state.arch, sink, sources={state.source.name: state.source})
     if assembled is None:
         raise Failure(*sink.diagnostics)
     said = {"": f"assembled by {assembled.assembler}"}

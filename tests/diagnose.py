@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from pipec import driver
 from pipec.diag.message import Diagnostic
 from pipec.driver import compile_source
-from pipec.isa.targets import DEFAULT_TARGET
 from pipec.source import Source
 
 
 @dataclass
 class Options:
-    arch: str = DEFAULT_TARGET
+    arch: str | None = None
     constants: dict[str, object] = field(default_factory=dict)
 
     @staticmethod
@@ -21,7 +20,7 @@ class Options:
         if not first.startswith("# options:"):
             return Options()
         pairs = dict(pair.split("=", 1) for pair in first.removeprefix("# options:").split())
-        return Options(pairs.pop("arch", DEFAULT_TARGET), dict(pairs))
+        return Options(pairs.pop("arch", None), dict(pairs))
 
 
 def diagnose(name: str, text: str, options: Options | None = None) -> list[Diagnostic]:

@@ -196,6 +196,8 @@ def _kinds(operation: tree.Operation) -> tuple[str, ...]:
             return (STORE,)
         case tree.Mma():
             return (ACCUMULATE, OPERAND, OPERAND)
+        case tree.RegisterMma():
+            return (OPERAND, OPERAND)
         case _:
             return ()
 

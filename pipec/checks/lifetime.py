@@ -12,6 +12,7 @@ from pipec.sema import tree
 def check(facts: Facts, sink: Sink) -> None:
     _never_written(facts, sink)
     _unwritten_sub_stages(facts, sink)
+    _nothing_added(facts, sink)
     for role in facts.roles:
         _first_adds(role, sink)
 
@@ -47,6 +48,15 @@ def _unwritten_sub_stages(facts: Facts, sink: Sink) -> None:
                     buffer=buffer.label, pipeline=pipeline.name, count=count, at=buffer.span, declared=pipeline.span
                 )
             )
+
+
+def _nothing_added(facts: Facts, sink: Sink) -> None:
+    for role in facts.roles:
+        operations = [operation for block in role.role.blocks for operation in block.operations]
+        added = {operation.accumulator for operation in operations if isinstance(operation, tree.RegisterMma)}
+        for operation in operations:
+            if isinstance(operation, tree.ClearAccumulator) and operation.accumulator not in added:
+                sink.report(messages.NothingAdded(accumulator=operation.accumulator.name, at=operation.span))
 
 
 def _never_written(facts: Facts, sink: Sink) -> None:

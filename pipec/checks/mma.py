@@ -1,4 +1,4 @@
-"""The shapes, element types and layouts that tcgen05.mma takes (E071x; SM100.md 3.3 and 3.6)."""
+"""The shapes, element types and layouts that tcgen05.mma and wgmma take (E071x, E074x; SM100.md 3.3, 3.6 and 8)."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,9 @@ from pipec.checks.shapes import round_up
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
+from pipec.record import record
 from pipec.sema import tree
+from pipec.source import Span
 
 _DEPTH_BYTES = 32  # of K in one MMA instruction
 _ATOM_BYTES = 128  # row length of 32-bit operands stored with K outermost
@@ -34,21 +36,48 @@ _TRANSPOSED_BYTE_COLUMNS = tuple(range(16, 257, 16))
 def check(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
     """Adds the tiles that do not fit to `wrong`."""
     for mma in _mmas(facts):
-        if not wrong.isdisjoint((mma.accumulator.buffer, mma.a.buffer, mma.b.buffer)) or not _operand_types(mma, sink):
+        total = _sum(mma)
+        tiles = {mma.a.buffer, mma.b.buffer} | ({total.buffer} if total.buffer else set())
+        if not wrong.isdisjoint(tiles) or not _operand_types(mma, sink):
             continue
-        _accumulator_type(mma, sink)
-        if _shapes(mma, sink) and not _columns(mma, sink):
-            wrong.add(mma.accumulator.buffer)
+        _accumulator_type(mma, total, sink)
+        if _shapes(mma, total, sink) and not _columns(mma, total, sink) and total.buffer:
+            wrong.add(total.buffer)
         for operand in (mma.a, mma.b):
             _depth(operand, sink)
     _transposed(facts, sink)
 
 
-def _mmas(facts: Facts) -> Iterator[tree.Mma]:
+@record
+class _Sum:
+    """What an MMA adds up in: tensor memory, or registers (without a buffer)."""
+
+    dtype: DType
+    rows: int
+    columns: int
+    declared: Span
+    at: Span
+    buffer: tree.Buffer | None
+
+    def declaration(self, dtype: str) -> str:
+        if self.buffer:
+            return f"tmem[{dtype}, {self.rows}, {self.columns}]"
+        return f"accumulator({dtype}, {self.rows}, {self.columns})"
+
+
+def _sum(mma: tree.Mma | tree.RegisterMma) -> _Sum:
+    if isinstance(mma, tree.RegisterMma):
+        accumulator = mma.accumulator
+        return _Sum(accumulator.dtype, accumulator.rows, accumulator.columns, accumulator.span, mma.span, None)
+    buffer = mma.accumulator.buffer
+    return _Sum(buffer.dtype, buffer.rows, buffer.columns, buffer.span, mma.accumulator.span, buffer)
+
+
+def _mmas(facts: Facts) -> Iterator[tree.Mma | tree.RegisterMma]:
     for role in facts.kernel.roles:
         for block in role.blocks:
             for operation in block.operations:
-                if isinstance(operation, tree.Mma):
+                if isinstance(operation, tree.Mma | tree.RegisterMma):
                     yield operation
 
 
@@ -62,7 +91,7 @@ def _inner(operand: tree.BufferRef) -> int:
     return operand.buffer.rows if operand.transposed else operand.buffer.columns
 
 
-def _operand_types(mma: tree.Mma, sink: Sink) -> bool:
+def _operand_types(mma: tree.Mma | tree.RegisterMma, sink: Sink) -> bool:
     a, b = mma.a.buffer.dtype, mma.b.buffer.dtype
     kind = a.mma_kind
     if kind is not None and kind == b.mma_kind and (a is b or _MIXES[kind]):
@@ -74,57 +103,43 @@ def _operand_types(mma: tree.Mma, sink: Sink) -> bool:
     return False
 
 
-def _accumulator_type(mma: tree.Mma, sink: Sink) -> None:
-    buffer = mma.accumulator.buffer
+def _accumulator_type(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> None:
     a, b = mma.a.buffer.dtype, mma.b.buffer.dtype
     legal = _ACCUMULATORS[a.name]
-    if buffer.dtype.name in legal:
+    if total.dtype.name in legal:
         return
     sink.report(
         messages.AccumulatorType(
             operands=a.name if a is b else f"{a} and {b}",
-            accumulator=buffer.dtype.name,
-            fitting=legal[0],
-            rows=buffer.rows,
-            columns=buffer.columns,
-            at=mma.accumulator.span,
-            declared=buffer.span,
+            accumulator=total.dtype.name,
+            declaration=total.declaration(legal[0]),
+            at=total.at,
+            declared=total.declared,
         )
     )
 
 
-def _shapes(mma: tree.Mma, sink: Sink) -> bool:
-    accumulator = mma.accumulator.buffer
-    rows, columns = accumulator.rows, accumulator.columns
+def _shapes(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> bool:
+    rows, columns, declared = total.rows, total.columns, total.declared
+    a, b = mma.a.buffer.span, mma.b.buffer.span
     pairs = (
-        (f"the accumulator has {rows} rows", f"`a` has {_outer(mma.a)}", rows, _outer(mma.a), mma.accumulator, mma.a),
-        (
-            f"the accumulator has {columns} columns",
-            f"`b` has {_outer(mma.b)} rows",
-            columns,
-            _outer(mma.b),
-            mma.accumulator,
-            mma.b,
-        ),
-        (f"`a` has K = {_inner(mma.a)}", f"`b` has K = {_inner(mma.b)}", _inner(mma.a), _inner(mma.b), mma.a, mma.b),
+        (f"the accumulator has {rows} rows", f"`a` has {_outer(mma.a)}", rows, _outer(mma.a), declared, a),
+        (f"the accumulator has {columns} columns", f"`b` has {_outer(mma.b)} rows", columns, _outer(mma.b), declared, b),
+        (f"`a` has K = {_inner(mma.a)}", f"`b` has K = {_inner(mma.b)}", _inner(mma.a), _inner(mma.b), a, b),
     )
     fits = True
     for one, other, left, right, first, second in pairs:
         if left == right:
             continue
         fits = False
-        sink.report(
-            messages.MmaShapes(
-                one=one, other=other, hint=_transpose_hint(mma), at=mma.span, first=first.buffer.span, second=second.buffer.span
-            )
-        )
+        hint = _transpose_hint(mma, rows, columns)
+        sink.report(messages.MmaShapes(one=one, other=other, hint=hint, at=mma.span, first=first, second=second))
         break
     return fits
 
 
-def _transpose_hint(mma: tree.Mma) -> str | None:
+def _transpose_hint(mma: tree.Mma | tree.RegisterMma, rows: int, columns: int) -> str | None:
     """A `.T` that would make everything fit."""
-    rows, columns = mma.accumulator.buffer.rows, mma.accumulator.buffer.columns
     for flip_a in (False, True):
         for flip_b in (False, True):
             a = (_outer(mma.a), _inner(mma.a))[:: -1 if flip_a else 1]
@@ -139,19 +154,19 @@ def _flipped(name: str) -> str:
     return f"`{name.removesuffix('.T')}`" if name.endswith(".T") else f"`{name}.T`"
 
 
-def _columns(mma: tree.Mma, sink: Sink) -> bool:
-    buffer, dtype = mma.accumulator.buffer, mma.b.buffer.dtype
+def _columns(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> bool:
+    dtype = mma.b.buffer.dtype
     legal, rule = _column_rule(dtype, mma.b.transposed)
-    if buffer.columns in legal:
+    if total.columns in legal:
         return True
     sink.report(
         messages.MmaColumns(
-            columns=buffer.columns,
+            columns=total.columns,
             dtype=dtype.name,
             rule=rule,
-            fitting=next((columns for columns in legal if columns > buffer.columns), legal[-1]),
+            fitting=next((columns for columns in legal if columns > total.columns), legal[-1]),
             at=mma.span,
-            declared=buffer.span,
+            declared=total.declared,
         )
     )
     return False
@@ -189,7 +204,9 @@ def _transposed(facts: Facts, sink: Sink) -> None:
     flipped: dict[tree.Buffer, tree.BufferRef] = {}
     for mma in _mmas(facts):
         for operand in (mma.a, mma.b):
-            if operand.buffer.dtype.bits == 32:
+            if isinstance(mma, tree.RegisterMma):
+                _transposed_for_registers(operand, sink)
+            elif operand.buffer.dtype.bits == 32:
                 (flipped if operand.transposed else plain).setdefault(operand.buffer, operand)
     for buffer, operand in flipped.items():
         row_bytes = buffer.columns * buffer.dtype.bytes
@@ -211,3 +228,19 @@ def _transposed(facts: Facts, sink: Sink) -> None:
                 declared=buffer.span,
             )
         )
+
+
+def _transposed_for_registers(operand: tree.BufferRef, sink: Sink) -> None:
+    buffer = operand.buffer
+    if not operand.transposed or buffer.dtype.bits == 16:
+        return
+    sink.report(
+        messages.TransposedOperand(
+            tile=buffer.label,
+            reason=f"an MMA in registers reads {buffer.dtype} with K innermost only",
+            hint=f"load it as `tile[{buffer.dtype}, {buffer.columns}, {buffer.rows}]` from a tensor stored that way, without `.T`",
+            at=operand.span,
+            other=None,
+            declared=buffer.span,
+        )
+    )

@@ -27,6 +27,7 @@ _Live = frozenset[tree.Variable]
 def check(plan: Plan, sink: Sink) -> None:
     for row in plan.roles:
         _odd_columns(plan, row, sink)
+        _odd_fragments(row, sink)
         if any(isinstance(operation, tree.Assign) and operation.variable.kept for operation in operations(row.role)):
             _Pressure(plan, row).check(sink)
 
@@ -44,6 +45,22 @@ def _odd_columns(plan: Plan, row: RolePlan, sink: Sink) -> None:
             return
 
 
+def _odd_fragments(row: RolePlan, sink: Sink) -> None:
+    """Beside accumulators in registers, kept tiles are spread as those are."""
+    unit = 16 * row.role.warps
+    told: set[tree.Variable] = set()
+    for operation in operations(row.role):
+        if row.flight is None or not (isinstance(operation, tree.Assign) and operation.variable.kept):
+            continue
+        if operation.variable in told:
+            continue
+        told.add(operation.variable)
+        tile = operation.variable.type
+        assert isinstance(tile, TileType)
+        if tile.rows % unit or (tile.columns > 1 and tile.columns % 8):
+            sink.report(messages.OddKeptFragment(tile=operation.variable.name, type=str(tile), unit=unit, at=operation.span))
+
+
 class _Pressure:
     """Which tiles are needed where: a walk backwards over the role's graph, repeated until nothing changes."""
 
@@ -59,7 +76,7 @@ class _Pressure:
 
     def check(self, sink: Sink) -> None:
         live, operation = self._peak()
-        needed = sum(self._sizes[variable] for variable in live)
+        needed = self._accumulators() + sum(self._sizes[variable] for variable in live)
         budget = self._budget()
         if operation is None or needed + RESERVE <= budget:
             return
@@ -85,6 +102,13 @@ class _Pressure:
             if group.first_warp <= self._row.first_warp < group.first_warp + group.warps:
                 return min(_MOST_PER_THREAD, group.registers or self._plan.launch_registers or 0)
         return min(_MOST_PER_THREAD, self._plan.target.registers // self._plan.threads // _STEP * _STEP)
+
+    def _accumulators(self) -> int:
+        """Registers of a thread that hold accumulators, all through the role."""
+        cleared = {
+            operation.accumulator for operation in operations(self._row.role) if isinstance(operation, tree.ClearAccumulator)
+        }
+        return sum(one.rows * one.columns * one.dtype.bits // 32 for one in cleared) // self._row.threads
 
     def _size(self, variable: tree.Variable) -> int:
         """Registers of a thread. A lazy tile takes some where it had to copy a kept tile that changes afterwards."""

@@ -15,6 +15,7 @@ from pipec.sema.types import TileType
 from pipec.source import Span
 
 _WARP = 32
+WARPGROUP_WARPS = 4
 _OPERATION = {LOAD: "tma.load", WRITE: "write", ACCUMULATE: "mma", OPERAND: "mma", READ: "this expression", STORE: "tma.store"}
 _FILLS = (LOAD, WRITE, ACCUMULATE)
 
@@ -50,6 +51,7 @@ def check(facts: Facts, sink: Sink) -> None:
         _drains(role, sink)
         _same_in_all_threads(role, sink)
         _tensor_memory_readers(role, sink)
+        _warpgroups(role, sink)
         for handle in role.handles.values():
             if not _other_way_round(role, handle.handle.pipeline):
                 _sides(handle, sink)
@@ -226,6 +228,10 @@ def _role_wide_name(operation: tree.Operation, touches: tuple[Touch, ...]) -> st
             return f"arriving on `{operation.handle.name}`"
         case tree.Drain():
             return f"draining `{operation.pipeline.name}`"
+        case tree.RegisterMma():
+            return "`mma` in registers"
+        case tree.ClearAccumulator(accumulator):
+            return f"clearing the accumulator `{accumulator.name}`"
         case tree.Store():
             return "`store`"
         case tree.Write():
@@ -302,6 +308,8 @@ def _missing_threads(operation: tree.Operation) -> str:
             return "the other threads do not step on: from here on they wait for another stage than this one"
         case tree.Signal():
             return "the barrier waits for the arrivals of the other threads for ever"
+        case tree.RegisterMma():
+            return "the four warps of a warpgroup multiply together: one that comes alone waits for ever or computes nonsense"
         case _:
             return "each thread holds a part of the tile: the parts of the other threads are missing"
 
@@ -393,6 +401,28 @@ def _tensor_memory_readers(role: RoleFacts, sink: Sink) -> None:
             if touch.kind == READ and touch.buffer is not None and touch.buffer.space == "tensor":
                 warps = "1 warp" if role.role.warps == 1 else f"{role.role.warps} warps"
                 sink.report(messages.TensorMemoryReader(role=role.role.name, warps=warps, at=touch.span, declared=role.role.span))
+                return
+
+
+def _warpgroups(role: RoleFacts, sink: Sink) -> None:
+    if role.role.warps % WARPGROUP_WARPS == 0:
+        return
+    for block in role.role.blocks:
+        for operation in block.operations:
+            if isinstance(operation, tree.ClearAccumulator):
+                warps = "1 warp" if role.role.warps == 1 else f"{role.role.warps} warps"
+                accumulator = operation.accumulator
+                fitting = -(-role.role.warps // WARPGROUP_WARPS) * WARPGROUP_WARPS
+                sink.report(
+                    messages.NotWarpgroups(
+                        role=role.role.name,
+                        accumulator=accumulator.name,
+                        warps=warps,
+                        fitting=fitting,
+                        at=operation.span,
+                        declared=role.role.span,
+                    )
+                )
                 return
 
 

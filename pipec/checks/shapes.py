@@ -77,7 +77,17 @@ def _buffers(facts: Facts, target: Target, sink: Sink) -> set[tree.Buffer]:
                 wrong.add(buffer)
         elif target.tensor_columns == 0:
             uses = tuple(mmas.get(buffer, ()))
-            sink.report(target_messages.NoTensorMemory(target=target.name, buffer=buffer.label, at=buffer.span, uses=uses))
+            sink.report(
+                target_messages.NoTensorMemory(
+                    target=target.name,
+                    buffer=buffer.label,
+                    dtype=buffer.dtype.name,
+                    rows=buffer.rows,
+                    columns=buffer.columns,
+                    at=buffer.span,
+                    uses=uses,
+                )
+            )
         elif buffer.rows not in (64, 128):
             sink.report(messages.AccumulatorRows(buffer=_owner_name(buffer), rows=buffer.rows, at=buffer.span))
             wrong.add(buffer)

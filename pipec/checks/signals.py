@@ -227,6 +227,8 @@ def _own_signature(role: RoleFacts, facts: HandleFacts, lanes: int | None, span:
     """The signal that the stage's use asks for."""
     used = _DRAINS if facts.handle.side == "consumer" else _FILLS
     kinds = facts.kinds() & set(used)
+    if any(isinstance(touch.operation, tree.RegisterMma) for _, touch in facts.touches):
+        return _Signature(f"{role.role.warps} warps whose MMAs are complete", role.role.warps, span)
     if kinds & {ACCUMULATE, OPERAND}:
         return _signature(role, "commit", lanes, span)
     if LOAD in kinds:

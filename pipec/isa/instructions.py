@@ -54,6 +54,9 @@ def _barriers() -> list[Instruction]:
                    "thread", mbarrier),
         _intrinsic("mbarrier.arrive.expect_tx", "mbarrier.arrive.expect.tx.scope.cta.space.cta", I64, (SHARED, I32),
                    "mbarrier.arrive.expect_tx.shared.b64", "thread", mbarrier),
+        # Without a branch, so that the warp stays together.
+        Instruction("mbarrier.arrive.if", "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", VOID, (SHARED, I1),
+                    "mbarrier.arrive.shared::cta.b64", "thread", mbarrier, constraints="r,b"),
         _intrinsic("mbarrier.try_wait.parity", "mbarrier.try.wait.parity.scope.cta.space.cta", I1, (SHARED, I32),
                    "mbarrier.try_wait.parity.shared.b64", "thread", mbarrier),
         _intrinsic("fence.mbarrier_init", "fence.mbarrier_init.release.cluster", VOID, (), "fence.mbarrier_init.release.cluster",
@@ -143,6 +146,17 @@ def _tensor_load(shape: str, width: int, split: str) -> Instruction:
     )
 
 
+def _register_mma() -> list[Instruction]:
+    """Templates, because LLVM orders them with those of pipec.isa.wgmma, which touch registers that it does not see."""
+    section = "9.7.15"
+    fence, commit, wait = "wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned"
+    return [
+        Instruction("wgmma.fence", f"{fence};", VOID, (), fence, "warpgroup", section, "sm_90a", ""),
+        Instruction("wgmma.commit_group", f"{commit};", VOID, (), commit, "warpgroup", section, "sm_90a", ""),
+        Instruction("wgmma.wait_group", f"{wait} $0;", VOID, ("i32=",), wait, "warpgroup", section, "sm_90a", "n"),
+    ]
+
+
 def _conversions() -> list[Instruction]:
     section = "9.7.9.21"
     return [
@@ -198,7 +212,8 @@ def _guarded_memory() -> list[Instruction]:
 
 def _rows() -> list[Instruction]:
     return [
-        *_special_registers(), *_barriers(), *_bulk_copies(), *_tensor_memory(), *_conversions(), *_functions(), *_guarded_memory(),
+        *_special_registers(), *_barriers(), *_bulk_copies(), *_tensor_memory(), *_register_mma(), *_conversions(), *_functions(),
+        *_guarded_memory(),
     ]  # fmt: skip
 
 

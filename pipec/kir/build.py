@@ -112,7 +112,8 @@ class _Builder:
                     self._elect(statement)
                 case (
                     tree.Assign() | tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
-                    | tree.TmaLoad() | tree.TmaStore() | tree.Mma() | tree.Store() | tree.Write()
+                    | tree.TmaLoad() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma()
+                    | tree.Store() | tree.Write()
                 ):  # fmt: skip
                     self._append(statement)
                 case _:

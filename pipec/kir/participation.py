@@ -19,7 +19,7 @@ def thread_dependent(expression: tree.Expression, variables: set[tree.Variable])
                 return True
             case tree.ReadVariable() if node.variable in variables:
                 return True
-            case tree.ReadBuffer() | tree.ReadTensor() | tree.Position():
+            case tree.ReadBuffer() | tree.ReadTensor() | tree.ReadAccumulator() | tree.Position():
                 return True
             case _:
                 pass
@@ -91,7 +91,7 @@ def _collect(body: Iterable[tree.Statement], guarded: bool, found: set[tree.Vari
                 _collect(statement.body, True, found)
             case (
                 tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes() | tree.TmaLoad()
-                | tree.TmaStore() | tree.Mma() | tree.Store() | tree.Write()
+                | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma() | tree.Store() | tree.Write()
             ):  # fmt: skip
                 pass
             case _:

@@ -5,6 +5,7 @@ from math import gcd
 
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel, Role
+from pipec.kir.plan_flight import lazy_tiles, plan_flight, reads_accumulator
 from pipec.kir.plan_types import WARP, WARPGROUP_WARPS, RegisterGroup, RolePlan, RowMap, round_up
 from pipec.kir.walk import evaluated_tile, operands, references, subexpressions
 from pipec.record import replace
@@ -53,7 +54,7 @@ def plan_roles(kernel: Kernel) -> tuple[tuple[RolePlan, ...], int]:
             warp = round_up(warp, WARPGROUP_WARPS)
         named = barrier if role.warps > 1 else None
         barrier += named is not None
-        plans.append(_role_plan(role, warp, named))
+        plans.append(replace(_role_plan(role, warp, named), flight=plan_flight(kernel, role)))
         warp += role.warps
     if any(role.registers is not None for role in kernel.roles):
         warp = round_up(warp, WARPGROUP_WARPS)
@@ -128,20 +129,14 @@ def _row_maps_of_role(row: RolePlan) -> dict[int, RowMap]:
     for key, value in values.items():
         assert isinstance(value.type, TileType)
         rows = value.type.rows
+        if reads_accumulator(value, lets) or (row.flight is not None and key in kept):
+            maps[key] = _fragment_map(rows, row, kept=key in kept)
+            continue
         half_warps = rows == 64 and (kept_half_warps if key in kept else _reads_half_warp_tile(value, lets))
         maps[key] = _row_map(rows, row.threads, half_warps)
         if key in kept:
             maps[key] = replace(with_split(maps[key], 2 if half_warps else 1), kept=True)
     return maps
-
-
-def lazy_tiles(role: Role) -> dict[tree.Variable, tree.Expression]:
-    """What the names of tiles that are evaluated where they are used stand for."""
-    return {
-        operation.variable: operation.value
-        for operation in operations(role)
-        if isinstance(operation, tree.Assign) and operation.variable.is_lazy
-    }
 
 
 def kept_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Variable]:
@@ -162,6 +157,11 @@ def kept_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression
 def _keeps(operation: tree.Operation, lets: dict[tree.Variable, tree.Expression]) -> bool:
     value = evaluated_tile(operation)
     return value is not None and (isinstance(operation, tree.Assign) or any(kept_tiles(value, lets)))
+
+
+def _fragment_map(rows: int, row: RolePlan, *, kept: bool) -> RowMap:
+    """A warp has 16 of every 64 rows of its warpgroup's share, a lane two of them."""
+    return RowMap(rows, max(1, 2 * rows // (16 * row.role.warps)), 1, False, False, fragment=True, kept=kept)
 
 
 def _row_map(rows: int, threads: int, half_warps: bool) -> RowMap:

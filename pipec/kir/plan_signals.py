@@ -78,6 +78,9 @@ def _drains(role: Role, pipeline: Pipeline) -> list[str]:
             case tree.Mma():
                 if pipeline in (operation.a.handle.pipeline, operation.b.handle.pipeline):
                     found.add("commit")
+            case tree.RegisterMma():
+                if pipeline in (operation.a.handle.pipeline, operation.b.handle.pipeline):
+                    found.add("warps")
             case tree.TmaStore():
                 if operation.source.handle.pipeline is pipeline:
                     found.add("read")
@@ -86,10 +89,12 @@ def _drains(role: Role, pipeline: Pipeline) -> list[str]:
     for node in expressions(role):
         if isinstance(node, tree.ReadBuffer) and node.source.handle.pipeline is pipeline:
             found.add("threads")
-    return sorted(found, key=("commit", "read", "threads").index)
+    return sorted(found, key=("commit", "warps", "read", "threads").index)
 
 
 def _count(row: RolePlan, pipeline: Pipeline, side: str, kind: str) -> int:
+    if kind == "warps":
+        return row.role.warps
     if kind != "threads":
         return 1
     if row.single_thread:

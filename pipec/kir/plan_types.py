@@ -19,6 +19,19 @@ def round_up(value: int, unit: int) -> int:
 
 
 @record
+class Flight:
+    """When a role waits for the MMAs it has in flight (wgmma).
+
+    `waits`: id of each operation in front of which all must be complete; `at_end`: they must be when the role ends. `lagging`: the
+    pipeline whose stages are given back one release late, so that one group of MMAs stays in flight; None: at the release itself.
+    """
+
+    waits: frozenset[int]
+    at_end: bool
+    lagging: Pipeline | None
+
+
+@record
 class RolePlan:
     """`single_thread`: a one-warp role in which every operation is a one-thread operation; its body runs in one elected thread.
 
@@ -35,6 +48,7 @@ class RolePlan:
     uses_tensor: bool = False
     stores_bulk: bool = False
     touches_shared: bool = False  # its threads read or write stages in shared memory
+    flight: Flight | None = None  # of roles that multiply in registers
 
     @property
     def threads(self) -> int:
@@ -54,9 +68,9 @@ class RegisterGroup:
 class SideSignals:
     """How one side of a pipeline signals.
 
-    `how` per role: "tma" bytes, "commit" of MMAs, "threads" arriving, "read" = one arrival after the bulk stores have read the
-    stage; several joined by "+". `count` is the arrival count of the barrier, `counts` each role's part of it.
-    `transaction_bytes` are the bytes expected per stage.
+    `how` per role: "tma" bytes, "commit" of MMAs, "warps" arriving once their own MMAs in registers are complete, "threads"
+    arriving, "read" = one arrival after the bulk stores have read the stage; several joined by "+". `count` is the arrival count of
+    the barrier, `counts` each role's part of it. `transaction_bytes` are the bytes expected per stage.
     """
 
     how: dict[str, str]
@@ -115,6 +129,7 @@ class RowMap:
     half_warps: bool
     idle: bool  # there are more threads than rows * split
     kept: bool = False
+    fragment: bool = False  # as wgmma spreads an accumulator: see pipec.lower.fragments
 
     def half_run(self, columns: int) -> int:
         """Small enough to divide half of every panel that a row is stored in."""
@@ -122,7 +137,8 @@ class RowMap:
 
     def columns_of_thread(self, columns: int) -> int:
         """How many of a kept tile's columns a thread has of its row; values with one column stand in both halves of a warp."""
-        return columns // 2 if self.half_warps and columns > 1 else columns
+        sharing = 4 if self.fragment else 2 if self.half_warps else 1
+        return columns // sharing if columns > 1 else columns
 
 
 @record

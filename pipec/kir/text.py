@@ -122,6 +122,12 @@ def operation_text(operation: tree.Operation) -> str:
             accumulate = "" if operation.accumulate is None else f" accumulate={expression_text(operation.accumulate)}"
             tiles = ", ".join(reference_text(tile) for tile in (operation.accumulator, operation.a, operation.b))
             return f"mma {tiles}{accumulate}"
+        case tree.ClearAccumulator(accumulator):
+            return f"{accumulator.name} = accumulator {accumulator.type}"
+        case tree.RegisterMma(accumulator):
+            accumulate = "" if operation.accumulate is None else f" accumulate={expression_text(operation.accumulate)}"
+            tiles = ", ".join(reference_text(tile) for tile in (operation.a, operation.b))
+            return f"mma {accumulator.name}, {tiles}{accumulate}"
         case tree.Store():
             return f"store.{operation.path} {slice_text(operation.destination)} <- {expression_text(operation.value)}"
         case tree.Write():
@@ -197,6 +203,8 @@ def _parts(expression: tree.Expression) -> tuple[str, int]:
         case tree.Position():
             axis, size = ("row", expression.type.rows) if expression.axis == 0 else ("column", expression.type.columns)
             return f"{axis}_index({size})", _ATOM
+        case tree.ReadAccumulator():
+            return f"read({expression.accumulator.name})", _ATOM
         case tree.RowReduce():
             return f"row_{expression.function}({_expression(expression.operand, 0)})", _ATOM
         case _:

@@ -10,7 +10,7 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
     match expression:
         case (
             tree.Constant() | tree.ReadVariable() | tree.ReadDimension() | tree.ReadParameter() | tree.Special()
-            | tree.StageIndex() | tree.ReadBuffer() | tree.Position()
+            | tree.StageIndex() | tree.ReadBuffer() | tree.ReadAccumulator() | tree.Position()
         ):  # fmt: skip
             return ()
         case tree.Unary() | tree.Convert() | tree.Splat() | tree.RowReduce():
@@ -52,13 +52,13 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
     match operation:
         case tree.Assign():
             return (operation.value,)
-        case tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes():
+        case tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes() | tree.ClearAccumulator():
             return ()
         case tree.TmaLoad():
             return operation.source.coordinates
         case tree.TmaStore():
             return operation.destination.coordinates
-        case tree.Mma():
+        case tree.Mma() | tree.RegisterMma():
             return () if operation.accumulate is None else (operation.accumulate,)
         case tree.Store():
             return (*operation.destination.coordinates, operation.value)
@@ -71,7 +71,10 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
 def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
     """The stage tiles an operation names itself, outside its expressions."""
     match operation:
-        case tree.Assign() | tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes() | tree.Store():
+        case (
+            tree.Assign() | tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
+            | tree.ClearAccumulator() | tree.Store()
+        ):  # fmt: skip
             return ()
         case tree.TmaLoad() | tree.Write():
             return (operation.destination,)
@@ -79,5 +82,7 @@ def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
             return (operation.source,)
         case tree.Mma():
             return (operation.accumulator, operation.a, operation.b)
+        case tree.RegisterMma():
+            return (operation.a, operation.b)
         case _:
             assert_never(operation)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from pipec.isa.wgmma import Registers
 from pipec.kir.ir import ALL_THREADS, Participation
 from pipec.kir.plan_types import Plan, RolePlan
 from pipec.lower.debug import Metadata
@@ -27,6 +28,7 @@ class KernelContext:
     thread: Value
     warp: Value
     tensor_base: Value | None = None
+    accumulators: int = 0  # in registers, named so far
 
     def at(self, span: Span) -> None:
         """The instructions that follow come from here."""
@@ -72,6 +74,8 @@ class RoleContext:
     # Whether an MMA wrote the accumulator of a held stage.
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
     staging_turn: Slot | None = None
+    accumulators: dict[tree.Accumulator, Registers] = field(default_factory=dict)
+    late: Slot | None = None  # the barrier of the stage to be given back at the next release, or 0: see Flight.lagging
 
     @property
     def builder(self) -> Builder:

@@ -43,12 +43,14 @@ class OperandDescriptor:
     steps: tuple[int, ...]
 
 
-def operand_descriptor(layout: TileLayout, k_extent: int, dtype: DType, *, transposed: bool) -> OperandDescriptor:
-    """For a tile of `k_extent` elements along K. `transposed`: stored [K, MN], so the panels lie along MN."""
+def operand_descriptor(
+    layout: TileLayout, k_extent: int, dtype: DType, *, transposed: bool, version: int = _VERSION
+) -> OperandDescriptor:
+    """For a tile of `k_extent` elements along K. `transposed`: stored [K, MN], so the panels lie along MN. Descriptors of wgmma are
+    the same but for their `version`, 0 (SM100.md 8)."""
     mmas = k_extent * dtype.bytes // K_BYTES
-    if transposed:
-        return _mn_major(layout, mmas, K_BYTES // dtype.bytes)
-    return _k_major(layout, mmas)
+    found = _mn_major(layout, mmas, K_BYTES // dtype.bytes) if transposed else _k_major(layout, mmas)
+    return OperandDescriptor(found.constant | version << 46, found.steps)
 
 
 def _k_major(layout: TileLayout, mmas: int) -> OperandDescriptor:
@@ -74,7 +76,7 @@ def _mn_major(layout: TileLayout, mmas: int, k_elements: int) -> OperandDescript
 
 
 def _constant(layout: TileLayout, leading: int, stride: int) -> int:
-    return (leading & 0x3FFFF) >> 4 << 16 | (stride & 0x3FFFF) >> 4 << 32 | _VERSION << 46 | _SWIZZLE_CODES[layout.swizzle] << 61
+    return (leading & 0x3FFFF) >> 4 << 16 | (stride & 0x3FFFF) >> 4 << 32 | _SWIZZLE_CODES[layout.swizzle] << 61
 
 
 def shared_descriptor(constant: int, address: int) -> int:

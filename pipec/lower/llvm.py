@@ -96,6 +96,10 @@ class Builder:
         self._entry.append(f"  {name} = alloca {type_}")
         return Slot(self, type_, name)
 
+    def declare(self, row: Instruction) -> None:
+        """A directive at the head of the function, where no pass of LLVM makes a second copy of it."""
+        self._entry.append(f"  call void {_callee(row)}()")
+
     def body(self) -> list[str]:
         return [*self._entry, *self.lines]
 
@@ -112,11 +116,14 @@ class Builder:
 
     def call(self, name: str, *arguments: Value) -> Value:
         """An instruction of the table."""
-        row = INSTRUCTIONS[name]
+        return self.issue(INSTRUCTIONS[name], *arguments)
+
+    def issue(self, row: Instruction, *arguments: Value) -> Value:
+        """An instruction whose row was made for the occasion (pipec.isa.wgmma)."""
         callee = _callee(row)
         text = f"call {row.result} {callee}({', '.join(map(str, arguments))}){_attributes(row)}"
         if len(arguments) != len(row.operands):
-            raise AssertionError(f"{name}: {len(arguments)} operands, the table says {len(row.operands)}")
+            raise AssertionError(f"{row.name}: {len(arguments)} operands, the table says {len(row.operands)}")
         if row.result == "void":
             self.effect(text)
             return Value("void", "")

@@ -7,6 +7,7 @@ wait with the parity of the phase before a fresh barrier's first returns at once
 
 from pipec.kir.plan_memory import BARRIER_BYTES
 from pipec.kir.plan_types import ZeroFill
+from pipec.lower import flight
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.llvm import FALSE, Builder, Slot, Value, integer
 from pipec.lower.scalars import scalar
@@ -131,6 +132,8 @@ def signal(role: RoleContext, handle: tree.Handle, sub_stage: int = 0) -> None:
                     if handle.side == "producer":
                         _note_written(role, handle, pointer)
                     builder.call("tcgen05.commit", pointer)
+            case "warps":
+                flight.give_back(role, handle, pointer)
             case "read":
                 with role.one_thread("stored"):
                     builder.call("bulk.wait_group.read", integer(0))

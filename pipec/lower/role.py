@@ -5,7 +5,7 @@ from typing import assert_never
 from pipec.kir import ir
 from pipec.kir.plan_roles import operations
 from pipec.kir.walk import subexpressions
-from pipec.lower import pipelines, stores, tma
+from pipec.lower import flight, pipelines, stores, tma, wgmma
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import integer
 from pipec.lower.mma import mma
@@ -54,9 +54,12 @@ def _declare(role: RoleContext) -> None:
                 if key not in role.written:
                     hint = f"{role.prefix}.{accumulator.handle.name}.written"
                     role.written[key] = role.builder.variable("i1", hint)
+            case tree.ClearAccumulator(accumulator):
+                wgmma.declare(role, accumulator)
             case _:
                 pass
     pipelines.start_cursors(role)
+    flight.start(role)
     role.kernel.at(role.plan.role.span)
     if role.plan.stores_bulk:
         role.staging_turn = role.builder.variable("i32", f"{role.prefix}.staging")
@@ -90,6 +93,8 @@ def _signalled_at_entry(role: ir.Role) -> list[Signalled]:
 
 
 def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -> None:
+    if role.plan.flight is not None and id(operation) in role.plan.flight.waits:
+        flight.settle(role)
     match operation:
         case tree.Assign():
             _assign(role, operation)
@@ -109,6 +114,10 @@ def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -
             tma.store(role, operation)
         case tree.Mma():
             mma(role, operation)
+        case tree.ClearAccumulator():
+            wgmma.clear(role, operation)
+        case tree.RegisterMma():
+            wgmma.multiply(role, operation)
         case tree.Store():
             stores.store(role, operation)
         case tree.Write():
@@ -199,6 +208,8 @@ def _narrows_to(role: RoleContext, block: int, threads: str) -> bool:
 
 def _finish(role: RoleContext) -> None:
     role.kernel.at(role.plan.role.end)
+    if role.plan.flight is not None and role.plan.flight.at_end:
+        flight.settle(role)
     if role.plan.stores_bulk:
         with role.one_thread("stores", rejoin=False):  # the warp comes together right after
             role.builder.call("bulk.wait_group", integer(0))

@@ -39,7 +39,7 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
         case tree.Call(function, arguments):
             values = [scalar(role, argument) for argument in arguments]
             return call_function(builder, function, dtype_of(arguments[0].type), values)
-        case tree.Splat() | tree.ReadBuffer() | tree.ReadTensor() | tree.Position() | tree.RowReduce():
+        case tree.Splat() | tree.ReadBuffer() | tree.ReadTensor() | tree.Position() | tree.RowReduce() | tree.ReadAccumulator():
             raise AssertionError("a register tile where a scalar is expected")
         case _:
             assert_never(expression)

@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 from pipec.isa.dtypes import DType
 from pipec.kir.plan_types import RowMap, TileLayout
+from pipec.lower import fragments
 from pipec.lower.context import KeptTile, RoleContext, counted_loop, repeated
 from pipec.lower.global_memory import GlobalRow, element_pointer, global_row, store_element
 from pipec.lower.llvm import Value, integer
 from pipec.lower.memory import pack, pack_converted, row_address, store_words
 from pipec.lower.pipelines import shared_tile
+from pipec.lower.staging import staged_panel
 from pipec.lower.tiles import MOST_COLUMNS, Chunk, Row, TileReader, chunk_columns
-from pipec.lower.tma import box_coordinates, coordinates, issue_store
+from pipec.lower.tma import coordinates
 from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
@@ -49,7 +51,9 @@ def panel_share(row_map: RowMap, columns: int, value_type: TileType) -> PanelSha
 
 
 def store(role: RoleContext, operation: tree.Store) -> None:
-    if operation.path == "tma":
+    if role.kernel.plan.row_maps[role.plan.role.name, id(operation)].fragment:
+        fragments.store(role, operation)
+    elif operation.path == "tma":
         _store_tma(role, operation)
     else:
         _store_direct(role, operation)
@@ -110,10 +114,10 @@ def _write_panel(
 
 
 def _store_tma(role: RoleContext, operation: tree.Store) -> None:
-    """Panel by panel: wait until the staging buffer was read, convert into it, and let one thread store it."""
+    """Panel by panel into a staging buffer."""
     builder, plan = role.builder, role.kernel.plan
     value_type = operation.value.type
-    assert isinstance(value_type, TileType) and role.staging_turn is not None
+    assert isinstance(value_type, TileType)
     staging, row_plan = plan.staging[id(operation)], plan.tma[id(operation)]
     layout = staging.layout
     panel_columns = layout.span_bytes // value_type.dtype.bytes
@@ -122,34 +126,16 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     reader = TileReader(role)
     reader.prepare(operation.value)
     origin = coordinates(role, operation.destination)
-    region = role.kernel.shared_address(staging.offset)
     for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
         row = reader.row(_with_parts(row_map, share.parts), block, number)
         inside = builder.bits("urem", row.index, row_map.block_rows) if row_map.blocks > 1 else row.index
         reader.prepare_row(operation.value, row)
-        for panel, place in repeated(
-            role.kernel, value_type.columns // panel_columns, f"{role.prefix}.panel", written_out=row_map.kept
-        ):
-            turn = role.staging_turn.read()
-            buffer = region
-            if staging.buffers > 1:
-                buffer = builder.binary("add", region, builder.multiply(turn, staging.stride))
-                role.staging_turn.write(builder.bits("xor", turn, 1))
-            with role.one_thread("staged"):
-                builder.call("bulk.wait_group.read", integer(staging.buffers - 1))
-            role.synchronise()
-            start = row_address(builder, layout, buffer, 0, inside)
-            _write_panel(role, reader, operation.value, row, (panel, place), share, layout, start)
-            builder.call("fence.proxy.async.shared")
-            role.synchronise()
-            with role.one_thread("store"):
-                rows = builder.multiply(block, row_map.block_rows)
-                columns = builder.multiply(panel, panel_columns)
-                for part in range(row_plan.row_boxes):
-                    skipped = part * row_plan.box_rows
-                    at = box_coordinates(role, origin, builder.add(rows, skipped), columns)
-                    issue_store(role, row_plan, builder.add(buffer, skipped * layout.span_bytes), at)
-                builder.call("bulk.commit_group")
+        panels = value_type.columns // panel_columns
+        for panel, at in repeated(role.kernel, panels, f"{role.prefix}.panel", written_out=row_map.kept):
+            place = (block, row_map.block_rows), (panel, panel_columns)
+            with staged_panel(role, staging, row_plan, origin, *place) as buffer:
+                start = row_address(builder, layout, buffer, 0, inside)
+                _write_panel(role, reader, operation.value, row, (panel, at), share, layout, start)
 
 
 def write(role: RoleContext, operation: tree.Write) -> None:
@@ -157,6 +143,9 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     builder, plan = role.builder, role.kernel.plan
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
+    if plan.row_maps[role.plan.role.name, id(operation)].fragment:
+        fragments.write(role, operation)
+        return
     layout = plan.layouts[operation.destination.buffer]
     panel_columns = layout.span_bytes // value_type.dtype.bytes
     row_map = plan.row_maps[role.plan.role.name, id(operation)]
@@ -282,6 +271,9 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
     row_map = role.kernel.plan.row_maps[role.plan.role.name, id(operation)]
+    if row_map.fragment:
+        fragments.keep(role, operation)
+        return
     reader = TileReader(role)
     reader.prepare(operation.value)
     for number, registers in enumerate(role.kept[operation.variable]):

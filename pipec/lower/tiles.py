@@ -5,7 +5,7 @@ A thread owns one row of each row block (see RowMap) and asks for `count` consec
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import gcd
 from typing import assert_never
 
@@ -13,17 +13,20 @@ from pipec.isa.dtypes import DTYPES, DType
 from pipec.kir.plan_roles import kept_tiles
 from pipec.kir.plan_types import WARP, RowMap
 from pipec.kir.walk import children
+from pipec.lower import wgmma
 from pipec.lower.arithmetic import binary, constant, convert, is_narrow_float
 from pipec.lower.context import FULL_WARP, RoleContext, repeated
 from pipec.lower.functions import call_function
 from pipec.lower.global_memory import global_row, load_element
-from pipec.lower.llvm import Value, floating, integer
+from pipec.lower.llvm import Builder, Value, floating, integer
 from pipec.lower.memory import load_accumulator, load_shared
 from pipec.lower.pipelines import accumulator_address, lane_quarter, shared_tile
 from pipec.lower.scalars import scalar, unary
+from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 
+GROUP_COLUMNS = 8  # of which a thread has two, in an accumulator in registers
 MOST_COLUMNS = 32  # elements of a row a thread holds at once, at most
 _F32 = DTYPES["f32"]
 
@@ -42,6 +45,16 @@ class Row:
     working: Value | None
     number: int | None = None  # of the row block, where it is known (`map.kept`)
     values: dict[int, Value] = field(default_factory=dict)  # id(node) -> value of one-column expressions
+    fragment: "Place | None" = None
+
+
+@record
+class Place:
+    """Which registers of an accumulator a row and its columns are: block of 64 rows, half of 16 rows, groups of 8 columns."""
+
+    block: int
+    half: int
+    groups: range
 
 
 @dataclass(slots=True)
@@ -49,6 +62,7 @@ class Chunk:
     """`count` columns of a row from `column` on; `uniform_column` is the first lane's, `split` how far lanes 16-31 are ahead.
 
     `register` is the first of a kept tile's registers that hold them, where it is known (`row.map.kept`).
+    With a `place`, two columns of each of its groups: `column` is the first, element i stands i // 2 groups further.
     """
 
     row: Row
@@ -58,6 +72,11 @@ class Chunk:
     count: int
     register: int | None = None
     cache: dict[object, list[Value]] = field(default_factory=dict)
+    place: Place | None = None
+
+    def position(self, builder: Builder, index: int) -> Value:
+        """The column of an element."""
+        return builder.add(self.column, index if self.place is None else index // 2 * GROUP_COLUMNS + index % 2)
 
 
 class TileReader:
@@ -189,9 +208,12 @@ class TileReader:
             case tree.Position(0):
                 return [chunk.row.index] * chunk.count
             case tree.Position():
-                return [builder.add(chunk.column, index) for index in range(chunk.count)]
+                return [chunk.position(builder, index) for index in range(chunk.count)]
             case tree.ReadVariable() if expression.variable.kept:
                 return self._read_kept(expression, chunk)
+            case tree.ReadAccumulator(accumulator):
+                assert chunk.place is not None
+                return wgmma.read(role, accumulator, chunk.place.block, chunk.place.half, chunk.place.groups)
             case tree.RowReduce():
                 return [chunk.row.values[id(expression)]] * chunk.count
             case (
@@ -227,7 +249,11 @@ class TileReader:
         row = chunk.row.index if type_.rows > 1 else integer(0)
         layout = self.role.kernel.plan.layouts[source.buffer]
         tile = shared_tile(self.role, source)
-        return load_shared(self.builder, layout, tile, type_.dtype, row, chunk.column, chunk.count)
+        if chunk.place is None:
+            return load_shared(self.builder, layout, tile, type_.dtype, row, chunk.column, chunk.count)
+        run = 2 if type_.dtype.bytes > 1 else 1  # a word at least
+        firsts = (chunk.position(self.builder, index) for index in range(0, chunk.count, run))
+        return [value for first in firsts for value in load_shared(self.builder, layout, tile, type_.dtype, row, first, run)]
 
     def _read_tensor(self, node: tree.ReadTensor, chunk: Chunk) -> list[Value]:
         """Straight from global memory; a per-column vector is loaded once per warp and handed around."""
@@ -236,11 +262,11 @@ class TileReader:
         if node.axis == 0:
             origin_row = global_row(self.role, node.source.tensor, origin, None)
             return [load_element(self.role, origin_row, chunk.row.index, dtype)] * chunk.count
-        if node.axis == 1 and chunk.row.map.block_rows > 1:
+        if node.axis == 1 and chunk.row.map.block_rows > 1 and chunk.place is None:
             return self._shared_columns(node, origin, chunk)
         row = None if node.axis == 1 else chunk.row.index if node.type.rows > 1 else integer(0)
         target = global_row(self.role, node.source.tensor, origin, row)
-        return [load_element(self.role, target, self.builder.add(chunk.column, index), dtype) for index in range(chunk.count)]
+        return [load_element(self.role, target, chunk.position(self.builder, index), dtype) for index in range(chunk.count)]
 
     def _shared_columns(self, node: tree.ReadTensor, origin: list[Value], chunk: Chunk) -> list[Value]:
         """Threads with the same columns stand in groups of lanes: each loads one element, a shuffle gives it to the others."""
@@ -264,6 +290,8 @@ class TileReader:
 
     def _reduce(self, node: tree.RowReduce, row: Row) -> Value:
         """Over all columns: every thread reads the whole row, but the halves of a warp each read theirs and then combine."""
+        if row.fragment is not None:
+            return self._reduce_fragment(node, row, row.fragment)
         operand = self.resolve(node.operand)
         assert isinstance(operand.type, TileType)
         self.prepare_row(operand, row)
@@ -291,6 +319,20 @@ class TileReader:
             result = self._fold(node.function, dtype, [result, other])
         return convert(builder, [result], dtype, node.type.dtype)[0]
 
+    def _reduce_fragment(self, node: tree.RowReduce, row: Row, place: Place) -> Value:
+        """Four neighbouring lanes share a row of an accumulator in registers."""
+        operand = self.resolve(node.operand)
+        assert isinstance(operand.type, TileType)
+        self.prepare_row(operand, row)
+        dtype = _F32 if is_narrow_float(operand.type.dtype) else operand.type.dtype
+        chunk = fragment_chunk(self.role, row, place, range(operand.type.columns // GROUP_COLUMNS))
+        values = convert(self.builder, self.values(operand, chunk), operand.type.dtype, dtype)
+        result = self._fold_tree(node.function, dtype, values)
+        for distance in (1, 2):
+            other = _exchange(self.role, "shuffle.bfly", result, dtype, integer(distance))
+            result = self._fold(node.function, dtype, [result, other])
+        return convert(self.builder, [result], dtype, node.type.dtype)[0]
+
     def _fold_tree(self, function: str, dtype: DType, values: Sequence[Value]) -> Value:
         """Pairwise: shorter chains and smaller rounding errors than left to right."""
         values = list(values)
@@ -303,6 +345,15 @@ class TileReader:
         if function == "sum":
             return binary(self.builder, "+", dtype, *pair)
         return call_function(self.builder, function, dtype, pair)
+
+
+def fragment_chunk(role: RoleContext, row: Row, place: Place, groups: range) -> Chunk:
+    """This thread's columns of some groups of eight."""
+    builder = role.builder
+    mine = builder.bits("shl", builder.bits("and", role.lane, 3), 1)
+    first = builder.add(mine, groups.start * GROUP_COLUMNS)
+    uniform = integer(groups.start * GROUP_COLUMNS)
+    return Chunk(row, first, uniform, 0, 2 * len(groups), 2 * groups.start, place=replace(place, groups=groups))
 
 
 def chunk_columns(columns: int) -> int:

@@ -6,13 +6,26 @@ from pipec.diag.catalogue import names as messages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import Acquired, Barrier, Entity, Kept, Known, Payload, View, Void, describe
-from pipec.sema.expressions import as_runtime, buffer_ref, elaborate, known, known_int, reference, runtime, tensor_slice, value
+from pipec.sema.entities import Acquired, Barrier, Entity, Kept, Known, NewAccumulator, Payload, View, Void, describe
+from pipec.sema.expressions import (
+    as_runtime,
+    buffer_ref,
+    elaborate,
+    known,
+    known_dtype,
+    known_int,
+    reference,
+    runtime,
+    tensor_slice,
+    value,
+)
 from pipec.sema.operations import Operation
 from pipec.sema.role_pipeline import ROLE_ACTIONS
 from pipec.sema.scope import Scope
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.syntax import ast
+
+MOST_ACCUMULATOR_ROWS = 65_536  # far beyond what registers hold, which the checks tell; keeps later numbers sane
 
 Action = Callable[[Context, Operation, Entity | None, ast.Call], Entity]
 
@@ -192,16 +205,7 @@ def _mma(context: Context, operation: Operation, receiver: Entity | None, node: 
     bound = bind_arguments(
         context, node, operation.name, ("accumulator", "a", "b"), ("accumulate",), signature=operation.signature
     )
-    accumulator = buffer_ref(context, bound["accumulator"], "the accumulator")
-    if accumulator.buffer.space != "tensor" or accumulator.transposed:
-        context.fail(
-            messages.WrongType(
-                what="the accumulator",
-                expected="a tile in tensor memory",
-                found=describe(accumulator),
-                at=bound["accumulator"].span,
-            )
-        )
+    accumulator = _target(context, bound["accumulator"])
     operands: list[tree.BufferRef] = []
     for name in ("a", "b"):
         operand = buffer_ref(context, bound[name], f"operand `{name}`")
@@ -221,8 +225,38 @@ def _mma(context: Context, operation: Operation, receiver: Entity | None, node: 
                     what="`accumulate`", expected="a condition", found=describe(accumulate), at=bound["accumulate"].span
                 )
             )
-    context.emit(tree.Mma(accumulator, operands[0], operands[1], accumulate, node.span))
+    a, b = operands
+    if isinstance(accumulator, tree.Accumulator):
+        context.emit(tree.RegisterMma(accumulator, a, b, accumulate, node.span))
+    else:
+        context.emit(tree.Mma(accumulator, a, b, accumulate, node.span))
     return Void()
+
+
+def _target(context: Context, node: ast.Expression) -> tree.Accumulator | tree.BufferRef:
+    """What an MMA adds up in: an accumulator in registers or in tensor memory."""
+    entity = elaborate(context, node)
+    if isinstance(entity, tree.Accumulator):
+        return entity
+    if isinstance(entity, tree.Handle):
+        entity = reference(context, entity, node.span)
+    if not isinstance(entity, tree.BufferRef) or entity.buffer.space != "tensor" or entity.transposed:
+        expected = "an accumulator: a tile in tensor memory, or `accumulator(...)` in registers"
+        context.fail(messages.WrongType(what="the accumulator", expected=expected, found=describe(entity), at=node.span))
+    return entity
+
+
+def _register_accumulator(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("dtype", "rows", "columns"), signature=operation.signature)
+    dtype = known_dtype(context, bound["dtype"])
+    rows, columns = (known_int(context, bound[name], "an accumulator's size") for name in ("rows", "columns"))
+    for size, name in ((rows, "rows"), (columns, "columns")):
+        if not 1 <= size <= MOST_ACCUMULATOR_ROWS:
+            expected = f"between 1 and {MOST_ACCUMULATOR_ROWS}"
+            context.fail(
+                messages.WrongType(what="an accumulator's size", expected=expected, found=str(size), at=bound[name].span)
+            )
+    return NewAccumulator(dtype, rows, columns, node.span)
 
 
 def _commit(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
@@ -309,6 +343,7 @@ ACTIONS: dict[str, Action] = {
     "tma_load": _tma_load,
     "tma_store": _tma_store,
     "mma": _mma,
+    "register_accumulator": _register_accumulator,
     "commit": _commit,
     "store": _store,
     "store_direct": _store,

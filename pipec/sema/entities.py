@@ -105,6 +105,16 @@ class Kept:
 
 
 @record
+class NewAccumulator:
+    """`accumulator(dtype, rows, columns)` before it has a name."""
+
+    dtype: DType
+    rows: int
+    columns: int
+    span: Span
+
+
+@record
 class Elected:
     """`elect()`."""
 
@@ -143,6 +153,7 @@ Entity = (
     | Barrier
     | Acquired
     | Kept
+    | NewAccumulator
     | Elected
     | Range
     | Void
@@ -154,6 +165,7 @@ Entity = (
     | tree.TensorParameter
     | tree.TensorSlice
     | tree.Variable
+    | tree.Accumulator
     | tree.ScalarParameter
     | tree.Expression
 )
@@ -174,6 +186,7 @@ EXPRESSIONS = (
     tree.ReadBuffer,
     tree.ReadTensor,
     tree.Position,
+    tree.ReadAccumulator,
     tree.RowReduce,
 )
 
@@ -220,6 +233,10 @@ def describe(entity: Entity) -> str:
             return f"a place in tensor `{entity.tensor.name}`"
         case Helper():
             return f"the helper `{entity.function.name.name}`"
+        case NewAccumulator():
+            return "an accumulator without a name"
+        case tree.Accumulator():
+            return f"the accumulator `{entity.name}`"
         case Elected():
             return "an election"
         case Range():

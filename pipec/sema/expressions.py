@@ -91,6 +91,8 @@ def as_value(context: Context, entity: Entity, span: Span, what: str) -> Value:
         return entity
     if isinstance(entity, EXPRESSIONS):
         return entity
+    if isinstance(entity, tree.Accumulator):
+        return tree.ReadAccumulator(entity, span)
     if isinstance(entity, tree.Handle) and len(context.buffers.get(entity.pipeline, ())) == 1:
         entity = reference(context, entity, span)
     if isinstance(entity, tree.BufferRef):

@@ -137,7 +137,7 @@ class _Kernel:
         one = tree.Constant(1, I32, node.span)
         return tree.Kernel(
             node.name.name,
-            self._document(),
+            node.document.strip(),
             tuple(tensors),
             tuple(scalars),
             constants,
@@ -149,11 +149,6 @@ class _Kernel:
             tuple(parameter.name.name for parameter in node.parameters),
             tuple(context.stated),
         )
-
-    def _document(self) -> str:
-        first = self.node.body[0] if self.node.body else None
-        is_text = isinstance(first, ast.ExpressionStatement) and isinstance(first.value, ast.String)
-        return first.value.value.strip() if is_text else ""  # type: ignore[union-attr]
 
     # ----------------------------------------------------------------------------------------------------- parameters
 

@@ -399,7 +399,15 @@ _FREE = (
         ("",),
         "mma(accumulator, a, b, accumulate=condition)",
         "mma",
-        document="accumulator[M, N] (+)= a[M, K] @ b[N, K].T; one thread; `.T` gives a tile stored with K outermost",
+        document="accumulator[M, N] (+)= a[M, K] @ b[N, K].T; one thread, or with an accumulator in registers all threads of the "
+        "role; `.T` gives a tile stored with K outermost",
+    ),
+    Operation(
+        "accumulator",
+        ("",),
+        "accumulator(dtype, rows, columns)",
+        "register_accumulator",
+        document="zeros in the role's registers, for `mma` to add up in (sm_90a)",
     ),
     Operation(
         "mma.commit",

@@ -11,6 +11,7 @@ from pipec.sema.entities import (
     Elected,
     Kept,
     Known,
+    NewAccumulator,
     Payload,
     PipelinePayload,
     Poison,
@@ -39,6 +40,7 @@ _ALIASES = (
     tree.Buffer,
     tree.Pipeline,
     tree.TensorParameter,
+    tree.Accumulator,
 )
 
 
@@ -110,6 +112,8 @@ def _assign(context: Context, statement: ast.Assign) -> None:
             context.bind(target.name, acquire(context, target.name, entity), target.span)
         case Kept(value):
             _assign_kept(context, target, value, statement.span)
+        case NewAccumulator():
+            _new_accumulator(context, target, entity)
         case Void() | Elected() | Range():
             context.fail(
                 messages.WrongType(
@@ -147,6 +151,13 @@ def acquire(context: Context, name: str, entity: Acquired) -> tree.Handle:
     context.emit(tree.Acquire(handle, entity.span))
     context.current[entity.pipeline, entity.side] = handle
     return handle
+
+
+def _new_accumulator(context: Context, target: ast.Name, entity: NewAccumulator) -> None:
+    _refuse_shadowing(context, target)
+    accumulator = tree.Accumulator(target.name, entity.dtype, entity.rows, entity.columns, entity.span)
+    context.emit(tree.ClearAccumulator(accumulator, entity.span))
+    context.bind(target.name, accumulator, target.span)
 
 
 def _refuse_shadowing(context: Context, target: ast.Name) -> None:

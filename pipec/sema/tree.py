@@ -115,6 +115,21 @@ class Handle:
     span: Span
 
 
+@record(eq=False)
+class Accumulator:
+    """What a role adds up in its own registers (`wgmma`): `rows` x `columns`, the rows shared out evenly to its warpgroups."""
+
+    name: str
+    dtype: DType
+    rows: int
+    columns: int
+    span: Span
+
+    @property
+    def type(self) -> TileType:
+        return TileType(self.dtype, self.rows, self.columns)
+
+
 @record
 class BufferRef:
     """The tile of `buffer` that belongs to the stage of `handle`; `transposed` is the view `.T` (an MMA operand only).
@@ -292,6 +307,18 @@ class Position:
 
 
 @record
+class ReadAccumulator:
+    """The values of an accumulator in registers, once every MMA into it is complete; read when used."""
+
+    accumulator: Accumulator
+    span: Span
+
+    @property
+    def type(self) -> TileType:
+        return self.accumulator.type
+
+
+@record
 class RowReduce:
     """Reduces each row: function "sum", "max" or "min"; the result has one column."""
 
@@ -317,6 +344,7 @@ Expression = (
     | ReadBuffer
     | ReadTensor
     | Position
+    | ReadAccumulator
     | RowReduce
 )
 
@@ -419,6 +447,28 @@ class Mma:
 
 
 @record
+class ClearAccumulator:
+    """The accumulator becomes zero. All threads of the role."""
+
+    accumulator: Accumulator
+    span: Span
+
+
+@record
+class RegisterMma:
+    """accumulator[M, N] (+)= a[M, K] @ b[N, K].T in registers, asynchronous. All threads of the role.
+
+    `accumulate` None: adds (a fresh accumulator is zero).
+    """
+
+    accumulator: Accumulator
+    a: BufferRef
+    b: BufferRef
+    accumulate: Expression | None
+    span: Span
+
+
+@record
 class Store:
     """A register tile to global memory: path "tma" (swizzled shared memory, then bulk store) or "direct" (one store per element run)."""
 
@@ -437,7 +487,21 @@ class Write:
     span: Span
 
 
-Operation = Assign | Acquire | Signal | Release | Drain | ExpectBytes | TmaLoad | TmaStore | Mma | Store | Write
+Operation = (
+    Assign
+    | Acquire
+    | Signal
+    | Release
+    | Drain
+    | ExpectBytes
+    | TmaLoad
+    | TmaStore
+    | Mma
+    | ClearAccumulator
+    | RegisterMma
+    | Store
+    | Write
+)
 
 # ------------------------------------------------------------------------------------------------- statements and kernels
 

@@ -216,6 +216,15 @@ class Kernel:
     body: tuple[Statement, ...]
     span: Span  # of the header
 
+    @property
+    def document(self) -> str:
+        """The docstring."""
+        match self.body:
+            case (ExpressionStatement(String(text)), *_):
+                return text
+            case _:
+                return ""
+
 
 @record
 class Function:

@@ -31,6 +31,19 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "gemm_k_group": ({"K_GROUP": "1"}, {"K_GROUP": "3", "STAGES": "6", "BK": "32"}, {"K_GROUP": "4", "BK": "16"}),
     "gemm_persistent": ({"BLOCKS": "2"}, {"BLOCKS": "1", "BM": "64", "BN": "64", "STAGES": "2"}),
     "softmax": ({"BM": "64", "STAGES": "1"}, {"BN": "128"}),
+    "gemm_sm90": (
+        {"AB": "f16", "WARPS": "4", "BM": "64"},
+        {"AB": "f16", "ACC": "f16", "OUT": "f16", "BN": "64"},
+        {"AB": "tf32", "BK": "32", "OUT": "f32", "BN": "64"},
+        {"AB": "e4m3", "BK": "128", "OUT": "f32", "BN": "64"},
+        {"AB": "e5m2", "BK": "64", "BN": "48", "OUT": "e5m2"},
+        {"AB": "e4m3", "BK": "128", "ACC": "f16", "OUT": "f16", "BN": "64"},
+        {"AB": "i8", "ACC": "i32", "OUT": "i32", "BK": "128", "BN": "64"},
+        {"AB": "u8", "ACC": "i32", "OUT": "i32", "BK": "32", "BN": "32"},
+        {"BN": "256", "STAGES": "3"},
+        {"BM": "256", "BN": "64", "STAGES": "1"},
+        {"WARPS": "4", "BN": "24", "BK": "16", "STAGES": "2", "OUT": "f32"},
+    ),
     "elementwise": ({"BN": "32"}, {"STAGES": "1", "BN": "128"}),
 }
 

@@ -17,7 +17,7 @@ CASES = cases()
 def test_assembles_without_spills(case: Case) -> None:
     for tool in ("nvjitlink", "ptxas"):
         sink = Sink()
-        assembled = assemble(compiled(case).ptx or "", "sm_100a", sink, tool=tool)
+        assembled = assemble(compiled(case).ptx or "", compiled(case).arch, sink, tool=tool)
         assert sink.diagnostics == []
         assert assembled is not None
         assert assembled.warnings == ()

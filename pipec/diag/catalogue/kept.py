@@ -37,3 +37,20 @@ class OddKeptColumns(Message):
     help = "use an even number of columns"
     columns: int
     at: Span
+
+
+class OddKeptFragment(Message):
+    """A tile kept in registers, in a role that also adds up in registers, has a size that its threads cannot share out.
+
+    Such tiles are spread over the threads as `wgmma` spreads an accumulator: each warpgroup has a multiple of 64 rows, each thread two
+    of every 8 columns.
+    """
+
+    code = "E0743"
+    title = "tile `{tile}` cannot be kept beside an accumulator in registers"
+    labels = (primary("at", "this is a {type}"),)
+    note = "it is spread as the accumulator is: its rows must be a multiple of {unit}, its columns 1 or a multiple of 8"
+    tile: str
+    type: str
+    unit: int
+    at: Span

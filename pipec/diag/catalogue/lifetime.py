@@ -19,6 +19,17 @@ class AccumulatorNeverWritten(Message):
     declared: Span
 
 
+class NothingAdded(Message):
+    """An accumulator in registers that no `mma` of its role adds to stays zero."""
+
+    code = "E0841"
+    title = "no `mma` adds to accumulator `{accumulator}`"
+    labels = (primary("at", "stays zero"),)
+    note = "its registers are taken for nothing"
+    accumulator: str
+    at: Span
+
+
 class StaleAccumulator(Message):
     """The first `mma` into a freshly obtained accumulator adds to what is there.
 

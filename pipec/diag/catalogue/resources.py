@@ -238,19 +238,62 @@ class AccumulatorType(Message):
     code = "E0714"
     title = "an MMA of {operands} operands does not add up in {accumulator}"
     labels = (primary("at", "adds up in {accumulator}"), secondary("declared", "declared as {accumulator}"))
-    help = "declare the accumulator as `tmem[{fitting}, {rows}, {columns}]`"
+    help = "declare the accumulator as `{declaration}`"
     operands: str
     accumulator: str
-    fitting: str
-    rows: int
-    columns: int
+    declaration: str
     at: Span
     declared: Span
 
 
-class TransposedOperand(Message):
-    """A transposed MMA operand (`.T`, stored with K outermost) has a row length the MMA cannot read that way.
+class AccumulatorShare(Message):
+    """The rows of an accumulator in registers cannot be shared out to the warpgroups of its role.
 
+    One `wgmma` gives a warpgroup (4 warps) 64 rows, so a role of 8 warps holds a multiple of 128 rows.
+    """
+
+    code = "E0741"
+    title = "the {rows} rows of accumulator `{accumulator}` cannot be shared out to {groups}"
+    labels = (primary("at", "{rows} rows"), secondary("declared", "a role of {groups}"))
+    note = "each warpgroup takes a multiple of 64 rows"
+    help = "use {fitting} rows"
+    accumulator: str
+    rows: int
+    groups: str
+    fitting: int
+    at: Span
+    declared: Span
+
+
+class AccumulatorRegisters(Message):
+    """The accumulators of a role need more registers than a thread has.
+
+    A thread can use 255 registers, and addresses, loop counters and the epilogue need some. 128 x 256 elements of f32 take 128
+    registers in each thread of 8 warps, and 256 in each of 4.
+    """
+
+    code = "E0742"
+    title = "the accumulators of role `{role}` take {registers} registers in each thread, more than {most}"
+    labels = (
+        primary("at", "in registers"),
+        secondary("others", "in registers too"),
+        secondary("declared", "a role of {warps} warps"),
+    )
+    note = "a thread has 255 registers, and needs some beside its accumulators"
+    help = "share the rows out to more warps, or use fewer columns"
+    role: str
+    registers: int
+    most: int
+    warps: int
+    at: Span
+    others: tuple[Span, ...]
+    declared: Span
+
+
+class TransposedOperand(Message):
+    """A transposed MMA operand (`.T`, stored with K outermost) has a type or row length the MMA cannot read that way.
+
+    MMAs in registers (sm_90a) read only 16-bit operands stored with K outermost. In tensor memory all types can be:
     32-bit operands stored with K outermost need rows that are a multiple of 128 bytes (the 128-byte swizzle with 32-byte atoms is
     the only layout the hardware reads so): 32 elements of tf32. Such a tile cannot also be read untransposed.
     """

@@ -282,6 +282,25 @@ class TensorMemoryReader(Message):
     declared: Span
 
 
+class NotWarpgroups(Message):
+    """A role that multiplies in registers has a number of warps that is not a multiple of 4.
+
+    `wgmma` is issued by the four warps of a warpgroup together; each holds a quarter of the accumulator's rows in its registers.
+    """
+
+    code = "E0441"
+    title = "role `{role}` holds accumulator `{accumulator}` with {warps} instead of a multiple of 4"
+    labels = (primary("at", "an accumulator in registers"), secondary("declared", "declared with {warps}"))
+    note = "four warps multiply together, and each holds 16 rows of every 64"
+    help = "declare the role with `warps={fitting}`"
+    role: str
+    accumulator: str
+    warps: str
+    fitting: int
+    at: Span
+    declared: Span
+
+
 class FillsConsumerStage(Message):
     """A stage obtained for reading is written, by a TMA load, a `write` or as the accumulator of an MMA.
 

@@ -1,0 +1,84 @@
+"""Accumulators in registers: does the target have them, and do they fit the role (E0741, E0742, E0902, E0903)."""
+
+from pipec.checks.facts import Facts
+from pipec.diag.catalogue import resources as messages
+from pipec.diag.catalogue import target as target_messages
+from pipec.diag.message import Sink
+from pipec.isa.targets import Target
+from pipec.kir import ir
+from pipec.sema import tree
+
+_BLOCK_ROWS = 64  # of one wgmma
+_WARPGROUP_WARPS = 4
+_THREADS = 128  # of a warpgroup
+_MOST_REGISTERS = 224  # in accumulators; a thread has 255
+
+
+def check(facts: Facts, target: Target, sink: Sink) -> None:
+    for role in facts.kernel.roles:
+        operations = [operation for block in role.blocks for operation in block.operations]
+        cleared = [operation for operation in operations if isinstance(operation, tree.ClearAccumulator)]
+        if target.tensor_columns:
+            _not_here(target, cleared, operations, sink)
+            continue
+        for operation in operations:
+            if isinstance(operation, tree.Signal) and operation.how == "commit":
+                sink.report(target_messages.NoCommit(target=target.name, stage=operation.handle.name, at=operation.span))
+        if role.warps % _WARPGROUP_WARPS == 0 and _shared_out(role, cleared, sink):
+            _registers(role, cleared, sink)
+
+
+def _not_here(target: Target, cleared: list[tree.ClearAccumulator], operations: list[tree.Operation], sink: Sink) -> None:
+    for clear in cleared:
+        accumulator = clear.accumulator
+        uses = [one.span for one in operations if isinstance(one, tree.RegisterMma) and one.accumulator is accumulator]
+        sink.report(
+            target_messages.NoRegisterMma(
+                target=target.name,
+                accumulator=accumulator.name,
+                dtype=accumulator.dtype.name,
+                rows=accumulator.rows,
+                columns=accumulator.columns,
+                at=clear.span,
+                uses=tuple(uses),
+            )
+        )
+
+
+def _shared_out(role: ir.Role, cleared: list[tree.ClearAccumulator], sink: Sink) -> bool:
+    groups = role.warps // _WARPGROUP_WARPS
+    unit = _BLOCK_ROWS * groups
+    wrong = [clear for clear in cleared if clear.accumulator.rows % unit]
+    for clear in wrong:
+        rows = clear.accumulator.rows
+        sink.report(
+            messages.AccumulatorShare(
+                accumulator=clear.accumulator.name,
+                rows=rows,
+                groups="1 warpgroup" if groups == 1 else f"{groups} warpgroups",
+                fitting=-(-rows // unit) * unit,
+                at=clear.span,
+                declared=role.span,
+            )
+        )
+    return not wrong
+
+
+def _registers(role: ir.Role, cleared: list[tree.ClearAccumulator], sink: Sink) -> None:
+    threads = role.warps // _WARPGROUP_WARPS * _THREADS
+    elements = sum(clear.accumulator.rows * clear.accumulator.columns * clear.accumulator.dtype.bits for clear in cleared)
+    registers = elements // 32 // max(threads, 1)
+    if registers <= _MOST_REGISTERS:
+        return
+    first, *others = cleared
+    sink.report(
+        messages.AccumulatorRegisters(
+            role=role.name,
+            registers=registers,
+            most=_MOST_REGISTERS,
+            warps=role.warps,
+            at=first.span,
+            others=tuple(clear.span for clear in others),
+            declared=role.span,
+        )
+    )

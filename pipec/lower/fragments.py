@@ -1,0 +1,160 @@
+"""Register tiles spread as wgmma spreads an accumulator, to memory.
+
+A warpgroup has a share of the rows, in blocks of 64. In a block, warp w has rows 16w .. 16w + 15, lane l of them rows l // 4 and
+l // 4 + 8, and there columns 2 (l % 4) and the next of each group of eight (SM100.md 8). Registers cannot be indexed, so everything
+here is written out.
+"""
+
+from collections.abc import Iterator
+
+from pipec.isa.dtypes import DType
+from pipec.kir.plan_types import RowMap, TileLayout
+from pipec.lower.context import RoleContext
+from pipec.lower.global_memory import global_row, store_element
+from pipec.lower.llvm import Value, integer
+from pipec.lower.memory import pack, pack_converted, row_address
+from pipec.lower.pipelines import shared_tile
+from pipec.lower.staging import staged_panel
+from pipec.lower.tiles import GROUP_COLUMNS, Chunk, Place, Row, TileReader, fragment_chunk
+from pipec.lower.tma import coordinates
+from pipec.lower.wgmma import BLOCK_ROWS, warpgroups
+from pipec.sema import tree
+from pipec.sema.types import TileType, dtype_of
+
+_MOST_GROUPS = 8  # groups of columns that are computed together
+
+
+def store(role: RoleContext, operation: tree.Store) -> None:
+    if operation.path == "tma":
+        _store_tma(role, operation)
+    else:
+        _store_direct(role, operation)
+
+
+def _rows(role: RoleContext, reader: TileReader, value: tree.Expression, row_map: RowMap) -> list[Row]:
+    """This thread's rows, with what is the same along each."""
+    builder = role.builder
+    warp = builder.bits("and", role.role_warp, 3) if warpgroups(role) > 1 else role.role_warp
+    first = builder.binary("add", builder.multiply(warp, 16), builder.bits("lshr", role.lane, 2))
+    share = row_map.block_rows // warpgroups(role)
+    if warpgroups(role) > 1:
+        first = builder.binary("add", first, builder.multiply(builder.bits("lshr", role.role_warp, 2), share))
+    rows = []
+    for block in range(share // BLOCK_ROWS):
+        for half in (0, 1):
+            index = builder.add(first, block * BLOCK_ROWS + half * 8)
+            row = Row(row_map, index, integer(0), integer(0), None, 2 * block + half, fragment=Place(block, half, range(0)))
+            reader.prepare_row(value, row)
+            rows.append(row)
+    return rows
+
+
+def _chunks(role: RoleContext, rows: list[Row], first: int, columns: int) -> Iterator[tuple[Row, Chunk]]:
+    """This thread's elements of the columns from `first` on."""
+    for start in range(first, first + columns, _MOST_GROUPS * GROUP_COLUMNS):
+        stop = min(start + _MOST_GROUPS * GROUP_COLUMNS, first + columns)
+        for row in rows:
+            assert row.fragment is not None
+            yield row, fragment_chunk(role, row, row.fragment, range(start // GROUP_COLUMNS, stop // GROUP_COLUMNS))
+
+
+def _store_tma(role: RoleContext, operation: tree.Store) -> None:
+    plan, value = role.kernel.plan, operation.value
+    assert isinstance(value.type, TileType)
+    staging, row_plan = plan.staging[id(operation)], plan.tma[id(operation)]
+    reader = TileReader(role)
+    reader.prepare(value)
+    origin = coordinates(role, operation.destination)
+    rows = _rows(role, reader, value, plan.row_maps[role.plan.role.name, id(operation)])
+    panel_columns = staging.layout.span_bytes // value.type.dtype.bytes
+    for first in range(0, value.type.columns, panel_columns):
+        with staged_panel(role, staging, row_plan, origin, (integer(0), 1), (integer(first), 1)) as buffer:
+            _write_panel(role, reader, value, rows, staging.layout, buffer, first, panel_columns)
+
+
+def write(role: RoleContext, operation: tree.Write) -> None:
+    """The fence and the arrival that hand the stage over come with its signal."""
+    plan, value = role.kernel.plan, operation.value
+    assert isinstance(value.type, TileType)
+    layout = plan.layouts[operation.destination.buffer]
+    reader = TileReader(role)
+    reader.prepare(value)
+    rows = _rows(role, reader, value, plan.row_maps[role.plan.role.name, id(operation)])
+    panel_columns = layout.span_bytes // value.type.dtype.bytes
+    tile = shared_tile(role, operation.destination)
+    for panel in range(layout.panels):
+        start = role.builder.add(tile, panel * layout.panel_bytes)
+        _write_panel(role, reader, value, rows, layout, start, panel * panel_columns, panel_columns)
+
+
+def _write_panel(
+    role: RoleContext, reader: TileReader, value: tree.Expression, rows: list[Row], layout: TileLayout, panel: Value, first: int,
+    columns: int,
+) -> None:  # fmt: skip
+    """This thread's elements of the columns from `first` on, a pair at a time; with the 128-byte swizzle no two lanes meet in a bank."""
+    builder = role.builder
+    dtype = dtype_of(value.type)
+    inside = builder.multiply(builder.bits("shl", builder.bits("and", role.lane, 3), 1), dtype.bytes)
+    for row, chunk in _chunks(role, rows, first, columns):
+        assert chunk.place is not None
+        start = builder.binary("xor", row_address(builder, layout, panel, 0, row.index), inside)
+        for group, words in zip(chunk.place.groups, _pairs(reader, value, chunk), strict=True):
+            skipped = (group * GROUP_COLUMNS - first) * dtype.bytes
+            pointer = builder.shared_pointer(builder.bits("xor", start, skipped))
+            builder.store(words, pointer, 2 * dtype.bytes)
+
+
+def _pairs(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> list[Value]:
+    """The chunk two elements at a time: i16, i32, or vectors of i32. A conversion at the root packs as it rounds."""
+    expression = reader.resolve(expression)
+    dtype = dtype_of(expression.type)
+    one_column = isinstance(expression.type, TileType) and expression.type.columns == 1
+    builder = reader.builder
+    if isinstance(expression, tree.Convert) and not one_column:
+        source = dtype_of(expression.operand.type)
+        values = reader.values(expression.operand, chunk)
+        words = [pack_converted(builder, values[at : at + 2], source, dtype) for at in range(0, len(values), 2)]
+    else:
+        values = reader.values(expression, chunk)
+        words = [pack(builder, values[at : at + 2], dtype) for at in range(0, len(values), 2)]
+    return [_joined(reader, pair, dtype) for pair in words]
+
+
+def _joined(reader: TileReader, words: list[Value], dtype: DType) -> Value:
+    if len(words) > 1:
+        return reader.builder.vector(words)
+    return words[0] if dtype.bytes > 1 else reader.builder.cast("trunc", words[0], "i16")
+
+
+def keep(role: RoleContext, operation: tree.Assign) -> None:
+    """Chunk by chunk: an element of the new tile needs the same one of the old tile, or what was computed for its whole row."""
+    value = operation.value
+    assert isinstance(value.type, TileType)
+    reader = TileReader(role)
+    reader.prepare(value)
+    rows = _rows(role, reader, value, role.kernel.plan.row_maps[role.plan.role.name, id(operation)])
+    kept = role.kept[operation.variable]
+    if value.type.columns == 1:
+        for row, registers in zip(rows, kept, strict=True):
+            registers[0].write(reader.values(value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])
+        return
+    for row, chunk in _chunks(role, rows, 0, value.type.columns):
+        assert row.number is not None and chunk.register is not None
+        for slot, element in zip(kept[row.number][chunk.register :], reader.values(value, chunk), strict=False):
+            slot.write(element)
+
+
+def _store_direct(role: RoleContext, operation: tree.Store) -> None:
+    """Every thread stores its own elements under bounds: any stride, any size."""
+    plan, value = role.kernel.plan, operation.value
+    assert isinstance(value.type, TileType)
+    tensor = operation.destination.tensor
+    reader = TileReader(role)
+    reader.prepare(value)
+    origin = coordinates(role, operation.destination)[-len(tensor.shape) :]
+    for row, chunk in _chunks(
+        role, _rows(role, reader, value, plan.row_maps[role.plan.role.name, id(operation)]), 0, value.type.columns
+    ):
+        target = global_row(role, tensor, origin, row.index)
+        for index, element in enumerate(reader.values(value, chunk)):
+            store_element(role, target, chunk.position(role.builder, index), element, value.type.dtype, None)
