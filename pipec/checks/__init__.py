@@ -4,7 +4,7 @@ Each check reports every independent mistake it finds. A check module holds one 
 put its messages into the catalogue.
 """
 
-from pipec.checks import accumulators, lifetime, linear, mma, registers, resources, roles, shapes, signals, stated
+from pipec.checks import accumulators, lifetime, linear, mma, registers, resources, roles, shapes, signals, stated, tensor_tiles
 from pipec.checks.facts import collect
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
@@ -21,6 +21,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     wrong = shapes.check(facts, target, sink)
     accumulators.check(facts, target, sink)
     mma.check(facts, wrong, sink)
+    tensor_tiles.check(facts, wrong, sink)
     shapes.check_copies(facts, wrong, sink)
 
 

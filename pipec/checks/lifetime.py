@@ -1,6 +1,6 @@
 """What memory holds when it is read (E08xx)."""
 
-from pipec.checks.facts import ACCUMULATE, READ, Facts, RoleFacts, Touch
+from pipec.checks.facts import ACCUMULATE, OPERAND, READ, WRITE, Facts, RoleFacts, Touch
 from pipec.checks.first_mma import first_mmas
 from pipec.diag.catalogue import lifetime as messages
 from pipec.diag.catalogue import sub_stages
@@ -67,9 +67,9 @@ def _never_written(facts: Facts, sink: Sink) -> None:
         for _, touch in handle.touches:
             if touch.buffer is None or touch.buffer.space != "tensor":
                 continue
-            if touch.kind == ACCUMULATE:
+            if touch.kind in (ACCUMULATE, WRITE):
                 written.add(touch.buffer)
-            elif touch.kind == READ:
+            elif touch.kind in (READ, OPERAND):
                 read.setdefault(touch.buffer, touch)
     for buffer, touch in read.items():
         if buffer not in written and buffer.owner is None:

@@ -2,6 +2,7 @@
 
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.message import Sink
+from pipec.kir.plan_memory import tensor_width
 from pipec.kir.plan_types import WARP, Plan
 from pipec.sema import tree
 
@@ -111,15 +112,18 @@ def _fitting_stages(plan: Plan, pipeline: tree.Pipeline) -> int:
 
 def _tensor_memory(plan: Plan, sink: Sink) -> None:
     accumulators = [buffer for buffer in plan.kernel.buffers if buffer.space == "tensor"]
-    columns = sum(buffer.tensor_columns for buffer in accumulators)
+    spans = {
+        buffer: plan.column_stride[buffer] * (buffer.count - 1) + tensor_width(buffer, plan.packed) for buffer in accumulators
+    }
+    columns = sum(spans[buffer] for buffer in accumulators)
     limit = plan.target.tensor_columns
     if columns <= limit:
         return
-    largest = max(accumulators, key=lambda buffer: buffer.tensor_columns)
-    own = largest.tensor_columns
-    stride = largest.stride or largest.columns
-    fitting = (limit - columns + own - largest.columns) // stride + 1
-    others = ", ".join(f"{buffer.label} {buffer.tensor_columns}" for buffer in accumulators if buffer is not largest)
+    largest = max(accumulators, key=lambda buffer: spans[buffer])
+    own, stride = spans[largest], plan.column_stride[largest]
+    each = own - stride * (largest.count - 1)
+    fitting = (limit - columns + own - each) // stride + 1
+    others = ", ".join(f"{buffer.label} {spans[buffer]}" for buffer in accumulators if buffer is not largest)
     word = "stages" if largest.owner else "count"
     sink.report(
         messages.TensorMemory(
@@ -128,7 +132,7 @@ def _tensor_memory(plan: Plan, sink: Sink) -> None:
             most=limit,
             own=own,
             count="1 accumulator" if largest.count == 1 else f"{largest.count} accumulators",
-            each=largest.columns,
+            each=each,
             list=f"the other accumulators: {others}" if others else None,
             hint=f"write `{word}={fitting}`" if 1 <= fitting < largest.count else "use accumulators with fewer columns",
             at=largest.span,

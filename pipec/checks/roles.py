@@ -398,9 +398,20 @@ def _tensor_memory_readers(role: RoleFacts, sink: Sink) -> None:
         return
     for handle in role.handles.values():
         for _, touch in handle.touches:
-            if touch.kind == READ and touch.buffer is not None and touch.buffer.space == "tensor":
+            if touch.kind in (READ, WRITE) and touch.buffer is not None and touch.buffer.space == "tensor":
                 warps = "1 warp" if role.role.warps == 1 else f"{role.role.warps} warps"
-                sink.report(messages.TensorMemoryReader(role=role.role.name, warps=warps, at=touch.span, declared=role.role.span))
+                reads = touch.kind == READ
+                sink.report(
+                    messages.TensorMemoryReader(
+                        role=role.role.name,
+                        warps=warps,
+                        verb="reads" if reads else "writes",
+                        done="read from" if reads else "written to",
+                        word="read" if reads else "written",
+                        at=touch.span,
+                        declared=role.role.span,
+                    )
+                )
                 return
 
 
@@ -432,7 +443,7 @@ def _sides(facts: HandleFacts, sink: Sink) -> None:
     obtained = facts.acquires[0].operation.span if facts.acquires else None
     wrong_side = handle.side == "producer"
     for _, touch in facts.touches:
-        if touch.buffer is None or (touch.kind in _FILLS) == wrong_side:
+        if touch.buffer is None or (touch.kind in _FILLS) == wrong_side or _returns(touch):
             continue
         message = messages.ReadsProducerStage if wrong_side else messages.FillsConsumerStage
         other = "consumer" if wrong_side else "producer"
@@ -448,6 +459,12 @@ def _sides(facts: HandleFacts, sink: Sink) -> None:
             )
         )
         return
+
+
+def _returns(touch: Touch) -> bool:
+    """A RolePipeline may bring an accumulator back changed, for its producer to add to."""
+    assert touch.buffer is not None
+    return touch.kind == WRITE and touch.handle.pipeline.kind == ROLE and touch.buffer.space == "tensor"
 
 
 def _suggestion(handle: tree.Handle, side: str) -> str:

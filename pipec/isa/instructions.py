@@ -118,6 +118,8 @@ def _tensor_memory() -> list[Instruction]:
         # d, a descriptor, b descriptor, instruction descriptor, accumulate, kind, cta group, collector use
         row("tcgen05.mma", "tcgen05.mma.shared", (TENSOR, I64, I64, I32, I1, "i32=", "i32=", "i32="),
             "tcgen05.mma.cta_group::1.kind", "thread", "9.7.16.10"),
+        row("tcgen05.mma.tensor", "tcgen05.mma.tensor", (TENSOR, TENSOR, I64, I32, I1, "i32=", "i32=", "i32="),
+            "tcgen05.mma.cta_group::1.kind", "thread", "9.7.16.10"),
         row("tcgen05.wait.st", "tcgen05.wait.st", (), "tcgen05.wait::st.sync.aligned", "warp", "9.7.16.8"),
         row("tcgen05.fence.before", "tcgen05.fence.before.thread.sync", (), "tcgen05.fence::before_thread_sync", "thread",
             "9.7.16.11"),

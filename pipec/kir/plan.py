@@ -7,7 +7,7 @@ says what is wrong with it. Lowering follows the plan and derives nothing again.
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel
 from pipec.kir.plan_interface import plan_interface, plan_parameters
-from pipec.kir.plan_memory import plan_shared, plan_tensor, tile_layouts
+from pipec.kir.plan_memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
 from pipec.kir.plan_roles import plan_registers, plan_roles, plan_row_maps
 from pipec.kir.plan_signals import expected_bytes, plan_signals
 from pipec.kir.plan_types import (
@@ -30,7 +30,8 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     groups, launch_registers = plan_registers(roles, threads, target)
     layouts = tile_layouts(kernel)
     row_maps = plan_row_maps(roles)
-    columns, column_stride, allocated = plan_tensor(kernel)
+    packed = packed_buffers(kernel)
+    columns, column_stride, allocated = plan_tensor(kernel, packed)
     unwritten = plan_zero(kernel)
     expected = expected_bytes(kernel, layouts)
     signals = plan_signals(kernel, roles, expected, unwritten)
@@ -58,6 +59,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         shared_bytes=shared.bytes,
         columns=columns,
         column_stride=column_stride,
+        packed=packed,
         allocated_columns=allocated,
         allocating_warp=issuers[0].first_warp if issuers else 0,
         tensor_address_offset=shared.tensor_address_offset,

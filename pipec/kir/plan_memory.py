@@ -45,15 +45,31 @@ def tile_layouts(kernel: Kernel) -> dict[Buffer, TileLayout]:
     }
 
 
-def plan_tensor(kernel: Kernel) -> tuple[dict[Buffer, int], dict[Buffer, int], int]:
-    """First column and stage stride of each accumulator, and the columns to allocate. An element takes one 32-bit column."""
+def packed_buffers(kernel: Kernel) -> frozenset[Buffer]:
+    """Tiles in tensor memory that an MMA reads as its first operand: elements fill the 32-bit columns (SM100.md 3.8)."""
+    return frozenset(
+        operation.a.buffer
+        for role in kernel.roles
+        for operation in operations(role)
+        if isinstance(operation, tree.Mma) and operation.a.buffer.space == "tensor"
+    )
+
+
+def tensor_width(buffer: Buffer, packed: frozenset[Buffer]) -> int:
+    """Columns of tensor memory that one tile takes."""
+    return -(-buffer.columns * buffer.dtype.bits // 32) if buffer in packed else buffer.columns
+
+
+def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer, int], dict[Buffer, int], int]:
+    """First column and stage stride of each tile, and the columns to allocate. Unless packed, an element takes a 32-bit column."""
     first: dict[Buffer, int] = {}
     stride: dict[Buffer, int] = {}
     column = 0
     for buffer in kernel.buffers:
         if buffer.space == "tensor":
-            first[buffer], stride[buffer] = column, buffer.stride or buffer.columns
-            column += buffer.tensor_columns
+            columns = tensor_width(buffer, packed)
+            first[buffer], stride[buffer] = column, buffer.stride or columns
+            column += stride[buffer] * (buffer.count - 1) + columns
     allocated = 0
     if column:
         allocated = _SMALLEST_ALLOCATION

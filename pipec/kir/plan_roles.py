@@ -34,8 +34,14 @@ def expressions(role: Role) -> Iterator[tree.Expression]:
 
 
 def reads_tensor(role: Role) -> bool:
-    """Whether the role's threads read tensor memory (each warp sees only its own quarter of the lanes)."""
-    return any(isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "tensor" for node in expressions(role))
+    """Whether the role's threads read or write tensor memory (each warp sees only its own quarter of the lanes)."""
+    if any(isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "tensor" for node in expressions(role)):
+        return True
+    return any(_writes(operation, "tensor") for operation in operations(role))
+
+
+def _writes(operation: tree.Operation, space: str) -> bool:
+    return isinstance(operation, tree.Write) and operation.destination.buffer.space == space
 
 
 def plan_roles(kernel: Kernel) -> tuple[tuple[RolePlan, ...], int]:
@@ -67,7 +73,7 @@ def _role_plan(role: Role, first_warp: int, named_barrier: int | None) -> RolePl
         isinstance(operation, tree.Store) and operation.path == "tma" for operation in operations(role)
     )
     uses_tensor = tree.Mma in kinds or reads_tensor(role)
-    touches_shared = tree.Write in kinds or any(
+    touches_shared = any(_writes(operation, "shared") for operation in operations(role)) or any(
         isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "shared" for node in expressions(role)
     )
     return RolePlan(

@@ -194,6 +194,7 @@ class Plan:
     shared_bytes: int
     columns: dict[Buffer, int]  # first tensor-memory column of stage 0
     column_stride: dict[Buffer, int]  # columns from one stage to the next
+    packed: frozenset[Buffer]  # tensor-memory tiles whose elements fill the columns; an element of others takes a column
     allocated_columns: int  # a power of two from 32, or 0
     allocating_warp: int
     tensor_address_offset: int | None  # where tcgen05.alloc writes the address

@@ -205,6 +205,8 @@ def _parts(expression: tree.Expression) -> tuple[str, int]:
             return f"{axis}_index({size})", _ATOM
         case tree.ReadAccumulator():
             return f"read({expression.accumulator.name})", _ATOM
+        case tree.Columns(operand, first, type_):
+            return f"columns({_expression(operand, 0)}, {first}, {type_.columns})", _ATOM
         case tree.RowReduce():
             return f"row_{expression.function}({_expression(expression.operand, 0)})", _ATOM
         case _:

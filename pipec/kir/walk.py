@@ -13,7 +13,7 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
             | tree.StageIndex() | tree.ReadBuffer() | tree.ReadAccumulator() | tree.Position()
         ):  # fmt: skip
             return ()
-        case tree.Unary() | tree.Convert() | tree.Splat() | tree.RowReduce():
+        case tree.Unary() | tree.Convert() | tree.Splat() | tree.Columns() | tree.RowReduce():
             return (expression.operand,)
         case tree.Binary():
             return (expression.left, expression.right)

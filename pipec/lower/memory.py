@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.kir.plan_types import TileLayout
 from pipec.lower.arithmetic import convert, is_narrow_float, pack_pair
-from pipec.lower.llvm import Builder, Value, integer
+from pipec.lower.llvm import FALSE, Builder, Value, integer
 
 _F32 = DTYPES["f32"]
 _VECTOR_BYTES = 16
@@ -139,3 +139,16 @@ def load_accumulator(builder: Builder, address: Value, dtype: DType, count: int,
         return [builder.cast("bitcast", word, dtype.llvm) for word in words]
     # A 16-bit accumulator stands in the low half of its column (SM100.md 3.9).
     return [builder.cast("bitcast", builder.cast("trunc", word, "i16"), dtype.llvm) for word in words]
+
+
+def load_packed(builder: Builder, address: Value, dtype: DType, count: int) -> list[Value]:
+    """`count` elements that fill the columns from an address on."""
+    width = -(-count * dtype.bits // 32)
+    loaded = builder.call(f"tcgen05.ld.32x32b.x{width}", builder.tensor_pointer(address))
+    return unpack(builder, builder.elements(loaded, width), dtype)[:count]
+
+
+def store_tensor(builder: Builder, address: Value, words: Sequence[Value]) -> None:
+    """A word per column."""
+    value = builder.vector(words) if len(words) > 1 else words[0]
+    builder.call(f"tcgen05.st.32x32b.x{len(words)}", builder.tensor_pointer(address), value, FALSE)

@@ -1,7 +1,7 @@
 """Matrix multiply-accumulate into tensor memory."""
 
 from pipec.lower.context import RoleContext
-from pipec.lower.descriptors import MMA_KINDS, instruction_descriptor, operand_descriptor
+from pipec.lower.descriptors import K_BYTES, MMA_KINDS, instruction_descriptor, operand_descriptor
 from pipec.lower.llvm import TRUE, Value, integer
 from pipec.lower.pipelines import accumulator_address, shared_tile
 from pipec.lower.scalars import scalar
@@ -31,12 +31,21 @@ def mma(role: RoleContext, operation: tree.Mma) -> None:
     )
     with role.one_thread("mma"):
         target = builder.tensor_pointer(accumulator_address(role, d.buffer, role.stage(d.handle)))
-        for a_descriptor, b_descriptor in zip(_descriptors(role, a), _descriptors(role, b), strict=True):
-            builder.call(
-                "tcgen05.mma", target, a_descriptor, b_descriptor, shape, accumulate, kind, _CTA_GROUP, _DISCARD_COLLECTOR
-            )
+        in_tensor = a.buffer.space == "tensor"
+        instruction = "tcgen05.mma.tensor" if in_tensor else "tcgen05.mma"
+        firsts = _tensor_operand(role, a) if in_tensor else _descriptors(role, a)
+        for first, b_descriptor in zip(firsts, _descriptors(role, b), strict=True):
+            builder.call(instruction, target, first, b_descriptor, shape, accumulate, kind, _CTA_GROUP, _DISCARD_COLLECTOR)
             accumulate = TRUE
     written.write(TRUE)
+
+
+def _tensor_operand(role: RoleContext, operand: tree.BufferRef) -> list[Value]:
+    """The address of each step along K: 32 bytes of a row are 8 columns (SM100.md 3.8)."""
+    builder = role.builder
+    start = accumulator_address(role, operand.buffer, role.stage(operand.handle))
+    steps = operand.buffer.columns * operand.buffer.dtype.bytes // K_BYTES
+    return [builder.tensor_pointer(builder.add(start, step * K_BYTES // 4)) for step in range(steps)]
 
 
 def _descriptors(role: RoleContext, operand: tree.BufferRef) -> list[Value]:

@@ -233,6 +233,15 @@ def accumulator_address(role: RoleContext, buffer: tree.Buffer, stage: Value) ->
     return role.builder.add(address, role.builder.multiply(stage, plan.column_stride[buffer]))
 
 
+def tensor_address(role: RoleContext, reference: tree.BufferRef, column: Value) -> Value:
+    """Of an element's column in the lanes of this warp."""
+    builder = role.builder
+    if reference.buffer in role.kernel.plan.packed:
+        column = builder.bits("udiv", column, 32 // reference.buffer.dtype.bits)
+    address = builder.binary("add", accumulator_address(role, reference.buffer, role.stage(reference.handle)), column)
+    return builder.binary("add", address, lane_quarter(role))
+
+
 def lane_quarter(role: RoleContext) -> Value:
     """The lane field of this warp's quarter: warp w of a warpgroup may touch lanes 32w .. 32w + 31 only (SM100.md 3.15)."""
     quarter = role.role_warp if role.plan.role.warps <= 4 else role.builder.bits("and", role.role_warp, 3)

@@ -39,7 +39,10 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
         case tree.Call(function, arguments):
             values = [scalar(role, argument) for argument in arguments]
             return call_function(builder, function, dtype_of(arguments[0].type), values)
-        case tree.Splat() | tree.ReadBuffer() | tree.ReadTensor() | tree.Position() | tree.RowReduce() | tree.ReadAccumulator():
+        case (
+            tree.Splat() | tree.ReadBuffer() | tree.ReadTensor() | tree.Position() | tree.Columns() | tree.RowReduce()
+            | tree.ReadAccumulator()
+        ):  # fmt: skip
             raise AssertionError("a register tile where a scalar is expected")
         case _:
             assert_never(expression)

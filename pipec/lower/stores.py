@@ -1,6 +1,7 @@
 """Register tiles to memory: through swizzled staging buffers and TMA, directly to global memory, or into a held stage."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pipec.isa.dtypes import DType
 from pipec.kir.plan_types import RowMap, TileLayout
@@ -8,8 +9,8 @@ from pipec.lower import fragments
 from pipec.lower.context import KeptTile, RoleContext, counted_loop, repeated
 from pipec.lower.global_memory import GlobalRow, element_pointer, global_row, store_element
 from pipec.lower.llvm import Value, integer
-from pipec.lower.memory import pack, pack_converted, row_address, store_words
-from pipec.lower.pipelines import shared_tile
+from pipec.lower.memory import pack, pack_converted, row_address, store_tensor, store_words
+from pipec.lower.pipelines import shared_tile, tensor_address
 from pipec.lower.staging import staged_panel
 from pipec.lower.tiles import MOST_COLUMNS, Chunk, Row, TileReader, chunk_columns
 from pipec.lower.tma import coordinates
@@ -97,20 +98,10 @@ def _write_panel(
     """This thread's share of one panel into shared memory; `start` is where its row of the panel begins."""
     builder = role.builder
     dtype = dtype_of(value.type)
-    skip = builder.label(f"{role.prefix}.idle")
     for chunk, inside in _chunks(role, row, panel, share):
         words = _words(reader, value, chunk)
-        offset = builder.multiply(inside, dtype.bytes)
-        if row.working is None:
-            store_words(builder, start, offset, words)
-            continue
-        write, skip = builder.label(f"{role.prefix}.write"), builder.label(f"{role.prefix}.skip")
-        builder.branch(row.working, write, skip)
-        builder.place(write)
-        store_words(builder, start, offset, words)
-        builder.jump(skip)
-        builder.place(skip)
-        role.reconverge()
+        with _where_working(role, row):
+            store_words(builder, start, builder.multiply(inside, dtype.bytes), words)
 
 
 def _store_tma(role: RoleContext, operation: tree.Store) -> None:
@@ -143,6 +134,9 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     builder, plan = role.builder, role.kernel.plan
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
+    if operation.destination.buffer.space == "tensor":
+        _write_tensor(role, operation, value_type)
+        return
     if plan.row_maps[role.plan.role.name, id(operation)].fragment:
         fragments.write(role, operation)
         return
@@ -159,6 +153,47 @@ def write(role: RoleContext, operation: tree.Write) -> None:
         for panel, place in repeated(role.kernel, layout.panels, f"{role.prefix}.panel", written_out=row_map.kept):
             start = row_address(builder, layout, tile, panel, row.index)
             _write_panel(role, reader, operation.value, row, (panel, place), share, layout, start)
+
+
+def _write_tensor(role: RoleContext, operation: tree.Write, value_type: TileType) -> None:
+    """Each thread writes its lane of the tile; the wait makes the words arrive before what signals them."""
+    builder, destination = role.builder, operation.destination
+    packed = destination.buffer in role.kernel.plan.packed
+    row_map = role.kernel.plan.row_maps[role.plan.role.name, id(operation)]
+    share = panel_share(row_map, value_type.columns, value_type)
+    reader = TileReader(role)
+    reader.prepare(operation.value)
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
+        row = reader.row(_with_parts(row_map, share.parts), block, number)
+        reader.prepare_row(operation.value, row)
+        for chunk, _ in _chunks(role, row, (integer(0), 0), share):
+            words = _words(reader, operation.value, chunk) if packed else _wide(reader, operation.value, chunk)
+            address = tensor_address(role, destination, chunk.uniform_column)
+            with _where_working(role, row):
+                store_tensor(builder, address, words)
+    builder.call("tcgen05.wait.st")
+
+
+def _wide(reader: TileReader, value: tree.Expression, chunk: Chunk) -> list[Value]:
+    """A word per element: 16-bit ones stand in the low half."""
+    builder, bits = reader.builder, dtype_of(value.type).bits
+    return [builder.cast("zext", builder.cast("bitcast", one, f"i{bits}"), "i32") for one in reader.values(value, chunk)]
+
+
+@contextmanager
+def _where_working(role: RoleContext, row: Row) -> Iterator[None]:
+    """Only threads that have a row of the tile run the code inside; whole warps have one or not."""
+    if row.working is None:
+        yield
+        return
+    builder = role.builder
+    write, skip = builder.label(f"{role.prefix}.write"), builder.label(f"{role.prefix}.skip")
+    builder.branch(row.working, write, skip)
+    builder.place(write)
+    yield
+    builder.jump(skip)
+    builder.place(skip)
+    role.reconverge()
 
 
 # ----------------------------------------------------------------------------------------------------------------- direct

@@ -19,8 +19,8 @@ from pipec.lower.context import FULL_WARP, RoleContext, repeated
 from pipec.lower.functions import call_function
 from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.llvm import Builder, Value, floating, integer
-from pipec.lower.memory import load_accumulator, load_shared
-from pipec.lower.pipelines import accumulator_address, lane_quarter, shared_tile
+from pipec.lower.memory import load_accumulator, load_packed, load_shared
+from pipec.lower.pipelines import shared_tile, tensor_address
 from pipec.lower.scalars import scalar, unary
 from pipec.record import record, replace
 from pipec.sema import tree
@@ -73,10 +73,23 @@ class Chunk:
     register: int | None = None
     cache: dict[object, list[Value]] = field(default_factory=dict)
     place: Place | None = None
+    others: dict[int, "Chunk"] = field(default_factory=dict)  # by how far they are ahead
 
     def position(self, builder: Builder, index: int) -> Value:
         """The column of an element."""
         return builder.add(self.column, index if self.place is None else index // 2 * GROUP_COLUMNS + index % 2)
+
+    def moved(self, builder: Builder, columns: int) -> "Chunk":
+        """The chunk so many columns further on; the halves of a warp that share a row each hold every second run."""
+        if columns not in self.others:
+            registers, place = columns // 2 if self.row.map.half_warps else columns, self.place
+            if place is not None:
+                groups, registers = columns // GROUP_COLUMNS, 2 * columns // GROUP_COLUMNS
+                place = replace(place, groups=range(place.groups.start + groups, place.groups.stop + groups))
+            register = None if self.register is None else self.register + registers
+            places = builder.add(self.column, columns), builder.add(self.uniform_column, columns)
+            self.others[columns] = Chunk(self.row, *places, self.split, self.count, register, place=place)
+        return self.others[columns]
 
 
 class TileReader:
@@ -209,6 +222,8 @@ class TileReader:
                 return [chunk.row.index] * chunk.count
             case tree.Position():
                 return [chunk.position(builder, index) for index in range(chunk.count)]
+            case tree.Columns(operand, first):
+                return self.values(operand, chunk.moved(builder, first))
             case tree.ReadVariable() if expression.variable.kept:
                 return self._read_kept(expression, chunk)
             case tree.ReadAccumulator(accumulator):
@@ -239,9 +254,9 @@ class TileReader:
 
     def _read_tensor_memory(self, source: tree.BufferRef, type_: TileType, chunk: Chunk) -> list[Value]:
         role, builder = self.role, self.builder
-        stage = role.stage(source.handle)
-        address = builder.binary("add", accumulator_address(role, source.buffer, stage), chunk.uniform_column)
-        address = builder.binary("add", address, lane_quarter(role))
+        address = tensor_address(role, source, chunk.uniform_column)
+        if source.buffer in role.kernel.plan.packed:
+            return load_packed(builder, address, type_.dtype, chunk.count)
         split = chunk.split if chunk.row.map.half_warps else 0
         return load_accumulator(builder, address, type_.dtype, chunk.count, split)
 

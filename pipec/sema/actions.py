@@ -209,11 +209,11 @@ def _mma(context: Context, operation: Operation, receiver: Entity | None, node: 
     operands: list[tree.BufferRef] = []
     for name in ("a", "b"):
         operand = buffer_ref(context, bound[name], f"operand `{name}`")
-        if operand.buffer.space != "shared":
+        in_tensor = operand.buffer.space == "tensor"
+        if in_tensor and (name == "b" or operand.transposed):
+            expected = "a tile in shared memory" if name == "b" else "untransposed where it stands in tensor memory"
             context.fail(
-                messages.WrongType(
-                    what=f"operand `{name}`", expected="a tile in shared memory", found=describe(operand), at=bound[name].span
-                )
+                messages.WrongType(what=f"operand `{name}`", expected=expected, found=describe(operand), at=bound[name].span)
             )
         operands.append(operand)
     accumulate = None
@@ -298,7 +298,9 @@ def _registers(context: Context, operation: Operation, receiver: Entity | None, 
 
 def _write(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     bound = bind_arguments(context, node, operation.name, ("tile", "value"), signature=operation.signature)
-    destination = _shared_tile(context, bound["tile"], "the destination")
+    destination = buffer_ref(context, bound["tile"], "the destination")
+    if destination.transposed:
+        destination = _shared_tile(context, bound["tile"], "the destination")
     context.emit(tree.Write(destination, _tile(context, bound["value"], "what is written"), node.span))
     return Void()
 

@@ -292,6 +292,11 @@ def _vector(axis: int) -> Callable[[Context, ast.Call], Entity]:
     return load_vector
 
 
+_MOST_AT_ONCE = 32  # elements of a row
+_GROUP_COLUMNS = 8  # that wgmma spreads over the threads of a row together
+_HALF_WARP_ROWS, _HALF_WARP_RUNS = 64, 16  # rows of tiles that the halves of a warp may share, and of how many columns
+
+
 def _position(axis: int) -> Callable[[Context, ast.Call], Entity]:
     name = ("row_index", "column_index")[axis]
     size = ("rows", "columns")[axis]
@@ -304,6 +309,33 @@ def _position(axis: int) -> Callable[[Context, ast.Call], Entity]:
         return tree.Position(axis, TileType(I32, *shape), node.span)
 
     return number
+
+
+def _columns(context: Context, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, "columns", ("tile", "first", "count"))
+    operand = runtime(context, bound["tile"], None, "the tile")
+    if not isinstance(operand.type, TileType):
+        context.fail(messages.WrongType(what="the tile", expected="a tile", found=describe(operand), at=node.span))
+    first, count = (known_int(context, bound[name], f"`{name}`") for name in ("first", "count"))
+    tile = operand.type
+    if not (0 <= first and 1 <= count and first + count <= tile.columns):
+        context.fail(
+            messages.WrongType(
+                what="the range of columns",
+                expected=f"inside the tile's {tile.columns}",
+                found=f"{first} to {first + count - 1}",
+                at=node.span,
+            )
+        )
+    # What a thread works on at a time starts at a multiple of its own length, here as in the whole tile.
+    unit = max(_HALF_WARP_RUNS if tile.rows == _HALF_WARP_ROWS else _GROUP_COLUMNS, min(_MOST_AT_ONCE, count & -count))
+    if first % unit or count % unit:
+        context.fail(
+            messages.WrongType(
+                what="`first`", expected=f"a multiple of {unit} for {count} columns", found=str(first), at=bound["first"].span
+            )
+        )
+    return tree.Columns(operand, first, TileType(tile.dtype, tile.rows, count), node.span)
 
 
 def _need_rank(context: Context, source: tree.TensorSlice, rank: int, name: str, node: ast.Expression) -> None:
@@ -385,6 +417,7 @@ _BUILT_IN: dict[str, Callable[[Context, ast.Call], Entity]] = {
     "per_column": _vector(1),
     "row_index": _position(0),
     "column_index": _position(1),
+    "columns": _columns,
     "lane_id": _special("lane_id"),
     "role_thread": _special("role_thread"),
     "role_warp": _special("role_warp"),

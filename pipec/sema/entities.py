@@ -187,6 +187,7 @@ EXPRESSIONS = (
     tree.ReadTensor,
     tree.Position,
     tree.ReadAccumulator,
+    tree.Columns,
     tree.RowReduce,
 )
 

@@ -48,6 +48,7 @@ BUILT_IN = (
     "fill",
     "per_row",
     "per_column",
+    "columns",
     "row_index",
     "column_index",
     "block",

@@ -433,7 +433,13 @@ _FREE = (
         "registers",
         document="the tile's values now, kept in registers under the name they are assigned to, which may be assigned again",
     ),
-    Operation("write", ("",), "write(tile, value)", "write", document="a register tile into a producer stage's tile"),
+    Operation(
+        "write",
+        ("",),
+        "write(tile, value)",
+        "write",
+        document="a register tile into a producer stage's tile, in shared or tensor memory",
+    ),
     Operation("static_assert", ("",), 'static_assert(condition, "text")', "assert", document="a compile-time check"),
     Operation("grid", ("",), "grid(x, y, z)", "grid", document="how many blocks run"),
 )

@@ -319,6 +319,16 @@ class ReadAccumulator:
 
 
 @record
+class Columns:
+    """The columns from `first` on, as many as the type has. Both suit any chunk of columns a thread works on."""
+
+    operand: "Expression"
+    first: int
+    type: TileType
+    span: Span
+
+
+@record
 class RowReduce:
     """Reduces each row: function "sum", "max" or "min"; the result has one column."""
 
@@ -345,6 +355,7 @@ Expression = (
     | ReadTensor
     | Position
     | ReadAccumulator
+    | Columns
     | RowReduce
 )
 
@@ -480,7 +491,10 @@ class Store:
 
 @record
 class Write:
-    """A register tile into the shared-memory tile of a held producer stage."""
+    """A register tile into the tile of a held producer stage, in shared or tensor memory.
+
+    A consumer may write to tensor memory that a RolePipeline brings back to its producer.
+    """
 
     destination: BufferRef
     value: Expression

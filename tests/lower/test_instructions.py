@@ -15,6 +15,7 @@ IMMEDIATES = {
     "setmaxnreg.inc": ["232"],
     "setmaxnreg.dec": ["24"],
     "tcgen05.mma": ["0", "1", "0"],
+    "tcgen05.mma.tensor": ["0", "1", "0"],
 }
 
 

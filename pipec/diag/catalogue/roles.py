@@ -265,19 +265,22 @@ class NestedElect(Message):
 
 
 class TensorMemoryReader(Message):
-    """A role that reads an accumulator from tensor memory has a number of warps that is not a multiple of 4.
+    """A role that reads or writes a tile in tensor memory has a number of warps that is not a multiple of 4.
 
     Tensor memory has 128 lanes; each warp reaches only the quarter given by its number modulo 4, so four warps together read
     an accumulator.
     """
 
     code = "E0415"
-    title = "role `{role}` reads tensor memory with {warps} instead of a multiple of 4"
-    labels = (primary("at", "read from tensor memory here"), secondary("declared", "declared with {warps}"))
-    note = "a warp reaches 32 of the 128 lanes: the other rows of the accumulator would never be read"
+    title = "role `{role}` {verb} tensor memory with {warps} instead of a multiple of 4"
+    labels = (primary("at", "{done} tensor memory here"), secondary("declared", "declared with {warps}"))
+    note = "a warp reaches 32 of the 128 lanes: the other rows of the tile would never be {word}"
     help = "declare the role with `warps=4`"
     role: str
     warps: str
+    verb: str
+    done: str
+    word: str
     at: Span
     declared: Span
 

@@ -1,0 +1,61 @@
+"""E0736 to E0738: tiles in tensor memory that threads write, or that an MMA reads as its first operand."""
+
+from pipec.diag.message import Message, primary, secondary
+from pipec.source import Span
+
+
+class TensorTileRows(Message):
+    """A tile in tensor memory that threads write, or an MMA reads as operand `a`, has 64 rows.
+
+    Threads write 32 lanes per warp, four warps the 128 lanes of tensor memory: a tile of 128 rows. The rows of a 64-row
+    accumulator stand in every second group of 16 lanes, which only MMAs and reads follow.
+    """
+
+    code = "E0736"
+    title = "`{buffer}` has {rows} rows and is {use}"
+    labels = (primary("at", "this needs 128 rows"), secondary("declared", "{rows} rows"))
+    note = "a warp writes its 32 lanes of tensor memory: four warps write 128 rows"
+    help = "use 128 rows"
+    buffer: str
+    rows: int
+    use: str
+    at: Span
+    declared: Span
+
+
+class TensorTileType(Message):
+    """A tile in tensor memory that threads write has elements of a size that columns do not hold.
+
+    A column holds one element of 16 or 32 bits. Operand `a` of an MMA is packed, and may have 8-bit elements as well.
+    """
+
+    code = "E0737"
+    title = "threads write `{buffer}` of {dtype} into tensor memory"
+    labels = (primary("at", "a column holds one element of 16 or 32 bits"), secondary("declared", "{bits}-bit elements"))
+    help = "write the tile to shared memory, or convert it"
+    buffer: str
+    dtype: str
+    bits: int
+    at: Span
+    declared: Span
+
+
+class OperandAndAccumulator(Message):
+    """One tile in tensor memory is both operand `a` of an MMA and an accumulator.
+
+    As an operand its 16-bit elements stand two to a column, as an accumulator each in a column of its own. Declare two tiles.
+    """
+
+    code = "E0738"
+    title = "`{buffer}` is operand `a` of an MMA and an accumulator"
+    labels = (
+        primary("at", "read as an operand: elements fill the columns"),
+        secondary("accumulator", "written as an accumulator: a column per element"),
+        secondary("declared", "declared here"),
+    )
+    note = "the MMA would read every second element, and zeros between them"
+    help = "declare a tile of its own for the operand"
+    buffer: str
+    at: Span
+    accumulator: Span
+    declared: Span

@@ -1,0 +1,67 @@
+"""The attention kernel against float64 NumPy: head sizes, masks, lengths that are no multiples of the tiles, all timings.
+
+Allowed, with V the largest value: half a unit of the bfloat16 output; 2**-9 V for the probabilities, which are rounded to bfloat16 and
+sum to 1; 2**-12 V for exp2 of scores rounded to float32 (2 ulp, and 2**-24 of a score up to 32) and the order of the sums.
+"""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from examples.catalogue import Case, cases, compiled
+
+from pipec.reference import shape_sets
+from pipec.runtime import LaunchOptions, launch
+from pipec.sim import Options as Simulation
+
+CASES = [case for case in cases() if case.path.stem == "attention"]
+DEFAULT = next(case for case in CASES if not case.constants)
+# One block of keys and one query; two blocks of queries; more blocks of keys than stages; fewer keys than a block.
+SHAPES = [(1, 1, 1), (1, 300, 64), (2, 130, 330), (1, 257, 63)]
+
+
+def expected_output(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool) -> np.ndarray:
+    q, k, v = (array.astype(np.float64) for array in (q, k, v))
+    scores = q @ k.swapaxes(1, 2) * scale
+    if causal:
+        queries, keys = np.indices(scores.shape[1:])
+        scores = np.where(keys <= queries, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+def check(case: Case, heads: int, queries: int, keys: int, scale: float, simulation: Simulation) -> None:
+    constants = dict(case.constants)
+    size = int(constants.get("D", 64))
+    generator = np.random.default_rng(heads + queries + keys)
+    q, k, v = (
+        generator.standard_normal((heads, length, size)).astype(ml_dtypes.bfloat16) for length in (queries, keys, keys)
+    )
+    out = np.full((heads, queries, size), 7, ml_dtypes.bfloat16)
+    (plan,) = compiled(case).plans or []
+    arguments = {"q": q, "k": k, "v": v, "out": out, "scale": scale}
+    result = launch(plan.interface, compiled(case).ptx or "", arguments, device="sim", options=LaunchOptions(simulation))
+    assert result.simulation is not None and result.simulation.warnings == []
+    expected = expected_output(q, k, v, scale, constants.get("CAUSAL") == "true")
+    largest = np.abs(v.astype(np.float64)).max()
+    error = np.abs(out.astype(np.float64) - expected)
+    assert (error <= np.abs(expected) * 2.0**-9 + largest * (2.0**-9 + 2.0**-12)).all(), error.max()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_equals_numpy(case: Case) -> None:
+    (plan,) = compiled(case).plans or []
+    for values in shape_sets(plan.kernel.document):
+        check(case, int(values["H"]), int(values["S"]), int(values["T"]), float(values["scale"]), Simulation())
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
+@pytest.mark.parametrize("causal", [False, True])
+def test_lengths(shape: tuple[int, int, int], causal: bool) -> None:
+    case = DEFAULT if not causal else next(case for case in CASES if case.name == "attention-CAUSALtrue")
+    check(case, *shape, 0.125, Simulation())
+
+
+@pytest.mark.parametrize("timing", ["late", "random"])
+@pytest.mark.parametrize("case", [CASES[0], CASES[-1]], ids=lambda case: case.name)
+def test_equals_numpy_whatever_the_timing(case: Case, timing: str) -> None:
+    check(case, 1, 200, 200, 0.25, Simulation(timing=timing, seed=7))
