@@ -117,6 +117,8 @@ def test_many_nested_blocks_end_in_an_answer() -> None:
 
 
 def test_helpers_that_double_each_other_end_in_an_answer() -> None:
-    helpers = ["fn f0(x):\n    return x + x\n"] + [f"fn f{n}(x):\n    return f{n - 1}(x) + f{n - 1}(x)\n" for n in range(1, 40)]
-    text = "\n".join(helpers) + "\nkernel k(a: tensor[f32, M, K]):\n    grid(1)\n    role r(warps=1):\n        x = f39(K)\n"
+    helpers = ["fn twice0(x):\n    return x + x\n"] + [
+        f"fn twice{n}(x):\n    return twice{n - 1}(x) + twice{n - 1}(x)\n" for n in range(1, 40)
+    ]
+    text = "\n".join(helpers) + "\nkernel k(a: tensor[f32, M, K]):\n    grid(1)\n    role r(warps=1):\n        x = twice39(K)\n"
     assert [diagnostic.code for diagnostic in ends_well(text, "limits").diagnostics] == ["E0232"]
