@@ -58,8 +58,10 @@ class Context:
 
     def spend(self, span: Span) -> None:
         self.budget.left -= 1
-        if self.budget.left < 0:
+        if self.budget.left == -1:
             self.fail(messages.TooManyInlined(limit=MOST_OPERATIONS, at=span))
+        if self.budget.left < 0:
+            raise Reported  # said once; what still unwinds says nothing more
 
     def bind(self, name: str, entity: Entity, span: Span | None) -> None:
         self.scope.bind(name, entity, span)
