@@ -49,6 +49,12 @@ def _erf(x: Any) -> Any:
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
+def _block_scale(x: Any, scales: Any, rows: float, columns: float) -> Any:
+    """Each block of `rows` x `columns` elements times its scale."""
+    spread = np.repeat(np.repeat(scales, int(rows), axis=0), int(columns), axis=1)
+    return x * spread[: x.shape[0], : x.shape[1]]
+
+
 FUNCTIONS: dict[str, Callable] = {
     **{
         name: getattr(np, name)
@@ -59,6 +65,7 @@ FUNCTIONS: dict[str, Callable] = {
     "gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
     "relu": lambda x: np.maximum(x, 0),
     "clip": np.clip,
+    "block_scale": _block_scale,
 }
 _OPERATORS: dict[type, Callable] = {
     ast.Add: operator.add,

@@ -246,7 +246,7 @@ class TileReader:
         return [slot.read() for slot in slots]
 
     def _read_buffer(self, source: tree.BufferRef, type_: TileType, chunk: Chunk) -> list[Value]:
-        key = (id(source.buffer), id(source.handle))
+        key = (id(source.buffer), id(source.handle), source.transposed)
         if key not in chunk.cache:
             read = self._read_tensor_memory if source.buffer.space == "tensor" else self._read_shared
             chunk.cache[key] = read(source, type_, chunk)
@@ -261,11 +261,13 @@ class TileReader:
         return load_accumulator(builder, address, type_.dtype, chunk.count, split)
 
     def _read_shared(self, source: tree.BufferRef, type_: TileType, chunk: Chunk) -> list[Value]:
-        row = chunk.row.index if type_.rows > 1 else integer(0)
+        row, column = (chunk.row.index if type_.rows > 1 else integer(0)), chunk.column
+        if source.transposed:  # a tile of one row, as a column
+            row, column = integer(0), chunk.row.index
         layout = self.role.kernel.plan.layouts[source.buffer]
         tile = shared_tile(self.role, source)
-        if chunk.place is None:
-            return load_shared(self.builder, layout, tile, type_.dtype, row, chunk.column, chunk.count)
+        if chunk.place is None or source.transposed:
+            return load_shared(self.builder, layout, tile, type_.dtype, row, column, chunk.count)
         run = 2 if type_.dtype.bytes > 1 else 1  # a word at least
         firsts = (chunk.position(self.builder, index) for index in range(0, chunk.count, run))
         return [value for first in firsts for value in load_shared(self.builder, layout, tile, type_.dtype, row, first, run)]

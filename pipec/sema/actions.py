@@ -6,7 +6,7 @@ from pipec.diag.catalogue import names as messages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import Acquired, Barrier, Entity, Kept, Known, NewAccumulator, Payload, View, Void, describe
+from pipec.sema.entities import Acquired, AcquiredPair, Barrier, Entity, Kept, Known, NewAccumulator, Payload, View, Void, describe
 from pipec.sema.expressions import (
     as_runtime,
     buffer_ref,
@@ -19,7 +19,7 @@ from pipec.sema.expressions import (
     tensor_slice,
     value,
 )
-from pipec.sema.operations import Operation
+from pipec.sema.operations import INPUT, RING, Operation
 from pipec.sema.role_pipeline import ROLE_ACTIONS
 from pipec.sema.scope import Scope
 from pipec.sema.types import BOOL, I32, TileType
@@ -57,6 +57,32 @@ def _view(context: Context, operation: Operation, receiver: Entity | None, node:
     _no_arguments(context, operation, node)
     assert operation.side
     return View(_pipeline_of(receiver), operation.side)
+
+
+def _underlying(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    return _pipeline_of(receiver)
+
+
+def _per_k(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    _no_arguments(context, operation, node)
+    return View(_pipeline_of(receiver), "per_k")
+
+
+def _per_k_epilogue(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("input_pipeline",), signature=operation.signature)
+    source = elaborate(context, bound["input_pipeline"])
+    if not isinstance(source, tree.Pipeline) or source.kind not in (INPUT, RING):
+        context.fail(
+            messages.WrongType(
+                what="the input pipeline",
+                expected=f"an {INPUT} or a {RING}",
+                found=f"an {source.kind}" if isinstance(source, tree.Pipeline) else describe(source),
+                at=bound["input_pipeline"].span,
+            )
+        )
+    output, input_ = (Acquired(one, "consumer", "scoped", node.span) for one in (_pipeline_of(receiver), source))
+    return AcquiredPair(output, input_, node.span)
 
 
 def _drain(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
@@ -350,6 +376,9 @@ ACTIONS: dict[str, Action] = {
     "store": _store,
     "store_direct": _store,
     "write": _write,
+    "underlying": _underlying,
+    "per_k": _per_k,
+    "per_k_epilogue": _per_k_epilogue,
     "registers": _registers,
     "assert": _assert,
     **ROLE_ACTIONS,

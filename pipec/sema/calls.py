@@ -9,7 +9,7 @@ from pipec.sema import arithmetic, tree
 from pipec.sema.actions import ACTIONS
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import EXPRESSIONS, Barrier, Elected, Entity, Helper, Known, Range, Void, describe
+from pipec.sema.entities import EXPRESSIONS, Barrier, Elected, Entity, EpilogueStage, Helper, Known, Range, Void, describe
 from pipec.sema.expressions import (
     as_runtime,
     coordinate,
@@ -26,7 +26,7 @@ from pipec.sema.expressions import (
     value,
 )
 from pipec.sema.functions import FUNCTIONS, REDUCTIONS, ElementFunction
-from pipec.sema.operations import BARRIER, CONSUMER, CONSUMER_VIEW, FREE, MEMBERS, PRODUCER, PRODUCER_VIEW, Operation
+from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, MEMBERS, PRODUCER, VIEWS, Operation
 from pipec.sema.role_pipeline import sub_stage
 from pipec.sema.types import BOOL, I32, TileType, dtype_of, with_dtype
 from pipec.syntax import ast
@@ -62,6 +62,7 @@ _DECLARATIONS = (
     "OutputTilePipeline",
     "RolePipeline",
     "StandardTilePayload",
+    "BlockwiseFP8TilePayload",
     "TilePayload",
     "SharedTiles",
     "TensorTiles",
@@ -78,12 +79,16 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Entity:
         receiver = entity.kind
     elif isinstance(entity, Barrier):
         receiver = BARRIER
+    elif isinstance(entity, EpilogueStage):
+        receiver = EPILOGUE_STAGE
     else:
-        receiver = {"producer": PRODUCER_VIEW, "consumer": CONSUMER_VIEW}.get(getattr(entity, "side", ""), "")
+        receiver = VIEWS.get(getattr(entity, "side", ""), "")
     operation = MEMBERS.get(receiver, {}).get(callee.name) if receiver else None
     if operation is None:
         owner, members = members_of(context, entity)
         context.no_member(owner, callee.name, members, callee.span)
+    if isinstance(entity, EpilogueStage):
+        entity = entity.input if operation.side == "input" else entity.output
     if operation.sub_stages is None:
         sub_stage(context, operation, node)  # refuses one
     return _operate(context, operation, entity, node)
@@ -91,7 +96,7 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Entity:
 
 def _operate(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     """An operation of the table: its action does the work."""
-    if context.place != "role" and operation.action not in ("assert", "grid", "init", "property"):
+    if context.place != "role" and operation.action not in ("assert", "grid", "init", "property", "underlying"):
         context.fail(messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span))
     if operation.action == "grid":
         context.fail(messages.Misplaced(what="`grid(...)`", where="here", to="to the kernel, outside its roles", at=node.span))

@@ -21,6 +21,7 @@ _SIGNATURES = {
     OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1, stage_stride_cols=columns)",
     ROLE: f"{ROLE}(stages=2, producer_sub_stages=1, consumer_sub_stages=1, cta_group=1)",
     "StandardTilePayload": "StandardTilePayload(a=tile[...], b=tile[...])",
+    "BlockwiseFP8TilePayload": "BlockwiseFP8TilePayload(a=tile[...], b=tile[...], a_scales=tile[f32, 1, rows of a])",
     "TilePayload": "TilePayload(name=tile[...], ...)",
     "SharedTiles": "SharedTiles(tile[...], count=2)",
     "TensorTiles": "TensorTiles(tmem[...], count=2)",
@@ -28,6 +29,8 @@ _SIGNATURES = {
 
 
 MOST_SUB_STAGES = 8
+
+_FIXED_MEMBERS = {"StandardTilePayload": ("a", "b"), "BlockwiseFP8TilePayload": ("a", "b", "a_scales")}
 
 
 def declare(context: Context, target: ast.Name, node: ast.Call, kind: str) -> None:
@@ -146,9 +149,9 @@ def _spec(context: Context, node: ast.Expression, space: str, what: str, expecte
 
 
 def payload_spec(context: Context, node: ast.Expression) -> PayloadSpec:
-    """`StandardTilePayload(a=..., b=...)` or `TilePayload(name=..., ...)`."""
+    """A payload with members that its name fixes, or `TilePayload(name=..., ...)`."""
     kind = node.callee.name if isinstance(node, ast.Call) and isinstance(node.callee, ast.Name) else None
-    if kind not in ("StandardTilePayload", "TilePayload"):
+    if kind not in (*_FIXED_MEMBERS, "TilePayload"):
         context.fail(
             messages.WrongType(
                 what="the payload",
@@ -158,8 +161,8 @@ def payload_spec(context: Context, node: ast.Expression) -> PayloadSpec:
             )
         )
     assert isinstance(node, ast.Call)
-    if kind == "StandardTilePayload":
-        bound = bind_arguments(context, node, kind, ("a", "b"), signature=_SIGNATURES[kind])
+    if kind in _FIXED_MEMBERS:
+        bound = bind_arguments(context, node, kind, _FIXED_MEMBERS[kind], signature=_SIGNATURES[kind])
     else:
         unnamed = next((argument for argument in node.arguments if argument.name is None), None)
         if unnamed is not None or not node.arguments:
@@ -174,7 +177,16 @@ def payload_spec(context: Context, node: ast.Expression) -> PayloadSpec:
         names = tuple(dict.fromkeys(argument.name for argument in node.arguments if argument.name))
         bound = bind_arguments(context, node, kind, names, signature=_SIGNATURES[kind])
     tiles = {name: _spec(context, bound[name], "shared", f"tile `{name}`", "`tile[dtype, rows, columns]`") for name in bound}
+    if kind == "BlockwiseFP8TilePayload":
+        _scales(context, tiles["a"], tiles["a_scales"])
     return PayloadSpec(kind, tiles, node.span)
+
+
+def _scales(context: Context, a: TileSpec, scales: TileSpec) -> None:
+    """One scale for each row of `a`."""
+    if (scales.dtype.name, scales.rows, scales.columns) != ("f32", 1, a.rows):
+        found = f"tile[{scales.dtype}, {scales.rows}, {scales.columns}]"
+        context.fail(output_messages.ScaleShape(found=found, rows=a.rows, at=scales.span, tile=a.span))
 
 
 _CONSTRUCTORS: dict[str, Callable[[Context, ast.Name, ast.Call], None]] = {

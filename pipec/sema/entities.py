@@ -97,6 +97,23 @@ class Acquired:
 
 
 @record
+class AcquiredPair:
+    """`output.per_k_epilogue(input)` before it has a name: a stage of each."""
+
+    output: Acquired
+    input: Acquired
+    span: Span
+
+
+@record
+class EpilogueStage:
+    """What a `per_k_epilogue` holds: an accumulator, and the input stage whose scales belong to it."""
+
+    output: tree.Handle
+    input: tree.Handle
+
+
+@record
 class Kept:
     """`registers(tile)` before it has a name."""
 
@@ -152,6 +169,8 @@ Entity = (
     | TileGroup
     | Barrier
     | Acquired
+    | AcquiredPair
+    | EpilogueStage
     | Kept
     | NewAccumulator
     | Elected
@@ -222,6 +241,10 @@ def describe(entity: Entity) -> str:
             return f"the barrier of stage `{handle.name}`"
         case Acquired():
             return "a newly acquired stage"
+        case AcquiredPair():
+            return "two newly acquired stages"
+        case EpilogueStage(output):
+            return f"the stages of `{output.name}`"
         case Kept():
             return "a tile in registers that has no name"
         case tree.Buffer():

@@ -13,6 +13,7 @@ from pipec.sema.entities import (
     EXPRESSIONS,
     Barrier,
     Entity,
+    EpilogueStage,
     Known,
     Payload,
     PipelinePayload,
@@ -23,7 +24,7 @@ from pipec.sema.entities import (
     describe,
 )
 from pipec.sema.groups import known_place, pick, tile_group
-from pipec.sema.operations import BARRIER, CONSUMER, CONSUMER_VIEW, FREE, INPUT, MEMBERS, PRODUCER, PRODUCER_VIEW
+from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, INPUT, MEMBERS, PRODUCER, VIEWS
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
@@ -94,17 +95,16 @@ def as_value(context: Context, entity: Entity, span: Span, what: str) -> Value:
         return entity
     if isinstance(entity, tree.Accumulator):
         return tree.ReadAccumulator(entity, span)
+    if isinstance(entity, EpilogueStage):
+        entity = entity.output
     if isinstance(entity, tree.Handle) and len(context.buffers.get(entity.pipeline, ())) == 1:
         entity = reference(context, entity, span)
     if isinstance(entity, tree.BufferRef):
         buffer = entity.buffer
         rows, columns = (buffer.columns, buffer.rows) if entity.transposed else (buffer.rows, buffer.columns)
-        if entity.transposed:
-            context.fail(
-                messages.WrongType(
-                    what=what, expected="a tile in its stored order", found="a transposed view, which only `mma` takes", at=span
-                )
-            )
+        if entity.transposed and (rows == 1 or columns > 1 or buffer.space == "tensor"):
+            found = "a transposed view, which only `mma` takes; values are read so from tiles of one row"
+            context.fail(messages.WrongType(what=what, expected="a tile in its stored order", found=found, at=span))
         return tree.ReadBuffer(entity, TileType(buffer.dtype, rows, columns), span)
     context.fail(messages.WrongType(what=what, expected="a number or a tile", found=describe(entity), at=span))
 
@@ -206,12 +206,17 @@ def _tile_of(context: Context, handle: tree.Handle, node: ast.Attribute) -> tree
 
 
 # What a pipeline tells of itself.
-_CONSTANTS: dict[str, Callable[[tree.Pipeline, Span], Entity]] = {
-    "num_group_stages": lambda pipeline, span: Known(pipeline.stages, span),
-    "k_group_size": lambda pipeline, span: Known(pipeline.k_group_size, span),
-    "num_stages": lambda pipeline, span: Known(pipeline.stages, span),
-    "payload": lambda pipeline, span: PipelinePayload(pipeline),
+_CONSTANTS: dict[str, Callable[[Context, tree.Pipeline, Span], Entity]] = {
+    "num_group_stages": lambda context, pipeline, span: Known(pipeline.stages, span),
+    "k_group_size": lambda context, pipeline, span: Known(pipeline.k_group_size, span),
+    "num_stages": lambda context, pipeline, span: Known(pipeline.stages, span),
+    "payload": lambda context, pipeline, span: PipelinePayload(pipeline),
+    "stage_stride_cols": lambda context, pipeline, span: Known(_stride(context.buffers[pipeline][0]), span),
 }
+
+
+def _stride(buffer: tree.Buffer) -> int:
+    return buffer.stride or buffer.columns
 
 
 def _member_names(context: Context, pipeline: tree.Pipeline) -> tuple[str, ...]:
@@ -225,7 +230,10 @@ def members_of(context: Context, entity: Entity) -> tuple[str, tuple[str, ...]]:
         case tree.Pipeline():
             return f"the {entity.kind} `{entity.name}`", tuple(MEMBERS.get(entity.kind, {}))
         case View(pipeline, side):
-            return f"the {side} view of `{pipeline.name}`", tuple(MEMBERS[PRODUCER_VIEW if side == "producer" else CONSUMER_VIEW])
+            return f"the {side} view of `{pipeline.name}`", tuple(MEMBERS[VIEWS[side]])
+        case EpilogueStage():
+            stages = ("output_stage", "input_stage", *_member_names(context, entity.input.pipeline))
+            return describe(entity), stages + tuple(MEMBERS[EPILOGUE_STAGE])
         case tree.Handle():
             tiles = _member_names(context, entity.pipeline)
             return f"the {entity.side} stage `{entity.name}`", tiles + tuple(
@@ -292,6 +300,10 @@ def _attribute(context: Context, node: ast.Attribute) -> Entity:
         if any(name.startswith(first + ".") for name in FREE):
             context.no_member(f"`{first}`", rest, tuple(n.split(".")[1] for n in FREE if n.startswith(first + ".")), node.span)
     entity = elaborate(context, node.value)
+    if isinstance(entity, EpilogueStage) and node.name in ("output_stage", "input_stage"):
+        return entity.output if node.name == "output_stage" else entity.input
+    if isinstance(entity, EpilogueStage) and tile_group(context, entity.input.pipeline, None, node.name, node.span) is not None:
+        entity = entity.input
     if isinstance(entity, Payload):
         entity = entity.handle
     if isinstance(entity, tree.Handle):
@@ -299,7 +311,7 @@ def _attribute(context: Context, node: ast.Attribute) -> Entity:
         if tile is not None:
             return tile
     if isinstance(entity, tree.Pipeline) and node.name in _CONSTANTS and node.name in MEMBERS.get(entity.kind, {}):
-        return _CONSTANTS[node.name](entity, node.span)
+        return _CONSTANTS[node.name](context, entity, node.span)
     if isinstance(entity, PipelinePayload):
         group = tile_group(context, entity.pipeline, None, node.name, node.span)
         if group is not None:

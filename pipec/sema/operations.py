@@ -33,6 +33,10 @@ PRODUCER = "producer stage"
 CONSUMER = "consumer stage"
 PRODUCER_VIEW = "producer view"
 CONSUMER_VIEW = "consumer view"
+PER_K_VIEW = "per-K view"
+EPILOGUE_STAGE = "per-K epilogue stage"
+# What `View.side` says.
+VIEWS = {"producer": PRODUCER_VIEW, "consumer": CONSUMER_VIEW, "per_k": PER_K_VIEW}
 
 _FULL, _EMPTY = "full barrier", "empty barrier"
 
@@ -200,6 +204,69 @@ _PIPELINE = (
         "init",
         page="S2",
         document="states the arrival counts of the full and empty barriers; they are derived, and must be these",
+    ),
+    Operation(
+        "get_pipeline",
+        (OUTPUT,),
+        "get_pipeline()",
+        "underlying",
+        page="S3",
+        document="the pipeline itself, for `init_barriers`",
+    ),
+    Operation(
+        "per_k",
+        (OUTPUT,),
+        "per_k()",
+        "per_k",
+        page="S3",
+        document="a view whose stages are handed over after every K block, not once per tile",
+    ),
+    Operation(
+        "produce",
+        (PER_K_VIEW,),
+        "produce()",
+        "acquire",
+        "producer",
+        "scoped",
+        _EMPTY,
+        "full, at the end",
+        "obtains; the `with` releases",
+        "S3",
+        "the accumulator of one K block",
+    ),
+    Operation(
+        "consume",
+        (PER_K_VIEW,),
+        "consume()",
+        "acquire",
+        "consumer",
+        "scoped",
+        _FULL,
+        "empty, every thread",
+        "obtains; the `with` releases",
+        "S3",
+        "the finished accumulator of one K block",
+    ),
+    Operation(
+        "per_k_epilogue",
+        (OUTPUT,),
+        "per_k_epilogue(input_pipeline)",
+        "per_k_epilogue",
+        "consumer",
+        "scoped",
+        _FULL + " of both",
+        "empty of both, every thread",
+        "obtains; the `with` releases",
+        "S3",
+        "holds an accumulator and the input stage that it was made of, whose scales the epilogue reads",
+    ),
+    Operation(
+        "stage_stride_cols",
+        (OUTPUT,),
+        "stage_stride_cols",
+        "property",
+        page="S3",
+        document="a constant: columns from one accumulator to the next",
     ),
     Operation("payload", (INPUT,), "payload", "property", page="S2", document="the tiles of all stages: `payload.a[s.stage()]`"),
     Operation(
@@ -373,10 +440,18 @@ _ROLE = (
               document="the empty barrier of sub-stage `sub` (0), to be completed by the consumer", sub_stages="consumer"),
     Operation("index", (ROLE,), "index[sub]()", "role_index", page="S1", sub_stages="both",
               document="the stage number; with `sub`, what it picks from a buffer is handed over by that sub-stage"),
-    Operation("num_stages", (ROLE,), "num_stages", "property", page="S1", document="the number of stages, at compile time"),
+    Operation("num_stages", (ROLE, OUTPUT), "num_stages", "property", page="S1", document="the number of stages, at compile time"),
     Operation("arrive", (BARRIER,), "arrive()", "barrier_arrive", signals="this barrier", stage=_NO_STEP, page="S1",
               document="the signal that the stage's use asks for: an arrival of each thread, or a commit after MMAs"),
 )  # fmt: skip
+
+_EPILOGUE_STAGE = (
+    Operation("tmem", (EPILOGUE_STAGE,), "tmem()", "accumulator", "output", page="S3", document="the accumulator"),
+    Operation("tmem_offset", (EPILOGUE_STAGE,), "tmem_offset()", "accumulator", "output", page="S3", document="as tmem()"),
+    Operation("index", (EPILOGUE_STAGE,), "index()", "index", "output", page="S3", document="the accumulator's stage number"),
+    Operation("input_index", (EPILOGUE_STAGE,), "input_index()", "index", "input", page="S3", document="the input's stage number"),
+    Operation("payload", (EPILOGUE_STAGE,), "payload()", "payload", "input", page="S3", document="the input stage's tiles, by name"),
+)
 
 _FREE = (
     Operation(
@@ -444,7 +519,7 @@ _FREE = (
     Operation("grid", ("",), "grid(x, y, z)", "grid", document="how many blocks run"),
 )
 
-OPERATIONS: tuple[Operation, ...] = _PIPELINE + _STAGE + _ROLE + _FREE
+OPERATIONS: tuple[Operation, ...] = _PIPELINE + _STAGE + _ROLE + _EPILOGUE_STAGE + _FREE
 
 MEMBERS: dict[str, dict[str, Operation]] = {}
 for _row in OPERATIONS:

@@ -7,8 +7,10 @@ from pipec.sema.context import Context
 from pipec.sema.entities import (
     EXPRESSIONS,
     Acquired,
+    AcquiredPair,
     Barrier,
     Elected,
+    EpilogueStage,
     Kept,
     Known,
     NewAccumulator,
@@ -30,6 +32,7 @@ from pipec.syntax import ast
 
 _ALIASES = (
     Barrier,
+    EpilogueStage,
     Payload,
     PipelinePayload,
     TileGroup,
@@ -110,6 +113,8 @@ def _assign(context: Context, statement: ast.Assign) -> None:
             if entity.form != "linear":
                 _not_linear(context, entity, statement)
             context.bind(target.name, acquire(context, target.name, entity), target.span)
+        case AcquiredPair(output):
+            _not_linear(context, output, statement)
         case Kept(value):
             _assign_kept(context, target, value, statement.span)
         case NewAccumulator():
@@ -272,7 +277,7 @@ def _expression(context: Context, statement: ast.ExpressionStatement) -> None:
     match entity:
         case Void():
             return
-        case Acquired():
+        case Acquired() | AcquiredPair():
             context.fail(messages.UnnamedStage(call=statement.span.text(), at=statement.span))
         case _:
             context.fail(messages.NoEffect(hint=None, at=statement.span))
@@ -398,6 +403,9 @@ def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> N
             _with(inner, statement, rest)
         context.emit(tree.Elect(tuple(inner.statements), item.span))
         return
+    if isinstance(entity, AcquiredPair):
+        _with_pair(context, statement, item, rest, entity)
+        return
     if not isinstance(entity, Acquired):
         context.fail(messages.NotScoped(found=describe(entity), at=item.context.span))
     if entity.form == "linear":
@@ -420,6 +428,24 @@ def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> N
         _with(inner, statement, rest)
     context.statements.extend(inner.statements)
     context.emit(tree.Release(handle, entity.form == "scoped", item.span))
+
+
+def _with_pair(
+    context: Context, statement: ast.With, item: ast.WithItem, rest: list[ast.WithItem], entity: AcquiredPair
+) -> None:
+    """Both stages for the length of the block; the accumulator is waited for first and released last."""
+    if item.target is not None:
+        _refuse_shadowing(context, item.target)
+    name = item.target.name if item.target is not None else entity.output.pipeline.name
+    output = acquire(context, name, entity.output)
+    source = acquire(context, f"{name}.input_stage", entity.input)
+    with context.block() as inner:
+        if item.target is not None:
+            inner.bind(name, EpilogueStage(output, source), item.target.span)
+        _with(inner, statement, rest)
+    context.statements.extend(inner.statements)
+    for handle in (source, output):
+        context.emit(tree.Release(handle, True, item.span))
 
 
 __all__ = ["comptime", "run_body", "runtime"]

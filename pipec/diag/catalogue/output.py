@@ -18,3 +18,17 @@ class StageStride(Message):
     columns: int
     at: Span
     declared: Span
+
+
+class ScaleShape(Message):
+    """The scales of a blockwise FP8 payload are one f32 for each row of `a`, for one K block of 128: a tile of one row. In the
+    epilogue `s.a_scales.T` is the column of them, a scale for each row of the accumulator."""
+
+    code = "E0752"
+    title = "the scales of `a` are a {found}"
+    labels = (primary("at", "`a_scales` is one row of f32"), secondary("tile", "`a` has {rows} rows"))
+    help = "write `a_scales=tile[f32, 1, {rows}]`"
+    found: str
+    rows: int
+    at: Span
+    tile: Span
