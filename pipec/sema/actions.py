@@ -6,7 +6,19 @@ from pipec.diag.catalogue import names as messages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import Acquired, AcquiredPair, Barrier, Entity, Kept, Known, NewAccumulator, Payload, View, Void, describe
+from pipec.sema.entities import (
+    Acquired,
+    AcquiredPair,
+    Barrier,
+    Entity,
+    Kept,
+    Known,
+    NewAccumulator,
+    Payload,
+    View,
+    Void,
+    describe,
+)
 from pipec.sema.expressions import (
     as_runtime,
     buffer_ref,
