@@ -1,0 +1,97 @@
+"""On an sm_90a GPU: kernels that multiply in registers (wgmma) give the bits that the simulator gives.
+
+Every example for sm_90a, with all its compile-time parameters, and every way of an accumulator out of registers. Small integers, for
+which every sum is exact, must agree with NumPy and the simulator bit for bit; with random inputs the GPU must stay within the stated
+bound of float64 NumPy.
+"""
+
+import numpy as np
+import pytest
+from examples.catalogue import Case, cases, compiled
+from gpu.test_hopper import gpu_missing
+from lower.register_kernels import BODIES, arguments, expected, source
+
+import pipec
+from pipec.kir.plan_types import Plan
+from pipec.reference import accumulation_unit, compare, expected_values, reference_lines, shape_sets
+from pipec.runtime import launch, random_arguments
+
+pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
+
+CASES = [case for case in cases() if compiled(case).arch == "sm_90a"]
+_MOST = 3  # the largest integer drawn
+
+
+def runs() -> list:
+    return [
+        pytest.param(
+            case, plan, values, id="-".join([case.name, plan.kernel.name, *(f"{key}{value}" for key, value in values.items())])
+        )
+        for case in CASES
+        for plan in compiled(case).plans or []
+        for values in shape_sets(plan.kernel.document)
+    ]
+
+
+def numbers(values: dict[str, str]) -> dict[str, float]:
+    return {name: float(value) if "." in value else int(value) for name, value in values.items()}
+
+
+def integers(plan: Plan, values: dict[str, str]) -> dict:
+    """Arguments whose products add up to numbers that even 8-bit operands and 16-bit accumulators hold exactly."""
+    generator = np.random.default_rng(4)
+    given = random_arguments(plan.interface, numbers(values), seed=4)
+    most = 1 if "f16" in (str(plan.kernel.constants.get("ACC")), str(plan.kernel.constants.get("OUT"))) else _MOST
+    for argument in plan.interface.arguments:
+        array = given[argument.name]
+        if isinstance(array, np.ndarray) and not argument.written:
+            low = 0 if array.dtype == np.uint8 else -most
+            array[...] = generator.integers(low, most + 1, array.shape).astype(array.dtype)
+    return given
+
+
+@pytest.mark.parametrize(("case", "plan", "values"), runs())
+def test_integers_agree_bit_for_bit(case: Case, plan: Plan, values: dict[str, str]) -> None:
+    results = {}
+    for device in ("cuda", "sim"):
+        given = integers(plan, values)
+        outcome = launch(plan.interface, compiled(case).ptx or "", given, device=device)
+        assert outcome.device.startswith(device)
+        results[device] = given
+    for name, reference in expected_values(reference_lines(plan.kernel.document), results["cuda"]).items():
+        on_gpu, simulated = results["cuda"][name], results["sim"][name]
+        assert np.array_equal(on_gpu, reference.astype(np.float32).astype(on_gpu.dtype)), "GPU against NumPy"
+        assert on_gpu.tobytes() == simulated.tobytes(), "GPU against simulator"
+
+
+@pytest.mark.parametrize(("case", "plan", "values"), runs())
+def test_random_inputs_stay_within_their_bound(case: Case, plan: Plan, values: dict[str, str]) -> None:
+    given = random_arguments(plan.interface, numbers(values), seed=5)
+    launch(plan.interface, compiled(case).ptx or "", given, device="cuda")
+    for name, reference in expected_values(reference_lines(plan.kernel.document), given).items():
+        outcome = compare(name, given[name], reference, int(max(numbers(values).values())), accumulation_unit(plan.kernel))
+        assert outcome.passed, outcome
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+@pytest.mark.parametrize("name", BODIES)
+def test_ways_out_of_registers(name: str, warps: int) -> None:
+    kernel = pipec.compile(source(name, warps), arch="sm_90a")["gemm"]
+    for m, n, k in ((128, 64, 256), (512, 320, 128)):
+        if name in ("reductions", "kept", "positions"):  # these mean one tile of columns
+            m, n = 128, 64
+        given = arguments(name, m, n, k)
+        kernel(**given, device="cuda")
+        assert np.array_equal(given["d"], expected(name, given))
+
+
+@pytest.mark.parametrize("repeat", range(3))
+def test_large_persistent_gemm(repeat: int) -> None:
+    """Many tiles per block, so that stages, phases and staging buffers go round many times."""
+    case = next(case for case in CASES if case.name == "gemm_sm90_persistent")
+    (plan,) = compiled(case).plans or []
+    values = {"M": "2112", "N": "3080", "K": str(512 + 64 * repeat)}
+    given = integers(plan, values)
+    launch(plan.interface, compiled(case).ptx or "", given, device="cuda")
+    reference = given["a"].astype(np.float32) @ given["b"].astype(np.float32).T
+    assert np.array_equal(given["d"], reference.astype(given["d"].dtype))
