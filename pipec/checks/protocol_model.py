@@ -10,6 +10,7 @@ from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
 
+_MOST_WRITTEN_OUT = 8
 THREAD_VALUES = ("lane_id", "role_thread", "role_warp")
 
 
@@ -98,6 +99,15 @@ def differs_between_threads(expression: tree.Expression) -> bool:
             return False
 
 
+def _known_range(loop: tree.For) -> range | None:
+    match loop.start, loop.stop:
+        case tree.Constant(value=int() as start), tree.Constant(value=int() as stop):
+            values = range(start, stop, loop.step)
+            return values if len(values) <= _MOST_WRITTEN_OUT else None
+        case _:
+            return None
+
+
 class _Reader:
     def __init__(self, role: tree.Role) -> None:
         self._role = role
@@ -146,6 +156,13 @@ class _Reader:
                     yield Choice(self.key(statement.condition), statement, then, otherwise)
 
     def _repeat(self, loop: tree.For, depth: int) -> Iterator[Item]:
+        known = _known_range(loop)
+        if known is not None:
+            # A few known iterations are written out: they may line up with separate loops of another role.
+            for value in known:
+                self._keys[loop.variable] = repr(value)
+                yield from self.items(loop.body, depth)
+            return
         bounds = f"{self.key(loop.start)} to {self.key(loop.stop)} by {loop.step}"
         # Loops that are proved together stand at one depth, so a loop's variable is named by its depth.
         self._keys[loop.variable] = f"loop {depth}"
