@@ -1,12 +1,16 @@
 """What the author states by hand, against what was derived: arrival counts and bytes (E052x)."""
 
+from pipec.diag.catalogue import output as output_messages
 from pipec.diag.catalogue import signals as messages
 from pipec.diag.message import Sink
+from pipec.kir.plan_memory import packed_buffers, tensor_width
 from pipec.kir.plan_types import Plan
 from pipec.sema import tree
 
 
 def check(plan: Plan, sink: Sink) -> None:
+    for allocation in plan.kernel.allocations:
+        _allocation(plan, allocation, sink)
     for stated in plan.kernel.stated:
         _counts(plan, stated, sink)
     for role in plan.kernel.roles:
@@ -14,6 +18,30 @@ def check(plan: Plan, sink: Sink) -> None:
         for operation in operations:
             if isinstance(operation, tree.ExpectBytes):
                 _bytes(plan, operation, operations, sink)
+
+
+def _allocation(plan: Plan, stated: tree.TensorAllocation, sink: Sink) -> None:
+    """Large enough for all that stands in it, and not held for nothing."""
+    buffers = [buffer for buffer in plan.kernel.buffers if buffer.space == "tensor"]
+    if not buffers:
+        sink.report(output_messages.AllocationUnused(columns=stated.columns, at=stated.span))
+        return
+    ends = [plan.columns[one] + plan.column_stride[one] * (one.count - 1) + _width(plan, one) for one in buffers]
+    if max(ends) <= stated.columns:
+        return
+    sink.report(
+        output_messages.AllocationTooSmall(
+            columns=stated.columns,
+            needed=max(ends),
+            fitting=plan.allocated_columns,
+            at=stated.span,
+            tiles=tuple(buffer.span for buffer in buffers),
+        )
+    )
+
+
+def _width(plan: Plan, buffer: tree.Buffer) -> int:
+    return tensor_width(buffer, packed_buffers(plan.kernel))
 
 
 def _counts(plan: Plan, stated: tree.StatedCounts, sink: Sink) -> None:

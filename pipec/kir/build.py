@@ -32,6 +32,7 @@ def build(kernel: tree.Kernel) -> ir.Kernel:
         roles=tuple(build_role(role) for role in kernel.roles),
         span=kernel.span,
         stated=kernel.stated,
+        allocations=kernel.allocations,
     )
 
 

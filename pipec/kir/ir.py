@@ -5,7 +5,17 @@ role run it (its `Participation`), a loop keeps its bounds, so that later passes
 """
 
 from pipec.record import record
-from pipec.sema.tree import Buffer, Expression, Operation, Pipeline, ScalarParameter, StatedCounts, TensorParameter, Variable
+from pipec.sema.tree import (
+    Buffer,
+    Expression,
+    Operation,
+    Pipeline,
+    ScalarParameter,
+    StatedCounts,
+    TensorAllocation,
+    TensorParameter,
+    Variable,
+)
 from pipec.source import Span
 
 
@@ -112,6 +122,7 @@ class Kernel:
     roles: tuple[Role, ...]
     span: Span
     stated: tuple[StatedCounts, ...] = ()
+    allocations: tuple[TensorAllocation, ...] = ()
 
 
 def successors(terminator: Terminator) -> tuple[int, ...]:

@@ -70,9 +70,10 @@ def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer,
             columns = tensor_width(buffer, packed)
             first[buffer], stride[buffer] = column, buffer.stride or columns
             column += stride[buffer] * (buffer.count - 1) + columns
+    stated = max((allocation.columns for allocation in kernel.allocations), default=0)
     allocated = 0
     if column:
-        allocated = _SMALLEST_ALLOCATION
+        allocated = max(_SMALLEST_ALLOCATION, stated)
         while allocated < column:
             allocated *= 2
     return first, stride, allocated

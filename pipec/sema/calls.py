@@ -63,6 +63,8 @@ _DECLARATIONS = (
     "RolePipeline",
     "StandardTilePayload",
     "BlockwiseFP8TilePayload",
+    "TmemAllocation",
+    "BarrierArray",
     "TilePayload",
     "SharedTiles",
     "TensorTiles",

@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar
 from pipec.diag.catalogue import names as messages
 from pipec.diag.message import Message, Sink
 from pipec.sema import tree
-from pipec.sema.entities import Entity, Poison, Reported
+from pipec.sema.entities import BarrierArray, Entity, Poison, Reported
 from pipec.sema.scope import Scope, closest
 from pipec.source import Span
 from pipec.syntax import ast
@@ -39,6 +39,8 @@ class Context:
     buffers: dict[tree.Pipeline, tuple[tree.Buffer, ...]] = field(default_factory=dict)  # the tiles each pipeline's stages hold
     budget: Budget = field(default_factory=Budget)
     stated: list[tree.StatedCounts] = field(default_factory=list)
+    allocations: list[tree.TensorAllocation] = field(default_factory=list)
+    barrier_arrays: dict[BarrierArray, Span] = field(default_factory=dict)  # those that have an owner, with the place
     unrollable: frozenset[tree.Variable] = frozenset()  # variables of the loops around that have constant bounds
     open_stages: set[tree.Handle] = field(default_factory=set)  # of RolePipelines: obtained, and not stepped over yet
 

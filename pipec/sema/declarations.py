@@ -13,12 +13,13 @@ from pipec.sema.context import Context
 from pipec.sema.entities import PayloadSpec, TileSpec, describe
 from pipec.sema.expressions import elaborate, known_int
 from pipec.sema.operations import INPUT, OUTPUT, RING, ROLE
+from pipec.sema.storage import declare_allocation, declare_barriers, own_barriers, tensor_allocation
 from pipec.syntax import ast
 
 _SIGNATURES = {
     RING: f"{RING}(stages=2)",
     INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4, k_group_size=1)",
-    OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1, stage_stride_cols=columns)",
+    OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1, stage_stride_cols=columns, barriers=BarrierArray(2), tmem=allocation)",
     ROLE: f"{ROLE}(stages=2, producer_sub_stages=1, consumer_sub_stages=1, cta_group=1)",
     "StandardTilePayload": "StandardTilePayload(a=tile[...], b=tile[...])",
     "BlockwiseFP8TilePayload": "BlockwiseFP8TilePayload(a=tile[...], b=tile[...], a_scales=tile[f32, 1, rows of a])",
@@ -57,7 +58,7 @@ def _input(context: Context, target: ast.Name, node: ast.Call) -> None:
 
 
 def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
-    options = ("stages", "stage_stride_cols")
+    options = ("stages", "stage_stride_cols", "barriers", "tmem")
     bound = bind_arguments(context, node, OUTPUT, ("accumulator",), options, signature=_SIGNATURES[OUTPUT])
     spec = _spec(context, bound["accumulator"], "tensor", "the accumulator", "`tmem[dtype, rows, columns]`")
     if "stage_stride_cols" in bound:
@@ -74,6 +75,12 @@ def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
             )
         spec = replace(spec, stride=stride)
     _pipeline(context, target, node, OUTPUT, bound, {"tmem": spec})
+    pipeline = context.scope.names[target.name].entity
+    assert isinstance(pipeline, tree.Pipeline)
+    if "barriers" in bound:
+        own_barriers(context, pipeline, bound["barriers"])
+    if "tmem" in bound:
+        tensor_allocation(context, bound["tmem"])
 
 
 def _role(context: Context, target: ast.Name, node: ast.Call) -> None:
@@ -196,4 +203,6 @@ _CONSTRUCTORS: dict[str, Callable[[Context, ast.Name, ast.Call], None]] = {
     ROLE: _role,
     "SharedTiles": _buffer("shared"),
     "TensorTiles": _buffer("tensor"),
+    "TmemAllocation": declare_allocation,
+    "BarrierArray": declare_barriers,
 }

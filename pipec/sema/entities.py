@@ -96,6 +96,14 @@ class Acquired:
     span: Span
 
 
+@record(eq=False)
+class BarrierArray:
+    """`BarrierArray(count)`: the barriers of one pipeline, stated by hand."""
+
+    count: int
+    span: Span
+
+
 @record
 class AcquiredPair:
     """`output.per_k_epilogue(input)` before it has a name: a stage of each."""
@@ -170,6 +178,8 @@ Entity = (
     | Barrier
     | Acquired
     | AcquiredPair
+    | BarrierArray
+    | tree.TensorAllocation
     | EpilogueStage
     | Kept
     | NewAccumulator
@@ -241,6 +251,10 @@ def describe(entity: Entity) -> str:
             return f"the barrier of stage `{handle.name}`"
         case Acquired():
             return "a newly acquired stage"
+        case BarrierArray(count):
+            return f"an array of {count} barriers"
+        case tree.TensorAllocation():
+            return "an allocation of tensor memory"
         case AcquiredPair():
             return "two newly acquired stages"
         case EpilogueStage(output):

@@ -324,8 +324,14 @@ def _attribute(context: Context, node: ast.Attribute) -> Entity:
     context.no_member(owner, node.name, members, node.span)
 
 
+def _is_tile_word(context: Context, name: str) -> bool:
+    """An allocation may be called `tmem`: it is not indexed, so `tmem[...]` keeps its meaning."""
+    binding = context.scope.find(name)
+    return binding is None or isinstance(binding.entity, tree.TensorAllocation)
+
+
 def _subscript(context: Context, node: ast.Subscript) -> Entity:
-    if isinstance(node.value, ast.Name) and context.scope.find(node.value.name) is None and node.value.name in ("tile", "tmem"):
+    if isinstance(node.value, ast.Name) and node.value.name in ("tile", "tmem") and _is_tile_word(context, node.value.name):
         return _tile_spec(context, node, "shared" if node.value.name == "tile" else "tensor")
     entity = elaborate(context, node.value)
     match entity:

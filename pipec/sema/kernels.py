@@ -148,6 +148,7 @@ class _Kernel:
             node.name.span,
             tuple(parameter.name.name for parameter in node.parameters),
             tuple(context.stated),
+            tuple(context.allocations),
         )
 
     # ----------------------------------------------------------------------------------------------------- parameters
@@ -293,8 +294,7 @@ class _Kernel:
             if isinstance(declared, tree.Pipeline):
                 self._pipelines.append(declared)
                 self._buffers.extend(context.buffers[declared])
-            else:
-                assert isinstance(declared, tree.Buffer)
+            elif isinstance(declared, tree.Buffer):
                 self._buffers.append(declared)
             return
         entity = elaborate(context, statement.value)

@@ -570,6 +570,15 @@ class Role:
     end: Span  # the last token of the body
 
 
+@record(eq=False)
+class TensorAllocation:
+    """`TmemAllocation(columns)`: the kernel's tensor memory, stated by hand. It is owned by the kernel and given back when it ends."""
+
+    name: str
+    columns: int
+    span: Span
+
+
 @record
 class StatedCounts:
     """`init_barriers(producer, consumer)`: the arrival counts the author expects, checked against those derived."""
@@ -594,3 +603,4 @@ class Kernel:
     span: Span
     parameters: tuple[str, ...] = ()  # tensor and scalar names in the order the caller passes them
     stated: tuple[StatedCounts, ...] = ()
+    allocations: tuple[TensorAllocation, ...] = ()

@@ -32,3 +32,81 @@ class ScaleShape(Message):
     rows: int
     at: Span
     tile: Span
+
+
+class BarrierCount(Message):
+    """An OutputTilePipeline has a full and an empty barrier for each stage: `BarrierArray(2 * stages)`. Left out, it is derived."""
+
+    code = "E0753"
+    title = "`{pipeline}` is given {count} barriers, but has {needed}"
+    labels = (primary("at", "{count} barriers"),)
+    note = "a full and an empty barrier for each of the stages ({stages})"
+    help = "write `BarrierArray({needed})`, or leave it out"
+    pipeline: str
+    count: int
+    stages: int
+    needed: int
+    at: Span
+
+
+class BarriersShared(Message):
+    """An array of barriers belongs to one pipeline: its phases count that pipeline's stages."""
+
+    code = "E0754"
+    title = "the barriers of `{pipeline}` belong to another pipeline"
+    labels = (primary("at", "taken again here"), secondary("owner", "taken here"), secondary("declared", "declared here"))
+    note = "the arrivals of both would complete phases that neither finished"
+    help = "declare another `BarrierArray`"
+    pipeline: str
+    at: Span
+    owner: Span
+    declared: Span
+
+
+class AllocationColumns(Message):
+    """Tensor memory is allocated in powers of two from 32 to 512 columns."""
+
+    code = "E0755"
+    title = "{columns} columns of tensor memory cannot be allocated"
+    labels = (primary("at", "32, 64, 128, 256 or 512 columns"),)
+    columns: int
+    at: Span
+
+
+class SecondAllocation(Message):
+    """A kernel has one allocation of tensor memory, in which all its accumulators stand. It is taken when the kernel starts and given
+    back when it ends."""
+
+    code = "E0756"
+    title = "tensor memory is allocated twice"
+    labels = (primary("at", "allocated again here"), secondary("first", "allocated here"))
+    note = "two blocks on one multiprocessor that each hold one of their two allocations wait for each other for ever"
+    help = "give all pipelines the first allocation"
+    at: Span
+    first: Span
+
+
+class AllocationTooSmall(Message):
+    """A stated allocation of tensor memory holds all accumulators of the kernel."""
+
+    code = "E0757"
+    title = "{columns} columns of tensor memory are allocated, but {needed} are used"
+    labels = (primary("at", "{columns} columns"), secondary("tiles", "stands in tensor memory"))
+    note = "an access beyond the allocation faults, or hits the accumulators of another block"
+    help = "write `TmemAllocation({fitting})`"
+    columns: int
+    needed: int
+    fitting: int
+    at: Span
+    tiles: tuple[Span, ...]
+
+
+class AllocationUnused(Message):
+    """Tensor memory that a kernel allocates must be used by it: blocks that run beside it cannot have these columns meanwhile."""
+
+    code = "E0758"
+    title = "{columns} columns of tensor memory are allocated, but nothing uses them"
+    labels = (primary("at", "owned by the kernel until it ends"),)
+    help = "remove the allocation"
+    columns: int
+    at: Span
