@@ -38,11 +38,22 @@ SHAPES = [
     "4096x4096x4096:fp8",
     "8192x8192x8192:fp8",
 ]
-EXAMPLE = ROOT / "examples" / "gemm_sm90_persistent.pipe"
-# What pipec is compiled with: the fastest is shown, all are recorded.
-TILES: dict[str, list[dict[str, object]]] = {
-    "bf16": [{}, {"BN": 128, "STAGES": 6}, {"BN": 192, "STAGES": 5}, {"BN": 64, "STAGES": 6}],
-    "fp8": [{"AB": "e4m3", "BK": 128}, {"AB": "e4m3", "BK": 128, "BN": 128, "STAGES": 6}],
+EXAMPLES = ROOT / "examples"
+# What pipec runs: example and compile-time parameters. The fastest is compared, all are recorded.
+KERNELS: dict[str, list[tuple[str, dict[str, object]]]] = {
+    "bf16": [
+        ("gemm_sm90_persistent", {}),
+        ("gemm_sm90_persistent", {"BN": 128, "STAGES": 6}),
+        ("gemm_sm90_persistent", {"BN": 192, "STAGES": 5}),
+        ("gemm_sm90_persistent", {"BN": 64, "STAGES": 6}),
+        ("gemm_sm90_pingpong", {}),
+        ("gemm_sm90_pingpong", {"BM": 64, "BN": 256, "STAGES": 2}),
+    ],
+    "fp8": [
+        ("gemm_sm90_persistent", {"AB": "e4m3", "BK": 128}),
+        ("gemm_sm90_persistent", {"AB": "e4m3", "BK": 128, "BN": 128, "STAGES": 6}),
+        ("gemm_sm90_pingpong", {"AB": "e4m3", "BK": 128}),
+    ],
 }
 GRAPH_SECONDS = 0.004  # about how long one replay of a graph takes
 L2_BYTES = 50 * 2**20
@@ -76,14 +87,14 @@ def cublas(kind: str) -> Callable:
     return lambda a, b, d: torch.matmul(a, b.T, out=d)
 
 
-def ours(kind: str, constants: dict[str, object]) -> Callable:
+def ours(example: str, constants: dict[str, object]) -> Callable:
     blocks = torch.cuda.get_device_properties(0).multi_processor_count
-    program = pipec.compile(EXAMPLE, constants={"BLOCKS": blocks, **constants})
-    kernel = program["gemm_sm90_persistent"]
+    program = pipec.compile(EXAMPLES / f"{example}.pipe", constants={"BLOCKS": blocks, **constants})
+    kernel = program[example]
     return lambda a, b, d: kernel(a, b, d, device="cuda", stream=torch.cuda.current_stream())
 
 
-def tritons(kind: str) -> Callable:
+def tritons() -> Callable:
     from h200_triton import matmul
 
     return matmul
@@ -95,13 +106,13 @@ def contenders(kind: str, only: list[str]) -> dict[str, Callable]:
         found["cublas"] = cublas(kind)
     if "triton" in only:
         try:
-            found["triton"] = tritons(kind)
+            found["triton"] = tritons()
         except ImportError as missing:
             print(f"no Triton here: {missing}", file=sys.stderr)
     if "pipec" in only:
-        for constants in TILES[kind]:
+        for example, constants in KERNELS[kind]:
             words = " ".join(f"{name}={value}" for name, value in constants.items() if name != "AB")
-            found[f"pipec {words}".strip()] = ours(kind, constants)
+            found[f"pipec {example.removeprefix('gemm_sm90_')} {words}".strip()] = ours(example, constants)
     return found
 
 
@@ -162,11 +173,11 @@ def measure(shape: str, rounds: int, only: list[str]) -> dict[str, Any]:
             error = right(run, sets, kind)
         except Exception as failure:  # noqa: BLE001 - one contender that fails must not hide the others
             figures[name] = {"failed": f"{type(failure).__name__}: {failure}"}
-            print(f"{shape:24} {name:32} failed: {failure}", file=sys.stderr)
+            print(f"{shape:24} {name:44} failed: {failure}", file=sys.stderr)
             continue
         if not error < 0.02:
             figures[name] = {"failed": f"differs from cuBLAS by {error:.3g} of the largest value"}
-            print(f"{shape:24} {name:32} WRONG: {error:.3g}", file=sys.stderr)
+            print(f"{shape:24} {name:44} WRONG: {error:.3g}", file=sys.stderr)
             continue
         graph, count = graph_of(run, sets, flops / 600e12)
         once(run, graph, sets, count)
@@ -184,11 +195,11 @@ def measure(shape: str, rounds: int, only: list[str]) -> dict[str, Any]:
             "difference": ready[name][3],
             "graph": ready[name][1] is not None,
         }
-        print(f"{shape:24} {name:32} {flops / median / 1e12:8.1f} TFLOP/s {median * 1e6:10.1f} us", flush=True)
+        print(f"{shape:24} {name:44} {flops / median / 1e12:8.1f} TFLOP/s {median * 1e6:10.1f} us", flush=True)
     best = max((row.get("teraflops", 0.0) for name, row in figures.items() if name.startswith("pipec")), default=0.0)
     if best and "teraflops" in figures.get("cublas", {}):
         figures["ratio to cublas"] = best / figures["cublas"]["teraflops"]
-        print(f"{shape:24} {'best pipec / cublas':32} {figures['ratio to cublas']:8.3f}", flush=True)
+        print(f"{shape:24} {'best pipec / cublas':44} {figures['ratio to cublas']:8.3f}", flush=True)
     return figures
 
 

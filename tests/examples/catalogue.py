@@ -46,6 +46,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"WARPS": "4", "BN": "24", "BK": "16", "STAGES": "2", "OUT": "f32"},
     ),
     "attention": ({"D": "128"}, {"CAUSAL": "true"}, {"D": "128", "CAUSAL": "true"}),
+    "gemm_sm90_pingpong": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"}, {"BM": "64", "BN": "256", "STAGES": "2"}),
     "gemm_sm90_persistent": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"},),
     "elementwise": ({"BN": "32"}, {"STAGES": "1", "BN": "128"}),
 }
