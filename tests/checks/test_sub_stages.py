@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 from pipec.driver import Options, compile_source
 from pipec.interface import from_json, to_json
+from pipec.sema import tree
 from pipec.sim.deadlock import Names
 from pipec.source import Source
 
@@ -50,3 +51,32 @@ def test_reports_name_the_sub_stage():
     names = Names(SimpleNamespace(metadata={"barriers": rows}, dynamic_base=0))
     assert str(names.barrier(full.offset + 8 * 5)) == "pipeline `ring`, full barrier, stage 2, sub-stage 1"
     assert str(names.barrier(empty.offset + 8 * 6)) == "pipeline `ring`, empty barrier, stage 1, sub-stage 2"
+
+
+UNROLLED = """
+kernel k():
+    grid(1)
+    ring = RolePipeline(stages=2, producer_sub_stages=3)
+    role fill(warps=1) produces ring:
+        ring.acquire()
+        for i in range(3):
+            ring.producer_mbar[2 - i]().arrive()
+        ring.step()
+    role drain(warps=1) consumes ring:
+        for i in range(3):
+            ring.wait[i]()
+        ring.release()
+"""
+
+
+def test_a_constant_loop_over_sub_stages_is_written_out():
+    state = compile_source(Source("k.pipe", UNROLLED), Options(), until="build")
+    assert state.diagnostics == []
+    (kernel,) = state.kernels or []
+    fill, drain = kernel.roles
+    assert [operation.sub_stage for operation in fill.blocks[0].operations if isinstance(operation, tree.Signal)] == [2, 1, 0]
+    assert [operation.first for operation in drain.blocks[0].operations if isinstance(operation, tree.Acquire)] == [
+        True,
+        False,
+        False,
+    ]

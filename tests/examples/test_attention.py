@@ -33,9 +33,7 @@ def check(case: Case, heads: int, queries: int, keys: int, scale: float, simulat
     constants = dict(case.constants)
     size = int(constants.get("D", 64))
     generator = np.random.default_rng(heads + queries + keys)
-    q, k, v = (
-        generator.standard_normal((heads, length, size)).astype(ml_dtypes.bfloat16) for length in (queries, keys, keys)
-    )
+    q, k, v = (generator.standard_normal((heads, length, size)).astype(ml_dtypes.bfloat16) for length in (queries, keys, keys))
     out = np.full((heads, queries, size), 7, ml_dtypes.bfloat16)
     (plan,) = compiled(case).plans or []
     arguments = {"q": q, "k": k, "v": v, "out": out, "scale": scale}
