@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from pipec.interface import KernelInterface, TensorArgument
 from pipec.kir.ir import Kernel
 from pipec.sema.tree import RegisterMma
 
@@ -45,6 +46,12 @@ class Comparison:
         return self.wrong == 0
 
 
+def _scaled(operand: np.ndarray, chunks: np.ndarray, block: int) -> np.ndarray:
+    from pipec.narrow import scaled
+
+    return scaled(operand, chunks, block)
+
+
 def _erf(x: Any) -> Any:
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
@@ -66,6 +73,7 @@ FUNCTIONS: dict[str, Callable] = {
     "relu": lambda x: np.maximum(x, 0),
     "clip": np.clip,
     "block_scale": _block_scale,
+    "scaled": _scaled,
 }
 _OPERATORS: dict[type, Callable] = {
     ast.Add: operator.add,
@@ -101,9 +109,11 @@ def shape_sets(document: str) -> list[dict[str, str]]:
     return sets
 
 
-def expected_values(lines: list[str], arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Output name -> float64 values. Raises ReferenceProblem."""
-    names: dict[str, Any] = {name: _float64(value) for name, value in arguments.items()}
+def expected_values(
+    lines: list[str], arguments: Mapping[str, Any], dtypes: Mapping[str, str] | None = None
+) -> dict[str, np.ndarray]:
+    """Output name -> float64 values. Raises ReferenceProblem. `dtypes` names the element types of arrays that cannot tell."""
+    names: dict[str, Any] = {name: _float64(value, (dtypes or {}).get(name)) for name, value in arguments.items()}
     outputs = {}
     for line in lines:
         try:
@@ -134,9 +144,20 @@ def _shaped(name: str, value: Any, output: Any) -> np.ndarray:
         raise ReferenceProblem(f"its value for `{name}` has shape {np.shape(value)}, the argument {output.shape}") from None
 
 
-def _float64(value: Any) -> Any:
-    # ml_dtypes arrays convert through float32, which holds every one of their values.
-    return value.astype(np.float64) if isinstance(value, np.ndarray) else value
+def dtypes_of(interface: KernelInterface) -> dict[str, str]:
+    """The element type of each tensor a kernel takes."""
+    return {argument.name: argument.dtype for argument in interface.arguments if isinstance(argument, TensorArgument)}
+
+
+def _float64(value: Any, dtype: str | None) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    if dtype is None:
+        # ml_dtypes arrays convert through float32, which holds every one of their values.
+        return value.astype(np.float64)
+    from pipec.narrow import values_of
+
+    return values_of(value, dtype)
 
 
 def _evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:

@@ -13,7 +13,16 @@ from pipec.driver import Compilation
 from pipec.files import read_source, write_output
 from pipec.interface import KernelInterface, RoleWarps, TensorArgument, from_json
 from pipec.kir.plan_types import Plan
-from pipec.reference import Comparison, ReferenceProblem, accumulation_unit, compare, expected_values, reference_lines, shape_sets
+from pipec.reference import (
+    Comparison,
+    ReferenceProblem,
+    accumulation_unit,
+    compare,
+    dtypes_of,
+    expected_values,
+    reference_lines,
+    shape_sets,
+)
 from pipec.report import KernelReport, report_of
 from pipec.runtime.errors import ArgumentError, RuntimeFault
 from pipec.source import Source, Span
@@ -224,7 +233,7 @@ def _compare(plan: Plan, arguments: Mapping[str, Any], values: Mapping[str, floa
         print("  no `numpy:` line in the docstring: the result was not compared")
         return
     try:
-        expected = expected_values(lines, arguments)
+        expected = expected_values(lines, arguments, dtypes_of(plan.interface))
     except ReferenceProblem as problem:
         raise Failure(messages.BadReference(kernel=name, problem=str(problem), text="; ".join(lines))) from None
     depth = int(max((value for value in values.values() if isinstance(value, int)), default=1))

@@ -11,12 +11,15 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from pipec.interface import KernelInterface, ScalarArgument, StrideParameter, TensorArgument
+from pipec.interface import KernelInterface, ScalarArgument, StrideParameter, TensorArgument, TensorMapParameter
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.runtime.errors import ArgumentError
 from pipec.runtime.views import NotAnArray, View, contiguous_strides, view_of
 
 TENSOR_MAP_ALIGNMENT = 16  # bytes, of the base and of every stride but the innermost
+UNPACKING_ALIGNMENT = 32  # bytes, of maps that unpack 4- or 6-bit elements
+UNPACKED_ELEMENTS = 128  # of a row, in whole pieces of which such maps read
+UNPACKING_MAPS = ("b4x16_p64", "b6x16_p32")
 MAXIMUM_DIMENSION = 2**31 - 1  # dimensions are passed as i32
 MAXIMUM_STRIDE = 2**40 - 1  # bytes, of a tensor map
 
@@ -134,6 +137,7 @@ class _Subject:
     declared: TensorArgument
     view: View
     stride_axes: frozenset[int]
+    unpacked: bool = False  # a tensor map unpacks its elements
 
     def refuse(self, problem: str, help: str | None = None) -> ArgumentError:
         return ArgumentError(self.kernel, self.declared.name, problem, help)
@@ -151,7 +155,8 @@ def _tensor(interface: KernelInterface, declared: TensorArgument, value: Any) ->
             f"pass a NumPy array ({dtype}), a torch tensor, or an object with __dlpack__ or __cuda_array_interface__",
         ) from None
     axes = frozenset(p.axis for p in interface.parameters if isinstance(p, StrideParameter) and p.tensor == declared.name)
-    subject = _Subject(interface.name, declared, view, axes)
+    maps = [p for p in interface.parameters if isinstance(p, TensorMapParameter) and p.tensor == declared.name]
+    subject = _Subject(interface.name, declared, view, axes, any(p.dtype in UNPACKING_MAPS for p in maps))
     for check in _TYPE_CHECKS:
         check(subject)
     subject = replace(subject, view=_regular(subject))
@@ -172,6 +177,11 @@ def _check_rank(subject: _Subject) -> None:
 
 def _check_dtype(subject: _Subject) -> None:
     dtype, got = DTYPES[subject.declared.dtype], subject.view.dtype
+    if dtype.is_scale and got == "uint8":
+        return  # the bytes of the factors
+    if dtype.is_packed and got != dtype.numpy:
+        help = f"pack them: `pipec.narrow.pack({subject.declared.name}, {dtype.name!r})`"
+        raise subject.refuse(f"expected {dtype} elements packed into bytes (uint8), got {got}", help)
     if got != dtype.numpy:
         home = "ml_dtypes" if hasattr(ml_dtypes, str(dtype.numpy)) else "numpy"
         help = f"convert it: `{subject.declared.name}.astype({home}.{dtype.numpy})`"
@@ -198,6 +208,32 @@ def _regular(subject: _Subject) -> View:
         if subject.declared.through_tensor_map:
             wanted = -(-wanted // TENSOR_MAP_ALIGNMENT) * TENSOR_MAP_ALIGNMENT
     return replace(view, strides=tuple(strides))
+
+
+def _check_whole_elements(subject: _Subject) -> None:
+    """Packed rows hold whole elements; those that a map unpacks, whole pieces of 128."""
+    dtype, view = DTYPES[subject.declared.dtype], subject.view
+    if not dtype.is_packed:
+        return
+    size = view.shape[-1]
+    if size * 8 % dtype.bits:
+        raise subject.refuse(f"rows of {size} bytes are no whole number of {dtype} elements of {dtype.bits} bits")
+    elements = size * 8 // dtype.bits
+    if subject.unpacked and elements % UNPACKED_ELEMENTS:
+        raise subject.refuse(
+            f"rows of {elements} {dtype} elements: TMA unpacks whole pieces of {UNPACKED_ELEMENTS}",
+            f"pad the rows with zeros to a multiple of {UNPACKED_ELEMENTS} elements",
+        )
+    for axis, stride in enumerate(view.strides[:-1]):
+        if subject.unpacked and stride % UNPACKING_ALIGNMENT:
+            raise subject.refuse(
+                f"stride {stride} bytes of dimension {axis} is no multiple of {UNPACKING_ALIGNMENT}, as TMA needs to unpack {dtype}"
+            )
+    if subject.unpacked and not view.on_host and view.address % UNPACKING_ALIGNMENT:
+        raise subject.refuse(
+            f"the first element lies {view.address % UNPACKING_ALIGNMENT} bytes past a multiple of {UNPACKING_ALIGNMENT}",
+            "pass an array that starts at the beginning of its allocation, or a copy of this one",
+        )
 
 
 def _check_direction(subject: _Subject) -> None:
@@ -293,6 +329,7 @@ def _check_self_overlap(subject: _Subject) -> None:
 
 _TYPE_CHECKS: tuple[Callable[[_Subject], None], ...] = (_check_rank, _check_dtype, _check_sizes)
 _LAYOUT_CHECKS: tuple[Callable[[_Subject], None], ...] = (
+    _check_whole_elements,
     _check_direction,
     _check_innermost,
     _check_base,
@@ -305,10 +342,16 @@ _LAYOUT_CHECKS: tuple[Callable[[_Subject], None], ...] = (
 # --- all tensors together --------------------------------
 
 
+def element_shape(argument: TensorArgument, view: View) -> tuple[int, ...]:
+    """The extents in elements: packed elements are passed as bytes."""
+    bits = DTYPES[argument.dtype].bits
+    return view.shape if not DTYPES[argument.dtype].is_packed else (*view.shape[:-1], view.shape[-1] * 8 // bits)
+
+
 def _dimensions(interface: KernelInterface, views: Mapping[str, View]) -> dict[str, int]:
     found: dict[str, tuple[int, str, int]] = {}
     for argument in tensors(interface):
-        for axis, (declared, size) in enumerate(zip(argument.shape, views[argument.name].shape, strict=True)):
+        for axis, (declared, size) in enumerate(zip(argument.shape, element_shape(argument, views[argument.name]), strict=True)):
             if isinstance(declared, int):
                 if declared != size:
                     problem = f"dimension {axis} must be {declared}, got {size}: shape {views[argument.name].shape}"

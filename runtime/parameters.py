@@ -12,7 +12,7 @@ from pipec.interface import (
     TensorMapParameter,
     evaluate,
 )
-from pipec.runtime.arguments import TENSOR_MAP_ALIGNMENT, Bound
+from pipec.runtime.arguments import TENSOR_MAP_ALIGNMENT, UNPACKED_ELEMENTS, UNPACKING_ALIGNMENT, UNPACKING_MAPS, Bound
 from pipec.runtime.errors import ArgumentError
 from pipec.runtime.views import View
 
@@ -92,11 +92,22 @@ def tensor_map(parameter: TensorMapParameter, view: View) -> TensorMapValue:
     box = parameter.box[::-1]
     if view.empty:
         rank = len(box)
-        return TensorMapValue(
-            parameter.tensor, parameter.dtype, (1,) * rank, (TENSOR_MAP_ALIGNMENT,) * (rank - 1), box, parameter.swizzle, True
-        )
+        least = {"b4x16": 2, **dict.fromkeys(UNPACKING_MAPS, UNPACKED_ELEMENTS)}.get(parameter.dtype, 1)
+        dims = (least, *(1,) * (rank - 1))
+        strides = (UNPACKING_ALIGNMENT if parameter.dtype in UNPACKING_MAPS else TENSOR_MAP_ALIGNMENT,) * (rank - 1)
+        return TensorMapValue(parameter.tensor, parameter.dtype, dims, strides, box, parameter.swizzle, True)
+    shape = _map_shape(parameter, view)
     outermost = view.shape[0] * view.strides[0] if view.shape else view.itemsize
     outermost = -(-outermost // TENSOR_MAP_ALIGNMENT) * TENSOR_MAP_ALIGNMENT
-    dims = ((1,) * padding + view.shape)[::-1]
+    dims = ((1,) * padding + shape)[::-1]
     strides = ((outermost,) * padding + view.strides)[::-1]
     return TensorMapValue(parameter.tensor, parameter.dtype, dims, strides[1:], box, parameter.swizzle, False)
+
+
+# Maps whose elements are not those of the array: packed ones, and words of scale factors.
+_MAP_BITS = {"b4x16": 4, "b4x16_p64": 4, "b6x16_p32": 6, "u32": 32}
+
+
+def _map_shape(parameter: TensorMapParameter, view: View) -> tuple[int, ...]:
+    bits = _MAP_BITS.get(parameter.dtype, 8 * view.itemsize)
+    return (*view.shape[:-1], view.shape[-1] * view.itemsize * 8 // bits) if view.shape else ()

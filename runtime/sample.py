@@ -10,6 +10,8 @@ from pipec.isa.dtypes import DTYPES, DType
 from pipec.runtime.arguments import TENSOR_MAP_ALIGNMENT, numpy_dtype
 from pipec.runtime.errors import ArgumentError
 
+# Bit patterns of scale factors: powers of two from 1/4 to 4, numbers from 1/4 to 3.75.
+_FACTORS = {"ue8m0": (125, 129), "ue4m3": (0x28, 0x47)}
 SMALL = 4  # integers lie between -4 and 4, so that sums of products stay far from overflow
 
 
@@ -47,6 +49,8 @@ def _size(interface: KernelInterface, argument: TensorArgument, size: str | int,
 
 def _array(generator: np.random.Generator, argument: TensorArgument, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
     stored = numpy_dtype(dtype)
+    if dtype.is_packed:
+        shape = (*shape[:-1], shape[-1] * dtype.bits // 8)
     padded = shape
     if argument.through_tensor_map and len(shape) > 1:
         step = TENSOR_MAP_ALIGNMENT // stored.itemsize
@@ -62,6 +66,10 @@ def _numbers(generator: np.random.Generator, dtype: DType, shape: tuple[int, ...
     stored = numpy_dtype(dtype)
     if dtype.family == "bool":
         return generator.integers(0, 2, shape).astype(stored)
+    if dtype.is_packed:
+        return generator.integers(0, 256, shape, np.uint8)
+    if dtype.name in _FACTORS:
+        return generator.integers(*_FACTORS[dtype.name], shape, np.uint8, endpoint=True).view(stored)
     if dtype.is_integer:
         return np.asarray(generator.integers(-SMALL if dtype.family == "signed" else 0, SMALL + 1, shape)).astype(stored)
     drawn = np.asarray(generator.standard_normal(shape, np.float32)).astype(stored)

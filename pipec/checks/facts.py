@@ -195,7 +195,7 @@ def _kinds(operation: tree.Operation) -> tuple[str, ...]:
         case tree.TmaStore():
             return (STORE,)
         case tree.Mma():
-            return (ACCUMULATE, OPERAND, OPERAND)
+            return (ACCUMULATE, OPERAND, OPERAND, *(OPERAND for _ in operation.scales))
         case tree.RegisterMma():
             return (OPERAND, OPERAND)
         case _:

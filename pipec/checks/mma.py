@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 
-from pipec.checks.facts import Facts
+from pipec.checks.facts import Facts, RoleFacts
+from pipec.checks.scales import check_mma, check_narrow
 from pipec.checks.shapes import round_up
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
+from pipec.kir.plan_scales import reads_packed
+from pipec.kir.walk import references
 from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
@@ -24,6 +27,9 @@ _ACCUMULATORS = {
     "tf32": ("f32",),
     "e4m3": ("f32", "f16"),
     "e5m2": ("f32", "f16"),
+    "e2m3": ("f32", "f16"),
+    "e3m2": ("f32", "f16"),
+    "e2m1": ("f32", "f16"),
     "i8": ("i32",),
     "u8": ("i32",),
 }
@@ -35,17 +41,24 @@ _TRANSPOSED_BYTE_COLUMNS = tuple(range(16, 257, 16))
 
 def check(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
     """Adds the tiles that do not fit to `wrong`."""
-    for mma in _mmas(facts):
+    for role, mma in _mmas(facts):
         total = _sum(mma)
-        tiles = {mma.a.buffer, mma.b.buffer} | ({total.buffer} if total.buffer else set())
-        if not wrong.isdisjoint(tiles) or not _operand_types(mma, sink):
+        if not wrong.isdisjoint(reference.buffer for reference in references(mma)):
             continue
-        _accumulator_type(mma, total, sink)
+        if isinstance(mma, tree.Mma) and mma.scales:
+            if not check_mma(role, mma, sink):
+                continue
+        elif not _operand_types(mma, sink):
+            continue
+        else:
+            _accumulator_type(mma, total, sink)
         if _shapes(mma, total, sink) and not _columns(mma, total, sink) and total.buffer:
             wrong.add(total.buffer)
+        packed = isinstance(mma, tree.Mma) and reads_packed(mma)
         for operand in (mma.a, mma.b):
-            _depth(operand, sink)
+            _depth(operand, packed, sink)
     _transposed(facts, sink)
+    check_narrow([mma for _, mma in _mmas(facts) if isinstance(mma, tree.Mma)], sink)
 
 
 @record
@@ -73,12 +86,12 @@ def _sum(mma: tree.Mma | tree.RegisterMma) -> _Sum:
     return _Sum(buffer.dtype, buffer.rows, buffer.columns, buffer.span, mma.accumulator.span, buffer)
 
 
-def _mmas(facts: Facts) -> Iterator[tree.Mma | tree.RegisterMma]:
-    for role in facts.kernel.roles:
-        for block in role.blocks:
+def _mmas(facts: Facts) -> Iterator[tuple[RoleFacts, tree.Mma | tree.RegisterMma]]:
+    for role in facts.roles:
+        for block in role.role.blocks:
             for operation in block.operations:
                 if isinstance(operation, tree.Mma | tree.RegisterMma):
-                    yield operation
+                    yield role, operation
 
 
 def _outer(operand: tree.BufferRef) -> int:
@@ -94,6 +107,8 @@ def _inner(operand: tree.BufferRef) -> int:
 def _operand_types(mma: tree.Mma | tree.RegisterMma, sink: Sink) -> bool:
     a, b = mma.a.buffer.dtype, mma.b.buffer.dtype
     kind = a.mma_kind
+    if isinstance(mma, tree.RegisterMma) and (a.is_packed or b.is_packed):
+        kind = None  # wgmma knows no narrow types
     if kind is not None and kind == b.mma_kind and (a is b or _MIXES[kind]):
         return True
     hint = "declare the tiles with `tf32`: it is how an MMA reads f32" if a.name == b.name == "f32" else None
@@ -180,9 +195,9 @@ def _column_rule(dtype: DType, transposed: bool) -> tuple[tuple[int, ...], str]:
     return _COLUMNS, "N is a multiple of 8 from 8 to 256"
 
 
-def _depth(operand: tree.BufferRef, sink: Sink) -> None:
+def _depth(operand: tree.BufferRef, packed: bool, sink: Sink) -> None:
     buffer, depth = operand.buffer, _inner(operand)
-    step = _DEPTH_BYTES * 8 // buffer.dtype.bits
+    step = _DEPTH_BYTES * 8 // buffer.dtype.bits if packed else _DEPTH_BYTES // buffer.dtype.bytes
     if depth % step == 0:
         return
     sink.report(
@@ -202,7 +217,7 @@ def _transposed(facts: Facts, sink: Sink) -> None:
     """32-bit tiles stored with K outermost have a swizzle of their own, so all their readers must read them so."""
     plain: dict[tree.Buffer, tree.BufferRef] = {}
     flipped: dict[tree.Buffer, tree.BufferRef] = {}
-    for mma in _mmas(facts):
+    for _, mma in _mmas(facts):
         for operand in (mma.a, mma.b):
             if isinstance(mma, tree.RegisterMma):
                 _transposed_for_registers(operand, sink)

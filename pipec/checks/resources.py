@@ -3,6 +3,7 @@
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.message import Sink
 from pipec.kir.plan_memory import tensor_width
+from pipec.kir.plan_scales import scale_columns
 from pipec.kir.plan_types import WARP, Plan
 from pipec.sema import tree
 
@@ -115,7 +116,8 @@ def _tensor_memory(plan: Plan, sink: Sink) -> None:
     spans = {
         buffer: plan.column_stride[buffer] * (buffer.count - 1) + tensor_width(buffer, plan.packed) for buffer in accumulators
     }
-    columns = sum(spans[buffer] for buffer in accumulators)
+    factors = scale_columns(plan.kernel, 0)[1]
+    columns = sum(spans[buffer] for buffer in accumulators) + factors
     limit = plan.target.tensor_columns
     if columns <= limit:
         return
@@ -124,6 +126,8 @@ def _tensor_memory(plan: Plan, sink: Sink) -> None:
     each = own - stride * (largest.count - 1)
     fitting = (limit - columns + own - each) // stride + 1
     others = ", ".join(f"{buffer.label} {spans[buffer]}" for buffer in accumulators if buffer is not largest)
+    if factors:
+        others = ", ".join(filter(None, (others, f"scale factors {factors}")))
     word = "stages" if largest.owner else "count"
     sink.report(
         messages.TensorMemory(
@@ -133,7 +137,7 @@ def _tensor_memory(plan: Plan, sink: Sink) -> None:
             own=own,
             count="1 accumulator" if largest.count == 1 else f"{largest.count} accumulators",
             each=each,
-            list=f"the other accumulators: {others}" if others else None,
+            list=f"{'besides' if factors else 'the other accumulators'}: {others}" if others else None,
             hint=f"write `{word}={fitting}`" if 1 <= fitting < largest.count else "use accumulators with fewer columns",
             at=largest.span,
         )

@@ -4,7 +4,9 @@ from math import gcd
 
 from pipec.checks.facts import Facts, RoleFacts
 from pipec.checks.multiples import Multiples
+from pipec.checks.scales import check_load, round_up, scale_tile
 from pipec.diag.catalogue import resources as messages
+from pipec.diag.catalogue import scaling as scaling_messages
 from pipec.diag.catalogue import target as target_messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
@@ -13,6 +15,7 @@ from pipec.kir import ir
 from pipec.kir.participation import WARP
 from pipec.kir.plan_interface import box_rows
 from pipec.kir.plan_memory import tile_layout
+from pipec.kir.plan_scales import unpacked_tiles
 from pipec.kir.plan_types import PANEL_ALIGNMENT as BOX_ALIGNMENT
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -40,18 +43,17 @@ def check(facts: Facts, target: Target, sink: Sink) -> set[tree.Buffer]:
 
 def check_copies(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
     """Copies between tiles, tensors and registers; those of `wrong` tiles are left out."""
+    unpacked = unpacked_tiles(facts.kernel)
     for role in facts.roles:
         for block, block_touches in zip(role.role.blocks, role.touches, strict=True):
             for operation, touches in zip(block.operations, block_touches, strict=True):
+                if isinstance(operation, tree.TmaLoad) and check_load(role, operation, unpacked, sink):
+                    continue
                 if wrong.isdisjoint(touch.buffer for touch in touches):
                     _operation(operation, sink)
                     _coordinates(role, operation, sink)
                     if isinstance(operation, tree.Store) and operation.path == "tma":
                         _tall_value(role, operation, sink)
-
-
-def round_up(value: int, unit: int) -> int:
-    return max(1, -(-value // unit)) * unit
 
 
 # --------------------------------------------------------------------------------------------------------- declarations
@@ -101,6 +103,8 @@ def _owner_name(buffer: tree.Buffer) -> str:
 
 
 def _shared_buffer(buffer: tree.Buffer, sink: Sink) -> bool:
+    if buffer.dtype.is_scale:
+        return not scale_tile(buffer, sink)
     row_bytes = buffer.columns * buffer.dtype.bits // 8
     if row_bytes % COPY_UNIT == 0:
         return _tall(buffer, sink)
@@ -191,6 +195,9 @@ def _operation(operation: tree.Operation, sink: Sink) -> None:
     match operation:
         case tree.TmaLoad(destination, source):
             _copy("tma.load", source, destination, sink)
+        case tree.TmaStore(source=source) if source.buffer.dtype.is_opaque:
+            dtype = source.buffer.dtype.name
+            sink.report(scaling_messages.MmaOnly(dtype=dtype, use=f"stores a tile of {dtype}", at=operation.span))
         case tree.TmaStore(destination, source):
             _copy("tma.store", destination, source, sink)
         case tree.Store():

@@ -12,7 +12,7 @@ class DType:
 
     name: str
     bits: int
-    family: str  # "float", "signed", "unsigned", "bool"
+    family: str  # "float", "signed", "unsigned", "bool"; "packed" (below a byte) and "scale" are for MMAs only
     llvm: str  # the type that holds one element in a register
     tensor_map: str | None = None
     mma_kind: str | None = None
@@ -31,6 +31,21 @@ class DType:
     @property
     def is_integer(self) -> bool:
         return self.family in ("signed", "unsigned")
+
+    @property
+    def is_packed(self) -> bool:
+        """Smaller than a byte; arrays hold them packed, least significant bits first, as bytes."""
+        return self.family == "packed"
+
+    @property
+    def is_scale(self) -> bool:
+        """A scale factor of a block of MMA operands."""
+        return self.family == "scale"
+
+    @property
+    def is_opaque(self) -> bool:
+        """Read by MMAs only: no value of it is ever in a register."""
+        return self.is_packed or self.is_scale
 
     def __str__(self) -> str:
         return self.name
@@ -54,6 +69,11 @@ _ROWS = (
     DType("tf32", 32, "float", "float", "f32", "tf32", 2, "float32"),
     DType("e4m3", 8, "float", "i8", "u8", "f8f6f4", 0, "float8_e4m3fn"),
     DType("e5m2", 8, "float", "i8", "u8", "f8f6f4", 1, "float8_e5m2"),
+    DType("e2m3", 6, "packed", "i8", "b6x16_p32", "f8f6f4", 3, "uint8"),
+    DType("e3m2", 6, "packed", "i8", "b6x16_p32", "f8f6f4", 4, "uint8"),
+    DType("e2m1", 4, "packed", "i8", "b4x16", "f8f6f4", 5, "uint8"),
+    DType("ue8m0", 8, "scale", "i8", "u8", None, None, "float8_e8m0fnu"),
+    DType("ue4m3", 8, "scale", "i8", "u8", None, None, "float8_e4m3fn"),
 )
 
 DTYPES: dict[str, DType] = {row.name: row for row in _ROWS}

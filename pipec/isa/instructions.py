@@ -120,6 +120,13 @@ def _tensor_memory() -> list[Instruction]:
             "tcgen05.mma.cta_group::1.kind", "thread", "9.7.16.10"),
         row("tcgen05.mma.tensor", "tcgen05.mma.tensor", (TENSOR, TENSOR, I64, I32, I1, "i32=", "i32=", "i32="),
             "tcgen05.mma.cta_group::1.kind", "thread", "9.7.16.10"),
+        # d, a descriptor, b descriptor, instruction descriptor, accumulate, scales of a, scales of b, cta group, collector use
+        *(row(f"tcgen05.mma.{kind}", f"tcgen05.mma.shared.{kind}.block_scale{block}",
+              (TENSOR, I64, I64, I32, I1, TENSOR, TENSOR, "i32=", "i32="),
+              f"tcgen05.mma.cta_group::1.kind::{kind}.block_scale{block}", "thread", "9.7.16.10")
+          for kind, block in (("mxf8f6f4", ""), ("mxf4", ""), ("mxf4nvf4", ".block16"))),
+        row("tcgen05.cp.32x128b.warpx4", "tcgen05.cp.32x128b_warpx4.cg1", (TENSOR, I64),
+            "tcgen05.cp.cta_group::1.32x128b.warpx4", "thread", "9.7.16.9"),
         row("tcgen05.wait.st", "tcgen05.wait.st", (), "tcgen05.wait::st.sync.aligned", "warp", "9.7.16.8"),
         row("tcgen05.fence.before", "tcgen05.fence.before.thread.sync", (), "tcgen05.fence::before_thread_sync", "thread",
             "9.7.16.11"),

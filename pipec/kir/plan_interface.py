@@ -19,6 +19,7 @@ from pipec.interface import (
 from pipec.kir.ir import Kernel
 from pipec.kir.plan_memory import SharedPlan
 from pipec.kir.plan_roles import expressions, operations
+from pipec.kir.plan_scales import element_type, scale_box, stored_bits, unpacked_tiles
 from pipec.kir.plan_types import PANEL_ALIGNMENT, RolePlan, SideSignals, Staging, TileLayout, TmaPlan
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Pipeline, TensorParameter
@@ -36,17 +37,13 @@ class _Parameters:
         self.maps: dict[tuple, TensorMapParameter] = {}
         self.plain: dict[tuple[str, str, int], Parameter] = {}
 
-    def tensor_map(self, tensor: TensorParameter, layout: TileLayout, box_rows: int) -> str:
-        rank = max(2, len(tensor.shape))
-        inner = layout.span_bytes // tensor.dtype.bytes
-        box = (*(1,) * (rank - 2), box_rows, inner)
-        key = (tensor.name, box, layout.swizzle)
+    def tensor_map(self, tensor: TensorParameter, box: tuple[int, ...], swizzle: str, element: str) -> str:
+        key = (tensor.name, box, swizzle, element)
         if key not in self.maps:
             same = sum(1 for row in self.maps.values() if row.tensor == tensor.name)
             # The number stands in front: a name with one at its end may be another tensor's.
             symbol = f"{self.kernel.name}_map{same + 1 if same else ''}_{tensor.name}"
-            element = tensor.dtype.tensor_map or tensor.dtype.name
-            self.maps[key] = TensorMapParameter(symbol, tensor.name, element, box, layout.swizzle)
+            self.maps[key] = TensorMapParameter(symbol, tensor.name, element, box, swizzle)
         return self.maps[key].symbol
 
     def address(self, tensor: TensorParameter) -> None:
@@ -77,13 +74,14 @@ def plan_parameters(
 ) -> tuple[tuple[Parameter, ...], Symbols, dict[int, TmaPlan]]:
     wanted = _Parameters(kernel)
     tma: dict[int, TmaPlan] = {}
+    unpacked = unpacked_tiles(kernel)
     for role in kernel.roles:
         for operation in operations(role):
             match operation:
                 case tree.TmaLoad(destination, source):
-                    tma[id(operation)] = _tma(wanted, source.tensor, layouts[destination.buffer])
+                    tma[id(operation)] = _tile_copy(wanted, source.tensor, destination.buffer, layouts, unpacked)
                 case tree.TmaStore(destination, source):
-                    tma[id(operation)] = _tma(wanted, destination.tensor, layouts[source.buffer])
+                    tma[id(operation)] = _tile_copy(wanted, destination.tensor, source.buffer, layouts, unpacked)
                 case tree.Store() if operation.path == "tma":
                     tma[id(operation)] = _tma(wanted, operation.destination.tensor, staging[id(operation)].layout)
                 case tree.Store():
@@ -104,11 +102,25 @@ def plan_parameters(
     return wanted.ordered(), symbols, tma
 
 
-def _tma(wanted: _Parameters, tensor: TensorParameter, layout: TileLayout) -> TmaPlan:
+def _tile_copy(
+    wanted: _Parameters, tensor: TensorParameter, buffer: Buffer, layouts: Mapping[Buffer, TileLayout], unpacked: set[Buffer]
+) -> TmaPlan:
+    layout = layouts[buffer]
+    if buffer.dtype.is_scale:
+        symbol = wanted.tensor_map(tensor, scale_box(buffer, len(tensor.shape)), "none", element_type(tensor.dtype, False))
+        return TmaPlan(symbol, layout, layout.rows, 1, layout.span_bytes)
+    return _tma(wanted, tensor, layout, stored_bits(buffer, unpacked))
+
+
+def _tma(wanted: _Parameters, tensor: TensorParameter, layout: TileLayout, bits: int | None = None) -> TmaPlan:
+    """`bits` are those of a stored element, where they are not the tensor's."""
     rows = box_rows(layout.rows, layout.span_bytes)
     assert rows is not None, "pipec.checks.shapes lets no such tile pass"
-    symbol = wanted.tensor_map(tensor, layout, rows)
-    return TmaPlan(symbol, layout, rows, layout.rows // rows)
+    stored = bits or 8 * tensor.dtype.bytes
+    inner = layout.span_bytes * 8 // stored
+    box = (*(1,) * (max(2, len(tensor.shape)) - 2), rows, inner)
+    symbol = wanted.tensor_map(tensor, box, layout.swizzle, element_type(tensor.dtype, stored > tensor.dtype.bits > 1))
+    return TmaPlan(symbol, layout, rows, layout.rows // rows, inner)
 
 
 def box_rows(rows: int, span_bytes: int) -> int | None:

@@ -7,6 +7,7 @@ from pipec.isa.dtypes import DType
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel
 from pipec.kir.plan_roles import operations
+from pipec.kir.plan_scales import scale_columns, scale_layout, stored_bits, unpacked_tiles
 from pipec.kir.plan_types import TILE_ALIGNMENT, RolePlan, RowMap, SharedItem, Staging, TileLayout, ZeroFill, round_up
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Expression, Pipeline
@@ -18,9 +19,12 @@ BARRIER_BYTES = 8
 _SMALLEST_ALLOCATION = 32  # tensor-memory columns
 
 
-def tile_layout(rows: int, columns: int, dtype: DType, *, atom_32b: bool = False) -> TileLayout:
-    """The widest span that divides a row. `atom_32b`: the swizzle that 32-bit MN-major operands ask for (SM100.md 3.6)."""
-    row_bytes = columns * dtype.bits // 8
+def tile_layout(rows: int, columns: int, dtype: DType, *, atom_32b: bool = False, bits: int | None = None) -> TileLayout:
+    """The widest span that divides a row. `atom_32b`: the swizzle that 32-bit MN-major operands ask for (SM100.md 3.6).
+
+    `bits` are those of a stored element, where they are not the type's.
+    """
+    row_bytes = columns * (bits or dtype.bits) // 8
     for span, swizzle in _SPANS:
         if row_bytes % span == 0:
             mode = "128B_ATOM_32B" if atom_32b and span == 128 else swizzle
@@ -38,11 +42,15 @@ def tile_layouts(kernel: Kernel) -> dict[Buffer, TileLayout]:
         for operand in (operation.a, operation.b)
         if operand.transposed and operand.buffer.dtype.bits == 32
     }
-    return {
-        buffer: tile_layout(buffer.rows, buffer.columns, buffer.dtype, atom_32b=buffer in transposed)
-        for buffer in kernel.buffers
-        if buffer.space == "shared"
-    }
+    unpacked = unpacked_tiles(kernel)
+    layouts = {}
+    for buffer in kernel.buffers:
+        if buffer.space != "shared":
+            continue
+        bits = stored_bits(buffer, unpacked)
+        plain = tile_layout(buffer.rows, buffer.columns, buffer.dtype, atom_32b=buffer in transposed, bits=bits)
+        layouts[buffer] = scale_layout(buffer) if buffer.dtype.is_scale else plain
+    return layouts
 
 
 def packed_buffers(kernel: Kernel) -> frozenset[Buffer]:
@@ -61,7 +69,10 @@ def tensor_width(buffer: Buffer, packed: frozenset[Buffer]) -> int:
 
 
 def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer, int], dict[Buffer, int], int]:
-    """First column and stage stride of each tile, and the columns to allocate. Unless packed, an element takes a 32-bit column."""
+    """First column of each tile and scale tile, stage stride of tiles, and the columns to allocate.
+
+    Unless packed, an element takes a 32-bit column.
+    """
     first: dict[Buffer, int] = {}
     stride: dict[Buffer, int] = {}
     column = 0
@@ -71,6 +82,9 @@ def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer,
             first[buffer], stride[buffer] = column, buffer.stride or columns
             column += stride[buffer] * (buffer.count - 1) + columns
     stated = max((allocation.columns for allocation in kernel.allocations), default=0)
+    scales, taken = scale_columns(kernel, column)
+    first |= scales
+    column += taken
     allocated = 0
     if column:
         allocated = max(_SMALLEST_ALLOCATION, stated)

@@ -76,7 +76,7 @@ def _drains(role: Role, pipeline: Pipeline) -> list[str]:
     for operation in operations(role):
         match operation:
             case tree.Mma():
-                if pipeline in (operation.a.handle.pipeline, operation.b.handle.pipeline):
+                if any(pipeline is operand.handle.pipeline for operand in (operation.a, operation.b, *operation.scales)):
                     found.add("commit")
             case tree.RegisterMma():
                 if pipeline in (operation.a.handle.pipeline, operation.b.handle.pipeline):
@@ -159,7 +159,7 @@ def _most_bytes(role: Role, handle: Handle, layouts: Mapping[Buffer, TileLayout]
 
 def tile_bytes(buffer: Buffer) -> int:
     """What loading the whole tile completes on its barrier: the box bytes, without padding (SM100.md 2.4)."""
-    return buffer.rows * buffer.columns * buffer.dtype.bytes
+    return buffer.rows * buffer.columns * buffer.dtype.bits // 8
 
 
 def _block_of_acquire(role: Role, handle: Handle) -> int:

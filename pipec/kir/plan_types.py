@@ -103,12 +103,16 @@ class TileLayout:
 
 @record
 class TmaPlan:
-    """One TMA operation: `row_boxes` boxes of `box_rows` rows for each panel of `layout`, through tensor map `symbol`."""
+    """One TMA operation: `row_boxes` boxes of `box_rows` rows for each panel of `layout`, through tensor map `symbol`.
+
+    A row of a panel has `inner` elements.
+    """
 
     symbol: str
     layout: TileLayout
     box_rows: int
     row_boxes: int
+    inner: int
 
 
 @record
@@ -192,7 +196,7 @@ class Plan:
     zero_fills: dict[Buffer, ZeroFill]  # of accumulators that may stay unwritten
     shared_items: tuple[SharedItem, ...]
     shared_bytes: int
-    columns: dict[Buffer, int]  # first tensor-memory column of stage 0
+    columns: dict[Buffer, int]  # first tensor-memory column: of an accumulator's stage 0, of a scale tile
     column_stride: dict[Buffer, int]  # columns from one stage to the next
     packed: frozenset[Buffer]  # tensor-memory tiles whose elements fill the columns; an element of others takes a column
     allocated_columns: int  # a power of two from 32, or 0

@@ -120,8 +120,11 @@ def operation_text(operation: tree.Operation) -> str:
             return f"tma.store {slice_text(operation.destination)} <- {reference_text(operation.source)}"
         case tree.Mma():
             accumulate = "" if operation.accumulate is None else f" accumulate={expression_text(operation.accumulate)}"
-            tiles = ", ".join(reference_text(tile) for tile in (operation.accumulator, operation.a, operation.b))
-            return f"mma {tiles}{accumulate}"
+            tiles = ", ".join(
+                reference_text(tile) for tile in (operation.accumulator, operation.a, operation.b, *operation.scales)
+            )
+            row = "" if operation.scale_b_row is None else f" sfb_row={expression_text(operation.scale_b_row)}"
+            return f"mma {tiles}{row}{accumulate}"
         case tree.ClearAccumulator(accumulator):
             return f"{accumulator.name} = accumulator {accumulator.type}"
         case tree.RegisterMma(accumulator):

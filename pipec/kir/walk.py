@@ -58,7 +58,9 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
             return operation.source.coordinates
         case tree.TmaStore():
             return operation.destination.coordinates
-        case tree.Mma() | tree.RegisterMma():
+        case tree.Mma():
+            return tuple(value for value in (operation.accumulate, operation.scale_b_row) if value is not None)
+        case tree.RegisterMma():
             return () if operation.accumulate is None else (operation.accumulate,)
         case tree.Store():
             return (*operation.destination.coordinates, operation.value)
@@ -81,7 +83,7 @@ def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
         case tree.TmaStore():
             return (operation.source,)
         case tree.Mma():
-            return (operation.accumulator, operation.a, operation.b)
+            return (operation.accumulator, operation.a, operation.b, *operation.scales)
         case tree.RegisterMma():
             return (operation.a, operation.b)
         case _:

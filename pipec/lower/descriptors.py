@@ -4,8 +4,11 @@ Sources: PTX ISA 9.7.16.4.2 tables 42-44 and 9.7.16.4.1; worked values in SM100.
 """
 
 from pipec.isa.dtypes import DType
+from pipec.isa.scaling import FACTOR_CODES, ScaledKind
 from pipec.kir.plan_types import TileLayout
+from pipec.lower.llvm import Builder, Value, integer
 from pipec.record import record
+from pipec.sema import tree
 
 # The immediate of the intrinsic that names the kind.
 MMA_KINDS = {"f16": 0, "tf32": 1, "f8f6f4": 2, "i8": 3}
@@ -17,6 +20,9 @@ _SWIZZLE_CODES = {"none": 0, "128B_ATOM_32B": 1, "128B": 2, "64B": 4, "32B": 6}
 _VERSION = 1  # bits 46-48 of every SM100 descriptor
 _CORE_ROWS = 8  # rows of a core matrix; 4 where the swizzle atom is 32 bytes
 _CORE_BYTES = 16
+
+# The source of tcgen05.cp.32x128b: 32 rows of 16 bytes, groups of 8 rows 128 bytes apart, no swizzle (SM100.md 3.10).
+CHUNK_DESCRIPTOR = _CORE_ROWS * _CORE_BYTES >> 4 << 32 | _VERSION << 46
 
 
 def instruction_descriptor(
@@ -35,6 +41,23 @@ def instruction_descriptor(
     )
 
 
+def scaled_instruction_descriptor(mma: tree.Mma, kind: ScaledKind, place: int) -> int:
+    """Of a block-scaled MMA whose scale factors begin at byte `place` of their words."""
+    a, b, d = mma.a, mma.b, mma.accumulator.buffer
+    assert mma.scale_a is not None
+    return (
+        place << 4
+        | kind.codes[a.buffer.dtype.name] << 7
+        | kind.codes[b.buffer.dtype.name] << 10
+        | a.transposed << 15
+        | b.transposed << 16
+        | d.columns >> 3 << 17
+        | FACTOR_CODES[mma.scale_a.buffer.dtype.name] << 23
+        | d.rows >> 7 << 27
+        | place << 29
+    )
+
+
 @record
 class OperandDescriptor:
     """The constant part of a shared-memory descriptor, and how far the start moves in bytes from one MMA along K to the next."""
@@ -44,12 +67,21 @@ class OperandDescriptor:
 
 
 def operand_descriptor(
-    layout: TileLayout, k_extent: int, dtype: DType, *, transposed: bool, version: int = _VERSION
+    layout: TileLayout,
+    k_extent: int,
+    dtype: DType,
+    *,
+    transposed: bool,
+    version: int = _VERSION,
+    packed: bool = False,
 ) -> OperandDescriptor:
-    """For a tile of `k_extent` elements along K. `transposed`: stored [K, MN], so the panels lie along MN. Descriptors of wgmma are
-    the same but for their `version`, 0 (SM100.md 8)."""
-    mmas = k_extent * dtype.bytes // K_BYTES
-    found = _mn_major(layout, mmas, K_BYTES // dtype.bytes) if transposed else _k_major(layout, mmas)
+    """For a tile of `k_extent` elements along K. `transposed`: stored [K, MN], so the panels lie along MN.
+
+    Descriptors of wgmma are the same but for their `version`, 0 (SM100.md 8). Elements smaller than a byte take one, unless `packed`.
+    """
+    bits = dtype.bits if packed else 8 * dtype.bytes
+    mmas = k_extent * bits // 8 // K_BYTES
+    found = _mn_major(layout, mmas, K_BYTES * 8 // bits) if transposed else _k_major(layout, mmas)
     return OperandDescriptor(found.constant | version << 46, found.steps)
 
 
@@ -77,6 +109,12 @@ def _mn_major(layout: TileLayout, mmas: int, k_elements: int) -> OperandDescript
 
 def _constant(layout: TileLayout, leading: int, stride: int) -> int:
     return (leading & 0x3FFFF) >> 4 << 16 | (stride & 0x3FFFF) >> 4 << 32 | _SWIZZLE_CODES[layout.swizzle] << 61
+
+
+def start_descriptor(builder: Builder, address: Value, constant: int) -> Value:
+    """The descriptor of an address known at run time."""
+    start = builder.bits("and", builder.bits("lshr", address, 4), 0x3FFF)
+    return builder.binary("or", builder.cast("zext", start, "i64"), integer(constant, "i64"))
 
 
 def shared_descriptor(constant: int, address: int) -> int:

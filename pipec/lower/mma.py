@@ -1,10 +1,12 @@
 """Matrix multiply-accumulate into tensor memory."""
 
+from pipec.kir.plan_scales import kind_of, reads_packed
 from pipec.lower.context import RoleContext
-from pipec.lower.descriptors import K_BYTES, MMA_KINDS, instruction_descriptor, operand_descriptor
+from pipec.lower.descriptors import K_BYTES, MMA_KINDS, instruction_descriptor, operand_descriptor, start_descriptor
 from pipec.lower.llvm import TRUE, Value, integer
 from pipec.lower.pipelines import accumulator_address, shared_tile
 from pipec.lower.scalars import scalar
+from pipec.lower.scaled_mma import Issue, scaled
 from pipec.sema import tree
 
 _CTA_GROUP = integer(1)
@@ -17,27 +19,35 @@ def mma(role: RoleContext, operation: tree.Mma) -> None:
     d, a, b = operation.accumulator, operation.a, operation.b
     written = role.written[d.handle, d.buffer]
     accumulate = written.read() if operation.accumulate is None else scalar(role, operation.accumulate)
-    kind = integer(MMA_KINDS[a.buffer.dtype.mma_kind or ""])
-    shape = integer(
-        instruction_descriptor(
-            d.buffer.dtype,
-            a.buffer.dtype,
-            b.buffer.dtype,
-            d.buffer.rows,
-            d.buffer.columns,
-            a_transposed=a.transposed,
-            b_transposed=b.transposed,
-        )
-    )
+    kind = kind_of(operation)
+    first_row = None if operation.scale_b_row is None else scalar(role, operation.scale_b_row)
     with role.one_thread("mma"):
+        if kind is None:
+            issue = _plain(role, operation)
+        else:
+            issue = scaled(role, operation, kind, first_row, (_CTA_GROUP, _DISCARD_COLLECTOR))
         target = builder.tensor_pointer(accumulator_address(role, d.buffer, role.stage(d.handle)))
-        in_tensor = a.buffer.space == "tensor"
-        instruction = "tcgen05.mma.tensor" if in_tensor else "tcgen05.mma"
-        firsts = _tensor_operand(role, a) if in_tensor else _descriptors(role, a)
-        for first, b_descriptor in zip(firsts, _descriptors(role, b), strict=True):
-            builder.call(instruction, target, first, b_descriptor, shape, accumulate, kind, _CTA_GROUP, _DISCARD_COLLECTOR)
+        packed = reads_packed(operation)
+        firsts = _tensor_operand(role, a) if a.buffer.space == "tensor" else _descriptors(role, a, packed)
+        for step, (first, second) in enumerate(zip(firsts, _descriptors(role, b, packed), strict=True)):
+            issue(target, first, second, accumulate, step)
             accumulate = TRUE
     written.write(TRUE)
+
+
+def _plain(role: RoleContext, operation: tree.Mma) -> Issue:
+    d, a, b = operation.accumulator, operation.a, operation.b
+    kind = integer(MMA_KINDS[a.buffer.dtype.mma_kind or ""])
+    types = d.buffer.dtype, a.buffer.dtype, b.buffer.dtype
+    shape = integer(
+        instruction_descriptor(*types, d.buffer.rows, d.buffer.columns, a_transposed=a.transposed, b_transposed=b.transposed)
+    )
+    instruction = "tcgen05.mma.tensor" if a.buffer.space == "tensor" else "tcgen05.mma"
+
+    def issue(target: Value, first: Value, second: Value, accumulate: Value, step: int) -> None:
+        role.builder.call(instruction, target, first, second, shape, accumulate, kind, _CTA_GROUP, _DISCARD_COLLECTOR)
+
+    return issue
 
 
 def _tensor_operand(role: RoleContext, operand: tree.BufferRef) -> list[Value]:
@@ -48,12 +58,11 @@ def _tensor_operand(role: RoleContext, operand: tree.BufferRef) -> list[Value]:
     return [builder.tensor_pointer(builder.add(start, step * K_BYTES // 4)) for step in range(steps)]
 
 
-def _descriptors(role: RoleContext, operand: tree.BufferRef) -> list[Value]:
+def _descriptors(role: RoleContext, operand: tree.BufferRef, packed: bool) -> list[Value]:
     """One per step along K: the address field counts 16 bytes."""
-    builder = role.builder
     buffer = operand.buffer
     k_extent = buffer.rows if operand.transposed else buffer.columns
-    row = operand_descriptor(role.kernel.plan.layouts[buffer], k_extent, buffer.dtype, transposed=operand.transposed)
-    address = builder.bits("and", builder.bits("lshr", shared_tile(role, operand), 4), 0x3FFF)
-    start = builder.binary("or", builder.cast("zext", address, "i64"), integer(row.constant, "i64"))
-    return [builder.add(start, step >> 4) for step in row.steps]
+    layout = role.kernel.plan.layouts[buffer]
+    row = operand_descriptor(layout, k_extent, buffer.dtype, transposed=operand.transposed, packed=packed)
+    start = start_descriptor(role.builder, shared_tile(role, operand), row.constant)
+    return [role.builder.add(start, step >> 4) for step in row.steps]

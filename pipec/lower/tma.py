@@ -18,8 +18,7 @@ def load(role: RoleContext, operation: tree.TmaLoad) -> None:
     with role.one_thread("load"):
         full = barrier(role, handle.pipeline, "producer", role.stage(handle))
         tile = shared_tile(role, operation.destination)
-        inner = row.layout.span_bytes // operation.source.tensor.dtype.bytes
-        for offset, rows, columns in boxes(row, inner):
+        for offset, rows, columns in boxes(row):
             target = builder.shared_pointer(builder.add(tile, offset))
             at = box_coordinates(role, origin, rows, columns)
             builder.call(f"tma.load.{len(at)}d", target, full, Value("ptr", f"%{row.symbol}"), *at, integer(0, "i64"), FALSE)
@@ -31,8 +30,7 @@ def store(role: RoleContext, operation: tree.TmaStore) -> None:
     origin = coordinates(role, operation.destination)
     with role.one_thread("store"):
         tile = shared_tile(role, operation.source)
-        inner = row.layout.span_bytes // operation.destination.tensor.dtype.bytes
-        for offset, rows, columns in boxes(row, inner):
+        for offset, rows, columns in boxes(row):
             issue_store(role, row, builder.add(tile, offset), box_coordinates(role, origin, rows, columns))
         builder.call("bulk.commit_group")
 
@@ -43,12 +41,12 @@ def issue_store(role: RoleContext, row: TmaPlan, source: Value, at: list[Value])
     builder.call(f"tma.store.{len(at)}d", pointer, Value("ptr", f"%{row.symbol}"), *at, integer(0, "i64"), FALSE)
 
 
-def boxes(row: TmaPlan, inner: int) -> Iterator[tuple[int, int, int]]:
-    """(byte offset in the tile, first row, first column) of each box; `inner` is the elements in a panel's row."""
+def boxes(row: TmaPlan) -> Iterator[tuple[int, int, int]]:
+    """(byte offset in the tile, first row, first column) of each box."""
     for panel in range(row.layout.panels):
         for part in range(row.row_boxes):
             rows = part * row.box_rows
-            yield panel * row.layout.panel_bytes + rows * row.layout.span_bytes, rows, panel * inner
+            yield panel * row.layout.panel_bytes + rows * row.layout.span_bytes, rows, panel * row.inner
 
 
 def coordinates(role: RoleContext, source: tree.TensorSlice) -> list[Value]:

@@ -28,6 +28,7 @@ from pipec.sema.expressions import (
     known_int,
     reference,
     runtime,
+    scalar,
     tensor_slice,
     value,
 )
@@ -239,22 +240,42 @@ def _tma_store(context: Context, operation: Operation, receiver: Entity | None, 
     return Void()
 
 
+def _both_scales(
+    context: Context,
+    node: ast.Call,
+    operation: Operation,
+    accumulator: tree.BufferRef | tree.Accumulator,
+    bound: dict[str, ast.Expression],
+) -> None:
+    given = [name for name in ("sfa", "sfb", "sfb_row") if name in bound]
+    if given and isinstance(accumulator, tree.Accumulator):
+        problem = "takes no scale factors with an accumulator in registers"
+    elif given and len(given) < 2 or given[:1] == ["sfb"]:
+        problem = f"scales both operands or none: {'`sfb`' if given == ['sfa'] else '`sfa`'} is missing"
+    else:
+        return
+    context.fail(messages.WrongArguments(callee="mma", problem=problem, signature=operation.signature, at=node.span))
+
+
 def _mma(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
-    bound = bind_arguments(
-        context, node, operation.name, ("accumulator", "a", "b"), ("accumulate",), signature=operation.signature
-    )
+    names, optional = ("accumulator", "a", "b"), ("sfa", "sfb", "accumulate", "sfb_row")
+    bound = bind_arguments(context, node, operation.name, names, optional, signature=operation.signature)
     accumulator = _target(context, bound["accumulator"])
-    operands: list[tree.BufferRef] = []
-    for name in ("a", "b"):
+    _both_scales(context, node, operation, accumulator, bound)
+    operands: dict[str, tree.BufferRef] = {}
+    for name in ("a", "b", "sfa", "sfb"):
+        if name not in bound:
+            continue
         operand = buffer_ref(context, bound[name], f"operand `{name}`")
         in_tensor = operand.buffer.space == "tensor"
-        if in_tensor and (name == "b" or operand.transposed):
-            expected = "a tile in shared memory" if name == "b" else "untransposed where it stands in tensor memory"
+        shared = name != "a" or "sfa" in bound
+        if in_tensor and (shared or operand.transposed):
+            expected = "a tile in shared memory" if shared else "untransposed where it stands in tensor memory"
             context.fail(
                 messages.WrongType(what=f"operand `{name}`", expected=expected, found=describe(operand), at=bound[name].span)
             )
-        operands.append(operand)
-    accumulate = None
+        operands[name] = operand
+    accumulate = row = None
     if "accumulate" in bound:
         accumulate = runtime(context, bound["accumulate"], None, "`accumulate`")
         if accumulate.type is not BOOL:
@@ -263,11 +284,13 @@ def _mma(context: Context, operation: Operation, receiver: Entity | None, node: 
                     what="`accumulate`", expected="a condition", found=describe(accumulate), at=bound["accumulate"].span
                 )
             )
-    a, b = operands
     if isinstance(accumulator, tree.Accumulator):
-        context.emit(tree.RegisterMma(accumulator, a, b, accumulate, node.span))
-    else:
-        context.emit(tree.Mma(accumulator, a, b, accumulate, node.span))
+        context.emit(tree.RegisterMma(accumulator, operands["a"], operands["b"], accumulate, node.span))
+        return Void()
+    if "sfb_row" in bound:
+        row = scalar(context, bound["sfb_row"], I32, "`sfb_row`")
+    scales = operands.get("sfa"), operands.get("sfb"), row
+    context.emit(tree.Mma(accumulator, operands["a"], operands["b"], accumulate, node.span, *scales))
     return Void()
 
 

@@ -19,6 +19,7 @@ from pipec.sema.expressions import (
     known_dtype,
     known_int,
     members_of,
+    need_values,
     runtime,
     scalar,
     select,
@@ -65,6 +66,7 @@ _DECLARATIONS = (
     "BlockwiseFP8TilePayload",
     "TmemAllocation",
     "BarrierArray",
+    "BlockScaledTilePayload",
     "TilePayload",
     "SharedTiles",
     "TensorTiles",
@@ -225,6 +227,7 @@ def _cast(context: Context, node: ast.Call) -> Entity:
             )
         )
     dtype = known_dtype(context, callee.items[0])
+    need_values(context, dtype, "the type to convert to", callee.span)
     bound = bind_arguments(context, node, "cast", ("value",))
     operand = value(context, bound["value"], "what is converted")
     if isinstance(operand, Known):
@@ -266,6 +269,7 @@ def _reduction(context: Context, node: ast.Call) -> Entity:
 def _load(context: Context, node: ast.Call) -> Entity:
     bound = bind_arguments(context, node, "load", ("tensor", "rows", "columns"))
     source = tensor_slice(context, bound["tensor"], "what is loaded")
+    need_values(context, source.tensor.dtype, "loaded into registers", node.span)
     _need_rank(context, source, 2, "load", bound["tensor"])
     rows, columns = (known_int(context, bound[name], "a tile size") for name in ("rows", "columns"))
     _need_size(context, rows, bound["rows"])
@@ -290,6 +294,7 @@ def _vector(axis: int) -> Callable[[Context, ast.Call], Entity]:
     def load_vector(context: Context, node: ast.Call) -> Entity:
         bound = bind_arguments(context, node, name, ("tensor", size))
         source = tensor_slice(context, bound["tensor"], "what is loaded")
+        need_values(context, source.tensor.dtype, "loaded into registers", node.span)
         _need_rank(context, source, 1, name, bound["tensor"])
         count = known_int(context, bound[size], "a tile size")
         _need_size(context, count, bound[size])

@@ -23,6 +23,7 @@ _SIGNATURES = {
     ROLE: f"{ROLE}(stages=2, producer_sub_stages=1, consumer_sub_stages=1, cta_group=1)",
     "StandardTilePayload": "StandardTilePayload(a=tile[...], b=tile[...])",
     "BlockwiseFP8TilePayload": "BlockwiseFP8TilePayload(a=tile[...], b=tile[...], a_scales=tile[f32, 1, rows of a])",
+    "BlockScaledTilePayload": "BlockScaledTilePayload(a=tile[...], b=tile[...], sfa=tile[...], sfb=tile[...])",
     "TilePayload": "TilePayload(name=tile[...], ...)",
     "SharedTiles": "SharedTiles(tile[...], count=2)",
     "TensorTiles": "TensorTiles(tmem[...], count=2)",
@@ -31,7 +32,12 @@ _SIGNATURES = {
 
 MOST_SUB_STAGES = 8
 
-_FIXED_MEMBERS = {"StandardTilePayload": ("a", "b"), "BlockwiseFP8TilePayload": ("a", "b", "a_scales")}
+# Payloads with members of fixed names.
+_FIXED_MEMBERS = {
+    "StandardTilePayload": ("a", "b"),
+    "BlockScaledTilePayload": ("a", "b", "sfa", "sfb"),
+    "BlockwiseFP8TilePayload": ("a", "b", "a_scales"),
+}
 
 
 def declare(context: Context, target: ast.Name, node: ast.Call, kind: str) -> None:
@@ -116,7 +122,9 @@ def _pipeline(
     pipeline = tree.Pipeline(target.name, kind, stages // group, target.span, group, **counts)
     context.define(target, pipeline)
     context.buffers[pipeline] = tuple(
-        tree.Buffer(tile_name, spec.space, spec.dtype, spec.rows, spec.columns, pipeline.stages, pipeline, spec.span, slot, spec.stride)
+        tree.Buffer(
+            tile_name, spec.space, spec.dtype, spec.rows, spec.columns, pipeline.stages, pipeline, spec.span, slot, spec.stride
+        )
         for name, spec in tiles.items()
         for tile_name, slot in _slots(name, group)
     )
@@ -162,7 +170,7 @@ def payload_spec(context: Context, node: ast.Expression) -> PayloadSpec:
         context.fail(
             messages.WrongType(
                 what="the payload",
-                expected="`StandardTilePayload(...)` or `TilePayload(...)`",
+                expected=", ".join(f"`{name}(...)`" for name in _FIXED_MEMBERS) + " or `TilePayload(...)`",
                 found=f"`{node.span.text()}`",
                 at=node.span,
             )

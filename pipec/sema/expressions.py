@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pipec.diag.catalogue import names as messages
+from pipec.diag.catalogue import scaling as scaling_messages
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.record import replace
@@ -105,8 +106,15 @@ def as_value(context: Context, entity: Entity, span: Span, what: str) -> Value:
         if entity.transposed and (rows == 1 or columns > 1 or buffer.space == "tensor"):
             found = "a transposed view, which only `mma` takes; values are read so from tiles of one row"
             context.fail(messages.WrongType(what=what, expected="a tile in its stored order", found=found, at=span))
+        need_values(context, buffer.dtype, "read as a tile of values", span)
         return tree.ReadBuffer(entity, TileType(buffer.dtype, rows, columns), span)
     context.fail(messages.WrongType(what=what, expected="a number or a tile", found=describe(entity), at=span))
+
+
+def need_values(context: Context, dtype: DType, use: str, span: Span) -> None:
+    """Elements that only MMAs read have no values in registers."""
+    if dtype.is_opaque:
+        context.fail(scaling_messages.MmaOnly(dtype=dtype.name, use=use, at=span))
 
 
 def runtime(context: Context, node: ast.Expression, dtype: DType | None = None, what: str = "the value") -> tree.Expression:

@@ -472,10 +472,10 @@ _FREE = (
     Operation(
         "mma",
         ("",),
-        "mma(accumulator, a, b, accumulate=condition)",
+        "mma(accumulator, a, b, sfa, sfb, accumulate=condition, sfb_row=row)",
         "mma",
         document="accumulator[M, N] (+)= a[M, K] @ b[N, K].T; one thread, or with an accumulator in registers all threads of the "
-        "role; `.T` gives a tile stored with K outermost",
+        "role; `.T` gives a tile stored with K outermost; with scale tiles each block of K is multiplied by its factors",
     ),
     Operation(
         "accumulator",

@@ -447,7 +447,8 @@ class TmaStore:
 class Mma:
     """accumulator[M, N] (+)= a[M, K] @ b[N, K].T, asynchronous. One thread.
 
-    `accumulate` None: the first after the acquire overwrites, the following ones add.
+    `accumulate` None: the first after the acquire overwrites, the following ones add. With scale tiles, rows of both operands are
+    multiplied block by block along K with their factors; row `scale_b_row` of `scale_b` (0 when None) belongs to the first row of b.
     """
 
     accumulator: BufferRef
@@ -455,6 +456,13 @@ class Mma:
     b: BufferRef
     accumulate: Expression | None
     span: Span
+    scale_a: BufferRef | None = None
+    scale_b: BufferRef | None = None
+    scale_b_row: Expression | None = None
+
+    @property
+    def scales(self) -> tuple[BufferRef, ...]:
+        return tuple(scale for scale in (self.scale_a, self.scale_b) if scale is not None)
 
 
 @record

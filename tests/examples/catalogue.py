@@ -48,6 +48,14 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "attention": ({"D": "128"}, {"CAUSAL": "true"}, {"D": "128", "CAUSAL": "true"}),
     "gemm_sm90_pingpong": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"}, {"BM": "64", "BN": "256", "STAGES": "2"}),
     "gemm_sm90_persistent": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"},),
+    "gemm_mxfp8": (
+        {"BN": "64", "A": "e5m2", "B": "e4m3"},
+        {"BN": "192", "BK": "256", "STAGES": "2"},
+        {"BN": "256", "STAGES": "2", "A": "e2m1", "B": "e3m2"},
+        {"A": "e2m3", "B": "e5m2", "BK": "384", "STAGES": "2"},
+    ),
+    "gemm_mxfp4": ({"BN": "256", "STAGES": "3"}, {"BK": "128", "BN": "64"}),
+    "gemm_nvfp4": ({"BK": "64", "BN": "192"}, {"SF": "ue8m0", "BK": "128"}),
     "elementwise": ({"BN": "32"}, {"STAGES": "1", "BN": "128"}),
 }
 

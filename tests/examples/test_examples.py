@@ -6,7 +6,7 @@ from examples.catalogue import COMPARED_ELSEWHERE, Case, cases, compiled
 from pipec.diag.message import Sink
 from pipec.kir.plan_types import Plan
 from pipec.ptx.assemble import assemble
-from pipec.reference import accumulation_unit, compare, expected_values, reference_lines, shape_sets
+from pipec.reference import accumulation_unit, compare, dtypes_of, expected_values, reference_lines, shape_sets
 from pipec.runtime import LaunchOptions, launch, random_arguments
 from pipec.sim import Options as Simulation
 
@@ -60,6 +60,6 @@ def _check(case: Case, plan: Plan, numbers: dict[str, float], simulation: Simula
     result = launch(plan.interface, compiled(case).ptx or "", arguments, device="sim", options=LaunchOptions(simulation))
     assert result.simulation is not None
     assert result.simulation.warnings == []
-    for name, expected in expected_values(lines, arguments).items():
+    for name, expected in expected_values(lines, arguments, dtypes_of(plan.interface)).items():
         outcome = compare(name, arguments[name], expected, int(max(numbers.values())), accumulation_unit(plan.kernel))
         assert outcome.passed, outcome

@@ -85,7 +85,9 @@ APPROXIMATE = {
 
 
 def run(value: str, store: str, dtype: str, device: str, m: int, n: int) -> tuple[dict, np.ndarray]:
-    kernel = pipec.compile(FUNCTION.replace("VALUE", value).replace("STORE", store), arch="sm_90a", constants={"T": dtype})["apply"]
+    kernel = pipec.compile(FUNCTION.replace("VALUE", value).replace("STORE", store), arch="sm_90a", constants={"T": dtype})[
+        "apply"
+    ]
     generator = np.random.default_rng(5)
     arguments = random_arguments(kernel.interface, {"M": m, "N": n}, seed=5)
     for name in ("x", "v", "w"):
@@ -100,7 +102,9 @@ def test_exact_arithmetic_agrees_bit_for_bit(name: str, store: str) -> None:
     value, expected = EXACT[name]
     arguments, on_gpu = run(value, store, "f32", "cuda", 128, 128)
     _, simulated = run(value, store, "f32", "sim", 128, 128)
-    reference = expected(*(np.asarray(arrays, np.float64) for arrays in (arguments["x"], arguments["v"][None, :], arguments["w"][:, None])))
+    reference = expected(
+        *(np.asarray(arrays, np.float64) for arrays in (arguments["x"], arguments["v"][None, :], arguments["w"][:, None]))
+    )
     assert np.array_equal(on_gpu, reference.astype(np.float32))
     assert np.array_equal(on_gpu.view(np.uint32), simulated.view(np.uint32))
 
@@ -117,6 +121,8 @@ def test_approximate_functions_stay_within_their_bound(name: str) -> None:
     value, expected = APPROXIMATE[name]
     arguments, on_gpu = run(value, "store", "f32", "cuda", 200, 72)
     _, simulated = run(value, "store", "f32", "sim", 200, 72)
-    reference = expected(*(np.asarray(arrays, np.float64) for arrays in (arguments["x"], arguments["v"][None, :], arguments["w"][:, None])))
+    reference = expected(
+        *(np.asarray(arrays, np.float64) for arrays in (arguments["x"], arguments["v"][None, :], arguments["w"][:, None]))
+    )
     for found in (on_gpu, simulated):
         assert np.max(np.abs(found - reference) / np.maximum(np.abs(reference), 1e-2)) < 2.0**-10

@@ -3,8 +3,11 @@
 import pytest
 
 from pipec.isa.dtypes import DTYPES
+from pipec.isa.scaling import operand_kinds
 from pipec.kir.plan_memory import tile_layout
-from pipec.lower.descriptors import instruction_descriptor, operand_descriptor, shared_descriptor
+from pipec.lower.descriptors import instruction_descriptor, operand_descriptor, scaled_instruction_descriptor, shared_descriptor
+from pipec.sema import tree
+from pipec.source import Source
 
 BASE = 0x400  # where dynamic shared memory starts
 
@@ -69,3 +72,36 @@ def test_k_steps_cross_into_the_next_panel():
     """Section 3.6: a K = 128 tile of 128 rows has its second panel 0x4000 bytes further."""
     row = operand_descriptor(tile_layout(128, 128, DTYPES["bf16"]), 128, DTYPES["bf16"], transposed=False)
     assert row.steps == (0, 32, 64, 96, 0x4000, 0x4020, 0x4040, 0x4060)
+
+
+@pytest.mark.parametrize(
+    ("kind", "operand", "factor", "place", "expected"),
+    [
+        ("mxf8f6f4", "e4m3", "ue8m0", 0, 0x08C00000),
+        ("mxf8f6f4", "e4m3", "ue8m0", 1, 0x28C00010),
+        ("mxf8f6f4", "e4m3", "ue8m0", 2, 0x48C00020),
+        ("mxf8f6f4", "e4m3", "ue8m0", 3, 0x68C00030),
+        ("mxf4", "e2m1", "ue8m0", 0, 0x08C00480),
+        ("mxf4", "e2m1", "ue8m0", 2, 0x48C004A0),
+        ("mxf4nvf4", "e2m1", "ue4m3", 0, 0x08400480),
+    ],
+)
+def test_scaled_instruction_descriptor(kind, operand, factor, place, expected):
+    span = Source("k.pipe", "x").span(1, 1, 1, 2)
+    pipeline = tree.Pipeline("input", "InputTilePipeline", 1, span)
+    handle = tree.Handle("s", pipeline, "consumer", "scoped", span)
+    tiles = [
+        ("d", "f32", 128, 256),
+        ("a", operand, 128, 256),
+        ("b", operand, 256, 256),
+        ("sfa", factor, 128, 8),
+        ("sfb", factor, 256, 8),
+    ]
+    d, a, b, sfa, sfb = (
+        tree.BufferRef(tree.Buffer(name, "shared", DTYPES[dtype], rows, columns, 1, pipeline, span), handle, False, span)
+        for name, dtype, rows, columns in tiles
+    )
+    mma = tree.Mma(d, a, b, None, span, sfa, sfb)
+    row = next(row for row in operand_kinds(DTYPES[operand], DTYPES[operand]) if row.name == kind)
+    found = scaled_instruction_descriptor(mma, row, place)
+    assert found == expected, hex(found)

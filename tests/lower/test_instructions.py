@@ -16,6 +16,7 @@ IMMEDIATES = {
     "setmaxnreg.dec": ["24"],
     "tcgen05.mma": ["0", "1", "0"],
     "tcgen05.mma.tensor": ["0", "1", "0"],
+    **{f"tcgen05.mma.{kind}": ["1", "0"] for kind in ("mxf8f6f4", "mxf4", "mxf4nvf4")},
 }
 
 

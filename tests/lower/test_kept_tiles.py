@@ -76,7 +76,9 @@ BODIES = {
     "before = values * 2.0\n        values = values + 1.0\n        values = values + before": lambda x, flag: 3 * x + 1,
     "copy = registers(values)\n        values = values * 0.0\n        values = values + copy": lambda x, flag: x,
     "values = values - row_max(values)": lambda x, flag: x - x.max(1, keepdims=True),
-    "if flag > 0:\n            values = values + 1.0\n        else:\n            values = -values": lambda x, flag: x + 1 if flag else -x,
+    "if flag > 0:\n            values = values + 1.0\n        else:\n            values = -values": lambda x, flag: (
+        x + 1 if flag else -x
+    ),
     "for i in range(flag + 2):\n            values = values * 2.0": lambda x, flag: x * 2 ** (flag + 2),
     "values = values + cast[f32](row_index(ROWS) * 100 + column_index(32))": lambda x, flag: (
         x + 100 * np.arange(len(x))[:, None] + np.arange(32)

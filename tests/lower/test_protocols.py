@@ -122,6 +122,7 @@ def test_four_pipelines_and_half_warp_rows(timing):
     expected = np.concatenate([part - part.sum(1, keepdims=True) for part in parts], 1)[:, :size]
     np.testing.assert_array_equal(exact(d), exact(expected.astype(NUMPY["bf16"])))
 
+
 TWO_HELD = """
 kernel k(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
     grid(ceildiv(M, 128), ceildiv(N, 64))

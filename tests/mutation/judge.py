@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mutation.mutants import Mutant, mutants
-
 from pipec.driver import Options, compile_source
 from pipec.kir.plan_types import Plan
 from pipec.reference import accumulation_unit, compare, expected_values, reference_lines

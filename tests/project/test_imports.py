@@ -20,6 +20,7 @@ LAYERS = (
     "runtime",
     "driver",
     "report",
+    "narrow",
     "reference",
     "timeline",
     "files",

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from interfaces import bf16, gemm, gemm_arrays, interface, scale
 
-from pipec.interface import TensorArgument
+from pipec.interface import TensorArgument, TensorMapParameter
 from pipec.runtime.arguments import bind
 from pipec.runtime.errors import ArgumentError
+from pipec.runtime.parameters import TensorMapValue, values_of
 
 
 def refused(kernel, arguments, parameter, *words):
@@ -166,3 +167,43 @@ def test_scalars():
 def test_empty_arrays_are_bound():
     bound = bind(gemm(), [bf16(256, 0), bf16(128, 0), bf16(256, 128)])
     assert bound.dimensions["K"] == 0 and bound.views["a"].empty
+
+
+def narrow_kernel(element, dtype="e2m1"):
+    parameters = [TensorMapParameter("x_map", "x", element, (128, 128), "128B")]
+    return interface([TensorArgument("x", dtype, ("M", "K"), False, True, False)], parameters)
+
+
+def test_packed_elements_come_as_bytes():
+    assert bind(narrow_kernel("b4x16"), [np.zeros((4, 48), np.uint8)]).dimensions == {"M": 4, "K": 96}
+    assert bind(narrow_kernel("b6x16_p32", "e3m2"), [np.zeros((4, 96), np.uint8)]).dimensions == {"M": 4, "K": 128}
+    error = refused(narrow_kernel("b4x16"), [np.zeros((4, 48), ml_dtypes.float4_e2m1fn)], "x", "expected e2m1 elements packed")
+    assert "narrow.pack" in error.help
+
+
+def test_packed_rows_are_whole():
+    refused(narrow_kernel("b6x16_p32", "e3m2"), [np.zeros((4, 32), np.uint8)], "x", "32 bytes are no whole number of e3m2")
+    error = refused(narrow_kernel("b4x16_p64"), [np.zeros((4, 96), np.uint8)], "x", "rows of 192 e2m1", "whole pieces of 128")
+    assert "multiple of 128" in error.help
+    strided = np.zeros((4, 80), np.uint8)[:, :64]
+    refused(narrow_kernel("b4x16_p64"), [strided], "x", "stride 80 bytes", "multiple of 32")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, ml_dtypes.float8_e8m0fnu])
+def test_scale_factors(dtype):
+    kernel = interface(
+        [TensorArgument("s", "ue8m0", ("M", "K", 512), False, True, False)],
+        [TensorMapParameter("s_map", "s", "u32", (1, 1, 128), "none")],
+    )
+    bound = bind(kernel, [np.zeros((2, 3, 512), dtype)])
+    (value,) = values_of(kernel, bound)
+    assert isinstance(value, TensorMapValue)
+    assert (value.dims, value.strides) == ((128, 3, 2), (512, 1536))
+    refused(kernel, [np.zeros((2, 3, 512), np.float32)], "s", "expected element type ue8m0")
+
+
+def test_maps_of_packed_elements_count_elements():
+    kernel = narrow_kernel("b4x16")
+    (value,) = values_of(kernel, bind(kernel, [np.zeros((4, 48), np.uint8)]))
+    assert isinstance(value, TensorMapValue)
+    assert (value.dims, value.strides) == ((96, 4), (48,))

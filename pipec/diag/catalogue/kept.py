@@ -15,7 +15,9 @@ class KeptTiles(Message):
     code = "E0733"
     title = "role `{role}` keeps tiles in {needed} registers of each thread, which has {budget}"
     labels = (primary("at", "the most are needed here"), secondary("tiles", "kept here"))
-    note = "needed at that place: {list}, and about {reserve} for everything else; what does not fit would go to slow local memory"
+    note = (
+        "needed at that place: {list}, and about {reserve} for everything else; what does not fit would go to slow local memory"
+    )
     help = "{hint}"
     role: str
     needed: int

@@ -212,14 +212,14 @@ class MmaShapes(Message):
 class MmaOperandTypes(Message):
     """The two operands of an MMA have types that the hardware does not multiply with each other.
 
-    f16 with f16, bf16 with bf16, tf32 with tf32, e4m3 and e5m2 in any mix, i8 and u8 in any mix. f32 data is multiplied as tf32:
-    declare the tiles with `tf32`.
+    f16 with f16, bf16 with bf16, tf32 with tf32; e4m3, e5m2, e2m3, e3m2 and e2m1 in any mix; i8 and u8 in any mix. f32 data is multiplied
+    as tf32: declare the tiles with `tf32`.
     """
 
     code = "E0713"
     title = "no MMA multiplies {a} with {b}"
     labels = (primary("at", "`a` is {a}, `b` is {b}"), secondary("first", "{a}"), secondary("second", "{b}"))
-    note = "there are MMAs for f16, bf16, tf32, any mix of e4m3 and e5m2, any mix of i8 and u8"
+    note = "there are MMAs for f16, bf16, tf32, any mix of e4m3, e5m2, e2m3, e3m2 and e2m1, any mix of i8 and u8"
     help = "{hint}"
     a: str
     b: str
@@ -232,7 +232,7 @@ class MmaOperandTypes(Message):
 class AccumulatorType(Message):
     """The accumulator of an MMA has a type in which the hardware does not add up these operands.
 
-    f32 for all float operands; f16 also for f16, e4m3 and e5m2 operands; i32 for integer operands.
+    f32 for all float operands; f16 also for f16 and narrower float operands; i32 for integer operands.
     """
 
     code = "E0714"

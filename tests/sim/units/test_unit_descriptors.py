@@ -103,7 +103,7 @@ BAD = [
     (0x084004A0 | 1 << 13, "i8", None, "illegal", ("bits 13-14",)),
     (0x08400480, "f16", None, "illegal", ("f16 result", "bf16")),
     (0x08400110, "f16", None, "illegal", ("type code 2 of A",)),
-    (0x08400A10, "f8f6f4", None, "illegal", ("type code 4 of A",)),
+    (0x08400910, "f8f6f4", None, "illegal", ("type code 2 of A",)),
     (0x084004B0, "f16", None, "illegal", ("type code 3 of D",)),
     (0x08400490, "f16", 1, "illegal", ("f16", "1X")),
     (0x08C00000, "mxf8f6f4", 2, "illegal", ("1X", "got 2")),

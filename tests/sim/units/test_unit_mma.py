@@ -13,7 +13,7 @@ from pipec.sim.units.tcgen05.mma import mma
 
 A_START, B_START = 0x400, 0x8400
 SW32 = 0xC000401000000000
-CODES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "e2m3": 2, "e3m2": 3, "e2m1": 5, "u8": 0, "s8": 1}
+CODES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5, "u8": 0, "s8": 1}
 
 
 def word(m, n, a_name, b_name=None, d=1, **bits):

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 
 from ..errors import UnitError
 
-_F8F6F4 = {0: "e4m3", 1: "e5m2", 2: "e2m3", 3: "e3m2", 5: "e2m1"}
+_F8F6F4 = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
 
 
 @dataclass(frozen=True)
