@@ -1,4 +1,4 @@
-"""Accumulators in registers: does the target have them, and do they fit the role (E0741, E0742, E0902, E0903)."""
+"""Accumulators in registers: does the target have them, and can the role share their rows out (E0741, E0902, E0903)."""
 
 from pipec.checks.facts import Facts
 from pipec.diag.catalogue import resources as messages
@@ -10,8 +10,6 @@ from pipec.sema import tree
 
 _BLOCK_ROWS = 64  # of one wgmma
 _WARPGROUP_WARPS = 4
-_THREADS = 128  # of a warpgroup
-_MOST_REGISTERS = 224  # in accumulators; a thread has 255
 
 
 def check(facts: Facts, target: Target, sink: Sink) -> None:
@@ -24,8 +22,8 @@ def check(facts: Facts, target: Target, sink: Sink) -> None:
         for operation in operations:
             if isinstance(operation, tree.Signal) and operation.how == "commit":
                 sink.report(target_messages.NoCommit(target=target.name, stage=operation.handle.name, at=operation.span))
-        if role.warps % _WARPGROUP_WARPS == 0 and _shared_out(role, cleared, sink):
-            _registers(role, cleared, sink)
+        if role.warps % _WARPGROUP_WARPS == 0:
+            _shared_out(role, cleared, sink)
 
 
 def _not_here(target: Target, cleared: list[tree.ClearAccumulator], operations: list[tree.Operation], sink: Sink) -> None:
@@ -45,12 +43,13 @@ def _not_here(target: Target, cleared: list[tree.ClearAccumulator], operations: 
         )
 
 
-def _shared_out(role: ir.Role, cleared: list[tree.ClearAccumulator], sink: Sink) -> bool:
+def _shared_out(role: ir.Role, cleared: list[tree.ClearAccumulator], sink: Sink) -> None:
     groups = role.warps // _WARPGROUP_WARPS
     unit = _BLOCK_ROWS * groups
-    wrong = [clear for clear in cleared if clear.accumulator.rows % unit]
-    for clear in wrong:
+    for clear in cleared:
         rows = clear.accumulator.rows
+        if rows % unit == 0:
+            continue
         sink.report(
             messages.AccumulatorShare(
                 accumulator=clear.accumulator.name,
@@ -61,24 +60,3 @@ def _shared_out(role: ir.Role, cleared: list[tree.ClearAccumulator], sink: Sink)
                 declared=role.span,
             )
         )
-    return not wrong
-
-
-def _registers(role: ir.Role, cleared: list[tree.ClearAccumulator], sink: Sink) -> None:
-    threads = role.warps // _WARPGROUP_WARPS * _THREADS
-    elements = sum(clear.accumulator.rows * clear.accumulator.columns * clear.accumulator.dtype.bits for clear in cleared)
-    registers = elements // 32 // max(threads, 1)
-    if registers <= _MOST_REGISTERS:
-        return
-    first, *others = cleared
-    sink.report(
-        messages.AccumulatorRegisters(
-            role=role.name,
-            registers=registers,
-            most=_MOST_REGISTERS,
-            warps=role.warps,
-            at=first.span,
-            others=tuple(clear.span for clear in others),
-            declared=role.span,
-        )
-    )

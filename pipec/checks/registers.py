@@ -1,4 +1,4 @@
-"""Tiles in registers, against the registers that a thread has (E0733, E0734).
+"""Tiles in registers, against the registers that a thread has (E0733, E0734, E0742, E0743).
 
 The tiles that are needed at one time are those whose values some later operation reads before they are assigned again. Registers
 cannot be indexed, so what does not fit would go to memory: that is refused, with the numbers.
@@ -7,6 +7,7 @@ cannot be indexed, so what does not fit would go to memory: that is refused, wit
 from collections.abc import Iterator
 
 from pipec.diag.catalogue import kept as messages
+from pipec.diag.catalogue import resources
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.plan_roles import lazy_tiles, operations
@@ -28,6 +29,8 @@ def check(plan: Plan, sink: Sink) -> None:
     for row in plan.roles:
         _odd_columns(plan, row, sink)
         _odd_fragments(row, sink)
+        if row.flight is not None:
+            _accumulators(plan, row, sink)
         if any(isinstance(operation, tree.Assign) and operation.variable.kept for operation in operations(row.role)):
             _Pressure(plan, row).check(sink)
 
@@ -61,6 +64,29 @@ def _odd_fragments(row: RolePlan, sink: Sink) -> None:
             sink.report(messages.OddKeptFragment(tile=operation.variable.name, type=str(tile), unit=unit, at=operation.span))
 
 
+def _accumulators(plan: Plan, row: RolePlan, sink: Sink) -> None:
+    pressure = _Pressure(plan, row)
+    registers, budget = pressure.accumulators(), pressure.budget()
+    if registers + RESERVE <= budget:
+        return
+    cleared = {one.accumulator: one for one in operations(row.role) if isinstance(one, tree.ClearAccumulator)}
+    first, *others = (one.span for one in cleared.values())
+    fitting = -(-(registers + RESERVE) // _STEP) * _STEP
+    sink.report(
+        resources.AccumulatorRegisters(
+            role=row.role.name,
+            registers=registers,
+            budget=budget,
+            reserve=RESERVE,
+            warps=row.role.warps,
+            hint=f"give the role `registers={fitting}`, or share" if fitting <= _LARGEST_BUDGET else "share",
+            at=first,
+            others=tuple(others),
+            declared=row.role.span,
+        )
+    )
+
+
 class _Pressure:
     """Which tiles are needed where: a walk backwards over the role's graph, repeated until nothing changes."""
 
@@ -76,8 +102,8 @@ class _Pressure:
 
     def check(self, sink: Sink) -> None:
         live, operation = self._peak()
-        needed = self._accumulators() + sum(self._sizes[variable] for variable in live)
-        budget = self._budget()
+        needed = self.accumulators() + sum(self._sizes[variable] for variable in live)
+        budget = self.budget()
         if operation is None or needed + RESERVE <= budget:
             return
         largest = sorted(live, key=lambda variable: (-self._sizes[variable], variable.span.line, variable.span.column))
@@ -97,13 +123,13 @@ class _Pressure:
             )
         )
 
-    def _budget(self) -> int:
+    def budget(self) -> int:
         for group in self._plan.register_groups:
             if group.first_warp <= self._row.first_warp < group.first_warp + group.warps:
                 return min(_MOST_PER_THREAD, group.registers or self._plan.launch_registers or 0)
         return min(_MOST_PER_THREAD, self._plan.target.registers // self._plan.threads // _STEP * _STEP)
 
-    def _accumulators(self) -> int:
+    def accumulators(self) -> int:
         """Registers of a thread that hold accumulators, all through the role."""
         cleared = {
             operation.accumulator for operation in operations(self._row.role) if isinstance(operation, tree.ClearAccumulator)

@@ -266,25 +266,27 @@ class AccumulatorShare(Message):
 
 
 class AccumulatorRegisters(Message):
-    """The accumulators of a role need more registers than a thread has.
+    """The accumulators of a role need more registers than its threads have.
 
-    A thread can use 255 registers, and addresses, loop counters and the epilogue need some. 128 x 256 elements of f32 take 128
-    registers in each thread of 8 warps, and 256 in each of 4.
+    A thread has at most 255, or what `registers=` gives its role, or what is left when the block's threads share 65536; addresses, loop
+    counters and the epilogue need some. 128 x 256 elements of f32 take 128 registers in each thread of 8 warps, and 256 in each of 4.
     """
 
     code = "E0742"
-    title = "the accumulators of role `{role}` take {registers} registers in each thread, more than {most}"
+    title = "the accumulators of role `{role}` take {registers} of the {budget} registers of each thread"
     labels = (
         primary("at", "in registers"),
         secondary("others", "in registers too"),
         secondary("declared", "a role of {warps} warps"),
     )
-    note = "a thread has 255 registers, and needs some beside its accumulators"
-    help = "share the rows out to more warps, or use fewer columns"
+    note = "about {reserve} are needed for everything else; what does not fit would go to slow local memory"
+    help = "{hint} the rows out to more warps, or use fewer columns"
     role: str
     registers: int
-    most: int
+    budget: int
+    reserve: int
     warps: int
+    hint: str
     at: Span
     others: tuple[Span, ...]
     declared: Span
