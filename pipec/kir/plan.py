@@ -6,6 +6,7 @@ says what is wrong with it. Lowering follows the plan and derives nothing again.
 
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel
+from pipec.kir.plan_exit import plan_drains
 from pipec.kir.plan_interface import plan_interface, plan_parameters
 from pipec.kir.plan_memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
 from pipec.kir.plan_roles import plan_registers, plan_roles, plan_row_maps
@@ -23,6 +24,7 @@ from pipec.kir.plan_types import (
     ZeroFill,
 )
 from pipec.kir.plan_zero import plan_zero
+from pipec.record import replace
 
 
 def plan(kernel: Kernel, target: Target) -> Plan:
@@ -35,6 +37,8 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     unwritten = plan_zero(kernel)
     expected = expected_bytes(kernel, layouts)
     signals = plan_signals(kernel, roles, expected, unwritten)
+    drains = plan_drains(kernel, signals)
+    roles = tuple(replace(row, drains=drains.get(row.role.name, ())) for row in roles)
     shared = plan_shared(kernel, target, roles, layouts, row_maps, unwritten, allocated > 0)
     parameters, symbols, tma = plan_parameters(kernel, layouts, shared.staging)
     interface = plan_interface(kernel, roles, threads, signals, shared, allocated, parameters)

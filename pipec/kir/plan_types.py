@@ -49,6 +49,7 @@ class RolePlan:
     stores_bulk: bool = False
     touches_shared: bool = False  # its threads read or write stages in shared memory
     flight: Flight | None = None  # of roles that multiply in registers
+    drains: tuple[Pipeline, ...] = ()  # waited for before the role ends: commits still arrive on their barriers
 
     @property
     def threads(self) -> int:

@@ -208,6 +208,8 @@ def _narrows_to(role: RoleContext, block: int, threads: str) -> bool:
 
 def _finish(role: RoleContext) -> None:
     role.kernel.at(role.plan.role.end)
+    for pipeline in role.plan.drains:
+        pipelines.drain(role, tree.Drain(pipeline, role.plan.role.end))
     if role.plan.flight is not None and role.plan.flight.at_end:
         flight.settle(role)
     if role.plan.stores_bulk:
