@@ -42,6 +42,7 @@ golden: setup ## rewrite the golden files from what the compiler says now; look 
 bench: setup ## time compiler and simulator (and Triton's compiler where installed) into benchmarks/results
 	$(VENV)/bin/python benchmarks/compile.py
 	$(VENV)/bin/python benchmarks/sim.py
+	$(VENV)/bin/python benchmarks/examples.py
 
 clean: ## remove .venv, caches and build folders
 	rm -rf $(VENV) build dist pipec.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
