@@ -10,8 +10,8 @@ from pipec.record import record
 from pipec.sema import tree
 
 # Bounds of the search, so that it ends soon whatever the kernel.
-_MOST_RUNS = 400
-_MOST_EVENTS = 60_000
+_MOST_RUNS = 150
+_MOST_EVENTS = 20_000
 _BLOCK = ("block.x", "block.y", "block.z")
 
 
