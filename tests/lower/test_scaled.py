@@ -1,14 +1,11 @@
 """Block-scaled MMAs on the simulator: factors from plain matrices, laid out here by the formula; every format, shape and remainder."""
 
-import time
-
 import ml_dtypes
 import numpy as np
 import pytest
 from running import compiled, run
 
 from pipec import narrow
-from pipec.driver import compile_source
 from pipec.isa.dtypes import DTYPES
 
 TYPES = {
@@ -183,10 +180,3 @@ def test_the_packages_layout_functions():
         packed, values = elements((3, 64), dtype, 6)
         np.testing.assert_array_equal(narrow.pack(values, dtype), packed)
         np.testing.assert_array_equal(narrow.unpack(packed, dtype), values)
-
-
-def _seconds(source):
-    start = time.perf_counter()
-    state = compile_source(source)
-    assert state.ptx is not None, state.diagnostics
-    return time.perf_counter() - start
