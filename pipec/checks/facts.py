@@ -10,7 +10,8 @@ from pipec.sema import tree
 from pipec.source import Span
 
 # How an operation touches a stage.
-LOAD, WRITE, ACCUMULATE, OPERAND, READ, STORE, INDEX = "load", "write", "accumulate", "operand", "read", "store", "index"
+LOAD, COPY, WRITE, ACCUMULATE, OPERAND = "load", "copy", "write", "accumulate", "operand"
+READ, STORE, INDEX = "read", "store", "index"
 
 
 @record
@@ -55,9 +56,13 @@ class RoleFacts:
     touches: list[list[tuple[Touch, ...]]]
     condition_touches: list[tuple[Touch, ...]]
     handles: dict[tree.Handle, HandleFacts]
+    tokens: dict[tree.Handle, HandleFacts]  # peeks: "acquired" where they look, "released" by the wait that takes them up
     predecessors: list[list[int]]
     dominators: list[int]  # immediate ones; block 0 is its own
     innermost: list[int | None]  # loop of each block
+
+    def facts_of(self, handle: tree.Handle) -> HandleFacts:
+        return (self.tokens if handle.form == "token" else self.handles)[handle]
 
     def loop_of(self, block: int) -> ir.Loop | None:
         index = self.innermost[block]
@@ -108,6 +113,7 @@ class _Collector:
         self._role = role
         self._lets: dict[tree.Variable, tuple[Touch, ...]] = {}
         self._handles: dict[tree.Handle, HandleFacts] = {}
+        self._tokens: dict[tree.Handle, HandleFacts] = {}
 
     def collect(self) -> RoleFacts:
         role = self._role
@@ -121,10 +127,13 @@ class _Collector:
             self._note(number, found)
             conditions.append(found)
         before = _predecessors(role)
-        return RoleFacts(role, touches, conditions, self._handles, before, _dominators(before), _innermost(role))
+        return RoleFacts(role, touches, conditions, self._handles, self._tokens, before, _dominators(before), _innermost(role))
 
     def _handle(self, handle: tree.Handle) -> HandleFacts:
         return self._handles.setdefault(handle, HandleFacts(handle))
+
+    def _token(self, token: tree.Handle) -> HandleFacts:
+        return self._tokens.setdefault(token, HandleFacts(token))
 
     def _note(self, block: int, touches: tuple[Touch, ...]) -> None:
         for touch in touches:
@@ -135,6 +144,11 @@ class _Collector:
         match operation:
             case tree.Acquire():
                 self._handle(operation.handle).acquires.append(site)
+                if operation.token is not None:
+                    self._token(operation.token).releases.append(site)
+                return ()
+            case tree.Peek():
+                self._token(operation.token).acquires.append(site)
                 return ()
             case tree.Release():
                 self._handle(operation.handle).releases.append(site)

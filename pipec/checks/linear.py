@@ -7,7 +7,8 @@ makes a fixed point unnecessary. A handle that had an error is poisoned: nothing
 """
 
 from pipec.checks import sub_stages
-from pipec.checks.facts import INDEX, Facts, HandleFacts, RoleFacts, Touch
+from pipec.checks.facts import COPY, INDEX, LOAD, Facts, RoleFacts, Touch
+from pipec.checks.words import USES, PeekWords, StageWords, span_of, truth, words_for
 from pipec.diag.catalogue import linear as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
@@ -26,7 +27,7 @@ class State:
 
     held: str
     signal: str = "no"
-    released: tree.Release | None = None
+    released: tree.Release | tree.Acquire | None = None  # an acquire takes up a peek
     given: tuple[tree.Signal, ...] = ()
     awaited: tuple[tree.Acquire, ...] = ()
     branch: tuple[ir.Branch, bool] | None = None  # for "mixed": the branch, and whether its true side signals
@@ -53,24 +54,10 @@ _FREE = State("no")
 _POISONED = State("poisoned")
 _States = dict[tree.Handle, State]
 
-_USES = {
-    "load": "filled by a TMA load",
-    "write": "written",
-    "accumulate": "used as an accumulator",
-    "operand": "read by an MMA",
-    "read": "read",
-    "store": "stored by TMA",
-    "index": "its index is read",
-}
-
 
 def check(facts: Facts, sink: Sink) -> None:
     for role in facts.roles:
         _RoleCheck(role, facts, sink).run()
-
-
-def _release_text(handle: HandleFacts) -> str:
-    return handle.releases[0].operation.span.text() if handle.releases else sub_stages.release_call(handle.handle)
 
 
 class _RoleCheck:
@@ -101,12 +88,19 @@ class _RoleCheck:
     def _operation(self, operation: tree.Operation, states: _States) -> None:
         match operation:
             case tree.Acquire():
+                if operation.token is not None:
+                    self._take_up(operation.token, operation, states)
+                self._overtake(operation.handle, "takes", operation.span, states)
                 self._acquire(operation, states)
+            case tree.Peek():
+                self._overtake(operation.token, "looks again at", operation.span, states)
+                states[operation.token] = State("yes")
             case tree.Signal():
                 self._signal(operation, states)
             case tree.Release():
                 self._release(operation, states)
             case tree.Drain():
+                self._overtake_of(operation.pipeline, "producer", "drain waits past", operation.span, states)
                 self._drain(operation, states)
             case _:
                 pass
@@ -114,7 +108,9 @@ class _RoleCheck:
     def _drain(self, operation: tree.Drain, states: _States) -> None:
         """Waits for every slot, so none may still be this role's own."""
         for handle, state in states.items():
-            if state.is_held and handle.side == "producer" and handle.pipeline is operation.pipeline:
+            if not state.is_held or handle.form == "token":
+                continue
+            if handle.side == "producer" and handle.pipeline is operation.pipeline:
                 self._sink.report(
                     messages.DrainedWhileHeld(
                         stage=handle.name,
@@ -132,21 +128,14 @@ class _RoleCheck:
             return
         for other, state in list(states.items()):
             if other.name == handle.name and other is not handle and state.is_held:
-                self._report(
-                    messages.Shadowed(
-                        stage=other.name,
-                        pipeline=other.pipeline.name,
-                        consequence=self._leak(other),
-                        at=operation.span,
-                        obtained=self._obtained(other),
-                    ),
-                    other,
-                    states,
-                )
+                message = self._words(other).replaced(operation.span)
+                if message is not None:
+                    self._report(message, other, states)
         held = [
             other
             for other, state in states.items()
-            if state.is_held and other.pipeline is handle.pipeline and other.side == handle.side and other is not handle
+            if state.is_held and other.pipeline is handle.pipeline and other.side == handle.side
+            if other is not handle and other.form != "token"
         ]
         stages = handle.pipeline.stages
         if held and len(held) >= stages:
@@ -176,6 +165,29 @@ class _RoleCheck:
         else:
             states[handle] = replace(state, awaited=(*state.awaited, operation))
 
+    def _take_up(self, token: tree.Handle, operation: tree.Acquire, states: _States) -> None:
+        """A wait completes a peek."""
+        state = states.get(token, _FREE)
+        if state.held == "released":
+            self._report(self._words(token).released_twice(operation.span, span_of(state.released)), token, states)
+        elif state.is_held:
+            states[token] = State("released", released=operation)
+
+    def _overtake(self, handle: tree.Handle, what: str, at: Span, states: _States) -> None:
+        self._overtake_of(handle.pipeline, handle.side, what, at, states, handle)
+
+    def _overtake_of(
+        self, pipeline: tree.Pipeline, side: str, what: str, at: Span, states: _States, own: tree.Handle | None = None
+    ) -> None:
+        """The cursor moves, or is looked at, while a peek at it is open."""
+        for token, state in list(states.items()):
+            if token.form != "token" or not state.is_held or token is own:
+                continue
+            if token.pipeline is pipeline and token.side == side:
+                words = self._words(token)
+                assert isinstance(words, PeekWords)
+                self._report(words.overtaken(what, at), token, states)
+
     def _signal(self, operation: tree.Signal, states: _States) -> None:
         handle = operation.handle
         state = states.get(handle, _FREE)
@@ -204,7 +216,8 @@ class _RoleCheck:
         handle = operation.handle
         state = states.get(handle, _FREE)
         obtained = self._obtained(handle)
-        if state.is_held and obtained is not None and handle.form != "linear" and not _same_start(operation.span, obtained):
+        scoped = handle.form in ("scoped", "explicit")
+        if state.is_held and obtained is not None and scoped and not _same_start(operation.span, obtained):
             self._report(
                 messages.ReleasedInsideWith(
                     stage=handle.name,
@@ -218,18 +231,7 @@ class _RoleCheck:
                 states,
             )
         elif state.held == "released":
-            self._report(
-                messages.ReleasedTwice(
-                    stage=handle.name,
-                    pipeline=handle.pipeline.name,
-                    consequence=messages.second_phase(handle.side, handle.pipeline.name),
-                    at=operation.span,
-                    first=state.released.span if state.released else None,
-                    obtained=obtained,
-                ),
-                handle,
-                states,
-            )
+            self._report(self._words(handle).released_twice(operation.span, span_of(state.released)), handle, states)
         elif state.is_held:
             message = self._wrong_signal(operation, state)
             if message is not None:
@@ -237,16 +239,7 @@ class _RoleCheck:
             states[handle] = State("released", released=operation) if message is None else _POISONED
         elif state.held == "no":
             # The forms that name no stage mean the one obtained last in the text, which another branch may have obtained.
-            self._report(
-                messages.ReleasedNotHeld(
-                    stage=handle.name,
-                    pipeline=handle.pipeline.name,
-                    at=operation.span,
-                    obtained=obtained,
-                ),
-                handle,
-                states,
-            )
+            self._report(self._words(handle).released_not_held(operation.span), handle, states)
 
     def _wrong_signal(self, operation: tree.Release, state: State) -> Message | None:
         """Why the signals given before do not fit this release; None when they do."""
@@ -257,8 +250,8 @@ class _RoleCheck:
             branch, when = state.branch
             return messages.SignalledOnOneBranch(
                 **common,
-                yes=_truth(when),
-                no=_truth(not when),
+                yes=truth(when),
+                no=truth(not when),
                 signal=state.signalled.span.text(),
                 at=branch.span,
                 signalled=state.signalled.span,
@@ -268,23 +261,24 @@ class _RoleCheck:
         missing = sub_stages.missing(operation, state.given, state.awaited, self._role.handles[handle])
         if missing is not None or operation.signals or state.signal == "yes" or handle.pipeline.kind == ROLE:
             return missing
-        consequence = self._leak(handle)
-        if handle.form == "explicit":
-            return messages.ExplicitNeverSignals(**common, consequence=consequence, at=self._obtained(handle) or operation.span)
-        return messages.ReleasedWithoutSignal(
-            **common, consequence=consequence, at=operation.span, obtained=self._obtained(handle)
-        )
+        if handle.form == "direct" and self._signals_itself(handle):
+            return None
+        return self._words(handle).released_without_signal(operation.span)
+
+    def _signals_itself(self, handle: tree.Handle) -> bool:
+        """Copies signal when they land."""
+        return not self._role.handles[handle].kinds().isdisjoint((LOAD, COPY))
 
     def _touch(self, touch: Touch, states: _States) -> None:
         state = states.get(touch.handle, _FREE)
         if state.held == "released":
-            self._used_after_release(touch.handle, _USES[touch.kind], touch.span, touch, state, states)
+            self._used_after_release(touch.handle, USES[touch.kind], touch.span, touch, state, states)
         elif state.is_held and touch.kind != INDEX:
             self._touch_held(touch, state, states)
 
     def _touch_held(self, touch: Touch, state: State, states: _States) -> None:
         handle = touch.handle
-        early = sub_stages.used_before_wait(touch, _USES[touch.kind], state.awaited)
+        early = sub_stages.used_before_wait(touch, USES[touch.kind], state.awaited)
         if early is not None:
             self._report(early, handle, states)
         over = sub_stages.covered(touch, handle.side) & state.signalled_sub_stages()
@@ -294,7 +288,7 @@ class _RoleCheck:
                 messages.UsedAfterSignal(
                     stage=handle.name,
                     pipeline=handle.pipeline.name,
-                    use=_USES[touch.kind],
+                    use=USES[touch.kind],
                     variable=touch.variable.name if touch.variable else None,
                     consequence=messages.overrun(handle.side, handle.pipeline.name),
                     at=touch.span,
@@ -309,17 +303,7 @@ class _RoleCheck:
     def _used_after_release(
         self, handle: tree.Handle, use: str, at: Span, touch: Touch | None, state: State, states: _States
     ) -> None:
-        message = messages.UsedAfterRelease(
-            stage=handle.name,
-            pipeline=handle.pipeline.name,
-            use=use,
-            variable=touch.variable.name if touch and touch.variable else None,
-            consequence=messages.overrun(handle.side, handle.pipeline.name),
-            at=at,
-            defined=touch.defined if touch else None,
-            released=state.released.span if state.released else None,
-            obtained=self._obtained(handle),
-        )
+        message = self._words(handle).used_after_release(use, at, touch, span_of(state.released))
         self._report(message, handle, states)
 
     # -------------------------------------------------------------------------------------------------- control flow
@@ -374,39 +358,18 @@ class _RoleCheck:
         terminator = self._role.role.blocks[head].terminator
         if self._role.narrows(head) or not isinstance(terminator, ir.Branch):
             return _POISONED  # only some threads: pipec.checks.roles tells
-        facts = self._role.handles[handle]
+        words = self._words(handle)
         if not self._out[head].get(handle, _FREE).is_held:
-            self._sink.report(self._obtained_on_one_branch(facts, yes.is_held, terminator))
+            self._sink.report(self._obtained_on_one_branch(words, yes.is_held, terminator))
             return _POISONED
         released = no if yes.is_held else yes
-        self._sink.report(
-            messages.ReleasedOnOneBranch(
-                stage=handle.name,
-                pipeline=handle.pipeline.name,
-                yes=_truth(not yes.is_held),
-                no=_truth(yes.is_held),
-                release=_release_text(facts),
-                consequence=messages.other_path_leak(*self._leak_arguments(handle)),
-                at=terminator.span,
-                released=released.released.span if released.released else None,
-                obtained=self._obtained(handle),
-            )
-        )
+        self._sink.report(words.released_on_one_branch(terminator, not yes.is_held, span_of(released.released)))
         return _POISONED
 
-    def _obtained_on_one_branch(self, facts: HandleFacts, when: bool, branch: ir.Branch) -> Message:
-        handle = facts.handle
-        if not facts.releases:
-            return self._never_released(handle, branch.span, messages.branch_ends(handle.name))
-        return messages.ObtainedOnOneBranch(
-            stage=handle.name,
-            pipeline=handle.pipeline.name,
-            yes=_truth(when),
-            no=_truth(not when),
-            at=self._obtained(handle) or branch.span,
-            branch=branch.span,
-            released=facts.releases[0].operation.span,
-        )
+    def _obtained_on_one_branch(self, words: StageWords, when: bool, branch: ir.Branch) -> Message:
+        if not words.facts.releases:
+            return words.never_released(branch.span, messages.branch_ends(words.handle.name))
+        return words.obtained_on_one_branch(branch, when)
 
     def _end_iteration(self, latch: int, header: int) -> None:
         """Compares what an iteration leaves with what it found."""
@@ -417,7 +380,7 @@ class _RoleCheck:
             if "poisoned" in (before.held, after.held):
                 found[handle] = _POISONED
             elif before.is_held != after.is_held:
-                self._report(self._carried(self._role.handles[handle], after, loop), handle, found)
+                self._report(self._carried(self._words(handle), after, loop), handle, found)
             elif after.is_held and after.awaited_sub_stages() != before.awaited_sub_stages():
                 wait = after.awaited[-1]
                 message = sub_stages.on_one_branch(handle, wait.sub_stage, wait.span, loop.span, self._obtained(handle))
@@ -439,34 +402,18 @@ class _RoleCheck:
             elif after.held == "released" and before.held == "no":
                 found[handle] = after
 
-    def _carried(self, facts: HandleFacts, after: State, loop: ir.Loop) -> Message:
-        handle = facts.handle
+    def _carried(self, words: StageWords, after: State, loop: ir.Loop) -> Message:
         if not after.is_held:
-            return messages.ReleasedInsideLoop(
-                stage=handle.name,
-                pipeline=handle.pipeline.name,
-                release=_release_text(facts),
-                at=after.released.span if after.released else loop.span,
-                loop=loop.span,
-                obtained=self._obtained(handle),
-            )
-        if not facts.releases:
-            return self._never_released(handle, loop.span, messages.iteration_ends(handle.name))
-        return messages.CarriedOutOfLoop(
-            stage=handle.name,
-            pipeline=handle.pipeline.name,
-            release=_release_text(facts),
-            consequence=self._leak(handle),
-            at=self._obtained(handle) or loop.span,
-            loop=loop.span,
-            released=facts.releases[0].operation.span,
-        )
+            return words.released_inside_loop(loop, span_of(after.released))
+        if not words.facts.releases:
+            return words.never_released(loop.span, messages.iteration_ends(words.handle.name))
+        return words.carried(loop)
 
     def _end_role(self) -> None:
         for handle, state in self._out[-1].items():
             if state.is_held:
                 ending = messages.role_ends(self._role.role.name, handle.name)
-                self._sink.report(self._never_released(handle, self._role.role.end, ending))
+                self._sink.report(self._words(handle).never_released(self._role.role.end, ending))
 
     # ------------------------------------------------------------------------------------------------------- helpers
 
@@ -475,6 +422,7 @@ class _RoleCheck:
             if facts.kinds() or not facts.releases or not facts.acquires or handle.pipeline not in self._facts.carriers:
                 continue
             producer = handle.side == "producer"
+            obtained, released = facts.acquires[0].operation.span, facts.releases[0].operation.span
             name = handle.pipeline.name
             self._sink.report(
                 messages.NotUsed(
@@ -482,33 +430,16 @@ class _RoleCheck:
                     pipeline=name,
                     verb="fills" if producer else "reads",
                     consequence=messages.unused(handle.side, name),
-                    at=facts.acquires[0].operation.span,
-                    released=None if handle.form != "linear" else facts.releases[0].operation.span,
+                    at=obtained,
+                    released=None if handle.form in ("scoped", "explicit") or released == obtained else released,
                 )
             )
 
-    def _never_released(self, handle: tree.Handle, end: Span, ending: str) -> Message:
-        return messages.NeverReleased(
-            stage=handle.name,
-            release=sub_stages.release_call(handle),
-            pipeline=handle.pipeline.name,
-            ending=ending,
-            consequence=self._leak(handle),
-            at=self._obtained(handle) or end,
-            end=end,
-        )
-
-    def _leak(self, handle: tree.Handle) -> str:
-        return messages.leak(*self._leak_arguments(handle))
-
-    def _leak_arguments(self, handle: tree.Handle) -> tuple[str, str, int, bool]:
-        sites = self._role.handles[handle].acquires
-        looped = bool(sites) and self._role.innermost[sites[0].block] is not None
-        return handle.side, handle.pipeline.name, handle.pipeline.stages, looped
+    def _words(self, handle: tree.Handle) -> StageWords:
+        return words_for(self._role, handle)
 
     def _obtained(self, handle: tree.Handle) -> Span | None:
-        sites = self._role.handles[handle].acquires
-        return sites[0].operation.span if sites else None
+        return self._words(handle).obtained
 
     def _report(self, message: Message, handle: tree.Handle, states: _States) -> None:
         self._sink.report(message)
@@ -517,10 +448,6 @@ class _RoleCheck:
 
 def _more_signals(yes: State, no: State) -> State:
     return yes if len(yes.given) >= len(no.given) else no
-
-
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _same_start(one: Span, two: Span) -> bool:

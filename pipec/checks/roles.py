@@ -104,7 +104,7 @@ def _compare_with_header(
                     declares=words.other_clause,
                     use=words.use,
                     clause=words.clause,
-                    call=ROLE_WAITS[_OTHER[side]] if pipeline.kind == ROLE else words.other_call,
+                    call=_other_call(facts, pipeline, side),
                     at=span,
                     declared=role.span,
                 )
@@ -130,6 +130,15 @@ def _other_way_round(role: RoleFacts, pipeline: tree.Pipeline) -> bool:
         and {side for side, pipelines in declared.items() if pipeline in pipelines}.isdisjoint(used)
         and any(pipeline in pipelines for pipelines in declared.values())
     )
+
+
+def _other_call(role: RoleFacts, pipeline: tree.Pipeline, side: str) -> str:
+    """What obtains a stage of the other side than `side`, in the form the role used."""
+    if pipeline.kind == ROLE:
+        return ROLE_WAITS[_OTHER[side]]
+    if any(handle.form == "direct" for handle in role.handles if handle.pipeline is pipeline):
+        return f"wait_{side}"
+    return _SIDES[side].other_call
 
 
 def _header(role: ir.Role) -> str:
@@ -222,6 +231,8 @@ def _role_wide_name(operation: tree.Operation, touches: tuple[Touch, ...]) -> st
     match operation:
         case tree.Acquire():
             return f"obtaining stage `{operation.handle.name}`"
+        case tree.Peek():
+            return f"looking at `{operation.token.pipeline.name}`"
         case tree.Release():
             return f"releasing stage `{operation.handle.name}`"
         case tree.Signal():
@@ -302,6 +313,8 @@ def _report_role_wide(role: ir.Role, name: str, operation: tree.Operation, threa
 
 def _missing_threads(operation: tree.Operation) -> str:
     match operation:
+        case tree.Peek():
+            return "the other threads do not look, and wait for a stage by a result they never got"
         case tree.Acquire() | tree.Drain():
             return "the other threads do not wait: they go on before the stage is theirs, and their stage count falls behind"
         case tree.Release():
@@ -471,6 +484,8 @@ def _suggestion(handle: tree.Handle, side: str) -> str:
     """The call that obtains a stage of the other side in the same form."""
     if handle.pipeline.kind == ROLE:
         return f"{handle.pipeline.name}.{ROLE_WAITS[side]}()"
+    if handle.form == "direct":
+        return f"{handle.pipeline.name}.wait_{_OTHER[side]}()"
     if handle.form != "linear":
         return f"{handle.pipeline.name}.{'consume' if side == 'consumer' else 'produce'}()"
     if handle.pipeline.kind == "OutputTilePipeline":

@@ -325,8 +325,10 @@ class _Payload:
         )
 
     def _name(self, tile: tree.Buffer) -> str:
-        stage = self._handle.handle.name
-        return f"{stage}.{tile.name}" if tile.owner else f"{tile.name}[{stage}.index()]"
+        handle = self._handle.handle
+        if handle.form == "direct":
+            return f"{f'{handle.pipeline.name}.payload.' if tile.owner else ''}{tile.name}[{handle.name}]"
+        return f"{handle.name}.{tile.name}" if tile.owner else f"{tile.name}[{handle.name}.index()]"
 
     def _in_loop(self, tile: tree.Buffer, fills: Fills, touches: list[Touch]) -> None:
         assert fills.loop is not None

@@ -47,12 +47,15 @@ def _width(plan: Plan, buffer: tree.Buffer) -> int:
 def _counts(plan: Plan, stated: tree.StatedCounts, sink: Sink) -> None:
     pipeline = stated.pipeline
     producer, consumer = (plan.signals[pipeline, side].count for side in ("producer", "consumer"))
+    if any(fill.pipeline is pipeline and fill.flag_offset is not None for fill in plan.zero_fills.values()):
+        producer -= 1  # the note whether an MMA ran is the compiler's own
     if (stated.producer, stated.consumer) == (producer, consumer):
         return
     taking_part = [role for role in plan.kernel.roles if pipeline in (*role.produces, *role.consumes)]
     sink.report(
         messages.StatedArrivals(
             pipeline=pipeline.name,
+            call=stated.span.text().split("(")[0].rpartition(".")[2],
             stated=f"{stated.producer} and {stated.consumer} arrivals",
             derived=f"{producer} and {consumer}",
             part="gives arrivals",

@@ -112,7 +112,7 @@ class _Builder:
                 case tree.Elect():
                     self._elect(statement)
                 case (
-                    tree.Assign() | tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
+                    tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
                     | tree.TmaLoad() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma()
                     | tree.Store() | tree.Write()
                 ):  # fmt: skip

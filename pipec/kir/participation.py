@@ -76,6 +76,8 @@ def _collect(body: Iterable[tree.Statement], guarded: bool, found: set[tree.Vari
             case tree.Assign():
                 if guarded or thread_dependent(statement.value, found):
                     found.add(statement.variable)
+            case tree.Peek():
+                found.add(statement.ready)  # each thread looks for itself, and may look at another moment
             case tree.If():
                 inner = guarded or thread_dependent(statement.condition, found)
                 _collect(statement.then, inner, found)

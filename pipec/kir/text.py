@@ -105,7 +105,11 @@ def operation_text(operation: tree.Operation) -> str:
             handle = operation.handle
             if not operation.first:
                 return f"wait for {handle.name} sub-stage {operation.sub_stage}"
-            return f"{handle.name} = acquire {handle.pipeline.name} as {handle.side} ({handle.form}){_sub_stage(operation)}"
+            how = handle.form + (f", peeked {operation.token.name}" if operation.token else "")
+            return f"{handle.name} = acquire {handle.pipeline.name} as {handle.side} ({how}){_sub_stage(operation)}"
+        case tree.Peek():
+            token = operation.token
+            return f"{operation.ready.name} = peek {token.pipeline.name} as {token.side}"
         case tree.Signal():
             return f"signal {operation.handle.name}{_sub_stage(operation)} by {operation.how}"
         case tree.Release():
@@ -151,7 +155,8 @@ def tensor_type(tensor: tree.TensorParameter) -> str:
 
 
 def reference_text(reference: tree.BufferRef) -> str:
-    name = reference.handle.name if reference.buffer.space == "tensor" else f"{reference.handle.name}.{reference.buffer.name}"
+    handle = reference.handle
+    name = handle.name if reference.buffer.space == "tensor" else f"{handle.name}.{reference.buffer.name}"
     return name + (".T" if reference.transposed else "")
 
 

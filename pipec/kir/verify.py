@@ -68,6 +68,7 @@ def _verify_loops(role: ir.Role, place: str) -> None:
 
 def _verify_operations(role: ir.Role, place: str, pipelines: set[tree.Pipeline], buffers: set[tree.Buffer]) -> None:
     acquired: set[tree.Handle] = set()
+    peeked: set[tree.Handle] = set()
     for number, block in enumerate(role.blocks):
         participation = block.participation
         where = f"{place} block {number}"
@@ -78,6 +79,9 @@ def _verify_operations(role: ir.Role, place: str, pipelines: set[tree.Pipeline],
             if isinstance(operation, tree.Acquire) and operation.first:
                 _require(operation.handle not in acquired, where, f"`{operation.handle.name}` is acquired in two places")
                 acquired.add(operation.handle)
+            elif isinstance(operation, tree.Peek):
+                _require(operation.token not in peeked, where, f"`{operation.token.name}` is peeked in two places")
+                peeked.add(operation.token)
         if isinstance(block.terminator, ir.Branch):
             condition = block.terminator.condition
             _require(str(condition.type) == "bool", where, f"branch on a {condition.type}")
@@ -91,6 +95,9 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
             _require(operation.variable.type == operation.value.type, where, f"types differ in `{operation_text(operation)}`")
         case tree.Acquire() | tree.Signal() | tree.Release() | tree.ExpectBytes():
             handles.append(operation.handle)
+        case tree.Peek():
+            _require(str(operation.ready.type) == "bool", where, "the result of a peek is a bool")
+            handles.append(operation.token)
         case tree.Drain():
             _require(operation.pipeline in pipelines, where, "drains a pipeline the kernel lacks")
         case _:

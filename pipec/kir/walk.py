@@ -52,7 +52,10 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
     match operation:
         case tree.Assign():
             return (operation.value,)
-        case tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes() | tree.ClearAccumulator():
+        case (
+            tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
+            | tree.ClearAccumulator()
+        ):  # fmt: skip
             return ()
         case tree.TmaLoad():
             return operation.source.coordinates
@@ -74,7 +77,7 @@ def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
     """The stage tiles an operation names itself, outside its expressions."""
     match operation:
         case (
-            tree.Assign() | tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
+            tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
             | tree.ClearAccumulator() | tree.Store()
         ):  # fmt: skip
             return ()

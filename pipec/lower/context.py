@@ -71,6 +71,7 @@ class RoleContext:
     cursors: dict[tuple[tree.Pipeline, str], tuple[Slot, Slot]] = field(default_factory=dict)  # stage, phase
     stages: dict[tree.Handle, Slot] = field(default_factory=dict)
     parities: dict[tree.Handle, Slot] = field(default_factory=dict)  # where more waits for the same stage may follow
+    peeked: dict[tree.Handle, Slot] = field(default_factory=dict)  # what each peek found
     # Whether an MMA wrote the accumulator of a held stage.
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
     staging_turn: Slot | None = None

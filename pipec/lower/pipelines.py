@@ -38,22 +38,27 @@ def barrier(role: RoleContext, pipeline: tree.Pipeline, side: str, stage: Value,
     return role.builder.offset_pointer(base, role.builder.multiply(stage, pipeline.sub_stages(side) * BARRIER_BYTES))
 
 
-def wait(role: RoleContext, pointer: Value, parity: Value, hint: str) -> None:
-    """Loops on try_wait: it gives up after some microseconds whatever its hint says (SM100.md 12.3 d)."""
+def wait(role: RoleContext, pointer: Value, parity: Value, hint: str, ready: Value | None = None) -> None:
+    """Loops on try_wait: it gives up after some microseconds whatever its hint says (SM100.md 12.3 d). Not at all if `ready`."""
     builder = role.builder
     again, done = builder.label(f"{role.prefix}.wait.{hint}"), builder.label(f"{role.prefix}.ready.{hint}")
-    builder.jump(again)
+    if ready is None:
+        builder.jump(again)
+    else:
+        builder.branch(ready, done, again)
     builder.place(again)
     builder.branch(builder.call("mbarrier.try_wait.parity", pointer, parity), done, again)
     builder.place(done)
 
 
-def _wait_at_cursor(role: RoleContext, pipeline: tree.Pipeline, side: str, sub_stage: int = 0) -> tuple[Value, Value]:
+def _wait_at_cursor(
+    role: RoleContext, pipeline: tree.Pipeline, side: str, sub_stage: int = 0, ready: Value | None = None
+) -> tuple[Value, Value]:
     """Waits for the other side at the cursor, moves the cursor on, and gives the stage and the parity waited for."""
     builder = role.builder
     stage_slot, phase_slot = role.cursors[pipeline, side]
     stage, phase = stage_slot.read(), phase_slot.read()
-    wait(role, barrier(role, pipeline, OTHER[side], stage, sub_stage), phase, pipeline.name)
+    wait(role, barrier(role, pipeline, OTHER[side], stage, sub_stage), phase, pipeline.name, ready)
     role.reconverge()
     _step(builder, pipeline, stage_slot, phase_slot, stage, phase)
     return stage, phase
@@ -69,6 +74,14 @@ def _step(builder: Builder, pipeline: tree.Pipeline, stage_slot: Slot, phase_slo
     phase_slot.write(builder.binary("xor", phase, builder.cast("zext", wraps, "i32")))
 
 
+def peek(role: RoleContext, operation: tree.Peek) -> None:
+    """One look at the stage of the cursor, which stays where it is."""
+    token = operation.token
+    stage, phase = (slot.read() for slot in role.cursors[token.pipeline, token.side])
+    pointer = barrier(role, token.pipeline, OTHER[token.side], stage)
+    role.variables[operation.ready].write(role.builder.call("mbarrier.try_wait.parity", pointer, phase))
+
+
 def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     builder = role.builder
     handle = operation.handle
@@ -76,9 +89,10 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     if not operation.first:
         _wait_again(role, operation)
         return
-    stage, parity = _wait_at_cursor(role, pipeline, handle.side, operation.sub_stage)
+    ready = role.peeked[operation.token].read() if operation.token is not None else None
+    stage, parity = _wait_at_cursor(role, pipeline, handle.side, operation.sub_stage, ready)
     if handle not in role.stages:
-        role.stages[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.stage")
+        role.stages[handle] = builder.variable("i32", f"{role.prefix}.{handle.label}.stage")
     role.stages[handle].write(stage)
     if pipeline.sub_stages(OTHER[handle.side]) > 1:
         role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.parity")

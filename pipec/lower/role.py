@@ -49,10 +49,12 @@ def _declare(role: RoleContext) -> None:
                 if variable not in role.variables:
                     name = variable.name.replace(".", "_")
                     role.variables[variable] = role.builder.variable(variable.type.llvm, f"{role.prefix}.{name}")
+            case tree.Peek(token, ready):
+                role.peeked[token] = role.variables[ready] = role.builder.variable("i1", f"{role.prefix}.{ready.name}")
             case tree.Mma(accumulator):
                 key = accumulator.handle, accumulator.buffer
                 if key not in role.written:
-                    hint = f"{role.prefix}.{accumulator.handle.name}.written"
+                    hint = f"{role.prefix}.{accumulator.handle.label}.written"
                     role.written[key] = role.builder.variable("i1", hint)
             case tree.ClearAccumulator(accumulator):
                 wgmma.declare(role, accumulator)
@@ -100,6 +102,8 @@ def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -
             _assign(role, operation)
         case tree.Acquire():
             pipelines.acquire(role, operation)
+        case tree.Peek():
+            pipelines.peek(role, operation)
         case tree.Signal():
             pipelines.signal(role, operation.handle, operation.sub_stage)
         case tree.Release(handle):

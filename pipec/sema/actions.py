@@ -6,6 +6,7 @@ from pipec.diag.catalogue import names as messages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
+from pipec.sema.direct import DIRECT_ACTIONS, pipeline_of
 from pipec.sema.entities import (
     Acquired,
     AcquiredPair,
@@ -32,24 +33,19 @@ from pipec.sema.expressions import (
     tensor_slice,
     value,
 )
-from pipec.sema.operations import INPUT, RING, Operation
+from pipec.sema.operations import EPILOGUE_LOAD, INPUT, RING, Operation
 from pipec.sema.role_pipeline import ROLE_ACTIONS
 from pipec.sema.scope import Scope
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.syntax import ast
 
 MOST_ACCUMULATOR_ROWS = 65_536  # far beyond what registers hold, which the checks tell; keeps later numbers sane
-
+_EPILOGUE_LOAD_COUNTS = (1, 128)  # a TMA transaction; the threads of four epilogue warps
 Action = Callable[[Context, Operation, Entity | None, ast.Call], Entity]
 
 
 def _no_arguments(context: Context, operation: Operation, node: ast.Call) -> None:
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
-
-
-def _pipeline_of(receiver: Entity | None) -> tree.Pipeline:
-    assert isinstance(receiver, tree.Pipeline | View)
-    return receiver.pipeline if isinstance(receiver, View) else receiver
 
 
 def _handle(receiver: Entity | None) -> tree.Handle:
@@ -63,23 +59,23 @@ def _handle(receiver: Entity | None) -> tree.Handle:
 def _acquire(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     _no_arguments(context, operation, node)
     assert operation.side and operation.form
-    return Acquired(_pipeline_of(receiver), operation.side, operation.form, node.span)
+    return Acquired(pipeline_of(receiver), operation.side, operation.form, node.span)
 
 
 def _view(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     _no_arguments(context, operation, node)
     assert operation.side
-    return View(_pipeline_of(receiver), operation.side)
+    return View(pipeline_of(receiver), operation.side)
 
 
 def _underlying(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     _no_arguments(context, operation, node)
-    return _pipeline_of(receiver)
+    return pipeline_of(receiver)
 
 
 def _per_k(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     _no_arguments(context, operation, node)
-    return View(_pipeline_of(receiver), "per_k")
+    return View(pipeline_of(receiver), "per_k")
 
 
 def _per_k_epilogue(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
@@ -94,13 +90,13 @@ def _per_k_epilogue(context: Context, operation: Operation, receiver: Entity | N
                 at=bound["input_pipeline"].span,
             )
         )
-    output, input_ = (Acquired(one, "consumer", "scoped", node.span) for one in (_pipeline_of(receiver), source))
+    output, input_ = (Acquired(one, "consumer", "scoped", node.span) for one in (pipeline_of(receiver), source))
     return AcquiredPair(output, input_, node.span)
 
 
 def _drain(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     _no_arguments(context, operation, node)
-    context.emit(tree.Drain(_pipeline_of(receiver), node.span))
+    context.emit(tree.Drain(pipeline_of(receiver), node.span))
     return Void()
 
 
@@ -113,11 +109,11 @@ def _release(context: Context, operation: Operation, receiver: Entity | None, no
 def _release_stage(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     bound = bind_arguments(context, node, operation.name, ("stage",), signature=operation.signature)
     stage = elaborate(context, bound["stage"])
-    if not isinstance(stage, tree.Handle) or stage.pipeline is not _pipeline_of(receiver) or stage.side != operation.side:
+    if not isinstance(stage, tree.Handle) or stage.pipeline is not pipeline_of(receiver) or stage.side != operation.side:
         context.fail(
             messages.WrongType(
                 what="the stage",
-                expected=f"a {operation.side} stage of `{_pipeline_of(receiver).name}`",
+                expected=f"a {operation.side} stage of `{pipeline_of(receiver).name}`",
                 found=describe(stage),
                 at=bound["stage"].span,
             )
@@ -128,7 +124,7 @@ def _release_stage(context: Context, operation: Operation, receiver: Entity | No
 
 def _release_current(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     _no_arguments(context, operation, node)
-    pipeline = _pipeline_of(receiver)
+    pipeline = pipeline_of(receiver)
     assert operation.side
     stage = context.current.get((pipeline, operation.side))
     if stage is None:
@@ -183,9 +179,16 @@ def _property(context: Context, operation: Operation, receiver: Entity | None, n
 
 def _init(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     names = ("producer_count", "consumer_count")
-    bound = bind_arguments(context, node, operation.name, names, signature=operation.signature)
-    producer, consumer = (known_int(context, bound[name], "an arrival count") for name in names)
-    context.stated.append(tree.StatedCounts(_pipeline_of(receiver), producer, consumer, node.span))
+    pipeline = pipeline_of(receiver)
+    if pipeline.kind == EPILOGUE_LOAD:
+        bound = bind_arguments(context, node, operation.name, (), names, signature=operation.signature)
+    else:
+        bound = bind_arguments(context, node, operation.name, names, signature=operation.signature)
+    producer, consumer = (
+        known_int(context, bound[name], "an arrival count") if name in bound else default
+        for name, default in zip(names, _EPILOGUE_LOAD_COUNTS, strict=True)
+    )
+    context.stated.append(tree.StatedCounts(pipeline, producer, consumer, node.span))
     return Void()
 
 
@@ -417,4 +420,5 @@ ACTIONS: dict[str, Action] = {
     "registers": _registers,
     "assert": _assert,
     **ROLE_ACTIONS,
+    **DIRECT_ACTIONS,
 }

@@ -59,6 +59,7 @@ def call(context: Context, node: ast.Call) -> Entity:
 
 _DECLARATIONS = (
     "ProducerConsumerPipeline",
+    "EpiLoadPipeline",
     "InputTilePipeline",
     "OutputTilePipeline",
     "RolePipeline",
@@ -100,6 +101,10 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Entity:
 
 def _operate(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     """An operation of the table: its action does the work."""
+    if operation.action == "init" and context.place == "role":
+        context.fail(
+            messages.Misplaced(what=f"`{operation.name}`", where="inside a role", to="next to the declaration", at=node.span)
+        )
     if context.place != "role" and operation.action not in ("assert", "grid", "init", "property", "underlying"):
         context.fail(messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span))
     if operation.action == "grid":

@@ -15,6 +15,7 @@ from pipec.syntax import ast
 
 # More operations than this in one kernel come from runaway helpers; it also bounds the time any input can take.
 MOST_OPERATIONS = 20_000
+MOST_MEMBERS = 12  # named in one message
 
 Result = TypeVar("Result")
 
@@ -26,7 +27,10 @@ class Budget:
 
 @dataclass(slots=True)
 class Context:
-    """`place` is "file", "kernel" or "role"; `current` maps (pipeline, side) to the stage acquired last in this role."""
+    """`place` is "file", "kernel" or "role"; `current` maps (pipeline, side) to the stage acquired last in this role.
+
+    `stage_numbers` are the variables that hold a stage's number; those in `picked` chose a slot or barrier by it.
+    """
 
     sink: Sink
     scope: Scope
@@ -35,6 +39,8 @@ class Context:
     kernel_scope: Scope | None = None  # what an inlined helper sees besides its parameters
     inlining: tuple[str, ...] = ()
     current: dict[tuple[tree.Pipeline, str], tree.Handle] = field(default_factory=dict)
+    stage_numbers: dict[tree.Variable, tree.Handle] = field(default_factory=dict)
+    picked: set[tree.Variable] = field(default_factory=set)
     dimensions: dict[str, Span] = field(default_factory=dict)
     buffers: dict[tree.Pipeline, tuple[tree.Buffer, ...]] = field(default_factory=dict)  # the tiles each pipeline's stages hold
     budget: Budget = field(default_factory=Budget)
@@ -87,7 +93,10 @@ class Context:
         return binding.entity
 
     def no_member(self, owner: str, member: str, members: tuple[str, ...], at: Span) -> NoReturn:
-        listed = ", ".join(f"`{name}`" for name in members) or None
+        shown = [f"`{name}`" for name in members[:MOST_MEMBERS]]
+        if len(members) > MOST_MEMBERS:
+            shown.append(f"{len(members) - MOST_MEMBERS} more")
+        listed = ", ".join(shown) or None
         self.fail(messages.NoSuchMember(owner=owner, member=member, members=listed, close=closest(member, members), at=at))
 
     def checkpoint(self) -> tuple[int, dict, set, dict]:

@@ -12,12 +12,13 @@ from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
 from pipec.sema.entities import PayloadSpec, TileSpec, describe
 from pipec.sema.expressions import elaborate, known_int
-from pipec.sema.operations import INPUT, OUTPUT, RING, ROLE
+from pipec.sema.operations import EPILOGUE_LOAD, INPUT, OUTPUT, RING, ROLE
 from pipec.sema.storage import declare_allocation, declare_barriers, own_barriers, tensor_allocation
 from pipec.syntax import ast
 
 _SIGNATURES = {
     RING: f"{RING}(stages=2)",
+    EPILOGUE_LOAD: f"{EPILOGUE_LOAD}(stages=2)",
     INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4, k_group_size=1)",
     OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1, stage_stride_cols=columns, barriers=BarrierArray(2), tmem=allocation)",
     ROLE: f"{ROLE}(stages=2, producer_sub_stages=1, consumer_sub_stages=1, cta_group=1)",
@@ -52,9 +53,12 @@ def is_declaration(node: ast.Expression) -> str | None:
     return None
 
 
-def _ring(context: Context, target: ast.Name, node: ast.Call) -> None:
-    bound = bind_arguments(context, node, RING, ("stages",), signature=_SIGNATURES[RING])
-    _pipeline(context, target, node, RING, bound, {})
+def _barriers_only(kind: str) -> Callable[[Context, ast.Name, ast.Call], None]:
+    def make(context: Context, target: ast.Name, node: ast.Call) -> None:
+        bound = bind_arguments(context, node, kind, ("stages",), signature=_SIGNATURES[kind])
+        _pipeline(context, target, node, kind, bound, {})
+
+    return make
 
 
 def _input(context: Context, target: ast.Name, node: ast.Call) -> None:
@@ -205,7 +209,8 @@ def _scales(context: Context, a: TileSpec, scales: TileSpec) -> None:
 
 
 _CONSTRUCTORS: dict[str, Callable[[Context, ast.Name, ast.Call], None]] = {
-    RING: _ring,
+    RING: _barriers_only(RING),
+    EPILOGUE_LOAD: _barriers_only(EPILOGUE_LOAD),
     INPUT: _input,
     OUTPUT: _output,
     ROLE: _role,

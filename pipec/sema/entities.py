@@ -88,12 +88,30 @@ class Barrier:
 
 @record
 class Acquired:
-    """The result of an acquire before it has a name."""
+    """The result of an acquire before it has a name; the form "either" may be named or stand in a `with`."""
 
     pipeline: tree.Pipeline
     side: str
     form: str
     span: Span
+    token: tree.Handle | None = None
+
+
+@record
+class Peeked:
+    """The result of a peek before it has a name."""
+
+    pipeline: tree.Pipeline
+    side: str
+    span: Span
+
+
+@record
+class Token:
+    """The result of a peek: `ready` holds what it found."""
+
+    handle: tree.Handle
+    ready: tree.Variable
 
 
 @record(eq=False)
@@ -183,6 +201,8 @@ Entity = (
     | EpilogueStage
     | Kept
     | NewAccumulator
+    | Peeked
+    | Token
     | Elected
     | Range
     | Void
@@ -261,6 +281,10 @@ def describe(entity: Entity) -> str:
             return f"the stages of `{output.name}`"
         case Kept():
             return "a tile in registers that has no name"
+        case Peeked():
+            return "the result of a peek"
+        case Token(handle):
+            return f"the result of the peek `{handle.name}`"
         case tree.Buffer():
             return f"the buffer `{entity.name}`"
         case tree.BufferRef():

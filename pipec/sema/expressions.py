@@ -21,6 +21,7 @@ from pipec.sema.entities import (
     Reported,
     TileGroup,
     TileSpec,
+    Token,
     View,
     describe,
 )
@@ -98,6 +99,8 @@ def as_value(context: Context, entity: Entity, span: Span, what: str) -> Value:
         return tree.ReadAccumulator(entity, span)
     if isinstance(entity, EpilogueStage):
         entity = entity.output
+    if isinstance(entity, Token):
+        return tree.ReadVariable(entity.ready, span)
     if isinstance(entity, tree.Handle) and len(context.buffers.get(entity.pipeline, ())) == 1:
         entity = reference(context, entity, span)
     if isinstance(entity, tree.BufferRef):
@@ -380,9 +383,20 @@ def _count(number: int, word: str) -> str:
 
 def _slot(context: Context, buffer: tree.Buffer, node: ast.Subscript) -> tree.BufferRef:
     index = elaborate(context, node.items[0])
-    if len(node.items) != 1 or not isinstance(index, tree.StageIndex):
+    handle = picked_stage(context, index)
+    if len(node.items) != 1 or handle is None:
         context.fail(messages.ForeignStage(buffer=buffer.name, found=describe(index), at=node.items[0].span))
-    return tree.BufferRef(buffer, index.handle, False, node.span, index.sub_stage)
+    return tree.BufferRef(buffer, handle, False, node.span, index.sub_stage if isinstance(index, tree.StageIndex) else None)
+
+
+def picked_stage(context: Context, index: Entity) -> tree.Handle | None:
+    """The stage whose number this is: `s.index()`, `p.producer_stage()`, or a variable that holds one."""
+    if isinstance(index, tree.StageIndex):
+        return index.handle
+    if isinstance(index, tree.ReadVariable) and index.variable in context.stage_numbers:
+        context.picked.add(index.variable)
+        return context.stage_numbers[index.variable]
+    return None
 
 
 def _group_tile(context: Context, group: TileGroup, node: ast.Subscript) -> tree.BufferRef:
@@ -390,13 +404,13 @@ def _group_tile(context: Context, group: TileGroup, node: ast.Subscript) -> tree
     items = list(node.items)
     if group.handle is None:
         index = elaborate(context, items[0])
-        owner = group.tiles[0].owner
-        if not isinstance(index, tree.StageIndex) or index.handle.pipeline is not owner:
+        handle = picked_stage(context, index)
+        if handle is None or handle.pipeline is not group.tiles[0].owner:
             context.fail(messages.ForeignStage(buffer=group.span.text(), found=describe(index), at=items[0].span))
-        group = TileGroup(group.tiles, index.handle, group.span)
+        group = TileGroup(group.tiles, handle, group.span)
         items = items[1:]
         if not items and len(group.tiles) == 1:
-            return tree.BufferRef(group.tiles[0], index.handle, False, node.span)
+            return tree.BufferRef(group.tiles[0], handle, False, node.span)
     if len(items) != 1:
         context.fail(
             messages.WrongType(

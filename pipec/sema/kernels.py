@@ -362,7 +362,9 @@ class _Kernel:
         for clause in node.clauses:
             pipelines = produces if clause.word == "produces" else consumes
             pipelines.extend(self._clause_pipeline(pipeline) for pipeline in clause.pipelines)
-        inner = replace(context, scope=context.scope.inner(), place="role", statements=[], current={})
+        inner = replace(
+            context, scope=context.scope.inner(), place="role", statements=[], current={}, stage_numbers={}, picked=set()
+        )
         run_body(inner, node.body)
         end = _last_span(node.body) or node.span
         self._roles.append(

@@ -3,52 +3,35 @@
 The names are those of the pipeline types' own pages (S0 to S4). The reference documentation prints this table.
 """
 
-from pipec.record import record
-
-
-@record
-class Operation:
-    """`receivers` are pipeline types, stage kinds or "" for free operations; `action` and `side`/`form` tell sema what to do."""
-
-    name: str
-    receivers: tuple[str, ...]
-    signature: str
-    action: str
-    side: str | None = None
-    form: str | None = None
-    waits: str = "-"
-    signals: str = "-"
-    stage: str = "-"
-    page: str = "-"
-    document: str = ""
-    sub_stages: str | None = None  # whose sub-stages `name[sub](...)` picks: "producer", "consumer" or "both"
-
-
-RING = "ProducerConsumerPipeline"
-INPUT = "InputTilePipeline"
-OUTPUT = "OutputTilePipeline"
-ROLE = "RolePipeline"
-BARRIER = "barrier"
-PRODUCER = "producer stage"
-CONSUMER = "consumer stage"
-PRODUCER_VIEW = "producer view"
-CONSUMER_VIEW = "consumer view"
-PER_K_VIEW = "per-K view"
-EPILOGUE_STAGE = "per-K epilogue stage"
-# What `View.side` says.
-VIEWS = {"producer": PRODUCER_VIEW, "consumer": CONSUMER_VIEW, "per_k": PER_K_VIEW}
-
-_FULL, _EMPTY = "full barrier", "empty barrier"
+from pipec.sema.operation import (
+    BARRIER,
+    CONSUMER,
+    CONSUMER_VIEW,
+    EMPTY,
+    EPILOGUE_LOAD,
+    EPILOGUE_STAGE,
+    FULL,
+    INPUT,
+    OUTPUT,
+    PER_K_VIEW,
+    PRODUCER,
+    PRODUCER_VIEW,
+    RING,
+    ROLE,
+    VIEWS,
+    Operation,
+)
+from pipec.sema.operations_direct import DIRECT, DIRECT_FREE
 
 _PIPELINE = (
     Operation(
         "produce",
-        (RING, INPUT, OUTPUT),
+        (RING, INPUT, OUTPUT, EPILOGUE_LOAD),
         "produce()",
         "acquire",
         "producer",
         "scoped",
-        _EMPTY,
+        EMPTY,
         "full, at the end",
         "obtains; the `with` releases",
         "S0",
@@ -56,12 +39,12 @@ _PIPELINE = (
     ),
     Operation(
         "consume",
-        (RING, INPUT, OUTPUT),
+        (RING, INPUT, OUTPUT, EPILOGUE_LOAD),
         "consume()",
         "acquire",
         "consumer",
         "scoped",
-        _FULL,
+        FULL,
         "empty, at the end",
         "obtains; the `with` releases",
         "S0",
@@ -69,12 +52,12 @@ _PIPELINE = (
     ),
     Operation(
         "consume_explicit",
-        (RING, INPUT),
+        (RING, INPUT, EPILOGUE_LOAD),
         "consume_explicit()",
         "acquire",
         "consumer",
         "explicit",
-        _FULL,
+        FULL,
         "-",
         "obtains; the `with` steps only",
         "S0",
@@ -82,12 +65,12 @@ _PIPELINE = (
     ),
     Operation(
         "acquire_producer",
-        (RING, INPUT),
+        (RING, INPUT, EPILOGUE_LOAD),
         "acquire_producer()",
         "acquire",
         "producer",
         "linear",
-        _EMPTY,
+        EMPTY,
         "-",
         "obtains",
         "S0",
@@ -95,12 +78,12 @@ _PIPELINE = (
     ),
     Operation(
         "acquire_consumer",
-        (RING, INPUT),
+        (RING, INPUT, EPILOGUE_LOAD),
         "acquire_consumer()",
         "acquire",
         "consumer",
         "linear",
-        _FULL,
+        FULL,
         "-",
         "obtains",
         "S0",
@@ -113,7 +96,7 @@ _PIPELINE = (
         "acquire",
         "producer",
         "linear",
-        _EMPTY,
+        EMPTY,
         "-",
         "obtains",
         "S3",
@@ -126,7 +109,7 @@ _PIPELINE = (
         "acquire",
         "consumer",
         "linear",
-        _FULL,
+        FULL,
         "-",
         "obtains",
         "S3",
@@ -139,7 +122,7 @@ _PIPELINE = (
         "acquire",
         "producer",
         "linear",
-        _EMPTY,
+        EMPTY,
         "-",
         "obtains",
         "S3",
@@ -165,7 +148,7 @@ _PIPELINE = (
         "acquire",
         "consumer",
         "linear",
-        _FULL,
+        FULL,
         "-",
         "obtains",
         "S3",
@@ -191,7 +174,7 @@ _PIPELINE = (
         "drain",
         "producer",
         None,
-        _EMPTY + " of every stage",
+        EMPTY + " of every stage",
         "-",
         "-",
         "S2",
@@ -199,11 +182,15 @@ _PIPELINE = (
     ),
     Operation(
         "init_barriers",
-        (INPUT, OUTPUT),
+        (INPUT, OUTPUT, EPILOGUE_LOAD),
         "init_barriers(producer_count, consumer_count)",
         "init",
         page="S2",
-        document="states the arrival counts of the full and empty barriers; they are derived, and must be these",
+        document="states the arrival counts of the full and empty barriers (of an EpiLoadPipeline 1 and 128 unless given); they are"
+        " derived, and must be these",
+    ),
+    Operation(
+        "init_mbars", (RING,), "init_mbars(producer_count, consumer_count)", "init", page="S0", document="as init_barriers()"
     ),
     Operation(
         "get_pipeline",
@@ -228,7 +215,7 @@ _PIPELINE = (
         "acquire",
         "producer",
         "scoped",
-        _EMPTY,
+        EMPTY,
         "full, at the end",
         "obtains; the `with` releases",
         "S3",
@@ -241,7 +228,7 @@ _PIPELINE = (
         "acquire",
         "consumer",
         "scoped",
-        _FULL,
+        FULL,
         "empty, every thread",
         "obtains; the `with` releases",
         "S3",
@@ -254,7 +241,7 @@ _PIPELINE = (
         "per_k_epilogue",
         "consumer",
         "scoped",
-        _FULL + " of both",
+        FULL + " of both",
         "empty of both, every thread",
         "obtains; the `with` releases",
         "S3",
@@ -294,7 +281,7 @@ _PIPELINE = (
         "acquire",
         "producer",
         "scoped",
-        _EMPTY,
+        EMPTY,
         "full, at the end",
         "obtains; the `with` releases",
         "S2",
@@ -307,7 +294,7 @@ _PIPELINE = (
         "acquire",
         "consumer",
         "scoped",
-        _FULL,
+        FULL,
         "empty, at the end",
         "obtains; the `with` releases",
         "S2",
@@ -320,7 +307,7 @@ _PIPELINE = (
         "acquire",
         "producer",
         "linear",
-        _EMPTY,
+        EMPTY,
         "-",
         "obtains",
         "S2",
@@ -333,7 +320,7 @@ _PIPELINE = (
         "acquire",
         "consumer",
         "linear",
-        _FULL,
+        FULL,
         "-",
         "obtains",
         "S2",
@@ -346,7 +333,7 @@ _PIPELINE = (
         "drain",
         "producer",
         None,
-        _EMPTY + " of every stage",
+        EMPTY + " of every stage",
         "-",
         "-",
         "S2",
@@ -519,7 +506,7 @@ _FREE = (
     Operation("grid", ("",), "grid(x, y, z)", "grid", document="how many blocks run"),
 )
 
-OPERATIONS: tuple[Operation, ...] = _PIPELINE + _STAGE + _ROLE + _EPILOGUE_STAGE + _FREE
+OPERATIONS: tuple[Operation, ...] = _PIPELINE + DIRECT + _STAGE + _ROLE + _EPILOGUE_STAGE + _FREE + DIRECT_FREE
 
 MEMBERS: dict[str, dict[str, Operation]] = {}
 for _row in OPERATIONS:
@@ -527,3 +514,23 @@ for _row in OPERATIONS:
         MEMBERS.setdefault(_receiver, {})[_row.name] = _row
 
 FREE: dict[str, Operation] = MEMBERS[""]
+
+__all__ = [
+    "BARRIER",
+    "CONSUMER",
+    "CONSUMER_VIEW",
+    "EPILOGUE_LOAD",
+    "EPILOGUE_STAGE",
+    "FREE",
+    "INPUT",
+    "MEMBERS",
+    "OPERATIONS",
+    "OUTPUT",
+    "PER_K_VIEW",
+    "PRODUCER",
+    "PRODUCER_VIEW",
+    "RING",
+    "ROLE",
+    "VIEWS",
+    "Operation",
+]

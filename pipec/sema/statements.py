@@ -1,9 +1,12 @@
 """The statements of a role: names bound, stages acquired and released, blocks nested."""
 
+from pipec.diag.catalogue import direct, peek
 from pipec.diag.catalogue import names as messages
+from pipec.diag.message import Message
 from pipec.isa.dtypes import DType
 from pipec.sema import arithmetic, tree
 from pipec.sema.context import Context
+from pipec.sema.direct import bind_peek, completing_wait, take_stage
 from pipec.sema.entities import (
     EXPRESSIONS,
     Acquired,
@@ -15,11 +18,13 @@ from pipec.sema.entities import (
     Known,
     NewAccumulator,
     Payload,
+    Peeked,
     PipelinePayload,
     Poison,
     Range,
     Reported,
     TileGroup,
+    Token,
     View,
     Void,
     describe,
@@ -37,6 +42,7 @@ _ALIASES = (
     PipelinePayload,
     TileGroup,
     View,
+    Token,
     tree.Handle,
     tree.BufferRef,
     tree.TensorSlice,
@@ -109,10 +115,13 @@ def _assign(context: Context, statement: ast.Assign) -> None:
     entity = elaborate(context, statement.value)
     target = statement.target
     match entity:
+        case Peeked():
+            _refuse_shadowing(context, target)
+            context.bind(target.name, bind_peek(context, entity, target.name), target.span)
         case Acquired():
-            if entity.form != "linear":
+            if entity.form not in ("linear", "either"):
                 _not_linear(context, entity, statement)
-            context.bind(target.name, acquire(context, target.name, entity), target.span)
+            context.bind(target.name, acquire(context, target.name, entity, "linear"), target.span)
         case AcquiredPair(output):
             _not_linear(context, output, statement)
         case Kept(value):
@@ -150,12 +159,10 @@ def _not_linear(context: Context, entity: Acquired, statement: ast.Assign) -> No
     )
 
 
-def acquire(context: Context, name: str, entity: Acquired) -> tree.Handle:
-    """Emits the wait and gives the stage its handle."""
-    handle = tree.Handle(name, entity.pipeline, entity.side, entity.form, entity.span)
-    context.emit(tree.Acquire(handle, entity.span))
-    context.current[entity.pipeline, entity.side] = handle
-    return handle
+def acquire(context: Context, name: str, entity: Acquired, either: str = "scoped") -> tree.Handle:
+    """Emits the wait and gives the stage its handle; `either` is the form of a stage that may have both."""
+    form = either if entity.form == "either" else entity.form
+    return take_stage(context, entity.pipeline, entity.side, form, name, entity.span, entity.token)
 
 
 def _new_accumulator(context: Context, target: ast.Name, entity: NewAccumulator) -> None:
@@ -211,11 +218,14 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
     stated = known_dtype(context, statement.annotation) if statement.annotation is not None else None
     binding = context.scope.find(target.name)
     variable = binding.entity if binding is not None else None
-    if not isinstance(variable, tree.Variable) or isinstance(variable.type, TileType):
+    again = isinstance(found, tree.StageIndex) and target.name in context.scope.names
+    if not isinstance(variable, tree.Variable) or isinstance(variable.type, TileType) or again:
         first = as_runtime(context, found, stated, "the value")
         variable = tree.Variable(target.name, first.type, target.span)
         context.emit(tree.Assign(variable, first, statement.span))
         context.bind(target.name, variable, target.span)
+        if isinstance(found, tree.StageIndex) and found.sub_stage is None:
+            context.stage_numbers[variable] = found.handle
         return
     if stated is not None and stated is not variable.type:
         context.fail(
@@ -228,6 +238,9 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
 
 def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree.Expression, span: Span) -> None:
     assert isinstance(variable.type, DType)
+    if variable in context.picked:
+        context.fail(direct.StageNumberChanged(name=variable.name, at=span, first=variable.span))
+    context.stage_numbers.pop(variable, None)
     if not isinstance(found, Known):
         widened = arithmetic.widen(found, variable.type)
         if widened is None:
@@ -279,8 +292,22 @@ def _expression(context: Context, statement: ast.ExpressionStatement) -> None:
             return
         case Acquired() | AcquiredPair():
             context.fail(messages.UnnamedStage(call=statement.span.text(), at=statement.span))
+        case Peeked():
+            context.fail(_dropped_peek(entity))
         case _:
             context.fail(messages.NoEffect(hint=None, at=statement.span))
+
+
+def _dropped_peek(peeked: Peeked) -> Message:
+    token = tree.Handle("ready", peeked.pipeline, peeked.side, "token", peeked.span)
+    return peek.PeekNeverUsed(
+        token=token.name,
+        pipeline=peeked.pipeline.name,
+        ending="",
+        right=completing_wait(token),
+        at=peeked.span,
+        end=None,
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------------- blocks
@@ -427,7 +454,7 @@ def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> N
             inner.bind(name, handle, item.target.span)
         _with(inner, statement, rest)
     context.statements.extend(inner.statements)
-    context.emit(tree.Release(handle, entity.form == "scoped", item.span))
+    context.emit(tree.Release(handle, handle.form == "scoped", item.span))
 
 
 def _with_pair(

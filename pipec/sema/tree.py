@@ -106,13 +106,22 @@ class Buffer:
 
 @record(eq=False)
 class Handle:
-    """An acquired stage. `side` is "producer" or "consumer"; `form` is "scoped" (with), "linear" or "explicit" (consume_explicit)."""
+    """An acquired stage. `side` is "producer" or "consumer".
+
+    `form` is "scoped" (with), "linear", "explicit" (consume_explicit), "direct" (the stage between a wait and its step) or "token":
+    no stage yet, but the result of a peek, which the wait that completes it takes up.
+    """
 
     name: str
     pipeline: Pipeline
     side: str
     form: str
     span: Span
+
+    @property
+    def label(self) -> str:
+        """The name without what no identifier has, for symbols."""
+        return self.name.removesuffix("()")
 
 
 @record(eq=False)
@@ -374,15 +383,26 @@ class Assign:
 
 @record
 class Acquire:
-    """Waits for the other side, then holds the stage. Linear and scoped forms are one operation.
+    """Waits for the other side, then holds the stage. All forms are one operation.
 
-    `sub_stage` is one of the other side's. `first` is the wait that obtains the stage; the others wait for more of it.
+    `sub_stage` is one of the other side's. `first` is the wait that obtains the stage; the others wait for more of it. `token` is the
+    peek that this wait completes: it waits only if that found the stage not ready.
     """
 
     handle: Handle
     span: Span
     sub_stage: int = 0
     first: bool = True
+    token: Handle | None = None
+
+
+@record
+class Peek:
+    """Looks, without waiting, whether the stage that the next acquire takes is ready; `ready` (bool) is told."""
+
+    token: Handle
+    ready: Variable
+    span: Span
 
 
 @record
@@ -512,6 +532,7 @@ class Write:
 Operation = (
     Assign
     | Acquire
+    | Peek
     | Signal
     | Release
     | Drain

@@ -286,18 +286,19 @@ class StatedBytes(Message):
 
 
 class StatedArrivals(Message):
-    """`init_barriers(p, c)` says other arrival counts than those derived from the roles.
+    """`init_barriers(p, c)` or `init_mbars(p, c)` says other arrival counts than those derived from the roles.
 
     The full barrier of a stage completes after the producer's arrivals: one for TMA bytes or a commit of MMAs, one per thread that
     writes. The empty barrier completes after the consumers' arrivals, counted alike.
     """
 
     code = "E0522"
-    title = "`init_barriers` states {stated} for `{pipeline}`, but its roles give {derived}"
+    title = "`{call}` states {stated} for `{pipeline}`, but its roles give {derived}"
     labels = (primary("at", "states {stated}"), secondary("declared", "declared here"), secondary("roles", "{part}"))
     note = "a barrier that waits for another number of arrivals than it gets completes too early or never"
-    help = "write `{pipeline}.init_barriers({producer}, {consumer})`, or remove it"
+    help = "write `{pipeline}.{call}({producer}, {consumer})`, or remove it"
     pipeline: str
+    call: str
     stated: str
     derived: str
     part: str

@@ -1,0 +1,302 @@
+"""What the linear check says, in the words of how a stage is held: by a handle, between a wait and its step, or as a peek.
+
+One class per way, one method per mistake; `pipec.checks.linear` finds the mistakes and knows nothing of the words.
+"""
+
+from dataclasses import dataclass
+
+from pipec.checks import sub_stages
+from pipec.checks.facts import HandleFacts, RoleFacts, Touch
+from pipec.diag.catalogue import direct, peek
+from pipec.diag.catalogue import linear as messages
+from pipec.diag.message import Message
+from pipec.kir import ir
+from pipec.sema import tree
+from pipec.source import Span
+
+OTHER = {"producer": "consumer", "consumer": "producer"}
+
+USES = {
+    "load": "filled by a TMA load",
+    "write": "written",
+    "accumulate": "used as an accumulator",
+    "operand": "read by an MMA",
+    "read": "read",
+    "store": "stored by TMA",
+    "index": "its index is read",
+}
+
+
+def truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def span_of(operation: tree.Operation | None) -> Span | None:
+    return operation.span if operation is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class StageWords:
+    """A stage with a name: linear, scoped, or consume_explicit."""
+
+    role: RoleFacts
+    handle: tree.Handle
+
+    @property
+    def facts(self) -> HandleFacts:
+        return self.role.facts_of(self.handle)
+
+    @property
+    def obtained(self) -> Span | None:
+        sites = self.facts.acquires
+        return sites[0].operation.span if sites else None
+
+    @property
+    def first_release(self) -> Span | None:
+        releases = self.facts.releases
+        return releases[0].operation.span if releases else None
+
+    @property
+    def release_text(self) -> str:
+        first = self.first_release
+        return first.text() if first is not None else sub_stages.release_call(self.handle)
+
+    @property
+    def leak(self) -> str:
+        return messages.leak(*self._leak_arguments)
+
+    @property
+    def _leak_arguments(self) -> tuple[str, str, int, bool]:
+        sites = self.facts.acquires
+        looped = bool(sites) and self.role.innermost[sites[0].block] is not None
+        return self.handle.side, self.handle.pipeline.name, self.handle.pipeline.stages, looped
+
+    @property
+    def _named(self) -> dict[str, str]:
+        return {"stage": self.handle.name, "pipeline": self.handle.pipeline.name}
+
+    def never_released(self, end: Span, ending: str) -> Message:
+        call = sub_stages.release_call(self.handle)
+        return messages.NeverReleased(
+            **self._named, release=call, ending=ending, consequence=self.leak, at=self.obtained or end, end=end
+        )
+
+    def replaced(self, at: Span) -> Message | None:
+        """Another stage is obtained under the same name."""
+        return messages.Shadowed(**self._named, consequence=self.leak, at=at, obtained=self.obtained)
+
+    def released_twice(self, at: Span, first: Span | None) -> Message:
+        consequence = messages.second_phase(self.handle.side, self.handle.pipeline.name)
+        return messages.ReleasedTwice(**self._named, consequence=consequence, at=at, first=first, obtained=self.obtained)
+
+    def released_not_held(self, at: Span) -> Message:
+        """The release names no stage and means the one obtained last in the text, on another path."""
+        return messages.ReleasedNotHeld(**self._named, at=at, obtained=self.obtained)
+
+    def released_without_signal(self, at: Span) -> Message:
+        consequence = self.leak
+        if self.handle.form == "explicit":
+            return messages.ExplicitNeverSignals(**self._named, consequence=consequence, at=self.obtained or at)
+        return messages.ReleasedWithoutSignal(**self._named, consequence=consequence, at=at, obtained=self.obtained)
+
+    def used_after_release(self, use: str, at: Span, touch: Touch | None, released: Span | None) -> Message:
+        return messages.UsedAfterRelease(
+            **self._named,
+            use=use,
+            variable=touch.variable.name if touch and touch.variable else None,
+            consequence=messages.overrun(self.handle.side, self.handle.pipeline.name),
+            at=at,
+            defined=touch.defined if touch else None,
+            released=released,
+            obtained=self.obtained,
+        )
+
+    def released_on_one_branch(self, branch: ir.Branch, when: bool, released: Span | None) -> Message:
+        return messages.ReleasedOnOneBranch(
+            **self._named,
+            yes=truth(when),
+            no=truth(not when),
+            release=self.release_text,
+            consequence=messages.other_path_leak(*self._leak_arguments),
+            at=branch.span,
+            released=released,
+            obtained=self.obtained,
+        )
+
+    def obtained_on_one_branch(self, branch: ir.Branch, when: bool) -> Message:
+        return messages.ObtainedOnOneBranch(
+            **self._named,
+            yes=truth(when),
+            no=truth(not when),
+            at=self.obtained or branch.span,
+            branch=branch.span,
+            released=self.first_release,
+        )
+
+    def released_inside_loop(self, loop: ir.Loop, released: Span | None) -> Message:
+        return messages.ReleasedInsideLoop(
+            **self._named, release=self.release_text, at=released or loop.span, loop=loop.span, obtained=self.obtained
+        )
+
+    def carried(self, loop: ir.Loop) -> Message:
+        return messages.CarriedOutOfLoop(
+            **self._named,
+            release=self.release_text,
+            consequence=self.leak,
+            at=self.obtained or loop.span,
+            loop=loop.span,
+            released=self.first_release,
+        )
+
+
+class DirectWords(StageWords):
+    """The current stage between `wait_...()` and `..._step()`."""
+
+    __slots__ = ()
+
+    @property
+    def _step(self) -> str:
+        return f"{self.handle.pipeline.name}.{self.handle.side}_step()"
+
+    @property
+    def _wait(self) -> str:
+        return f"{self.handle.pipeline.name}.wait_{OTHER[self.handle.side]}()"
+
+    def never_released(self, end: Span, ending: str) -> Message:
+        return direct.NeverStepped(
+            pipeline=self.handle.pipeline.name,
+            ending="ends here, and the stage is still current",
+            step=self._step,
+            consequence=direct.never_stepped(self.handle.side),
+            at=self.obtained or end,
+            end=end,
+        )
+
+    def replaced(self, at: Span) -> Message | None:
+        return direct.WaitedTwice(
+            side=self.handle.side, pipeline=self.handle.pipeline.name, step=self._step, at=at, first=self.obtained
+        )
+
+    def released_twice(self, at: Span, first: Span | None) -> Message:
+        return self._stepped_again(at, f"remove it, or write `{self._wait}` before it", None, first)
+
+    def released_not_held(self, at: Span) -> Message:
+        return self._stepped_again(at, f"write `{self._wait}` before it, on the same path", None, None)
+
+    def released_inside_loop(self, loop: ir.Loop, released: Span | None) -> Message:
+        return self._stepped_again(released or loop.span, "move it below the loop, or the wait into the loop", loop.span, None)
+
+    def _stepped_again(self, at: Span, edit: str, loop: Span | None, first: Span | None) -> Message:
+        return direct.SteppedAgain(
+            step=at.text(), pipeline=self.handle.pipeline.name, edit=edit, at=at, loop=loop, first=first, obtained=self.obtained
+        )
+
+    def released_without_signal(self, at: Span) -> Message:
+        name, side = self.handle.pipeline.name, self.handle.side
+        commits = self.facts.kinds() & {"accumulate", "operand"}
+        return direct.SteppedWithoutSignal(
+            pipeline=name,
+            consequence=self.leak,
+            signal=f"{'mma.commit' if commits else 'arrive'}({name}.{side}_mbar({name}.{side}_stage()))",
+            at=at,
+            obtained=self.obtained,
+        )
+
+    def used_after_release(self, use: str, at: Span, touch: Touch | None, released: Span | None) -> Message:
+        return direct.UsedAfterStep(
+            pipeline=self.handle.pipeline.name,
+            use="its number is read" if touch is not None and touch.kind == "index" else use,
+            variable=touch.variable.name if touch and touch.variable else None,
+            step=self._step,
+            consequence=messages.overrun(self.handle.side, self.handle.pipeline.name),
+            at=at,
+            defined=touch.defined if touch else None,
+            released=released,
+            obtained=self.obtained,
+        )
+
+    def released_on_one_branch(self, branch: ir.Branch, when: bool, released: Span | None) -> Message:
+        return direct.SteppedOnOneBranch(
+            pipeline=self.handle.pipeline.name,
+            yes=truth(when),
+            no=truth(not when),
+            step=self._step,
+            consequence=direct.never_stepped(self.handle.side),
+            at=branch.span,
+            released=released,
+            obtained=self.obtained,
+        )
+
+    def obtained_on_one_branch(self, branch: ir.Branch, when: bool) -> Message:
+        return direct.WaitedOnOneBranch(
+            pipeline=self.handle.pipeline.name,
+            yes=truth(when),
+            no=truth(not when),
+            wait=self._wait,
+            at=self.obtained or branch.span,
+            branch=branch.span,
+            released=self.first_release,
+        )
+
+    def carried(self, loop: ir.Loop) -> Message:
+        return direct.SteppedAfterLoop(
+            pipeline=self.handle.pipeline.name,
+            step=self._step,
+            consequence=direct.never_stepped(self.handle.side),
+            at=self.obtained or loop.span,
+            loop=loop.span,
+            released=self.first_release,
+        )
+
+
+class PeekWords(StageWords):
+    """The result of `try_acquire_...()`, "obtained" by the look and "released" by the wait that takes it up."""
+
+    __slots__ = ()
+
+    @property
+    def _right(self) -> str:
+        return f"{self.handle.pipeline.name}.wait_{OTHER[self.handle.side]}_if_needed({self.handle.name})"
+
+    @property
+    def _peek(self) -> dict[str, str]:
+        return {"token": self.handle.name, "pipeline": self.handle.pipeline.name}
+
+    def never_released(self, end: Span, ending: str) -> Message:
+        return peek.PeekNeverUsed(
+            **self._peek, ending="ends here without the wait", right=self._right, at=self.obtained or end, end=end
+        )
+
+    def replaced(self, at: Span) -> Message | None:
+        return None  # a peek's name is no stage's name
+
+    def overtaken(self, what: str, at: Span) -> Message:
+        return peek.PeekOvertaken(**self._peek, what=what, right=self._right, at=at, obtained=self.obtained)
+
+    def released_twice(self, at: Span, first: Span | None) -> Message:
+        return peek.PeekUsedTwice(**self._peek, at=at, loop=None, first=first, obtained=self.obtained)
+
+    def released_inside_loop(self, loop: ir.Loop, released: Span | None) -> Message:
+        return peek.PeekUsedTwice(**self._peek, at=released or loop.span, loop=loop.span, first=None, obtained=self.obtained)
+
+    def released_on_one_branch(self, branch: ir.Branch, when: bool, released: Span | None) -> Message:
+        return self._one_branch("completed", branch, when, released)
+
+    def obtained_on_one_branch(self, branch: ir.Branch, when: bool) -> Message:
+        return self._one_branch("made", branch, when, None)
+
+    def _one_branch(self, what: str, branch: ir.Branch, when: bool, released: Span | None) -> Message:
+        yes, no = truth(when), truth(not when)
+        return peek.PeekOnOneBranch(
+            **self._peek, what=what, yes=yes, no=no, at=branch.span, released=released, obtained=self.obtained
+        )
+
+    def carried(self, loop: ir.Loop) -> Message:
+        return self.never_released(loop.span, "")
+
+
+_FORMS: dict[str, type[StageWords]] = {"direct": DirectWords, "token": PeekWords}
+
+
+def words_for(role: RoleFacts, handle: tree.Handle) -> StageWords:
+    return _FORMS.get(handle.form, StageWords)(role, handle)

@@ -1,0 +1,143 @@
+"""Messages for peeks: the result of `try_acquire_...()` is taken up by exactly one wait of the same side."""
+
+from pipec.diag.message import Message, primary, secondary
+from pipec.source import Span
+
+
+class WrongSideWait(Message):
+    """The result of a peek is given to the wait of the other side.
+
+    `try_acquire_producer()` looks whether the consumer has freed the next stage, so what completes it is `wait_consumer_if_needed`:
+    a producer waits for the CONSUMER. `try_acquire_consumer()` goes with `wait_producer_if_needed`. The wrong one waits on the barrier
+    that this role completes itself.
+
+        ready = input.try_acquire_producer()
+        input.wait_consumer_if_needed(ready)
+    """
+
+    code = "E0432"
+    title = "a {side}'s peek is completed by the {side}'s wait for the {other}, not by `{call}`"
+    labels = (
+        primary("at", "waits for the {side}, which is this role"),
+        secondary("peeked", "`{token}` says whether the {other} was done"),
+    )
+    note = "the role would wait on the {barrier} barrier, which only itself completes: for ever, or not at all"
+    help = "write `{right}`"
+    side: str
+    other: str
+    call: str
+    token: str
+    barrier: str
+    right: str
+    at: Span
+    peeked: Span
+
+
+class OtherPipelinesPeek(Message):
+    """The result of a peek is given to the wait of another pipeline. It says nothing about that pipeline's stages."""
+
+    code = "E0433"
+    title = "`{token}` is a peek at `{peeked_pipeline}`, but completes a wait for `{pipeline}`"
+    labels = (primary("at", "waits for a stage of `{pipeline}`"), secondary("peeked", "looked at `{peeked_pipeline}`"))
+    note = "when `{peeked_pipeline}` was ready, the wait is left out, and a stage of `{pipeline}` is used that may not be"
+    help = "write `{right}`"
+    token: str
+    peeked_pipeline: str
+    pipeline: str
+    right: str
+    at: Span
+    peeked: Span
+
+
+class PeekNeverUsed(Message):
+    """The result of a peek is never given to a wait.
+
+    A peek only looks. Until the matching wait has run, the role holds nothing: a peek that found the stage ready is worth nothing
+    without it, and one that did not must wait.
+
+        ready = input.try_acquire_consumer()
+        input.wait_producer_if_needed(ready)
+    """
+
+    code = "E0341"
+    title = "the peek `{token}` at `{pipeline}` is never completed"
+    labels = (primary("at", "looked here"), secondary("end", "{ending}"))
+    note = "a peek holds nothing: what follows would work on a stage that nobody waited for"
+    help = "write `{right}`, or remove the peek"
+    token: str
+    pipeline: str
+    ending: str
+    right: str
+    at: Span
+    end: Span | None
+
+
+class PeekUsedTwice(Message):
+    """The result of a peek is given to a second wait, or to a wait in a loop that does not look again.
+
+    It says something about one stage. The second wait is for the stage after, and would be left out although nobody looked.
+    """
+
+    code = "E0342"
+    title = "the peek `{token}` at `{pipeline}` is used again"
+    labels = (
+        primary("at", "waits for the stage after the one that was looked at"),
+        secondary("loop", "this loop may run any number of times"),
+        secondary("first", "used here already"),
+        secondary("obtained", "looked once, here"),
+    )
+    note = (
+        "if it found the first stage ready, this wait is left out: the role uses a stage that the other side may still be using"
+    )
+    help = "look again before this wait, or wait without a peek"
+    token: str
+    pipeline: str
+    at: Span
+    loop: Span | None
+    first: Span | None
+    obtained: Span | None
+
+
+class PeekOnOneBranch(Message):
+    """The result of a peek is used by a wait on one side of a branch only, or stands for a peek made on one side only."""
+
+    code = "E0343"
+    title = "the peek `{token}` at `{pipeline}` is {what} on only one branch"
+    labels = (
+        primary("at", "{what} if this is {yes}, but not if it is {no}"),
+        secondary("released", "completed on this path"),
+        secondary("obtained", "looked here"),
+    )
+    note = "on the other path the role holds nothing and every later wait is off by one"
+    help = "move both the peek and its wait to the same side of the `if`"
+    token: str
+    pipeline: str
+    what: str
+    yes: str
+    no: str
+    at: Span
+    released: Span | None
+    obtained: Span | None
+
+
+class PeekOvertaken(Message):
+    """Between a peek and its wait the role took, looked at or drained another stage of the same pipeline.
+
+    The peek looked at the stage that comes next. If another operation takes that stage, the wait is for the one after, at which
+    nobody looked.
+    """
+
+    code = "E0345"
+    title = "the peek `{token}` at `{pipeline}` is overtaken"
+    labels = (
+        primary("at", "this {what} the stage that `{token}` looked at"),
+        secondary("obtained", "looked here, and not completed yet"),
+    )
+    note = "the wait that completes `{token}` is for the next stage, and is left out when this one was ready"
+    help = "complete `{token}` before this: `{right}`"
+    token: str
+    pipeline: str
+    what: str
+    right: str
+    at: Span
+    obtained: Span | None
