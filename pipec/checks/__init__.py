@@ -23,6 +23,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     mma.check(facts, wrong, sink)
     tensor_tiles.check(facts, wrong, sink)
     shapes.check_copies(facts, wrong, sink)
+    shapes.check_proxies(facts, sink)
 
 
 def check_plan(plan: Plan, sink: Sink) -> None:

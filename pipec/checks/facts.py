@@ -204,6 +204,8 @@ def _kinds(operation: tree.Operation) -> tuple[str, ...]:
     match operation:
         case tree.TmaLoad():
             return (LOAD,)
+        case tree.CopyAsync():
+            return (COPY,)
         case tree.Write():
             return (WRITE,)
         case tree.TmaStore():

@@ -1,6 +1,6 @@
 """How often each tile of a stage is filled between its acquire and its release: the fewest and the most over all paths."""
 
-from pipec.checks.facts import LOAD, WRITE, RoleFacts, Touch
+from pipec.checks.facts import COPY, LOAD, WRITE, RoleFacts, Touch
 from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
@@ -58,7 +58,7 @@ class _Counter:
                 self._found.setdefault(handle, {key: fills for key, fills in counts.items() if key[0] is handle})
             case _:
                 for touch in touches:
-                    if touch.kind in (LOAD, WRITE) and touch.buffer is not None:
+                    if touch.kind in (LOAD, COPY, WRITE) and touch.buffer is not None:
                         key = touch.handle, touch.buffer
                         counts[key] = counts.get(key, _NONE).plus(1)
 

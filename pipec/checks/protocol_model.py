@@ -39,7 +39,7 @@ def event_of(operation: tree.Statement) -> Event | None:
             return Event("wait", handle.pipeline, handle.side, handle, span, sub_stage, first)
         case tree.Signal(handle=handle, span=span, sub_stage=sub_stage):
             return Event("signal", handle.pipeline, handle.side, handle, span, sub_stage)
-        case tree.TmaLoad(destination=tile, span=span):
+        case tree.TmaLoad(destination=tile, span=span) | tree.CopyAsync(destination=tile, span=span):
             # The bytes complete the barrier; that all loads of a stage are issued is checked apart (E05xx).
             return Event("signal", tile.handle.pipeline, tile.handle.side, tile.handle, span, tile.sub_stage or 0)
         case tree.Release(handle=handle, span=span, signals=signals):
@@ -134,7 +134,7 @@ class _Reader:
 
     def _item(self, statement: tree.Statement, depth: int) -> Iterator[Item]:
         match statement:
-            case tree.Acquire() | tree.Signal() | tree.TmaLoad() | tree.Release() | tree.Drain():
+            case tree.Acquire() | tree.Signal() | tree.TmaLoad() | tree.CopyAsync() | tree.Release() | tree.Drain():
                 event = event_of(statement)
                 assert event is not None
                 yield event

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipec.checks.facts import ACCUMULATE, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
+from pipec.checks.facts import ACCUMULATE, COPY, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
 from pipec.diag.catalogue import roles as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
@@ -16,8 +16,16 @@ from pipec.source import Span
 
 _WARP = 32
 WARPGROUP_WARPS = 4
-_OPERATION = {LOAD: "tma.load", WRITE: "write", ACCUMULATE: "mma", OPERAND: "mma", READ: "this expression", STORE: "tma.store"}
-_FILLS = (LOAD, WRITE, ACCUMULATE)
+_OPERATION = {
+    LOAD: "tma.load",
+    COPY: "cp.async",
+    WRITE: "write",
+    ACCUMULATE: "mma",
+    OPERAND: "mma",
+    READ: "this expression",
+    STORE: "tma.store",
+}
+_FILLS = (LOAD, COPY, WRITE, ACCUMULATE)
 
 _BYTES_TIMES = "each thread copies the tile again: more bytes arrive than the full barrier expects, and it completes out of step"
 _ONE_THREAD = {
@@ -247,6 +255,8 @@ def _role_wide_name(operation: tree.Operation, touches: tuple[Touch, ...]) -> st
             return "`store`"
         case tree.Write():
             return "`write`"
+        case tree.CopyAsync():
+            return "`cp.async`"
         case tree.Assign() if operation.variable.kept:
             return f"assigning the tile `{operation.variable.name}`"
         case _:

@@ -2,7 +2,7 @@
 
 from math import gcd
 
-from pipec.checks.facts import Facts, RoleFacts
+from pipec.checks.facts import COPY, OPERAND, STORE, Facts, RoleFacts
 from pipec.checks.multiples import Multiples
 from pipec.checks.scales import check_load, round_up, scale_tile
 from pipec.diag.catalogue import resources as messages
@@ -23,6 +23,8 @@ from pipec.source import Span
 
 MOST_STAGES = 32
 MOST_WARPS = 32
+_ASYNC_READERS = {OPERAND: "an MMA", STORE: "a TMA store"}
+SMALLEST_COPY = 4  # bytes of a cp.async (PTX ISA 9.7.9.25.3)
 COPY_UNIT = 16  # bytes: box extents and strides of a tensor map (SM100.md 2.1)
 REGISTER_STEP = 8  # setmaxnreg (SM100.md 7)
 REGISTER_RANGE = (24, 256)
@@ -54,6 +56,22 @@ def check_copies(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
                     _coordinates(role, operation, sink)
                     if isinstance(operation, tree.Store) and operation.path == "tma":
                         _tall_value(role, operation, sink)
+
+
+def check_proxies(facts: Facts, sink: Sink) -> None:
+    """What `cp.async` fills is not read by TMA or an MMA, which look through the async proxy."""
+    filled = {
+        touch.buffer: touch.span
+        for _, handle in facts.handles()
+        for _, touch in handle.touches
+        if touch.kind == COPY and touch.buffer is not None
+    }
+    for _, handle in facts.handles():
+        for _, touch in handle.touches:
+            if touch.buffer in filled and touch.kind in _ASYNC_READERS:
+                reader = _ASYNC_READERS[touch.kind]
+                tile, at = touch.buffer.label, filled[touch.buffer]
+                sink.report(messages.AsyncProxyOfCopy(tile=tile, reader=reader, at=touch.span, filled=at))
 
 
 # --------------------------------------------------------------------------------------------------------- declarations
@@ -200,6 +218,8 @@ def _operation(operation: tree.Operation, sink: Sink) -> None:
             sink.report(scaling_messages.MmaOnly(dtype=dtype, use=f"stores a tile of {dtype}", at=operation.span))
         case tree.TmaStore(destination, source):
             _copy("tma.store", destination, source, sink)
+        case tree.CopyAsync():
+            _copy_async(operation, sink)
         case tree.Store():
             _store(operation, sink)
         case tree.Write():
@@ -278,6 +298,25 @@ def _coordinates(role: RoleFacts, operation: tree.Operation, sink: Sink) -> None
     for coordinate in place.coordinates:
         if isinstance(coordinate, tree.Constant) and coordinate.value < 0:
             sink.report(messages.StoreBefore(tensor=place.tensor.name, at=coordinate.span))
+
+
+def _copy_async(operation: tree.CopyAsync, sink: Sink) -> None:
+    tensor, buffer = operation.source.tensor, operation.destination.buffer
+    if len(tensor.shape) != 1 or buffer.rows != 1:
+        sink.report(
+            messages.AsyncCopyShape(
+                tile=str(TileType(buffer.dtype, buffer.rows, buffer.columns)),
+                tensor=tensor.name,
+                dimensions="1 dimension" if len(tensor.shape) == 1 else f"{len(tensor.shape)} dimensions",
+                at=operation.span,
+                declared=tensor.span,
+            )
+        )
+    elif not _same_bytes(tensor.dtype, buffer.dtype):
+        _copy("cp.async", operation.source, operation.destination, sink)
+    elif buffer.dtype.bytes < SMALLEST_COPY:
+        bytes_ = "1 byte" if buffer.dtype.bytes == 1 else f"{buffer.dtype.bytes} bytes"
+        sink.report(messages.AsyncCopyElement(dtype=buffer.dtype.name, bytes=bytes_, at=operation.span, declared=tensor.span))
 
 
 def _store(operation: tree.Store, sink: Sink) -> None:

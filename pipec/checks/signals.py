@@ -1,6 +1,6 @@
 """A stage's barrier receives exactly the arrivals and bytes it waits for (E05xx)."""
 
-from pipec.checks.facts import ACCUMULATE, INDEX, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
+from pipec.checks.facts import ACCUMULATE, COPY, INDEX, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
 from pipec.checks.fills import UNBOUNDED, Fills, count_fills
 from pipec.checks.sub_stages import release_call
 from pipec.diag.catalogue import signals as messages
@@ -15,20 +15,24 @@ from pipec.source import Span
 # What a use of a stage is called, and who is done with the stage when it is signalled.
 _BY = {
     LOAD: "a TMA load",
+    COPY: "copies of the role's threads",
     WRITE: "the role's threads",
     ACCUMULATE: "an MMA",
     OPERAND: "an MMA",
     READ: "the role's threads",
     STORE: "a TMA store",
 }
-_FILLS = (LOAD, WRITE, ACCUMULATE)
+_FILLS = (LOAD, COPY, WRITE, ACCUMULATE)
 _DRAINS = (OPERAND, READ, STORE)
+
+_CALLS = {LOAD: "tma.load", COPY: "cp.async", WRITE: "write"}
 
 # The uses that an explicit signal covers.
 _COVERED = {"commit": (ACCUMULATE, OPERAND), "arrive": (WRITE, READ), "own": (*_FILLS, *_DRAINS)}
 _WHEN = {"commit": "when the MMAs before it are complete", "arrive": "at once"}
 _DONE = {
     LOAD: "filled by TMA here",
+    COPY: "filled by cp.async here",
     WRITE: "written by threads here",
     ACCUMULATE: "the MMA writes it",
     OPERAND: "the MMA reads it",
@@ -123,7 +127,7 @@ def _explicit_signals_wait(facts: HandleFacts, sink: Sink) -> bool:
                 signal="mma.commit" if signal.how == "commit" else "arrive",
                 work=_BY[early.kind],
                 stage=facts.handle.name,
-                release=release_call(facts.handle),
+                release=_right_signal(facts.handle, early.kind),
                 when=_WHEN[signal.how],
                 done=_DONE[early.kind],
                 consequence=_too_early(facts.handle, signal.how, early.kind),
@@ -134,6 +138,16 @@ def _explicit_signals_wait(facts: HandleFacts, sink: Sink) -> bool:
         )
         return False
     return True
+
+
+def _right_signal(handle: tree.Handle, kind: str) -> str:
+    """The call that signals once the work of this kind is done."""
+    if handle.form != "direct":
+        return release_call(handle)
+    pipeline = handle.pipeline.name
+    if kind in (ACCUMULATE, OPERAND):
+        return f"mma.commit({pipeline}.{handle.side}_mbar({handle.name}))"
+    return f"{pipeline}.{handle.side}_step()" if kind in (LOAD, COPY) else f"{pipeline}.consume()"
 
 
 def _one_barrier_for_bytes(facts: HandleFacts, sink: Sink) -> bool:
@@ -266,18 +280,18 @@ class _Payload:
             touches = [touch for _, touch in self._handle.touches if touch.buffer is tile]
             if fills.most == 0:
                 self._never(tile)
-            elif fills.loop is not None and fills.most > 1 and touches[0].kind == LOAD:
+            elif fills.loop is not None and fills.most > 1 and touches[0].kind in (LOAD, COPY):
                 self._in_loop(tile, fills, touches)
             elif fills.fewest == 0 and fills.loop is not None and fills.branch is None:
                 self._in_empty_loop(tile, fills.loop, touches[0])
             elif fills.fewest == 0:
                 self._on_one_branch(tile, fills, touches[0])
-            elif fills.most > 1 and touches[0].kind == LOAD:
+            elif fills.most > 1 and touches[0].kind in (LOAD, COPY):
                 self._twice(tile, fills, touches)
 
     def _never(self, tile: tree.Buffer) -> None:
         handle = self._handle.handle
-        loads = [touch for _, touch in self._handle.touches if touch.kind in (LOAD, WRITE)]
+        loads = [touch for _, touch in self._handle.touches if touch.kind in (LOAD, COPY, WRITE)]
         filled = sum(_bytes(other) for other in self._tiles if self._counts.get(other, Fills()).most)
         name = self._name(tile)
         self._sink.report(
@@ -288,7 +302,7 @@ class _Payload:
                 bytes=_bytes(tile),
                 total=self._total,
                 filled=filled,
-                load=f"tma.load({name}, ...)" if any(touch.kind == LOAD for touch in loads) else f"write({name}, ...)",
+                load=f"{_CALLS[loads[0].kind] if loads else 'write'}({name}, ...)",
                 at=_obtained(self._handle) or handle.span,
                 declared=tile.span,
                 others=tuple(touch.span for touch in loads),

@@ -6,6 +6,7 @@ from pipec.diag.message import Sink
 from pipec.kir.plan_memory import packed_buffers, tensor_width
 from pipec.kir.plan_types import Plan
 from pipec.sema import tree
+from pipec.sema.operations import RING
 
 
 def check(plan: Plan, sink: Sink) -> None:
@@ -55,7 +56,7 @@ def _counts(plan: Plan, stated: tree.StatedCounts, sink: Sink) -> None:
     sink.report(
         messages.StatedArrivals(
             pipeline=pipeline.name,
-            call=stated.span.text().split("(")[0].rpartition(".")[2],
+            call="init_mbars" if pipeline.kind == RING else "init_barriers",
             stated=f"{stated.producer} and {stated.consumer} arrivals",
             derived=f"{producer} and {consumer}",
             part="gives arrivals",

@@ -3,7 +3,7 @@
 A stage without sub-stages has one of each, so the same questions are asked of every pipeline.
 """
 
-from pipec.checks.facts import LOAD, HandleFacts, Touch
+from pipec.checks.facts import COPY, LOAD, HandleFacts, Touch
 from pipec.diag.catalogue import sub_stages as messages
 from pipec.diag.message import Message
 from pipec.sema import tree
@@ -45,7 +45,7 @@ def missing(
             awaited=tuple(acquire.span for acquire in awaited),
         )
     unsignalled = set(range(pipeline.sub_stages(side))) - {signal.sub_stage for signal in given}
-    by_bytes = LOAD in facts.kinds()
+    by_bytes = bool(facts.kinds() & {LOAD, COPY})
     if not unsignalled or step.signals or by_bytes or pipeline.kind != ROLE:
         return None
     return messages.SubStageNotSignalled(

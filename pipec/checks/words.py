@@ -18,6 +18,7 @@ OTHER = {"producer": "consumer", "consumer": "producer"}
 
 USES = {
     "load": "filled by a TMA load",
+    "copy": "filled by `cp.async`",
     "write": "written",
     "accumulate": "used as an accumulator",
     "operand": "read by an MMA",

@@ -102,6 +102,20 @@ def _bulk_copies() -> list[Instruction]:
     return rows
 
 
+def _async_copies() -> list[Instruction]:
+    """Non-bulk copies of one element. The size present and the predicate are run-time values, hence the template."""
+    rows = [
+        Instruction(f"cp.async.{size}", f"@$3 cp.async.ca.shared.global [$0], [$1], {size}, $2;", VOID, (SHARED, GLOBAL, I32, I1),
+                    "cp.async.ca.shared.global", "thread", "9.7.9.25.3", constraints="r,l,r,b")
+        for size in (4, 8)
+    ]  # fmt: skip
+    rows.append(
+        _intrinsic("cp.async.mbarrier.arrive", "cp.async.mbarrier.arrive.noinc.shared", VOID, (SHARED,),
+                   "cp.async.mbarrier.arrive.noinc.shared.b64", "thread", "9.7.13.15.17")
+    )  # fmt: skip
+    return rows
+
+
 def _tensor_memory() -> list[Instruction]:
     def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: str, section: str) -> Instruction:
         return _intrinsic(name, llvm, VOID, operands, ptx, participation, section, "sm_100a")
@@ -221,7 +235,8 @@ def _guarded_memory() -> list[Instruction]:
 
 def _rows() -> list[Instruction]:
     return [
-        *_special_registers(), *_barriers(), *_bulk_copies(), *_tensor_memory(), *_register_mma(), *_conversions(), *_functions(),
+        *_special_registers(), *_barriers(), *_bulk_copies(), *_async_copies(), *_tensor_memory(), *_register_mma(), *_conversions(),
+        *_functions(),
         *_guarded_memory(),
     ]  # fmt: skip
 

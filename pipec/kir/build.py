@@ -113,7 +113,7 @@ class _Builder:
                     self._elect(statement)
                 case (
                     tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
-                    | tree.TmaLoad() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma()
+                    | tree.TmaLoad() | tree.CopyAsync() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma()
                     | tree.Store() | tree.Write()
                 ):  # fmt: skip
                     self._append(statement)

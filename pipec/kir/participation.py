@@ -93,7 +93,8 @@ def _collect(body: Iterable[tree.Statement], guarded: bool, found: set[tree.Vari
                 _collect(statement.body, True, found)
             case (
                 tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes() | tree.TmaLoad()
-                | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma() | tree.Store() | tree.Write()
+                | tree.CopyAsync() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma() | tree.Store()
+                | tree.Write()
             ):  # fmt: skip
                 pass
             case _:

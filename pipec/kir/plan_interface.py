@@ -84,6 +84,8 @@ def plan_parameters(
                     tma[id(operation)] = _tile_copy(wanted, destination.tensor, source.buffer, layouts, unpacked)
                 case tree.Store() if operation.path == "tma":
                     tma[id(operation)] = _tma(wanted, operation.destination.tensor, staging[id(operation)].layout)
+                case tree.CopyAsync():
+                    wanted.address(operation.source.tensor)
                 case tree.Store():
                     wanted.address(operation.destination.tensor)
                 case _:

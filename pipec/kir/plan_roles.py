@@ -92,7 +92,7 @@ def _runs_in_one_thread(role: Role) -> bool:
     """Nothing in the role needs a second thread: no register tiles, no value that differs between lanes."""
     if role.warps != 1 or any(block.participation.threads in ("lanes", "unknown") for block in role.blocks):
         return False
-    if any(isinstance(operation, (tree.Store, tree.Write)) for operation in operations(role)):
+    if any(isinstance(operation, (tree.Store, tree.Write, tree.CopyAsync)) for operation in operations(role)):
         return False
     for node in expressions(role):
         if isinstance(node.type, TileType):

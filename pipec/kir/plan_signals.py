@@ -56,13 +56,15 @@ def _fills(role: Role, pipeline: Pipeline) -> list[str]:
     found = dict.fromkeys(
         kind for operation in operations(role) for kind, reference in _filled(operation) if reference.handle.pipeline is pipeline
     )
-    return sorted(found, key=("tma", "commit", "threads").index)
+    return sorted(found, key=("tma", "copies", "commit", "threads").index)
 
 
 def _filled(operation: tree.Operation) -> list[tuple[str, tree.BufferRef]]:
     match operation:
         case tree.TmaLoad():
             return [("tma", operation.destination)]
+        case tree.CopyAsync():
+            return [("copies", operation.destination)]
         case tree.Mma():
             return [("commit", operation.accumulator)]
         case tree.Write():
@@ -95,6 +97,8 @@ def _drains(role: Role, pipeline: Pipeline) -> list[str]:
 def _count(row: RolePlan, pipeline: Pipeline, side: str, kind: str) -> int:
     if kind == "warps":
         return row.role.warps
+    if kind == "copies":
+        return row.threads
     if kind != "threads":
         return 1
     if row.single_thread:

@@ -69,9 +69,9 @@ class RegisterGroup:
 class SideSignals:
     """How one side of a pipeline signals.
 
-    `how` per role: "tma" bytes, "commit" of MMAs, "warps" arriving once their own MMAs in registers are complete, "threads"
-    arriving, "read" = one arrival after the bulk stores have read the stage; several joined by "+". `count` is the arrival count of
-    the barrier, `counts` each role's part of it. `transaction_bytes` are the bytes expected per stage.
+    `how` per role: "tma" bytes, "copies" of the threads landing, "commit" of MMAs, "warps" arriving once their own MMAs in registers
+    are complete, "threads" arriving, "read" = one arrival after the bulk stores have read the stage; several joined by "+". `count`
+    is the arrival count of the barrier, `counts` each role's part of it. `transaction_bytes` are the bytes expected per stage.
     """
 
     how: dict[str, str]

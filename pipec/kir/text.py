@@ -120,6 +120,8 @@ def operation_text(operation: tree.Operation) -> str:
             return f"expect {operation.handle.name} {operation.bytes} bytes"
         case tree.TmaLoad():
             return f"tma.load {reference_text(operation.destination)} <- {slice_text(operation.source)}"
+        case tree.CopyAsync():
+            return f"cp.async {reference_text(operation.destination)} <- {slice_text(operation.source)}"
         case tree.TmaStore():
             return f"tma.store {slice_text(operation.destination)} <- {reference_text(operation.source)}"
         case tree.Mma():
@@ -205,7 +207,10 @@ def _parts(expression: tree.Expression) -> tuple[str, int]:
         case tree.Splat():
             return f"splat[{expression.type.rows}, {expression.type.columns}]({_expression(expression.operand, 0)})", _ATOM
         case tree.ReadBuffer():
-            return f"read({reference_text(expression.source)})", _ATOM
+            read = f"read({reference_text(expression.source)})"
+            if expression.first_column is None:
+                return read, _ATOM
+            return f"columns({read}, {_expression(expression.first_column, 0)}, {expression.type.columns})", _ATOM
         case tree.ReadTensor():
             return f"read({slice_text(expression.source)})", _ATOM
         case tree.Position():

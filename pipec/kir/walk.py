@@ -10,9 +10,11 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
     match expression:
         case (
             tree.Constant() | tree.ReadVariable() | tree.ReadDimension() | tree.ReadParameter() | tree.Special()
-            | tree.StageIndex() | tree.ReadBuffer() | tree.ReadAccumulator() | tree.Position()
+            | tree.StageIndex() | tree.ReadAccumulator() | tree.Position()
         ):  # fmt: skip
             return ()
+        case tree.ReadBuffer():
+            return () if expression.first_column is None else (expression.first_column,)
         case tree.Unary() | tree.Convert() | tree.Splat() | tree.Columns() | tree.RowReduce():
             return (expression.operand,)
         case tree.Binary():
@@ -57,7 +59,7 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
             | tree.ClearAccumulator()
         ):  # fmt: skip
             return ()
-        case tree.TmaLoad():
+        case tree.TmaLoad() | tree.CopyAsync():
             return operation.source.coordinates
         case tree.TmaStore():
             return operation.destination.coordinates
@@ -81,7 +83,7 @@ def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
             | tree.ClearAccumulator() | tree.Store()
         ):  # fmt: skip
             return ()
-        case tree.TmaLoad() | tree.Write():
+        case tree.TmaLoad() | tree.CopyAsync() | tree.Write():
             return (operation.destination,)
         case tree.TmaStore():
             return (operation.source,)

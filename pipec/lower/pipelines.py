@@ -152,6 +152,8 @@ def signal(role: RoleContext, handle: tree.Handle, sub_stage: int = 0) -> None:
                 with role.one_thread("stored"):
                     builder.call("bulk.wait_group.read", integer(0))
                     builder.call("mbarrier.arrive", pointer, integer(1))
+            case "copies":
+                builder.call("cp.async.mbarrier.arrive", pointer)
             case "threads":
                 _arrive_threads(role, handle, pointer)
             case _:
@@ -178,7 +180,8 @@ def hand_over_fences(role: RoleContext) -> None:
 
 def release(role: RoleContext, operation: tree.Release, signalled: bool) -> None:
     """The cursor moved at the acquire already; what is left is the signal, unless it was given."""
-    if operation.signals and not signalled:
+    copies = "copies" in _kinds(role, operation.handle)  # they signal by themselves, like bytes
+    if (operation.signals or copies) and not signalled:
         signal(role, operation.handle)
 
 

@@ -5,7 +5,7 @@ from typing import assert_never
 from pipec.kir import ir
 from pipec.kir.plan_roles import operations
 from pipec.kir.walk import subexpressions
-from pipec.lower import flight, pipelines, stores, tma, wgmma
+from pipec.lower import async_copy, flight, pipelines, stores, tma, wgmma
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import integer
 from pipec.lower.mma import mma
@@ -114,6 +114,8 @@ def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -
             pass  # the acquire expected the derived bytes, which a check found to be these
         case tree.TmaLoad():
             tma.load(role, operation)
+        case tree.CopyAsync():
+            async_copy.copy(role, operation)
         case tree.TmaStore():
             tma.store(role, operation)
         case tree.Mma():
@@ -145,6 +147,8 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
                 scalars: tuple[tree.Expression, ...] = (operand,)
             case tree.ReadTensor(source):
                 scalars = source.coordinates
+            case tree.ReadBuffer(first_column=first) if first is not None:
+                scalars = (first,)
             case tree.ReadVariable(variable) if variable.kept:
                 _capture_tile(role, node)
                 continue

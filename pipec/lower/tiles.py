@@ -116,6 +116,8 @@ class TileReader:
                 self._scalars(expression, (operand,))
             case tree.ReadTensor(source):
                 self._scalars(expression, source.coordinates)
+            case tree.ReadBuffer(first_column=first) if first is not None:
+                self._scalars(expression, (first,))
             case _ if not isinstance(expression.type, TileType):
                 self._scalars(expression, (expression,))
             case _:
@@ -214,8 +216,8 @@ class TileReader:
                 dtype = dtype_of(arguments[0].type)
                 columns = zip(*(self.values(argument, chunk) for argument in arguments), strict=True)
                 return [call_function(builder, function, dtype, column) for column in columns]
-            case tree.ReadBuffer(source, type_):
-                return self._read_buffer(source, type_, chunk)
+            case tree.ReadBuffer():
+                return self._read_buffer(expression, chunk)
             case tree.ReadTensor():
                 return self._read_tensor(expression, chunk)
             case tree.Position(0):
@@ -245,11 +247,18 @@ class TileReader:
         assert len(slots) == chunk.count
         return [slot.read() for slot in slots]
 
-    def _read_buffer(self, source: tree.BufferRef, type_: TileType, chunk: Chunk) -> list[Value]:
-        key = (id(source.buffer), id(source.handle), source.transposed)
-        if key not in chunk.cache:
-            read = self._read_tensor_memory if source.buffer.space == "tensor" else self._read_shared
-            chunk.cache[key] = read(source, type_, chunk)
+    def _read_buffer(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
+        source, builder = node.source, self.builder
+        key = (id(source.buffer), id(source.handle), source.transposed, None if node.first_column is None else id(node))
+        if key in chunk.cache:
+            return chunk.cache[key]
+        place = chunk
+        if node.first_column is not None:
+            first = self.scalars[id(node)][0]
+            column, uniform = (builder.binary("add", start, first) for start in (chunk.column, chunk.uniform_column))
+            place = replace(chunk, column=column, uniform_column=uniform)
+        read = self._read_tensor_memory if source.buffer.space == "tensor" else self._read_shared
+        chunk.cache[key] = read(source, node.type, place)
         return chunk.cache[key]
 
     def _read_tensor_memory(self, source: tree.BufferRef, type_: TileType, chunk: Chunk) -> list[Value]:

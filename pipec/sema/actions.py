@@ -221,6 +221,16 @@ def _tma_load(context: Context, operation: Operation, receiver: Entity | None, n
     return Void()
 
 
+def _copy_async(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("tile", "source"), ("barrier",), signature=operation.signature)
+    destination = _shared_tile(context, bound["tile"], "the destination")
+    source = tensor_slice(context, bound["source"], "the source")
+    if "barrier" in bound:
+        _own_barrier(context, bound["barrier"], destination.handle)
+    context.emit(tree.CopyAsync(destination, source, node.span))
+    return Void()
+
+
 def _shared_tile(context: Context, node: ast.Expression, what: str) -> tree.BufferRef:
     found = buffer_ref(context, node, what)
     if found.buffer.space != "shared" or found.transposed:
@@ -407,6 +417,7 @@ ACTIONS: dict[str, Action] = {
     "payload": _payload,
     "accumulator": _accumulator,
     "tma_load": _tma_load,
+    "copy_async": _copy_async,
     "tma_store": _tma_store,
     "mma": _mma,
     "register_accumulator": _register_accumulator,

@@ -8,6 +8,7 @@ from pipec.isa.dtypes import DTYPES
 from pipec.sema import arithmetic, tree
 from pipec.sema.actions import ACTIONS
 from pipec.sema.arguments import bind_arguments
+from pipec.sema.columns import moving_columns
 from pipec.sema.context import Context
 from pipec.sema.entities import EXPRESSIONS, Barrier, Elected, Entity, EpilogueStage, Helper, Known, Range, Void, describe
 from pipec.sema.expressions import (
@@ -330,6 +331,8 @@ def _position(axis: int) -> Callable[[Context, ast.Call], Entity]:
 
 def _columns(context: Context, node: ast.Call) -> Entity:
     bound = bind_arguments(context, node, "columns", ("tile", "first", "count"))
+    if not isinstance(elaborate(context, bound["first"]), Known):
+        return moving_columns(context, bound, node)
     operand = runtime(context, bound["tile"], None, "the tile")
     if not isinstance(operand.type, TileType):
         context.fail(messages.WrongType(what="the tile", expected="a tile", found=describe(operand), at=node.span))

@@ -47,6 +47,7 @@ class Context:
     stated: list[tree.StatedCounts] = field(default_factory=list)
     allocations: list[tree.TensorAllocation] = field(default_factory=list)
     barrier_arrays: dict[BarrierArray, Span] = field(default_factory=dict)  # those that have an owner, with the place
+    ranges: dict[tree.Variable, range] = field(default_factory=dict)  # of variables of loops with constant bounds
     unrollable: frozenset[tree.Variable] = frozenset()  # variables of the loops around that have constant bounds
     open_stages: set[tree.Handle] = field(default_factory=set)  # of RolePipelines: obtained, and not stepped over yet
 

@@ -49,6 +49,8 @@ DIRECT = (
 )  # fmt: skip
 
 DIRECT_FREE = (
+    Operation("cp.async", ("",), "cp.async(tile, tensor[i])", "copy_async", signals="full, by each thread's copies",
+              document="a run of a 1-D tensor into a tile of one row, by the role's own threads, without waiting; outside the tensor 0"),
     Operation("arrive", ("",), "arrive(stage.mbar())", "arrive_on", signals="each calling thread", stage="signals", page="S0",
               document="an arrival on the barrier of a held stage, `p.consumer_mbar(stage)` say"),
 )  # fmt: skip

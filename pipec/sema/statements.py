@@ -354,6 +354,8 @@ def _for(context: Context, statement: ast.For) -> None:
         return
     variable = tree.Variable(statement.target.name, I32, statement.target.span)
     values = _constant_range(iterable)
+    if values is not None:
+        context.ranges[variable] = values
     attempt = context.checkpoint()
     try:
         _loop(context, statement, iterable, variable, values is not None)

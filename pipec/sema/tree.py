@@ -285,11 +285,15 @@ class Splat:
 
 @record
 class ReadBuffer:
-    """The values of a held stage's tile, as a register tile; read when used, so its handle must still be held there."""
+    """The values of a held stage's tile, as a register tile; read when used, so its handle must still be held there.
+
+    With `first_column` (i32, the same in all threads) the type's columns from there on; None stands for the whole tile.
+    """
 
     source: BufferRef
     type: TileType
     span: Span
+    first_column: "Expression | None" = None
 
 
 @record
@@ -455,6 +459,18 @@ class TmaLoad:
 
 
 @record
+class CopyAsync:
+    """A run of a 1-D tensor into a tile of one row, by cp.async: every thread of the role copies its share and goes on.
+
+    The full barrier of the destination's handle gets an arrival of each thread once its copies have landed.
+    """
+
+    destination: BufferRef
+    source: TensorSlice
+    span: Span
+
+
+@record
 class TmaStore:
     """Shared to global memory, asynchronous; the source must stay untouched until the handle's release waited for the read. One thread."""
 
@@ -538,6 +554,7 @@ Operation = (
     | Drain
     | ExpectBytes
     | TmaLoad
+    | CopyAsync
     | TmaStore
     | Mma
     | ClearAccumulator

@@ -56,6 +56,9 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     ),
     "gemm_mxfp4": ({"BN": "256", "STAGES": "3"}, {"BK": "128", "BN": "64"}),
     "gemm_nvfp4": ({"BK": "64", "BN": "192"}, {"SF": "ue8m0", "BK": "128"}),
+    "gemm_direct": ({"BM": "64", "BN": "64", "STAGES": "1"},),
+    "gemm_peek": ({"STAGES": "1"},),
+    "gemm_residual": ({"BM": "64", "PANEL": "64"}, {"BN": "96", "PANEL": "96", "SOURCES": "1"}, {"PANEL": "16", "STAGES": "1"}),
     "elementwise": ({"BN": "32"}, {"STAGES": "1", "BN": "128"}),
 }
 

@@ -512,3 +512,52 @@ class StageGroups(Message):
     group: int
     fix: str
     at: Span
+
+
+class AsyncCopyShape(Message):
+    """`cp.async(tile, tensor[i])` copies a run of a tensor of one dimension into a tile of one row. Larger tiles go by `tma.load`."""
+
+    code = "E0771"
+    title = "`cp.async` copies one row, from a tensor of one dimension"
+    labels = (primary("at", "into a {tile}"), secondary("declared", "`{tensor}` has {dimensions}"))
+    help = "use `tma.load`"
+    tile: str
+    tensor: str
+    dimensions: str
+    at: Span
+    declared: Span
+
+
+class AsyncCopyElement(Message):
+    """cp.async moves 4, 8 or 16 bytes from an address that is a multiple of as many.
+
+    An element of 4 or 8 bytes can start anywhere in its tensor; one of 1 or 2 bytes need not stand on a multiple of 4.
+    """
+
+    code = "E0772"
+    title = "`cp.async` moves at least 4 bytes, and an element of {dtype} has {bytes}"
+    labels = (primary("at", "copies elements of {bytes}"), secondary("declared", "declared here"))
+    note = "a copy of 4 bytes from an address that is no multiple of 4 is a misaligned access"
+    help = "declare it f32, or read it by `per_column(...)` or `tma.load`"
+    dtype: str
+    bytes: str
+    at: Span
+    declared: Span
+
+
+class AsyncProxyOfCopy(Message):
+    """A tile that `cp.async` fills is read by TMA or by an MMA.
+
+    Both read through the async proxy, which does not see what threads wrote through the generic one unless a fence stands between;
+    the threads that copy do not wait for their copies, so none of them could give it. Read the tile as a register tile.
+    """
+
+    code = "E0773"
+    title = "`{tile}` is filled by `cp.async` and read by {reader}"
+    labels = (primary("at", "read through the async proxy"), secondary("filled", "filled through the generic proxy"))
+    note = "{reader} may read what stood there before the copies"
+    help = "fill it by `tma.load`"
+    tile: str
+    reader: str
+    at: Span
+    filled: Span
