@@ -19,7 +19,7 @@ from pipec.sema.types import TileType
 _MOST_PER_THREAD = 255
 _LARGEST_BUDGET = 248
 _STEP = 8
-# For addresses, counters and the elements being computed: measured on the examples.
+# For addresses, counters and the elements being computed; an estimate, since ptxas decides.
 RESERVE = 24
 
 _Live = frozenset[tree.Variable]

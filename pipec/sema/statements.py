@@ -291,7 +291,9 @@ def _expression(context: Context, statement: ast.ExpressionStatement) -> None:
         case Void():
             return
         case Acquired() | AcquiredPair():
-            context.fail(messages.UnnamedStage(call=statement.span.text(), at=statement.span))
+            by_hand = isinstance(entity, Acquired) and entity.form == "linear"
+            call = statement.span.text()
+            context.fail(messages.UnnamedStage(fix=f"s = {call}" if by_hand else f"with {call} as s:", at=statement.span))
         case Peeked():
             context.fail(_dropped_peek(entity))
         case _:

@@ -328,8 +328,8 @@ class UnnamedStage(Message):
     title = "the stage acquired here has no name"
     labels = (primary("at", "acquired and dropped"),)
     note = "its slot is never given back: the other side blocks for ever once the ring is full"
-    help = "write `s = {call}`"
-    call: str
+    help = "write `{fix}`"
+    fix: str
     at: Span
 
 
