@@ -5,10 +5,12 @@ import re
 import pytest
 from hand_built import Gemm
 
+from pipec.diag.message import Sink
 from pipec.isa.targets import TARGETS
 from pipec.kir.build import build
 from pipec.kir.plan import plan
 from pipec.lower import lower
+from pipec.ptx.assemble import assemble
 from pipec.ptx.emit import emit
 
 TARGET = TARGETS["sm_100a"]
@@ -35,13 +37,8 @@ def test_instruction_count(ptx):
 
 
 def test_no_spills_and_no_local_memory(ptx):
-    assemble = pytest.importorskip("pipec.ptx.assemble")
-    if "ptxas" not in assemble.available():
-        pytest.skip("no ptxas")
-    from pipec.diag.message import Sink
-
     sink = Sink()
-    assembled = assemble.assemble(ptx, "sm_100a", sink)
+    assembled = assemble(ptx, "sm_100a", sink, tool="ptxas")
     assert not sink.diagnostics
     (statistics,) = assembled.statistics
     assert not statistics.spills
