@@ -147,6 +147,9 @@ class KernelInterface:
     roles: tuple[RoleWarps, ...]
     barriers: tuple[BarrierRange, ...]
     source: str
+    # The launch may start before the grids in front of it in the stream have ended: the kernel waits for them itself
+    # (griddepcontrol.wait; launch attribute CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).
+    programmatic_launch: bool = False
 
 
 # ------------------------------------------------------------------------------------------------------------------- JSON
@@ -165,6 +168,8 @@ def to_json(interface: KernelInterface) -> str:
     """One line: the fields of KernelInterface, the name as "kernel"; arguments and parameters say their "kind"."""
     row = {"kernel": interface.name, **fields_of(interface)}
     del row["name"]
+    if not interface.programmatic_launch:
+        del row["programmatic_launch"]
     row["barriers"] = [_barrier_row(barrier) for barrier in interface.barriers]
     row["arguments"] = [_tagged(argument, _ARGUMENT_KINDS) for argument in interface.arguments]
     row["parameters"] = [_tagged(parameter, _PARAMETER_KINDS) for parameter in interface.parameters]
@@ -186,6 +191,7 @@ def from_json(text: str) -> KernelInterface:
         roles=tuple(RoleWarps(**role) for role in row["roles"]),
         barriers=tuple(BarrierRange(**barrier) for barrier in row["barriers"]),
         source=row["source"],
+        programmatic_launch=row.get("programmatic_launch", False),
     )
 
 

@@ -94,3 +94,9 @@ def test_interface_survives_json():
     interface = planned().interface
     assert from_json(to_json(interface)) == interface
     assert "\n" not in to_json(interface)
+
+
+def test_a_programmatic_launch_survives_json():
+    interface = replace(planned().interface, programmatic_launch=True)
+    assert from_json(to_json(interface)) == interface
+    assert "programmatic" not in to_json(planned().interface)
