@@ -203,13 +203,12 @@ def _conversions() -> list[Instruction]:
 def _functions() -> list[Instruction]:
     """Single-precision functions; errors as the PTX ISA states them: ex2 2 ulp, lg2 2^-22, rsqrt 2^-22.9, rcp.approx 1 ulp."""
     section = "9.7.3"
-    names = ("ex2.approx", "lg2.approx", "rsqrt.approx", "sqrt.rn", "rcp.rn", "rcp.approx")
-    return [_function(name, section) for name in names]
-
-
-def _function(name: str, section: str) -> Instruction:
-    template = f"{name}.f32 $0, $1;"
-    return Instruction(name, template, F32, (F32,), f"{name}.f32", "thread", section, constraints="=f,f", pure=True)
+    names = ("ex2.approx", "lg2.approx", "rsqrt.approx", "sqrt.rn", "rcp.rn")
+    rows = [_intrinsic(name, f"{name}.f", F32, (F32,), f"{name}.f32", "thread", section) for name in names]
+    # Its intrinsic exists with .ftz only.
+    rows.append(Instruction("rcp.approx", "rcp.approx.f32 $0, $1;", F32, (F32,), "rcp.approx.f32", "thread", section,
+                            constraints="=f,f", pure=True))  # fmt: skip
+    return rows
 
 
 def _guarded_memory() -> list[Instruction]:

@@ -1,6 +1,7 @@
 """A small writer of LLVM IR text: typed values, blocks, the current source line. It checks nothing: LLVM's verifier does."""
 
 import math
+import operator
 import struct
 from collections.abc import Sequence
 
@@ -66,6 +67,7 @@ class Builder:
         self._values = 0
         self._names = {"entry"}
         self._counts: dict[str, int] = {}
+        self._held: dict[str, Value] = {}  # what the slots are known to hold at this point of the block
 
     # ---------------------------------------------------------------------------------------------------- structure
 
@@ -80,6 +82,7 @@ class Builder:
 
     def place(self, label: str) -> None:
         self.lines.append(f"{label}:")
+        self._held.clear()
 
     def jump(self, label: str) -> None:
         self.lines.append(f"  br label %{label}{self.location}")
@@ -129,7 +132,20 @@ class Builder:
             return Value("void", "")
         return self.emit(row.result, text)
 
+    def read(self, type_: str, slot: str) -> Value:
+        """A slot's value; one that this block read or wrote before is not loaded again."""
+        if slot not in self._held:
+            self._held[slot] = self.emit(type_, f"load {type_}, ptr {slot}")
+        return self._held[slot]
+
+    def write(self, slot: str, value: Value) -> None:
+        self.effect(f"store {value}, ptr {slot}")
+        self._held[slot] = value
+
     def binary(self, operation: str, left: Value, right: Value) -> Value:
+        folded = _folded(operation, left, right)
+        if folded is not None:
+            return folded
         return self.emit(left.type, f"{operation} {left}, {right.name}")
 
     def compare(self, predicate: str, left: Value, right: Value) -> Value:
@@ -204,10 +220,26 @@ class Slot:
     name: str
 
     def read(self) -> Value:
-        return self.builder.emit(self.type, f"load {self.type}, ptr {self.name}")
+        return self.builder.read(self.type, self.name)
 
     def write(self, value: Value) -> None:
-        self.builder.effect(f"store {value}, ptr {self.name}")
+        self.builder.write(self.name, value)
+
+
+_FOLDED = {"add": operator.add, "mul": operator.mul}
+_ZERO_CHANGES_NOTHING = ("add", "sub", "or", "xor", "shl", "lshr", "ashr")
+
+
+def _folded(operation: str, left: Value, right: Value) -> Value | None:
+    """The result where it is known without an instruction: LLVM would find it too, but has to read the text first."""
+    if right.name == "0" and operation in _ZERO_CHANGES_NOTHING:
+        return left
+    if left.name == "0" and operation == "add":
+        return right
+    if left.type == "i32" and operation in _FOLDED and left.name.isdigit() and right.name.isdigit():
+        result = _FOLDED[operation](int(left.name), int(right.name))
+        return integer(result) if result < 2**31 else None
+    return None
 
 
 def _callee(row: Instruction) -> str:

@@ -36,7 +36,6 @@ def _passes() -> llvm.ModulePassManager:
     """
     manager = llvm.create_new_module_pass_manager()
     manager.add_sroa_pass()
-    manager.add_simplify_cfg_pass()
     manager.add_instruction_combine_pass()
     manager.add_simplify_cfg_pass()
     manager.add_loop_rotate_pass()
