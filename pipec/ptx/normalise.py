@@ -25,6 +25,9 @@ def normalise(ptx: str, interfaces: Sequence[KernelInterface], source: Source) -
     files: list[str] = []
     last: str | None = None
     for line in ptx.splitlines():
+        if line[:1] == "\t" and line[1:2].isalpha():
+            lines.append(line)  # an instruction, as most lines are
+            continue
         if _DROPPED.match(line):
             continue
         if line.lstrip().startswith(".file"):

@@ -1,39 +1,73 @@
-"""Lark's parse tree to the syntax tree. Rule names are method names; no user error is raised in here."""
+"""What each rule of the grammar becomes. Rule names are method names; no user error is raised in here."""
 
-from itertools import pairwise
+from typing import Protocol
 
-from lark import Token, Transformer, v_args
-from lark.tree import Meta
+from lark import Token
 
 from pipec.source import Source, Span
 from pipec.syntax import ast
 
+# How tightly an operator binds, as in Python. Comparisons chain: `a < b < c` is `a < b and b < c`.
+_COMPARISON = 2
+_TIGHTNESS = {
+    **dict.fromkeys(("or",), 0),
+    **dict.fromkeys(("and",), 1),
+    **dict.fromkeys(("==", "!=", "<=", ">=", "<", ">"), _COMPARISON),
+    **dict.fromkeys(("|",), 3),
+    **dict.fromkeys(("^",), 4),
+    **dict.fromkeys(("&",), 5),
+    **dict.fromkeys(("<<", ">>"), 6),
+    **dict.fromkeys(("+", "-"), 7),
+    **dict.fromkeys(("*", "//", "/", "%"), 8),
+}
 
-@v_args(meta=True)
-class Builder(Transformer):
-    """One method per rule of grammar/pipec.lark that leaves a node."""
+
+def _climb(items: list, least: int) -> ast.Expression:
+    """The tree of a chain: `items` are operands and operators from the last to the first; stops at an operator looser than `least`."""
+    left = items.pop()
+    compared: ast.Expression | None = None
+    while items and (tightness := _TIGHTNESS[items[-1]]) >= least:
+        operator = str(items.pop())
+        right = _climb(items, tightness + 1)
+        operand = left if compared is None else compared
+        link = ast.Binary(operator, operand, right, operand.span.to(right.span))
+        left = link if compared is None else ast.Binary("and", left, link, left.span.to(right.span))
+        compared = right if tightness == _COMPARISON else None
+    return left
+
+
+class Meta(Protocol):
+    """The text that a rule covers."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+class Builder:
+    """One method per rule of grammar/pipec.lark that leaves a node, called with the text it covers and its children."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__()
-        self._source = source
+        self.source = source
 
     def _span(self, meta: Meta) -> Span:
-        return Span(self._source, meta.line, meta.column, meta.end_line, meta.end_column)
+        return Span(self.source, meta.line, meta.column, meta.end_line, meta.end_column)
 
     def _token_span(self, token: Token) -> Span:
         assert token.line and token.column and token.end_line and token.end_column
-        return Span(self._source, token.line, token.column, token.end_line, token.end_column)
+        return Span(self.source, token.line, token.column, token.end_line, token.end_column)
 
     def _name(self, token: Token) -> ast.Name:
         return ast.Name(str(token), self._token_span(token))
 
     def _header(self, meta: Meta, last: Span) -> Span:
         """From the start of a statement to the end of its header."""
-        return Span(self._source, meta.line, meta.column, last.end_line, last.end_column)
+        return Span(self.source, meta.line, meta.column, last.end_line, last.end_column)
 
     def _word(self, meta: Meta, word: str) -> Span:
         """The keyword that a statement starts with; the statement's own span runs over the line end."""
-        return Span(self._source, meta.line, meta.column, meta.line, meta.column + len(word))
+        return Span(self.source, meta.line, meta.column, meta.line, meta.column + len(word))
 
     # ------------------------------------------------------------------------------------------------------ definitions
 
@@ -139,19 +173,8 @@ class Builder(Transformer):
         when_true, condition, when_false = children
         return ast.Conditional(condition, when_true, when_false, self._span(meta))
 
-    def binary(self, meta: Meta, children: list) -> ast.Expression:
-        left, operator, right = children
-        return ast.Binary(str(operator), left, right, left.span.to(right.span))
-
-    def comparison(self, meta: Meta, children: list) -> ast.Expression:
-        links = [
-            ast.Binary(str(operator), left, right, left.span.to(right.span))
-            for (left, right), operator in zip(pairwise(children[::2]), children[1::2], strict=True)
-        ]
-        chain: ast.Expression = links[0]
-        for link in links[1:]:
-            chain = ast.Binary("and", chain, link, chain.span.to(link.span))
-        return chain
+    def chain(self, meta: Meta, children: list) -> ast.Expression:
+        return _climb(children[::-1], 0)
 
     def unary(self, meta: Meta, children: list) -> ast.Unary:
         operator, operand = children

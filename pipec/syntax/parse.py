@@ -7,7 +7,8 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import ClassVar
+from threading import Lock
+from typing import Any, ClassVar
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput
 from lark import __version__ as lark_version
@@ -19,6 +20,7 @@ from pipec.diag.message import Sink
 from pipec.source import Source, Span
 from pipec.syntax import ast
 from pipec.syntax.build import Builder
+from pipec.syntax.shape import shape
 from pipec.syntax.words import expected, word
 
 # Deeper nesting than this is no kernel anybody wrote; the limit keeps later recursive passes inside Python's stack.
@@ -82,7 +84,7 @@ def _loaded(tables: Path) -> Lark | None:
 
 
 def _built(grammar: str, tables: Path) -> Lark:
-    built = Lark(grammar, parser="lalr", start="file", postlex=_Indenter(), propagate_positions=True, maybe_placeholders=True)
+    built = Lark(grammar, parser="lalr", start="file", postlex=_Indenter(), maybe_placeholders=True)
     try:
         tables.parent.mkdir(parents=True, exist_ok=True)
         # Complete before it gets its name: other processes may be reading and writing.
@@ -101,7 +103,7 @@ def parse(source: Source, sink: Sink) -> ast.File | None:
     # The grammar ends every statement with a newline; the last line may lack its own.
     text = source.text + "\n"
     try:
-        tree = parser().parse(text)
+        file = _file(text, source)
     except _Unbalanced as error:
         span = _token_span(source, error.token)
         sink.report(messages.Unbalanced(bracket=str(error.token), at=span))
@@ -114,8 +116,26 @@ def parse(source: Source, sink: Sink) -> ast.File | None:
     except UnexpectedInput as error:
         sink.report(messages.Unexpected(found="this", expected="a statement", at=_point(source, error.line, error.column)))
     else:
-        return Builder(source).transform(tree)
+        return file
     return None
+
+
+_ONE_AT_A_TIME = Lock()  # the indenter and the builder belong to the parse that runs
+
+
+@cache
+def _shaped() -> tuple[Lark, Builder]:
+    builder = Builder(Source("", ""))
+    shape(parser(), builder)
+    return parser(), builder
+
+
+def _file(text: str, source: Source) -> ast.File:
+    with _ONE_AT_A_TIME:
+        lark, builder = _shaped()
+        builder.source = source
+        whole: Any = lark.parse(text)  # a Part, see shape
+        return whole.value
 
 
 def _acceptable(source: Source, sink: Sink) -> bool:
