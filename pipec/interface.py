@@ -45,6 +45,8 @@ class TensorArgument:
     # How the kernel reaches it: through tensor maps, which ask for 16-byte strides, or by address.
     through_tensor_map: bool
     through_pointer: bool
+    # The kernel writes it only by reductions: what it holds at the launch is part of the result.
+    accumulated: bool = False
 
 
 @record
@@ -171,7 +173,7 @@ def to_json(interface: KernelInterface) -> str:
     if not interface.programmatic_launch:
         del row["programmatic_launch"]
     row["barriers"] = [_barrier_row(barrier) for barrier in interface.barriers]
-    row["arguments"] = [_tagged(argument, _ARGUMENT_KINDS) for argument in interface.arguments]
+    row["arguments"] = [_argument_row(argument) for argument in interface.arguments]
     row["parameters"] = [_tagged(parameter, _PARAMETER_KINDS) for parameter in interface.parameters]
     return json.dumps(row, default=fields_of)
 
@@ -193,6 +195,14 @@ def from_json(text: str) -> KernelInterface:
         source=row["source"],
         programmatic_launch=row.get("programmatic_launch", False),
     )
+
+
+def _argument_row(argument: TensorArgument | ScalarArgument) -> dict[str, Any]:
+    """`accumulated` is told where it is so."""
+    row = _tagged(argument, _ARGUMENT_KINDS)
+    if not row.get("accumulated"):
+        row.pop("accumulated", None)
+    return row
 
 
 def _barrier_row(barrier: BarrierRange) -> dict[str, Any]:

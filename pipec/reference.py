@@ -135,6 +135,12 @@ def expected_values(
     return compared
 
 
+def before_launch(interface: KernelInterface, arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Copies of the tensors that a kernel adds to; its reference starts from these: `d = d + a @ b.T`."""
+    kept = {argument.name for argument in interface.arguments if isinstance(argument, TensorArgument) and argument.accumulated}
+    return {name: value.copy() for name, value in arguments.items() if name in kept}
+
+
 def _shaped(name: str, value: Any, output: Any) -> np.ndarray:
     if not isinstance(output, np.ndarray):
         raise ReferenceProblem(f"`{name}` is a scalar, which a kernel cannot write")

@@ -17,6 +17,7 @@ from pipec.reference import (
     Comparison,
     ReferenceProblem,
     accumulation_unit,
+    before_launch,
     compare,
     dtypes_of,
     expected_values,
@@ -43,8 +44,8 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
         _print_report(report_of(plan, state.protocol[plan.kernel.name]), state.arch)
         print(f"  built   {built.get(plan.kernel.name, built[''])}")
         for values in _value_sets(plan.interface, plan.kernel.document, options.shapes):
-            arguments = _run_one(plan.interface, state.ptx, values, options, state.source)
-            _compare(plan, arguments, values)
+            arguments, before = _run_one(plan.interface, state.ptx, values, options, state.source)
+            _compare(plan, arguments, before, values)
     return 0
 
 
@@ -148,8 +149,9 @@ def _number(name: str, text: str, dimension: bool) -> float:
 
 def _run_one(
     interface: KernelInterface, ptx: str, values: dict[str, float], options: argparse.Namespace, source: Source | None
-) -> Mapping[str, Any]:
-    """Runs a kernel with made-up arguments and shows what happened; the arguments, with the outputs written."""
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Runs a kernel with made-up arguments and shows what happened; the arguments, with the outputs written, and what they held before
+    where that counts."""
     from pipec.runtime import Launcher, LaunchOptions, random_arguments
     from pipec.sim import Options, SimulationError
 
@@ -158,6 +160,7 @@ def _run_one(
     simulation = Options(timing=options.timing, seed=options.seed, progress=progress)
     try:
         arguments = random_arguments(interface, values, options.seed)
+        before = before_launch(interface, arguments)
         started = time.perf_counter()
         result = Launcher(interface, ptx)(arguments, device=options.device, options=LaunchOptions(simulation))
         seconds = time.perf_counter() - started
@@ -173,7 +176,7 @@ def _run_one(
         progress.end()
     print(f"\n{interface.name}({_shown(values)}) on {result.device}, grid {result.grid}: {seconds:.2f} s")
     _print_simulation(interface, result, options)
-    return arguments
+    return arguments, before
 
 
 def _shown(values: Mapping[str, float]) -> str:
@@ -227,13 +230,13 @@ def _print_simulation(interface: KernelInterface, result: "LaunchResult", option
         write_output(options.timeline, chrome_trace(interface, result.simulation))
 
 
-def _compare(plan: Plan, arguments: Mapping[str, Any], values: Mapping[str, float]) -> None:
+def _compare(plan: Plan, arguments: Mapping[str, Any], before: Mapping[str, Any], values: Mapping[str, float]) -> None:
     lines, name = reference_lines(plan.kernel.document), plan.kernel.name
     if not lines:
         print("  no `numpy:` line in the docstring: the result was not compared")
         return
     try:
-        expected = expected_values(lines, arguments, dtypes_of(plan.interface))
+        expected = expected_values(lines, {**arguments, **before}, dtypes_of(plan.interface))
     except ReferenceProblem as problem:
         raise Failure(messages.BadReference(kernel=name, problem=str(problem), text="; ".join(lines))) from None
     depth = int(max((value for value in values.values() if isinstance(value, int)), default=1))

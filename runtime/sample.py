@@ -19,7 +19,7 @@ def random_arguments(interface: KernelInterface, values: Mapping[str, float], se
     """One argument per parameter, by name, in the kernel's order; the same for the same seed.
 
     `values` gives each launch-bound dimension, and scalars that should not be random. Floats are drawn from the standard
-    normal distribution, integers between -4 and 4 (0 and 4 when unsigned); tensors that the kernel writes are zero. Rows
+    normal distribution, integers between -4 and 4 (0 and 4 when unsigned); tensors that it overwrites are zero. Rows
     that a tensor map reaches are padded to 16 bytes, so any extent can be asked for. Raises ArgumentError.
     """
     generator = np.random.default_rng(seed)
@@ -57,7 +57,7 @@ def _array(generator: np.random.Generator, argument: TensorArgument, dtype: DTyp
         padded = (*shape[:-1], -(-shape[-1] // step) * step)
     memory = np.zeros(padded, stored)
     array = memory[..., : shape[-1]] if shape else memory
-    if not argument.written:
+    if argument.accumulated or not argument.written:
         array[...] = _numbers(generator, dtype, shape)
     return array
 

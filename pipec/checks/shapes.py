@@ -5,11 +5,13 @@ from math import gcd
 from pipec.checks.facts import COPY, OPERAND, STORE, Facts, RoleFacts
 from pipec.checks.multiples import Multiples
 from pipec.checks.scales import check_load, round_up, scale_tile
+from pipec.diag.catalogue import global_memory as global_messages
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.catalogue import scaling as scaling_messages
 from pipec.diag.catalogue import target as target_messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
+from pipec.isa.reductions import ALLOWED
 from pipec.isa.targets import Target
 from pipec.kir import ir
 from pipec.kir.participation import WARP
@@ -218,6 +220,7 @@ def _operation(operation: tree.Operation, sink: Sink) -> None:
             sink.report(scaling_messages.MmaOnly(dtype=dtype, use=f"stores a tile of {dtype}", at=operation.span))
         case tree.TmaStore(destination, source):
             _copy("tma.store", destination, source, sink)
+            _reduction(operation, "tma", sink)
         case tree.CopyAsync():
             _copy_async(operation, sink)
         case tree.Store():
@@ -336,6 +339,7 @@ def _store(operation: tree.Store, sink: Sink) -> None:
             )
         )
     _rank(name, tensor, value.rows, operation.value.span, sink)
+    _reduction(operation, operation.path, sink)
     if operation.path != "tma":
         return
     _stride(tensor, operation.destination.span, sink)
@@ -344,6 +348,24 @@ def _store(operation: tree.Store, sink: Sink) -> None:
         sink.report(
             messages.StoreRowBytes(bytes=row_bytes, columns=value.columns, dtype=value.dtype.name, at=operation.value.span)
         )
+
+
+def _reduction(operation: tree.Store | tree.TmaStore, path: str, sink: Sink) -> None:
+    tensor, reduce = operation.destination.tensor, operation.reduce
+    if reduce is None or tensor.dtype.name in ALLOWED[path][reduce]:
+        return
+    other = path == "tma" and isinstance(operation, tree.Store) and tensor.dtype.name in ALLOWED["direct"][reduce]
+    sink.report(
+        global_messages.ReductionType(
+            reduce=reduce,
+            dtype=tensor.dtype.name,
+            unit="TMA" if path == "tma" else "a thread",
+            allowed=", ".join(ALLOWED[path][reduce]),
+            hint="write `store.direct(...)`" if other else None,
+            at=operation.span,
+            declared=tensor.span,
+        )
+    )
 
 
 def _write(operation: tree.Write, sink: Sink) -> None:

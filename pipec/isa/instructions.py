@@ -4,6 +4,8 @@ A row says what LLVM calls it, its operands, what the PTX looks like, which thre
 describes it. Adding an instruction is adding a row here, and its meaning for the simulator beside `pipec.sim`.
 """
 
+from pipec.isa.dtypes import DTYPES
+from pipec.isa.reductions import ALLOWED, OPERATIONS, red_type, red_vector
 from pipec.record import record
 
 I1, I16, I32, I64, F32, VOID = "i1", "i16", "i32", "i64", "float", "void"
@@ -99,6 +101,12 @@ def _bulk_copies() -> list[Instruction]:
                        (SHARED, GENERIC, *coordinates, I64, "i1="),
                        f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group", "thread", section)
         )  # fmt: skip
+        rows += [
+            _intrinsic(f"tma.reduce.{name}.{rank}d", f"cp.async.bulk.tensor.reduce.{name}.tile.{rank}d", VOID,
+                       (SHARED, GENERIC, *coordinates, I64, "i1="),
+                       f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{name}.tile.bulk_group", "thread", section)
+            for name in OPERATIONS
+        ]  # fmt: skip
     return rows
 
 
@@ -232,11 +240,30 @@ def _guarded_memory() -> list[Instruction]:
     return rows
 
 
+def _reductions() -> list[Instruction]:
+    """Reductions in global memory under a predicate, of one element or of 16 bytes."""
+    rows = []
+    registers = {16: ("h", I16), 32: ("r", I32), 64: ("l", I64)}
+    for operation, dtypes in ALLOWED["direct"].items():
+        for dtype in dtypes:
+            constraint, type_ = registers[DTYPES[dtype].bits]
+            spelling = f"red.relaxed.gpu.global.{red_type(operation, dtype)}"
+            rows.append(Instruction(f"reduce.global.{operation}.{dtype}", f"@$2 {spelling} [$0], $1;", VOID, (GLOBAL, type_, I1),
+                                    spelling, "thread", "9.7.13.7", constraints=f"l,{constraint},b"))  # fmt: skip
+            vector = red_vector(operation, dtype)
+            if vector is not None:
+                spelling = f"red.relaxed.gpu.global.{vector}"
+                rows.append(Instruction(f"reduce.global.{operation}.{dtype}.v4", f"@$5 {spelling} [$0], {{$1, $2, $3, $4}};", VOID,
+                                        (GLOBAL, I32, I32, I32, I32, I1), spelling, "thread", "9.7.13.7",
+                                        constraints="l,r,r,r,r,b"))  # fmt: skip
+    return rows
+
+
 def _rows() -> list[Instruction]:
     return [
         *_special_registers(), *_barriers(), *_bulk_copies(), *_async_copies(), *_tensor_memory(), *_register_mma(), *_conversions(),
         *_functions(),
-        *_guarded_memory(),
+        *_guarded_memory(), *_reductions(),
     ]  # fmt: skip
 
 

@@ -173,16 +173,16 @@ def plan_interface(
 def _arguments(kernel: Kernel, parameters: tuple[Parameter, ...]) -> tuple[TensorArgument | ScalarArgument, ...]:
     mapped = {row.tensor for row in parameters if isinstance(row, TensorMapParameter)}
     addressed = {row.tensor for row in parameters if isinstance(row, PointerParameter)}
-    written = {
-        operation.destination.tensor.name
-        for role in kernel.roles
-        for operation in operations(role)
-        if isinstance(operation, (tree.Store, tree.TmaStore))
-    }
+    stores = [
+        operation for role in kernel.roles for operation in operations(role) if isinstance(operation, (tree.Store, tree.TmaStore))
+    ]
+    written = {store.destination.tensor.name for store in stores}
+    accumulated = written - {store.destination.tensor.name for store in stores if store.reduce is None}
     rows: dict[str, TensorArgument | ScalarArgument] = {}
     for tensor in kernel.tensors:
         name = tensor.name
-        rows[name] = TensorArgument(name, tensor.dtype.name, tensor.shape, name in written, name in mapped, name in addressed)
+        reached = name in mapped, name in addressed
+        rows[name] = TensorArgument(name, tensor.dtype.name, tensor.shape, name in written, *reached, name in accumulated)
     for scalar in kernel.scalars:
         rows[scalar.name] = ScalarArgument(scalar.name, scalar.type.name)
     order = kernel.parameters or tuple(rows)

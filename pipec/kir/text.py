@@ -123,7 +123,7 @@ def operation_text(operation: tree.Operation) -> str:
         case tree.CopyAsync():
             return f"cp.async {reference_text(operation.destination)} <- {slice_text(operation.source)}"
         case tree.TmaStore():
-            return f"tma.store {slice_text(operation.destination)} <- {reference_text(operation.source)}"
+            return f"tma.store {slice_text(operation.destination)} {_arrow(operation)} {reference_text(operation.source)}"
         case tree.Mma():
             accumulate = "" if operation.accumulate is None else f" accumulate={expression_text(operation.accumulate)}"
             tiles = ", ".join(
@@ -138,11 +138,15 @@ def operation_text(operation: tree.Operation) -> str:
             tiles = ", ".join(reference_text(tile) for tile in (operation.a, operation.b))
             return f"mma {accumulator.name}, {tiles}{accumulate}"
         case tree.Store():
-            return f"store.{operation.path} {slice_text(operation.destination)} <- {expression_text(operation.value)}"
+            return f"store.{operation.path} {slice_text(operation.destination)} {_arrow(operation)} {expression_text(operation.value)}"
         case tree.Write():
             return f"write {reference_text(operation.destination)} <- {expression_text(operation.value)}"
         case _:
             assert_never(operation)
+
+
+def _arrow(operation: tree.Store | tree.TmaStore) -> str:
+    return "<-" if operation.reduce is None else f"<-{operation.reduce}-"
 
 
 def _sub_stage(operation: tree.Acquire | tree.Signal) -> str:

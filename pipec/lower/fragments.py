@@ -68,7 +68,8 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     rows = _rows(role, reader, value, plan.row_maps[role.plan.role.name, id(operation)])
     panel_columns = staging.layout.span_bytes // value.type.dtype.bytes
     for first in range(0, value.type.columns, panel_columns):
-        with staged_panel(role, staging, row_plan, origin, (integer(0), 1), (integer(first), 1)) as buffer:
+        place = (integer(0), 1), (integer(first), 1)
+        with staged_panel(role, staging, row_plan, origin, *place, operation.reduce) as buffer:
             _write_panel(role, reader, value, rows, staging.layout, buffer, first, panel_columns)
 
 
@@ -157,4 +158,5 @@ def _store_direct(role: RoleContext, operation: tree.Store) -> None:
     ):
         target = global_row(role, tensor, origin, row.index)
         for index, element in enumerate(reader.values(value, chunk)):
-            store_element(role, target, chunk.position(role.builder, index), element, value.type.dtype, None)
+            position = chunk.position(role.builder, index)
+            store_element(role, target, position, element, value.type.dtype, None, operation.reduce)

@@ -69,11 +69,15 @@ def load_element(role: RoleContext, row: GlobalRow, index: Value, dtype: DType) 
     return builder.cast("bitcast", builder.cast("trunc", loaded, f"i{dtype.bits}"), dtype.llvm)
 
 
-def store_element(role: RoleContext, row: GlobalRow, index: Value, value: Value, dtype: DType, allowed: Value | None) -> None:
+def store_element(
+    role: RoleContext, row: GlobalRow, index: Value, value: Value, dtype: DType, allowed: Value | None, reduce: str | None = None
+) -> None:
+    """Where the element is inside the tensor and `allowed`."""
     builder = role.builder
     inside = element_inside(role, row, index)
     if allowed is not None:
         inside = builder.binary("and", inside, allowed)
     bits = builder.cast("bitcast", value, f"i{dtype.bits}")
     word = builder.cast("zext", bits, "i16") if dtype.bytes == 1 else bits
-    builder.call(f"store.global.{dtype.bytes * 8}", element_pointer(role, row, index, dtype), word, inside)
+    name = f"store.global.{dtype.bytes * 8}" if reduce is None else f"reduce.global.{reduce}.{dtype}"
+    builder.call(name, element_pointer(role, row, index, dtype), word, inside)

@@ -17,6 +17,7 @@ def staged_panel(
     origin: Sequence[Value],
     rows: tuple[Value, int],
     columns: tuple[Value, int],
+    reduce: str | None,
 ) -> Iterator[Value]:
     """Gives the address of a buffer that was read; the code inside fills it, and then one thread stores it `rows` and `columns` (each
     a number of steps and the length of one) from the origin."""
@@ -38,5 +39,5 @@ def staged_panel(
         for part in range(row_plan.row_boxes):
             skipped = part * row_plan.box_rows
             at = box_coordinates(role, list(origin), builder.add(row, skipped), column)
-            issue_store(role, row_plan, builder.add(buffer, skipped * staging.layout.span_bytes), at)
+            issue_store(role, row_plan, builder.add(buffer, skipped * staging.layout.span_bytes), at, reduce)
         builder.call("bulk.commit_group")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pipec.isa.dtypes import DType
+from pipec.isa.instructions import INSTRUCTIONS
 from pipec.kir.plan_types import RowMap, TileLayout
 from pipec.lower import fragments
 from pipec.lower.context import KeptTile, RoleContext, counted_loop, repeated
@@ -124,7 +125,7 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
         panels = value_type.columns // panel_columns
         for panel, at in repeated(role.kernel, panels, f"{role.prefix}.panel", written_out=row_map.kept):
             place = (block, row_map.block_rows), (panel, panel_columns)
-            with staged_panel(role, staging, row_plan, origin, *place) as buffer:
+            with staged_panel(role, staging, row_plan, origin, *place, operation.reduce) as buffer:
                 start = row_address(builder, layout, buffer, 0, inside)
                 _write_panel(role, reader, operation.value, row, (panel, at), share, layout, start)
 
@@ -218,12 +219,12 @@ def _store_direct(role: RoleContext, operation: tree.Store) -> None:
         if share is None:
             value = reader.values(operation.value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0]
             only = row.index if len(tensor.shape) == 1 else integer(0)
-            store_element(role, target, only, value, value_type.dtype, _first_part(role, row))
+            store_element(role, target, only, value, value_type.dtype, _first_part(role, row), operation.reduce)
             continue
         steps = value_type.columns // columns
         for panel, place in repeated(role.kernel, steps, f"{role.prefix}.columns", written_out=row_map.kept):
             for chunk, _ in _chunks(role, row, (panel, place), share):
-                _store_chunk(role, reader, operation.value, target, row, chunk)
+                _store_chunk(role, reader, operation, target, row, chunk)
 
 
 def _direct_panel(row_map: RowMap, columns: int) -> int:
@@ -243,15 +244,16 @@ def _first_part(role: RoleContext, row: Row) -> Value | None:
 
 
 def _store_chunk(
-    role: RoleContext, reader: TileReader, value: tree.Expression, target: GlobalRow, row: Row, chunk: Chunk
+    role: RoleContext, reader: TileReader, operation: tree.Store, target: GlobalRow, row: Row, chunk: Chunk
 ) -> None:
     """16 bytes at a time where the whole chunk of the warp is inside and aligned, else element by element."""
-    builder = role.builder
-    dtype = dtype_of(value.type)
+    builder, reduce = role.builder, operation.reduce
+    dtype = dtype_of(operation.value.type)
     allowed = row.working
-    values = reader.values(value, chunk)
-    if dtype.bits == 1 or chunk.count * dtype.bytes % _VECTOR_BYTES:
-        _store_elements(role, target, chunk, values, dtype, allowed)
+    values = reader.values(operation.value, chunk)
+    vector = "store.global.v4" if reduce is None else f"reduce.global.{reduce}.{dtype}.v4"
+    if dtype.bits == 1 or chunk.count * dtype.bytes % _VECTOR_BYTES or vector not in INSTRUCTIONS:
+        _store_elements(role, target, chunk, values, dtype, allowed, reduce)
         return
     fast, slow, done = (builder.label(f"{role.prefix}.{hint}") for hint in ("vectors", "elements", "stored"))
     builder.branch(_whole(role, target, chunk, dtype), fast, slow)
@@ -261,20 +263,26 @@ def _store_chunk(
     per_vector = _VECTOR_BYTES // dtype.bytes
     for index in range(0, len(words), 4):
         pointer = element_pointer(role, target, builder.add(chunk.column, index // 4 * per_vector), dtype)
-        builder.call("store.global.v4", pointer, *words[index : index + 4], inside)
+        builder.call(vector, pointer, *words[index : index + 4], inside)
     builder.jump(done)
     builder.place(slow)
-    _store_elements(role, target, chunk, values, dtype, allowed)
+    _store_elements(role, target, chunk, values, dtype, allowed, reduce)
     builder.jump(done)
     builder.place(done)
     role.reconverge()
 
 
 def _store_elements(
-    role: RoleContext, target: GlobalRow, chunk: Chunk, values: list[Value], dtype: DType, allowed: Value | None
+    role: RoleContext,
+    target: GlobalRow,
+    chunk: Chunk,
+    values: list[Value],
+    dtype: DType,
+    allowed: Value | None,
+    reduce: str | None,
 ) -> None:
     for index, element in enumerate(values):
-        store_element(role, target, role.builder.add(chunk.column, index), element, dtype, allowed)
+        store_element(role, target, role.builder.add(chunk.column, index), element, dtype, allowed, reduce)
 
 
 def _whole(role: RoleContext, target: GlobalRow, chunk: Chunk, dtype: DType) -> Value:

@@ -31,14 +31,15 @@ def store(role: RoleContext, operation: tree.TmaStore) -> None:
     with role.one_thread("store"):
         tile = shared_tile(role, operation.source)
         for offset, rows, columns in boxes(row):
-            issue_store(role, row, builder.add(tile, offset), box_coordinates(role, origin, rows, columns))
+            issue_store(role, row, builder.add(tile, offset), box_coordinates(role, origin, rows, columns), operation.reduce)
         builder.call("bulk.commit_group")
 
 
-def issue_store(role: RoleContext, row: TmaPlan, source: Value, at: list[Value]) -> None:
+def issue_store(role: RoleContext, row: TmaPlan, source: Value, at: list[Value], reduce: str | None) -> None:
     builder = role.builder
     pointer = builder.shared_pointer(source)
-    builder.call(f"tma.store.{len(at)}d", pointer, Value("ptr", f"%{row.symbol}"), *at, integer(0, "i64"), FALSE)
+    name = "store" if reduce is None else f"reduce.{reduce}"
+    builder.call(f"tma.{name}.{len(at)}d", pointer, Value("ptr", f"%{row.symbol}"), *at, integer(0, "i64"), FALSE)
 
 
 def boxes(row: TmaPlan) -> Iterator[tuple[int, int, int]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from pipec.diag.catalogue import names as messages
+from pipec.isa.reductions import OPERATIONS as REDUCTIONS
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
@@ -246,11 +247,23 @@ def _shared_tile(context: Context, node: ast.Expression, what: str) -> tree.Buff
 
 
 def _tma_store(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
-    bound = bind_arguments(context, node, operation.name, ("destination", "tile"), signature=operation.signature)
+    bound = bind_arguments(context, node, operation.name, ("destination", "tile"), ("reduce",), signature=operation.signature)
     destination = tensor_slice(context, bound["destination"], "the destination")
     source = _shared_tile(context, bound["tile"], "the source")
-    context.emit(tree.TmaStore(destination, source, node.span))
+    context.emit(tree.TmaStore(destination, source, node.span, _reduction(context, bound)))
     return Void()
+
+
+def _reduction(context: Context, bound: dict[str, ast.Expression]) -> str | None:
+    """`reduce="add"` of a store."""
+    if "reduce" not in bound:
+        return None
+    found = known(context, bound["reduce"], str, "`reduce`", 'a string such as "add"')
+    if found not in REDUCTIONS:
+        listed = ", ".join(f'"{name}"' for name in REDUCTIONS)
+        expected, at = f"one of {listed}", bound["reduce"].span
+        context.fail(messages.WrongType(what="`reduce`", expected=expected, found=f'"{found}"', at=at))
+    return found
 
 
 def _both_scales(
@@ -348,10 +361,11 @@ def _commit(context: Context, operation: Operation, receiver: Entity | None, nod
 
 
 def _store(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
-    bound = bind_arguments(context, node, operation.name, ("destination", "tile"), signature=operation.signature)
+    bound = bind_arguments(context, node, operation.name, ("destination", "tile"), ("reduce",), signature=operation.signature)
     destination = tensor_slice(context, bound["destination"], "the destination")
     stored = _tile(context, bound["tile"], "what is stored")
-    context.emit(tree.Store(destination, stored, "tma" if operation.action == "store" else "direct", node.span))
+    path = "tma" if operation.action == "store" else "direct"
+    context.emit(tree.Store(destination, stored, path, node.span, _reduction(context, bound)))
     return Void()
 
 

@@ -452,9 +452,9 @@ _FREE = (
     Operation(
         "tma.store",
         ("",),
-        "tma.store(tensor[i, ...], tile)",
+        'tma.store(tensor[i, ...], tile, reduce="add")',
         "tma_store",
-        document="shared to global memory; one thread; clipped at the tensor's edge",
+        document="shared to global memory; one thread; clipped at the tensor's edge; `reduce` as in `store`",
     ),
     Operation(
         "mma",
@@ -480,13 +480,19 @@ _FREE = (
         stage="signals",
         document="makes the barrier receive one arrival when the MMAs issued so far are complete",
     ),
-    Operation("store", ("",), "store(tensor[i, j], tile)", "store", document="a register tile through shared memory and TMA"),
+    Operation(
+        "store",
+        ("",),
+        'store(tensor[i, j], tile, reduce="add")',
+        "store",
+        document="a register tile through shared memory and TMA; with `reduce` (add, min, max) combined with what stands there",
+    ),
     Operation(
         "store.direct",
         ("",),
-        "store.direct(tensor[i, j], tile)",
+        'store.direct(tensor[i, j], tile, reduce="add")',
         "store_direct",
-        document="a register tile by each thread's own stores; any alignment",
+        document="a register tile by each thread's own stores; any alignment; `reduce` as in `store`",
     ),
     Operation(
         "registers",

@@ -472,11 +472,15 @@ class CopyAsync:
 
 @record
 class TmaStore:
-    """Shared to global memory, asynchronous; the source must stay untouched until the handle's release waited for the read. One thread."""
+    """Shared to global memory, asynchronous; the source must stay untouched until the handle's release waited for the read. One thread.
+
+    `reduce` as in Store.
+    """
 
     destination: TensorSlice
     source: BufferRef
     span: Span
+    reduce: str | None = None
 
 
 @record
@@ -525,12 +529,16 @@ class RegisterMma:
 
 @record
 class Store:
-    """A register tile to global memory: path "tma" (swizzled shared memory, then bulk store) or "direct" (one store per element run)."""
+    """A register tile to global memory: path "tma" (swizzled shared memory, then bulk store) or "direct" (one store per element run).
+
+    `reduce`: "add", "min" or "max" with what stands there, atomic for each element; None overwrites it.
+    """
 
     destination: TensorSlice
     value: Expression
     path: str
     span: Span
+    reduce: str | None = None
 
 
 @record

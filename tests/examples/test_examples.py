@@ -6,7 +6,15 @@ from examples.catalogue import COMPARED_ELSEWHERE, Case, cases, compiled
 from pipec.diag.message import Sink
 from pipec.kir.plan_types import Plan
 from pipec.ptx.assemble import assemble
-from pipec.reference import accumulation_unit, compare, dtypes_of, expected_values, reference_lines, shape_sets
+from pipec.reference import (
+    accumulation_unit,
+    before_launch,
+    compare,
+    dtypes_of,
+    expected_values,
+    reference_lines,
+    shape_sets,
+)
 from pipec.runtime import LaunchOptions, launch, random_arguments
 from pipec.sim import Options as Simulation
 
@@ -57,9 +65,10 @@ def _check(case: Case, plan: Plan, numbers: dict[str, float], simulation: Simula
     lines = reference_lines(plan.kernel.document)
     assert lines, "an example says what it computes"
     arguments = random_arguments(plan.interface, numbers, seed=1)
+    before = before_launch(plan.interface, arguments)
     result = launch(plan.interface, compiled(case).ptx or "", arguments, device="sim", options=LaunchOptions(simulation))
     assert result.simulation is not None
     assert result.simulation.warnings == []
-    for name, expected in expected_values(lines, arguments, dtypes_of(plan.interface)).items():
+    for name, expected in expected_values(lines, {**arguments, **before}, dtypes_of(plan.interface)).items():
         outcome = compare(name, arguments[name], expected, int(max(numbers.values())), accumulation_unit(plan.kernel))
         assert outcome.passed, outcome

@@ -9,7 +9,7 @@ from ..execution import Warp
 from ..types import LANES, Type, unsigned
 from . import packed
 from .formats import decode, encode
-from .loadstore import active_addresses, address_reader, space
+from .loadstore import active_addresses, address_reader, check_vector, space
 
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
 
@@ -64,8 +64,10 @@ def atomic(d: Decoder):
     name = d.require(*_OPERATIONS)
     count = int(d.choose("v2", "v4", "v8", default="v1")[1:])
     type_ = d.type()
-    if count > 1 or type_.bits == 128:
-        d.fail("vector and 128-bit atomics are not simulated")
+    if type_.bits == 128 or (count > 1 and returns):
+        d.fail("vector atomics that return values and 128-bit atomics are not simulated")
+    if count > 1:
+        return _vector_reduction(d, where, name, count, type_)
     first = 1 if returns else 0
     read, raw = address_reader(d, first, where), unsigned(type_.bits)
     value = d.source(first + 1, raw)
@@ -96,6 +98,29 @@ def atomic(d: Decoder):
         warp.active = saved
         if write:
             write(warp, results)
+
+    return execute
+
+
+def _vector_reduction(d: Decoder, where: str, name: str, count: int, type_: Type):
+    """Each element by itself; the address is a multiple of the whole vector's size."""
+    read, raw, items = address_reader(d, 0, where), unsigned(type_.bits), d.vector(1)
+    if len(items) != count:
+        d.fail(f"{len(items)} sources for .v{count}", "malformed")
+    values = [d.source(item, raw) for item in items]
+
+    def execute(warp: Warp) -> None:
+        addresses, cta = active_addresses(warp, read(warp)), warp.cta
+        check_vector(addresses, count * type_.bytes)
+        operands = [value(warp) for value in values]
+        saved = warp.active
+        for address, lane in zip(addresses, warp.lanes(), strict=True):
+            warp.active = _only(lane)
+            for number, operand in enumerate(operands):
+                place = np.array([address + number * type_.bytes], np.int64)
+                old = cta.load(warp, where, place, type_.bytes)
+                cta.store(warp, where, place, combine(name, type_, old, operand[lane : lane + 1]), type_.bytes)
+        warp.active = saved
 
     return execute
 

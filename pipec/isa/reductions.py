@@ -1,0 +1,42 @@
+"""What a store may combine its values with what stands in global memory by, per path: element types and their PTX names.
+
+Sources: cp.reduce.async.bulk.tensor, PTX ISA 9.7.9.25.5.3 (the type is the tensor map's); red, PTX ISA 9.7.13.7.
+"""
+
+OPERATIONS = ("add", "min", "max")
+
+# Names of pipec.isa.dtypes.
+_INTEGERS = ("i32", "u32", "i64", "u64")
+ALLOWED: dict[str, dict[str, tuple[str, ...]]] = {
+    "tma": {
+        "add": ("i32", "u32", "u64", "f16", "bf16", "f32"),
+        "min": (*_INTEGERS, "f16", "bf16"),
+        "max": (*_INTEGERS, "f16", "bf16"),
+    },
+    "direct": {
+        "add": (*_INTEGERS, "f16", "bf16", "f32", "f64"),
+        "min": _INTEGERS,
+        "max": _INTEGERS,
+    },
+}
+
+# How `red` spells an element type, by operation where it matters: addition does not care about the sign.
+_NAMES = {"i32": "s32", "i64": "s64"}
+_HALVES = ("f16", "bf16")
+
+
+def red_type(operation: str, dtype: str) -> str:
+    """What follows `red.relaxed.gpu.global.`: `add.f32`, `add.noftz.bf16`, `min.s64`."""
+    if dtype in _HALVES:
+        return f"{operation}.noftz.{dtype}"
+    name = "u64" if (operation, dtype) == ("add", "i64") else _NAMES.get(dtype, dtype)
+    return f"{operation}.{name}"
+
+
+def red_vector(operation: str, dtype: str) -> str | None:
+    """As `red_type` for 16 bytes at a time; None where no such instruction exists (sm_90 and later have float additions)."""
+    if operation != "add":
+        return None
+    if dtype in _HALVES:
+        return f"v4.{dtype}x2.add.noftz"
+    return "v4.f32.add" if dtype == "f32" else None
