@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, overload
 
 import numpy as np
 
+from .constants import immediate_bits
 from .errors import SimulationError
 from .tree import Address, Immediate, Instruction, Negated, Pair, Register, Sink, Special, Symbol, Vector
 from .types import LANES, TYPES, Type, unsigned, zeros
@@ -313,21 +314,6 @@ def _extension(type_: Type, width: int) -> Callable | None:
         return lambda value: value.astype(storage)
     raw = unsigned(type_.bits).dtype
     return lambda value: value.view(raw).astype(storage)
-
-
-def immediate_bits(operand: Immediate, type_: Type) -> int:
-    """The bit pattern of a literal in an operand of `type_`."""
-    bits = type_.bits
-    if not operand.float_bits:
-        return int(bool(operand.value)) if bits == 1 else operand.value & ((1 << bits) - 1)
-    if operand.float_bits == bits:
-        return operand.value
-    if operand.float_bits == 64:
-        value = np.uint64(operand.value).view(np.float64)
-    else:
-        value = np.float64(np.uint32(operand.value).view(np.float32))
-    narrow = np.asarray(value, {16: np.float16, 32: np.float32, 64: np.float64}[bits])
-    return int(narrow.view(unsigned(bits).dtype))
 
 
 def constant_lanes(bits: int, width: int) -> np.ndarray:

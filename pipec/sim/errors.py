@@ -71,3 +71,7 @@ class SimulationError(Exception):
 
 def malformed(message: str, line: int) -> SimulationError:
     return SimulationError("malformed", message, line)
+
+
+def unsupported(message: str, line: int) -> SimulationError:
+    return SimulationError("unsupported", message, line)

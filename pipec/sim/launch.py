@@ -56,9 +56,12 @@ class TraceEvent:
 
 @dataclass
 class Result:
+    """`printed` is what the kernel's `printf` wrote, one entry per thread and call."""
+
     statistics: Statistics
     warnings: list[str] = field(default_factory=list)
     trace: list[TraceEvent] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
 
 
 class Machine:
@@ -74,6 +77,7 @@ class Machine:
         self.thread_instructions = 0
         self.warnings: list[str] = []
         self.trace: list[TraceEvent] = []
+        self.printed: list[str] = []
         self.pending_clusters: deque[tuple] = deque()
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
 
@@ -155,7 +159,7 @@ def launch(
         _run_grid(machine, program, shape, explicit)
     seconds = time.perf_counter() - started
     statistics = Statistics(machine.thread_instructions, machine.warp_instructions, seconds, machine.now)
-    return Result(statistics, machine.warnings, machine.trace)
+    return Result(statistics, machine.warnings, machine.trace, machine.printed)
 
 
 def _run_grid(machine: Machine, program: Program, shape: tuple, explicit: bool) -> None:

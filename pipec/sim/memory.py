@@ -21,6 +21,8 @@ SHARED_WINDOW = 0x7F00_0000_0000
 LOCAL_WINDOW = 0x7E00_0000_0000
 PARAM_WINDOW = 0x7D00_0000_0000
 CONST_WINDOW = 0x7C00_0000_0000
+# Functions have addresses that no memory answers to.
+CODE_WINDOW = 0x7B00_0000_0000
 WINDOW_MASK = ~0xFF_FFFF_FFFF & 0xFFFF_FFFF_FFFF_FFFF
 WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW, "const": CONST_WINDOW, "global": 0}
 SPACE_OF_WINDOW = {base: space for space, base in WINDOWS.items() if base}

@@ -11,7 +11,8 @@ from . import instructions  # noqa: F401 - registers all meanings
 from .decode import Decoder, Execute, constant_lanes, decode, initial_registers
 from .errors import SimulationError, SourceLocation
 from .flow import NOWHERE, reconvergence_points
-from .memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_BASE, SHARED_WINDOW, GlobalMemory
+from .inline import with_calls_inlined
+from .memory import CODE_WINDOW, CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_BASE, SHARED_WINDOW, GlobalMemory
 from .tree import Function, Instruction, Module, Symbol, Variable
 
 _ENDING = frozenset({"exit", "ret"})
@@ -36,7 +37,8 @@ class Program:
     """`parameter_bytes` is the size of the parameter block, `static_shared` that of the static shared data."""
 
     def __init__(self, module: Module, function: Function, memory: GlobalMemory, dynamic_smem: int) -> None:
-        self.module, self.function = module, function
+        self.module, self.function = module, with_calls_inlined(module, function)
+        function = self.function
         self.metadata = module.metadata.get(function.name, {})
         self.dynamic_smem = dynamic_smem
         self.addresses: dict[str, int] = {}
@@ -54,11 +56,15 @@ class Program:
     # ---- addresses
 
     def _place(self, memory: GlobalMemory) -> None:
-        variables = [v for v in (*self.module.variables, *self.function.variables)]
+        variables = [*self.module.variables, *self.function.variables]
+        for number, name in enumerate(self.module.functions):
+            self.addresses[name], self.spaces[name] = CODE_WINDOW + 16 * number, "code"
         self.parameters = self._consecutive(self.function.parameters, 0)
         self.parameter_bytes = round_up(self.parameters[-1][1] + self.function.parameters[-1].size, 8) if self.parameters else 0
         self._shared([v for v in variables if v.space == "shared"])
-        self.local_bytes = self._end(self._consecutive([v for v in variables if v.space == "local"], 0))
+        local = [v for v in variables if v.space == "local"]
+        # Every thread's part begins aligned for any of the variables.
+        self.local_bytes = round_up(self._end(self._consecutive(local, 0)), max([16, *(v.alignment for v in local)]))
         constants = [v for v in variables if v.space == "const"]
         self.constant_data = np.zeros(self._end(self._consecutive(constants, 0)), np.uint8)
         for variable in variables:
@@ -102,8 +108,13 @@ class Program:
     def _initialise(self, variable: Variable, data: np.ndarray) -> None:
         for offset, size, value in variable.initial:
             if isinstance(value, Symbol):
-                value = self.generic_address(value)
+                value = self.generic_address(value) if value.generic else self._plain_address(value, variable.line)
             data[offset : offset + size] = np.frombuffer((value & ((1 << 8 * size) - 1)).to_bytes(size, "little"), np.uint8)
+
+    def _plain_address(self, symbol: Symbol, line: int) -> int:
+        if symbol.name not in self.addresses:
+            raise SimulationError("malformed", f"symbol `{symbol.name}` is not defined", line)
+        return self.addresses[symbol.name] + symbol.offset
 
     def generic_address(self, symbol: Symbol) -> int:
         window = {"shared": SHARED_WINDOW, "const": CONST_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}

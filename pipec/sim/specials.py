@@ -59,6 +59,7 @@ SPECIALS: dict[str, SpecialRegister] = {
     "%reserved_smem_offset_end": SpecialRegister(32, lambda warp: 0x120),
     "%reserved_smem_offset_cap": SpecialRegister(32, lambda warp: 0x400),
     "%total_smem_size": SpecialRegister(32, lambda warp: -(-(warp.cta.shared.size - 0x400) // 128) * 128),
+    "%aggr_smem_size": SpecialRegister(32, lambda warp: 1024 + warp.cta.program.static_smem + warp.cta.program.dynamic_smem),
     "%dynamic_smem_size": SpecialRegister(32, lambda warp: warp.cta.program.dynamic_smem),
 }
 for _axis, _letter in enumerate("xyz"):
@@ -73,6 +74,12 @@ for _axis, _letter in enumerate("xyz"):
         SPECIALS[f"%{_name}.{_letter}"] = SpecialRegister(
             32, lambda warp, axis=_axis, attribute=_attribute: getattr(warp.cta.cluster, attribute)[axis]
         )
+_SILENT = ("%current_graph_exec", *(f"%envreg{number}" for number in range(32)), *(f"%pm{number}" for number in range(8)))
+SPECIALS |= {name: SpecialRegister(64 if name == "%current_graph_exec" else 32, lambda warp: 0) for name in _SILENT}
+SPECIALS |= {f"%{name}.w": SpecialRegister(32, lambda warp: 0) for name in ("tid", "ntid", "ctaid", "nctaid")}
+
+# What may stand before the dot of a component.
+SPECIAL_ROOTS = frozenset(name.split(".")[0] for name in SPECIALS)
 
 
 def special_value(name: str, warp) -> np.ndarray:

@@ -32,10 +32,11 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """Address of a variable, parameter or label, plus bytes."""
+    """Address of a variable, parameter, function or label, plus bytes; `generic` only in initial values."""
 
     name: str
     offset: int = 0
+    generic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,8 @@ class Instruction:
 class Variable:
     """A `.shared`/`.global`/`.const`/`.local`/`.param` variable. `size` in bytes; 0 for an unsized extern array.
 
-    `initial` is a list of (byte offset, byte count, int | Symbol).
+    `initial` is a list of (byte offset, byte count, int | Symbol). `register` is the one a `.reg` parameter of a function
+    names; `lanes` the length of a vector type.
     """
 
     name: str
@@ -107,6 +109,8 @@ class Variable:
     external: bool = False
     initial: tuple = ()
     line: int = 0
+    register: Register | None = None
+    lanes: int = 1
 
 
 @dataclass
@@ -115,6 +119,8 @@ class Function:
     is_kernel: bool
     line: int
     parameters: list[Variable] = field(default_factory=list)
+    results: list[Variable] = field(default_factory=list)
+    has_body: bool = True
     variables: list[Variable] = field(default_factory=list)
     registers: list[Register] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
@@ -141,7 +147,8 @@ class Module:
     functions: dict[str, Function] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
     metadata: dict[str, dict] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
 
     @property
     def kernels(self) -> list[Function]:
-        return [function for function in self.functions.values() if function.is_kernel]
+        return [function for function in self.functions.values() if function.is_kernel and function.has_body]

@@ -7,6 +7,7 @@ from . import (  # noqa: F401
     barriers,
     bits,
     bulk,
+    calls,
     clc,
     compare,
     control,

@@ -42,6 +42,9 @@ def saturated(function):
 def _binary(name: str, integer):
     @instruction(name)
     def meaning(d: Decoder):
+        narrow = floating.narrow_operands(d)
+        if narrow:
+            return floating.mixed(d, name, narrow)
         type_ = _typed(d)
         if type_.name in packed.ARITHMETIC:
             return packed.binary(d, name, type_)
@@ -63,14 +66,19 @@ _binary("sub", np.subtract)
 def _with_carry(d: Decoder, name: str, type_: Type, carry_in: bool):
     """add.cc, addc, sub.cc, subc: the condition code is a per-warp register."""
     carry_out = carry_in and d.flag("cc") or not carry_in
+    a, b = d.sources(1, 2, type_=unsigned(type_.bits))
+    return _carrying(d, type_, lambda warp: a(warp).astype(object), b, name != "sub", carry_in, carry_out)
+
+
+def _carrying(d: Decoder, type_: Type, first, second, adds: bool, carry_in: bool, carry_out: bool):
+    """`first` plus or minus `second` plus or minus the carry; `first` gives whole Python integers."""
     bits, write = type_.bits, d.destination(0, unsigned(type_.bits))
-    a, b = d.sources(1, 2, type_=unsigned(bits))
     limit = (1 << bits) - 1
 
     def execute(warp: Warp) -> None:
         carry = warp.carry if carry_in else np.zeros(LANES, object)
-        x, y = a(warp).astype(object), b(warp).astype(object)
-        total = x + y + carry if name.startswith("add") else x - y - carry
+        x, y = first(warp), second(warp).astype(object)
+        total = x + y + carry if adds else x - y - carry
         write(warp, np.array([int(value) & limit for value in total], unsigned(bits).dtype))
         if carry_out:
             fresh = np.array([int(value > limit or value < 0) for value in total], object)
@@ -98,6 +106,24 @@ def _high(type_: Type):
     return lambda a, b: ((a.astype(wide) * b.astype(wide)) >> wide.type(type_.bits)).astype(type_.dtype)
 
 
+def _half_product(d: Decoder, type_: Type, half: str | None):
+    """Lanes of the lower or upper half of the product of operands 1 and 2, as unsigned Python integers."""
+    a, b = d.sources(1, 2, type_=type_)
+    shift, limit = type_.bits if half == "hi" else 0, (1 << type_.bits) - 1
+    return lambda warp: (a(warp).astype(object) * b(warp).astype(object) >> shift) & limit
+
+
+def _with_product(d: Decoder, type_: Type, half: str | None, carry_in: bool, carry_out: bool):
+    addend = d.source(3, unsigned(type_.bits))
+    return _carrying(d, type_, _half_product(d, type_, half), addend, True, carry_in, carry_out)
+
+
+@instruction("madc")
+def multiply_add_carry(d: Decoder):
+    half = d.require("lo", "hi")
+    return _with_product(d, d.type(), half, carry_in=True, carry_out=d.flag("cc"))
+
+
 @instruction("mul")
 def mul(d: Decoder):
     half = d.choose("lo", "hi", "wide")
@@ -118,6 +144,8 @@ def mad(d: Decoder):
     type_ = _typed(d)
     if type_.meaning == "f":
         return floating.fused(d, type_)
+    if d.flag("cc"):
+        return _with_product(d, type_, half, carry_in=False, carry_out=True)
     if half == "wide":
         wide = _wide(type_)
         write, (a, b), c = d.destination(0, wide), d.sources(1, 2, type_=type_), d.source(3, wide)

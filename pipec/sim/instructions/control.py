@@ -69,11 +69,6 @@ def trap(d: Decoder):
     return execute
 
 
-@instruction("call")
-def call(d: Decoder):
-    d.fail("function calls are not simulated")
-
-
 def nothing(warp: Warp) -> None:
     return None
 

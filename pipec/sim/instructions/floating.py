@@ -197,8 +197,33 @@ def _fused_double(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str) -> np.
 
 @instruction("fma")
 def fma(d: Decoder):
+    narrow = narrow_operands(d)
+    if narrow:
+        return mixed(d, "fma", narrow)
     type_ = d.type()
     return packed.fused(d, type_) if type_.name in packed.ARITHMETIC else fused(d, type_)
+
+
+def narrow_operands(d: Decoder) -> Type | None:
+    """The f16 or bf16 of `add.f32.f16` and its like (PTX ISA 9.7.5), taken; None for any other form."""
+    if [name for name in d.modifiers if name in TYPES] not in (["f32", "f16"], ["f32", "bf16"]):
+        return None
+    return d.types()[1]
+
+
+def mixed(d: Decoder, name: str, narrow: Type):
+    """add, sub and fma in f32 with f16 or bf16 operands; only the last operand is f32 (PTX ISA 9.7.5)."""
+    mode, _, saturate = _modes(d)
+    write, last = d.destination(0, TYPES["f32"]), len(d.operands) - 1
+    readers = [widen(d.source(index, narrow), narrow, False) for index in range(1, last)]
+    addend = widen(d.source(last, TYPES["f32"]), TYPES["f32"], False)
+    add, sign = (down_sum if mode == "rm" else to_odd_sum), -1 if name == "sub" else 1
+
+    def execute(warp: Warp) -> None:
+        value = readers[0](warp) * readers[1](warp) if name == "fma" else readers[0](warp)
+        write(warp, finish(add(value, sign * addend(warp)), "f32", mode, False, saturate))
+
+    return execute
 
 
 _SIGN = {"abs": lambda bits, sign: bits & ~sign, "neg": lambda bits, sign: bits ^ sign}
@@ -247,19 +272,24 @@ def choose_extreme(a: np.ndarray, b: np.ndarray, smaller: bool, keep_nan: bool) 
 def extreme(d: Decoder, name: str, type_: Type):
     """min and max, two or three operands, scalar and packed."""
     ftz, keep_nan, xorsign = d.flag("ftz"), d.flag("NaN"), d.flag("xorsign")
-    d.flag("abs") and d.fail("min/max.xorsign.abs is not simulated")
-    if xorsign:
-        d.fail("min/max.xorsign is not simulated")
+    if xorsign != d.flag("abs"):
+        d.fail(".xorsign and .abs stand together", "malformed")
     smaller = name == "min"
+
+    def choose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        if not xorsign:
+            return choose_extreme(a, b, smaller, keep_nan)
+        return np.copysign(choose_extreme(abs(a), abs(b), smaller, keep_nan), np.where(np.signbit(a) ^ np.signbit(b), -1.0, 1.0))
+
     if type_.name in ("f16x2", "bf16x2"):
-        return packed.elementwise(d, type_, lambda a, b: choose_extreme(a, b, smaller, keep_nan), 2)
+        return packed.elementwise(d, type_, choose, 2)
     write = d.destination(0, type_)
     readers = [widen(d.source(index, type_), type_, ftz) for index in range(1, len(d.operands))]
 
     def execute(warp: Warp) -> None:
         value = readers[0](warp)
         for read in readers[1:]:
-            value = choose_extreme(value, read(warp), smaller, keep_nan)
+            value = choose(value, read(warp))
         write(warp, finish(value, type_.name, "rn", False, False))
 
     return execute

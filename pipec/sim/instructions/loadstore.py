@@ -8,7 +8,7 @@ from ..decode import Decoder, instruction
 from ..errors import SimulationError
 from ..execution import Warp
 from ..memory import SHARED_WINDOW
-from ..tree import Symbol
+from ..tree import Address, Symbol
 from ..types import LANES, TYPES, unsigned
 
 _SPACES = {
@@ -20,6 +20,7 @@ _SPACES = {
     "const": "const",
     "param": "param",
     "param::entry": "param",
+    "param::func": "param",
 }
 
 
@@ -29,6 +30,15 @@ def space(d: Decoder, *, allow_generic: bool = True) -> str:
     if chosen is None and not allow_generic:
         d.fail("needs a state space", "malformed")
     return _SPACES[chosen] if chosen else "generic"
+
+
+def space_at(d: Decoder, index: int) -> str:
+    """The space of a load or store; parameters that a function is called with lie in local memory."""
+    where = space(d)
+    address = d.operand(index)
+    if where == "param" and isinstance(address, Address) and isinstance(address.base, Symbol):
+        return "local" if d.context.spaces.get(address.base.name) == "local" else where
+    return where
 
 
 def address_reader(d: Decoder, index: int, where: str):
@@ -71,7 +81,7 @@ def load(d: Decoder):
     polls = int(any(name in ("volatile", "relaxed", "acquire", "mmio") for name in d.modifiers))
     d.ignore_ordering()
     d.choose("L2::cache_hint")
-    where, count = space(d), _vector_length(d)
+    where, count = space_at(d, 1), _vector_length(d)
     type_ = d.type()
     read = address_reader(d, 1, where)
     if type_.bits == 128:
@@ -117,7 +127,7 @@ def _load_wide(d: Decoder, where: str, read):
 def store(d: Decoder):
     d.ignore_ordering()
     d.choose("L2::cache_hint")
-    where, count = space(d), _vector_length(d)
+    where, count = space_at(d, 0), _vector_length(d)
     type_ = d.type()
     read = address_reader(d, 0, where)
     if type_.bits == 128:

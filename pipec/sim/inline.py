@@ -1,0 +1,198 @@
+"""Puts the bodies of called functions in the place of their calls, so that a kernel is one list of instructions.
+
+A `.param` variable of a call sequence and the callee's parameter are one place; every call has its own copy of the
+callee's registers, labels and local variables (PTX ISA 7.1, 9.7.12.5). An indirect call becomes a comparison with every
+function of fitting parameters whose address is taken. A call that cannot be put in place (recursive, of a function
+without a body) stays, and is reported when it is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from .errors import malformed
+from .tree import Address, Function, Guard, Instruction, Module, Negated, Pair, Register, Symbol, Vector
+
+# Calls that double at every level end here.
+_LARGEST = 1_000_000
+
+
+def with_calls_inlined(module: Module, kernel: Function) -> Function:
+    """`kernel` itself when it calls nothing. Raises SimulationError("malformed") when arguments and parameters differ."""
+    if not any(_is_call(item) for item in kernel.instructions):
+        return kernel
+    flat = Function(kernel.name, kernel.is_kernel, kernel.line, parameters=kernel.parameters, directives=kernel.directives)
+    flat.variables, flat.registers = list(kernel.variables), list(kernel.registers)
+    flat.scope_parents, flat.tables = list(kernel.scope_parents), dict(kernel.tables)
+    _Inliner(module, flat).body(kernel, (kernel.name,), _Copy({}, 0, 0), None)
+    return flat
+
+
+def _is_call(item: Instruction) -> bool:
+    return item.opcode.split(".")[0] == "call"
+
+
+class _Copy:
+    """What one copy of a function calls its things: symbols by new names, registers and scopes moved up."""
+
+    def __init__(self, symbols: dict[str, str], registers: int, scopes: int) -> None:
+        self.symbols, self.registers, self.scopes = symbols, registers, scopes
+
+    def operand(self, value):
+        match value:
+            case Register():
+                return replace(value, index=value.index + self.registers)
+            case Symbol():
+                return replace(value, name=self.symbols.get(value.name, value.name))
+            case Address():
+                return Address(self.operand(value.base), value.offset, self.operands(value.coordinates))
+            case Vector():
+                return Vector(self.operands(value.items))
+            case Pair():
+                return Pair(self.operand(value.first), self.operand(value.second))
+            case Negated():
+                return Negated(self.operand(value.operand))
+        return value
+
+    def operands(self, values: tuple) -> tuple:
+        return tuple(self.operand(value) for value in values)
+
+    def instruction(self, item: Instruction) -> Instruction:
+        guard = Guard(self.operand(item.guard.register), item.guard.negated) if item.guard else None
+        return replace(item, operands=self.operands(item.operands), guard=guard, scope=item.scope + self.scopes)
+
+
+class _Inliner:
+    def __init__(self, module: Module, flat: Function) -> None:
+        self.module, self.flat = module, flat
+        self.copies = 0
+
+    def body(self, function: Function, chain: tuple[str, ...], copy: _Copy, leave: str | None) -> None:
+        """Appends a copy of the instructions; `ret` goes to the label `leave` (None: it stays what it is)."""
+        flat, starts = self.flat, []
+        for item in function.instructions:
+            starts.append(len(flat.instructions))
+            moved = copy.instruction(item)
+            if leave is not None and item.opcode.split(".")[0] == "ret":
+                self._bra(moved, leave, moved.guard)
+            elif not (_is_call(item) and self.call(moved, chain)):
+                flat.instructions.append(moved)
+        starts.append(len(flat.instructions))
+        for (scope, label), index in function.labels.items():
+            flat.labels[scope + copy.scopes, label] = starts[index]
+        if leave is not None:
+            flat.labels[copy.scopes, leave] = starts[-1]
+
+    def call(self, item: Instruction, chain: tuple[str, ...]) -> bool:
+        """Puts the callee in place; False if that cannot be done."""
+        results, target, arguments, extra = _parts(item)
+        candidates = [callee for callee in self._candidates(item, target, extra) if callee.name not in chain]
+        if isinstance(target, Symbol) and not candidates or len(self.flat.instructions) > _LARGEST:
+            return False
+        done = self._label("return")
+        if item.guard is not None:
+            self._bra(item, done, Guard(item.guard.register, not item.guard.negated))
+        plain = replace(item, guard=None)
+        if isinstance(target, Symbol):
+            self._direct(plain, results, candidates[0], arguments, chain)
+        else:
+            for callee in candidates:
+                if _fits(callee, results, arguments):
+                    self._if_address(plain, target, results, callee, arguments, chain, done)
+            self.flat.instructions.append(plain)
+        self.flat.labels[item.scope, done] = len(self.flat.instructions)
+        return True
+
+    def _candidates(self, item: Instruction, target, listed) -> list[Function]:
+        """The functions with a body that a call may reach."""
+        functions = self.module.functions
+        names: Sequence[str] = list(functions)
+        if isinstance(target, Symbol):
+            names = [self.module.aliases.get(target.name, target.name)]
+        elif isinstance(listed, Symbol):
+            # A list of targets; a prototype is no list, and every function is tried.
+            names = self.flat.find(self.flat.tables, item.scope, listed.name) or names
+        found = (functions[name] for name in names if name in functions)
+        return [function for function in found if function.has_body and not function.is_kernel]
+
+    def _if_address(self, item, target, results, callee, arguments, chain, done: str) -> None:
+        other = self._label("other")
+        differs = Register(other, len(self.flat.registers), "pred")
+        self.flat.registers.append(differs)
+        self.flat.instructions.append(replace(item, opcode="setp.ne.u64", operands=(differs, target, Symbol(callee.name))))
+        self._bra(item, other, Guard(differs, False))
+        self._direct(item, results, callee, arguments, chain)
+        self._bra(item, done, None)
+        self.flat.labels[item.scope, other] = len(self.flat.instructions)
+
+    def _direct(self, item: Instruction, results: tuple, callee: Function, arguments: tuple, chain: tuple[str, ...]) -> None:
+        if not _fits(callee, results, arguments):
+            raise malformed(
+                f"`{callee.name}` has {len(callee.parameters)} parameters and {len(callee.results)} results; "
+                f"the call gives {len(arguments)} and takes {len(results)}",
+                item.line,
+            )
+        copy = self._copy(callee)
+        before = [*self._passed(item, callee.parameters, arguments, copy, inwards=True)]
+        after = [*self._passed(item, callee.results, results, copy, inwards=False)]
+        self.flat.instructions.extend(before)
+        self.body(callee, (*chain, callee.name), copy, self._label("return"))
+        self.flat.instructions.extend(after)
+
+    def _copy(self, callee: Function) -> _Copy:
+        """Registers, scopes, tables and variables of one more copy of `callee`."""
+        flat = self.flat
+        formal = [v for v in (*callee.parameters, *callee.results) if v.register is None]
+        own = [*formal, *(v for v in callee.variables if v.space == "local")]
+        symbols = {variable.name: self._label(variable.name) for variable in own}
+        copy = _Copy(symbols, len(flat.registers), len(flat.scope_parents))
+        flat.registers.extend(copy.operand(register) for register in callee.registers)
+        flat.scope_parents.extend(parent + copy.scopes if parent >= 0 else -1 for parent in callee.scope_parents)
+        flat.variables.extend(replace(v, name=symbols[v.name], space="local") for v in own)
+        known = {variable.name for variable in flat.variables}
+        flat.variables.extend(v for v in callee.variables if v.space != "local" and v.name not in known)
+        flat.tables.update({(scope + copy.scopes, name): labels for (scope, name), labels in callee.tables.items()})
+        return copy
+
+    def _passed(self, item: Instruction, formals, actuals, copy: _Copy, inwards: bool) -> Iterator[Instruction]:
+        """Arguments and results: `.param` variables become one, registers and literals are moved."""
+        for formal, actual in zip(formals, actuals, strict=True):
+            kind = f"b{max(8, 8 * formal.size)}"
+            if formal.register is not None:
+                inner = copy.operand(formal.register)
+                kind = formal.register.type
+                load, store = "ld.param", "st.param"
+            else:
+                inner = Address(Symbol(copy.symbols[formal.name]))
+                load, store = "st.param", "ld.param"
+            if isinstance(actual, Symbol) and formal.register is None:
+                copy.symbols[formal.name] = actual.name
+                continue
+            outer = Address(actual) if isinstance(actual, Symbol) else actual
+            if formal.register is not None and not isinstance(actual, Symbol):
+                load = store = "mov"
+            pair = (inner, outer) if inwards else (outer, inner)
+            yield replace(item, opcode=f"{load if inwards else store}.{kind}", operands=pair)
+
+    def _bra(self, item: Instruction, label: str, guard: Guard | None) -> None:
+        self.flat.instructions.append(replace(item, opcode="bra", operands=(Symbol(label),), guard=guard))
+
+    def _label(self, what: str) -> str:
+        self.copies += 1
+        return f"{what}@{self.copies}"
+
+
+def _fits(callee: Function, results: tuple, arguments: tuple) -> bool:
+    return (len(results), len(arguments)) == (len(callee.results), len(callee.parameters))
+
+
+def _parts(item: Instruction) -> tuple[tuple, object, tuple, object]:
+    """Results, callee, arguments and the list of targets or prototype of `call (r), f, (a, b), p;` and shorter forms."""
+    operands = list(item.operands)
+    results = operands.pop(0).items if operands and isinstance(operands[0], Vector) else ()
+    if not operands:
+        raise malformed("call names no function", item.line)
+    target = operands.pop(0)
+    arguments = operands.pop(0).items if operands and isinstance(operands[0], Vector) else ()
+    return results, target, arguments, operands[0] if operands else None
