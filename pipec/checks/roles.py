@@ -122,11 +122,12 @@ def _compare_with_header(
     for pipeline in declared:
         if pipeline in acquired or _other_way_round(facts, pipeline):
             continue
+        call = ROLE_WAITS[side] if pipeline.kind == ROLE else _SIDES[_OTHER[side]].other_call
         if side == "producer":
-            sink.report(messages.NeverProduces(role=role.name, pipeline=pipeline.name, at=role.span))
+            sink.report(messages.NeverProduces(role=role.name, pipeline=pipeline.name, call=call, at=role.span))
         else:
             stages = "1 stage" if pipeline.stages == 1 else f"{pipeline.stages} stages"
-            sink.report(messages.NeverConsumes(role=role.name, pipeline=pipeline.name, stages=stages, at=role.span))
+            sink.report(messages.NeverConsumes(role=role.name, pipeline=pipeline.name, call=call, stages=stages, at=role.span))
 
 
 def _other_way_round(role: RoleFacts, pipeline: tree.Pipeline) -> bool:

@@ -90,6 +90,8 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Entity:
     else:
         receiver = VIEWS.get(getattr(entity, "side", ""), "")
     operation = MEMBERS.get(receiver, {}).get(callee.name) if receiver else None
+    if isinstance(entity, tree.Handle) and operation is not None and not operation.belongs_to(entity.pipeline.kind):
+        operation = None
     if operation is None:
         owner, members = members_of(context, entity)
         context.no_member(owner, callee.name, members, callee.span)

@@ -247,9 +247,9 @@ def members_of(context: Context, entity: Entity) -> tuple[str, tuple[str, ...]]:
             return describe(entity), stages + tuple(MEMBERS[EPILOGUE_STAGE])
         case tree.Handle():
             tiles = _member_names(context, entity.pipeline)
-            return f"the {entity.side} stage `{entity.name}`", tiles + tuple(
-                MEMBERS[PRODUCER if entity.side == "producer" else CONSUMER]
-            )
+            rows = MEMBERS[PRODUCER if entity.side == "producer" else CONSUMER].values()
+            names = tuple(row.name for row in rows if row.belongs_to(entity.pipeline.kind))
+            return f"the {entity.side} stage `{entity.name}`", tiles + names
         case Payload(handle):
             return f"the payload of stage `{handle.name}`", _member_names(context, handle.pipeline)
         case PipelinePayload(pipeline):

@@ -19,6 +19,26 @@ class Operation:
     page: str = "-"
     document: str = ""
     sub_stages: str | None = None  # whose sub-stages `name[sub](...)` picks: "producer", "consumer" or "both"
+    only: tuple[str, ...] = ()  # of a stage's name: the pipelines whose stages have it, where not all do
+
+    def belongs_to(self, pipeline: str) -> bool:
+        return not self.only or pipeline in self.only
+
+    @property
+    def caller(self) -> str:
+        """Which role may call it, and which of its threads."""
+        threads = THREADS[self.action]
+        if threads in (ANYWHERE, OUTSIDE):
+            return threads
+        return f"{self._role()}; {threads}"
+
+    def _role(self) -> str:
+        sides = [side for side, receiver in (("producer", PRODUCER), ("consumer", CONSUMER)) if receiver in self.receivers]
+        if self.receivers == (EPILOGUE_STAGE,):
+            return "consumer"
+        if self.side is None and not sides:
+            return "either role"
+        return self.side or " or ".join(sides)
 
 
 RING = "ProducerConsumerPipeline"
@@ -33,7 +53,31 @@ PRODUCER_VIEW = "producer view"
 CONSUMER_VIEW = "consumer view"
 PER_K_VIEW = "per-K view"
 EPILOGUE_STAGE = "per-K epilogue stage"
+# What a pipeline is used through: itself, its views, the stages it gives.
+PARTS = {
+    RING: (RING, PRODUCER, CONSUMER),
+    ROLE: (ROLE, BARRIER),
+    INPUT: (INPUT, PRODUCER_VIEW, CONSUMER_VIEW, PRODUCER, CONSUMER),
+    OUTPUT: (OUTPUT, PRODUCER_VIEW, CONSUMER_VIEW, PER_K_VIEW, PRODUCER, CONSUMER, EPILOGUE_STAGE),
+    EPILOGUE_LOAD: (EPILOGUE_LOAD, PRODUCER, CONSUMER),
+}
 # What `View.side` says.
 VIEWS = {"producer": PRODUCER_VIEW, "consumer": CONSUMER_VIEW, "per_k": PER_K_VIEW}
 
 FULL, EMPTY = "full barrier", "empty barrier"
+
+# Which threads of a role perform an action (pipec.checks.roles refuses others).
+ANYWHERE, OUTSIDE = "anywhere", "outside roles"
+_ALL, _ONE, _ANY = "all threads", "one thread", "any thread"
+_LANES = "all threads, or the first lanes of each warp"
+THREADS: dict[str, str] = {
+    **dict.fromkeys(("acquire", "acquire_if_needed", "wait", "wait_if_needed", "role_wait", "drain", "per_k_epilogue", "peek"), _ALL),
+    **dict.fromkeys(("release", "release_silent", "release_stage", "release_current", "step", "signal_and_step"), _ALL),
+    **dict.fromkeys(("role_signal", "role_step"), _ALL),
+    **dict.fromkeys(("arrive", "barrier_arrive"), _LANES),
+    **dict.fromkeys(("role_commit_mma",), _ONE),
+    **dict.fromkeys(("index", "barrier", "payload", "accumulator", "current_stage", "stage_barrier", "role_barrier"), _ANY),
+    **dict.fromkeys(("role_index", "view", "per_k", "expect_bytes"), _ANY),
+    **dict.fromkeys(("property", "underlying"), ANYWHERE),
+    **dict.fromkeys(("init",), OUTSIDE),
+}

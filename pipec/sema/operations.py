@@ -360,10 +360,17 @@ _STAGE = (
         "expect_bytes",
         page="S2",
         document="states the bytes that the loads into the stage bring; they are derived, and must be these",
+        only=(RING, INPUT, EPILOGUE_LOAD),
     ),
-    Operation("payload", (PRODUCER, CONSUMER), "payload()", "payload", page="S2", document="the stage's tiles, by name"),
-    Operation("tmem", (PRODUCER, CONSUMER), "tmem()", "accumulator", page="S3", document="the stage's accumulator"),
-    Operation("tmem_offset", (PRODUCER, CONSUMER), "tmem_offset()", "accumulator", page="S3", document="as tmem()"),
+    Operation(
+        "payload", (PRODUCER, CONSUMER), "payload()", "payload", page="S2", document="the stage's tiles, by name", only=(INPUT,)
+    ),
+    Operation(
+        "tmem", (PRODUCER, CONSUMER), "tmem()", "accumulator", page="S3", document="the stage's accumulator", only=(OUTPUT,)
+    ),
+    Operation(
+        "tmem_offset", (PRODUCER, CONSUMER), "tmem_offset()", "accumulator", page="S3", document="as tmem()", only=(OUTPUT,)
+    ),
     Operation(
         "release",
         (PRODUCER,),

@@ -12,6 +12,7 @@ from pipec.sema.operation import (
 )
 
 _BY_HAND = (RING, INPUT, EPILOGUE_LOAD)
+_WITHOUT_TILES = (RING, EPILOGUE_LOAD)  # nothing has to be filled or read between the wait and the step
 
 
 def _sides(side: str, other: str) -> tuple[Operation, ...]:
@@ -20,8 +21,8 @@ def _sides(side: str, other: str) -> tuple[Operation, ...]:
     goal = "free" if side == "producer" else "filled"
     view = PRODUCER_VIEW if side == "producer" else CONSUMER_VIEW
 
-    def row(name: str, arguments: str, action: str, document: str, **cells: str) -> Operation:
-        return Operation(name, _BY_HAND, f"{name}({arguments})", action, side, page="S0", document=document, **cells)
+    def row(name: str, arguments: str, action: str, document: str, waits: str = "-", stage: str = "-") -> Operation:
+        return Operation(name, _BY_HAND, f"{name}({arguments})", action, side, waits=waits, stage=stage, page="S0", document=document)
 
     peek = f"looks, without waiting, whether the next stage is {goal}; the result is taken up by exactly one wait"
     waited = f"the {side} waits for its next stage, which is current until {side}_step()"
@@ -35,8 +36,9 @@ def _sides(side: str, other: str) -> tuple[Operation, ...]:
             stage="releases"),
         row(f"{side}_stage", "", "current_stage", "the number of the current stage: picks a slot or a barrier"),
         row(f"{side}_mbar", "stage", "stage_barrier", f"the {signals} barrier of the current stage; `stage` may be left out"),
-        row(f"{side}_signal_and_step", "", "signal_and_step", f"waits, arrives on the {signals} barrier and steps, to throttle",
-            waits=waits, signals=f"{signals}, every thread"),
+        Operation(f"{side}_signal_and_step", _WITHOUT_TILES, f"{side}_signal_and_step()", "signal_and_step", side, None, waits,
+                  f"{signals}, every thread", "obtains and releases", "S0",
+                  f"waits, arrives on the {signals} barrier and steps, to throttle"),
         Operation("try_acquire", (view,), "try_acquire()", "peek", side, page="S2", document=f"as try_acquire_{side}()"),
         Operation("acquire_if_needed", (view,), "acquire_if_needed(ready)", "acquire_if_needed", side, "either", waits, "-", "obtains",
                   "S2", "completes a peek and gives the stage: to be named and released, or for the length of a `with`"),

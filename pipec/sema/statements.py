@@ -148,10 +148,9 @@ def _assign(context: Context, statement: ast.Assign) -> None:
 
 
 def _not_linear(context: Context, entity: Acquired, statement: ast.Assign) -> None:
-    verb = "produce" if entity.side == "producer" else "consume"
     context.fail(
         messages.LinearInWith(
-            problem=f"a stage of `{verb}()` belongs to a `with`",
+            problem=f"a stage of `{entity.span.text()}` belongs to a `with`",
             form="scoped",
             fix=f"write `with {statement.value.span.text()} as {statement.target.name}:`, or use the acquire form",
             at=statement.value.span,

@@ -1,10 +1,29 @@
 """docs/language.md shows the tables of the compiler itself, and its example compiles."""
 
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from test_seed_names import PAGES
 
 from pipec.driver import Options, compile_source
 from pipec.sema.functions import FUNCTIONS
+from pipec.sema.operation import (
+    BARRIER,
+    CONSUMER,
+    CONSUMER_VIEW,
+    EPILOGUE_LOAD,
+    EPILOGUE_STAGE,
+    INPUT,
+    OUTPUT,
+    PARTS,
+    PER_K_VIEW,
+    PRODUCER,
+    PRODUCER_VIEW,
+    RING,
+    ROLE,
+)
 from pipec.sema.operations import OPERATIONS
 from pipec.source import Source
 
@@ -16,16 +35,47 @@ def functions_table() -> str:
     return "\n".join(["| function | value | works on |", "|---|---|---|", *rows])
 
 
-def operations_table() -> str:
-    head = ["| operation | of | waits for | signals | the stage | page | |", "|---|---|---|---|---|---|---|"]
-    rows = []
+PAGE = {RING: "S0", ROLE: "S1", INPUT: "S2", OUTPUT: "S3", EPILOGUE_LOAD: "S4"}
+OWNERS = {
+    PRODUCER: "producer's stage",
+    CONSUMER: "consumer's stage",
+    PRODUCER_VIEW: "`producer()`",
+    CONSUMER_VIEW: "`consumer()`",
+    PER_K_VIEW: "`per_k()`",
+    EPILOGUE_STAGE: "`per_k_epilogue` stage",
+    BARRIER: "barrier",
+}
+
+
+def pipeline_table(pipeline: str) -> str:
+    """A row for each name of the pipeline, its views and its stages; the page is the pipeline's own where that has the name."""
+    rows = [
+        "| of | operation | who may call it | waits for | signals | the stage | page | |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for row in OPERATIONS:
-        cells = (f"`{row.signature}`", ", ".join(row.receivers) or "-", row.waits, row.signals, row.stage, row.page, row.document)
+        parts = [part for part in PARTS[pipeline] if part in row.receivers]
+        if not parts or not row.belongs_to(pipeline):
+            continue
+        own = pipeline in parts and row.name in PAGES[pipeline]
+        owner = ", ".join(OWNERS.get(part, "pipeline") for part in parts)
+        page = PAGE[pipeline] if own else row.page
+        cells = (owner, f"`{row.signature}`", row.caller, row.waits, row.signals, row.stage, page, row.document)
         rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(head + rows)
+    return "\n".join(rows)
 
 
-TABLES = {"functions": functions_table, "operations": operations_table}
+def free_table() -> str:
+    rows = ["| operation | signals | the stage | |", "|---|---|---|---|"]
+    rows += [f"| `{row.signature}` | {row.signals} | {row.stage} | {row.document} |" for row in OPERATIONS if row.receivers == ("",)]
+    return "\n".join(rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "functions": functions_table,
+    **{pipeline: partial(pipeline_table, pipeline) for pipeline in PARTS},
+    "operations": free_table,
+}
 
 
 def test_the_tables_are_those_of_the_compiler(update_golden: bool) -> None:
@@ -45,3 +95,8 @@ def test_the_example_compiles() -> None:
     state = compile_source(Source("language.md", example), Options())
     assert state.diagnostics == []
     assert state.ptx is not None
+
+
+def test_every_operation_stands_in_a_table() -> None:
+    shown = DOCUMENT.read_text(encoding="utf-8")
+    assert [row.signature for row in OPERATIONS if f"| `{row.signature}` |" not in shown] == []

@@ -55,9 +55,10 @@ class NeverProduces(Message):
     title = "role `{role}` declares `produces {pipeline}` but never fills a stage of it"
     labels = (primary("at", "declared by this role"),)
     note = "the consumers of `{pipeline}` wait for its first stage for ever"
-    help = "remove `produces {pipeline}`, or obtain a stage with `{pipeline}.produce()`"
+    help = "remove `produces {pipeline}`, or obtain a stage with `{pipeline}.{call}()`"
     role: str
     pipeline: str
+    call: str
     at: Span
 
 
@@ -68,9 +69,10 @@ class NeverConsumes(Message):
     title = "role `{role}` declares `consumes {pipeline}` but never takes a stage of it"
     labels = (primary("at", "declared by this role"),)
     note = "no slot is given back: the producer of `{pipeline}` blocks once all {stages} are full"
-    help = "remove `consumes {pipeline}`, or obtain a stage with `{pipeline}.consume()`"
+    help = "remove `consumes {pipeline}`, or obtain a stage with `{pipeline}.{call}()`"
     role: str
     pipeline: str
+    call: str
     stages: str
     at: Span
 
