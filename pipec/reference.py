@@ -212,7 +212,7 @@ def accumulation_unit(kernel: Kernel) -> float:
     coarse = any(buffer.space == "tensor" and buffer.dtype.name == "f16" for buffer in kernel.buffers)
     operations = (operation for role in kernel.roles for block in role.blocks for operation in block.operations)
     mmas = [operation for operation in operations if isinstance(operation, RegisterMma)]
-    coarse = coarse or any(mma.accumulator.dtype.name == "f16" or mma.a.buffer.dtype.name in ("e4m3", "e5m2") for mma in mmas)
+    coarse = coarse or any(mma.accumulator.dtype.name == "f16" or mma.a_dtype.name in ("e4m3", "e5m2") for mma in mmas)
     return 2.0**-15 if coarse else 2.0**-23
 
 

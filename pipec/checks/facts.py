@@ -213,7 +213,7 @@ def _kinds(operation: tree.Operation) -> tuple[str, ...]:
         case tree.Mma():
             return (ACCUMULATE, OPERAND, OPERAND, *(OPERAND for _ in operation.scales))
         case tree.RegisterMma():
-            return (OPERAND, OPERAND)
+            return (OPERAND,) * len(operation.tiles)
         case _:
             return ()
 

@@ -12,6 +12,7 @@ from pipec.kir.plan_scales import reads_packed
 from pipec.kir.walk import references
 from pipec.record import record
 from pipec.sema import tree
+from pipec.sema.types import TileType, dtype_of
 from pipec.source import Span
 
 _DEPTH_BYTES = 32  # of K in one MMA instruction
@@ -55,7 +56,7 @@ def check(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
         if _shapes(mma, total, sink) and not _columns(mma, total, sink) and total.buffer:
             wrong.add(total.buffer)
         packed = isinstance(mma, tree.Mma) and reads_packed(mma)
-        for operand in (mma.a, mma.b):
+        for operand in _stored(mma):
             _depth(operand, packed, sink)
     _transposed(facts, sink)
     check_narrow([mma for _, mma in _mmas(facts) if isinstance(mma, tree.Mma)], sink)
@@ -94,32 +95,61 @@ def _mmas(facts: Facts) -> Iterator[tuple[RoleFacts, tree.Mma | tree.RegisterMma
                     yield role, operation
 
 
-def _outer(operand: tree.BufferRef) -> int:
+Operand = tree.BufferRef | tree.ReadVariable
+
+
+def _sizes(operand: Operand) -> tuple[int, int]:
+    """Rows and columns as the MMA reads them."""
+    if isinstance(operand, tree.ReadVariable):
+        assert isinstance(operand.type, TileType)
+        return operand.type.rows, operand.type.columns
+    size = operand.buffer.rows, operand.buffer.columns
+    return size[::-1] if operand.transposed else size
+
+
+def _outer(operand: Operand) -> int:
     """The M or N extent."""
-    return operand.buffer.columns if operand.transposed else operand.buffer.rows
+    return _sizes(operand)[0]
 
 
-def _inner(operand: tree.BufferRef) -> int:
+def _inner(operand: Operand) -> int:
     """The K extent."""
-    return operand.buffer.rows if operand.transposed else operand.buffer.columns
+    return _sizes(operand)[1]
+
+
+def _stored(mma: tree.Mma | tree.RegisterMma) -> tuple[tree.BufferRef, ...]:
+    """The operands in memory. K of an operand in registers is that of `b`, which is checked."""
+    return mma.tiles if isinstance(mma, tree.RegisterMma) else (mma.a, mma.b)
+
+
+def _declared(operand: Operand) -> Span:
+    return operand.variable.span if isinstance(operand, tree.ReadVariable) else operand.buffer.span
+
+
+def _dtypes(mma: tree.Mma | tree.RegisterMma) -> tuple[DType, DType]:
+    return mma.a_dtype if isinstance(mma, tree.RegisterMma) else mma.a.buffer.dtype, mma.b.buffer.dtype
 
 
 def _operand_types(mma: tree.Mma | tree.RegisterMma, sink: Sink) -> bool:
-    a, b = mma.a.buffer.dtype, mma.b.buffer.dtype
+    a, b = _dtypes(mma)
     kind = a.mma_kind
     if isinstance(mma, tree.RegisterMma) and (a.is_packed or b.is_packed):
         kind = None  # wgmma knows no narrow types
     if kind is not None and kind == b.mma_kind and (a is b or _MIXES[kind]):
         return True
-    hint = "declare the tiles with `tf32`: it is how an MMA reads f32" if a.name == b.name == "f32" else None
+    name, hint = a.name, None
+    if isinstance(mma.a, tree.ReadVariable):
+        name, hint = str(dtype_of(mma.a.type)), f"write `cast[{b}]({mma.a.span.text()})`"
+    elif a.name == b.name == "f32":
+        hint = "declare the tiles with `tf32`: it is how an MMA reads f32"
     sink.report(
-        messages.MmaOperandTypes(a=a.name, b=b.name, hint=hint, at=mma.span, first=mma.a.buffer.span, second=mma.b.buffer.span)
+        messages.MmaOperandTypes(a=name, b=b.name, hint=hint, at=mma.span, first=_declared(mma.a), second=_declared(mma.b))
     )
     return False
 
 
 def _accumulator_type(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> None:
-    a, b = mma.a.buffer.dtype, mma.b.buffer.dtype
+    a, b = _dtypes(mma)
     legal = _ACCUMULATORS[a.name]
     if total.dtype.name in legal:
         return
@@ -136,7 +166,7 @@ def _accumulator_type(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink)
 
 def _shapes(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> bool:
     rows, columns, declared = total.rows, total.columns, total.declared
-    a, b = mma.a.buffer.span, mma.b.buffer.span
+    a, b = _declared(mma.a), _declared(mma.b)
     pairs = (
         (f"the accumulator has {rows} rows", f"`a` has {_outer(mma.a)}", rows, _outer(mma.a), declared, a),
         (f"the accumulator has {columns} columns", f"`b` has {_outer(mma.b)} rows", columns, _outer(mma.b), declared, b),
@@ -155,7 +185,7 @@ def _shapes(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> bool:
 
 def _transpose_hint(mma: tree.Mma | tree.RegisterMma, rows: int, columns: int) -> str | None:
     """A `.T` that would make everything fit."""
-    for flip_a in (False, True):
+    for flip_a in (False, True)[: 1 if isinstance(mma.a, tree.ReadVariable) else 2]:
         for flip_b in (False, True):
             a = (_outer(mma.a), _inner(mma.a))[:: -1 if flip_a else 1]
             b = (_outer(mma.b), _inner(mma.b))[:: -1 if flip_b else 1]
@@ -218,7 +248,7 @@ def _transposed(facts: Facts, sink: Sink) -> None:
     plain: dict[tree.Buffer, tree.BufferRef] = {}
     flipped: dict[tree.Buffer, tree.BufferRef] = {}
     for _, mma in _mmas(facts):
-        for operand in (mma.a, mma.b):
+        for operand in _stored(mma):
             if isinstance(mma, tree.RegisterMma):
                 _transposed_for_registers(operand, sink)
             elif operand.buffer.dtype.bits == 32:

@@ -94,6 +94,7 @@ class _Pressure:
         self._plan = plan
         self._row = row
         self._lets = lazy_tiles(row.role)
+        self._operands = row.flight.operands if row.flight is not None else frozenset[tree.Variable]()
         self._assigned: dict[tree.Variable, list[tree.Assign]] = {}
         for operation in operations(row.role):
             if isinstance(operation, tree.Assign):
@@ -130,14 +131,25 @@ class _Pressure:
         return min(_MOST_PER_THREAD, self._plan.target.registers // self._plan.threads // _STEP * _STEP)
 
     def accumulators(self) -> int:
-        """Registers of a thread that hold accumulators, all through the role."""
+        """Registers of a thread that hold accumulators and operands of MMAs, all through the role."""
         cleared = {
             operation.accumulator for operation in operations(self._row.role) if isinstance(operation, tree.ClearAccumulator)
         }
-        return sum(one.rows * one.columns * one.dtype.bits // 32 for one in cleared) // self._row.threads
+        own = [
+            operation.a.type
+            for operation in operations(self._row.role)
+            if isinstance(operation, tree.RegisterMma) and isinstance(operation.a, tree.ReadVariable)
+            if operation.a.variable not in self._operands
+        ]
+        tiles = [*(one.type for one in cleared), *(one.type for one in self._operands), *own]
+        return (
+            sum(one.rows * one.columns * one.dtype.bits // 32 for one in tiles if isinstance(one, TileType)) // self._row.threads
+        )
 
     def _size(self, variable: tree.Variable) -> int:
         """Registers of a thread. A lazy tile takes some where it had to copy a kept tile that changes afterwards."""
+        if variable in self._operands:
+            return 0  # counted all through the role
         if variable.is_lazy:
             return sum(self._size(read) for read in self._copied(variable))
         assert isinstance(variable.type, TileType)

@@ -252,6 +252,8 @@ def _role_wide_name(operation: tree.Operation, touches: tuple[Touch, ...]) -> st
             return "`mma` in registers"
         case tree.ClearAccumulator(accumulator):
             return f"clearing the accumulator `{accumulator.name}`"
+        case tree.WriteAccumulator(accumulator):
+            return f"writing the accumulator `{accumulator.name}`"
         case tree.Store():
             return "`store`"
         case tree.Write():
@@ -389,12 +391,12 @@ def _shared_values(operation: tree.Operation) -> Iterator[tuple[str, tree.Expres
     match operation:
         case tree.TmaLoad(source=place) | tree.TmaStore(destination=place) | tree.Store(destination=place):
             yield from (("a coordinate", coordinate) for coordinate in place.coordinates)
-        case tree.Mma(accumulate=condition) if condition is not None:
+        case tree.Mma(accumulate=condition) | tree.RegisterMma(accumulate=condition) if condition is not None:
             yield "`accumulate`", condition
         case _:
             pass
     match operation:
-        case tree.Store() | tree.Write():
+        case tree.Store() | tree.Write() | tree.WriteAccumulator():
             yield from _shared_parts(operation.value)
         case tree.Assign() if isinstance(operation.variable.type, TileType):
             yield from _shared_parts(operation.value)

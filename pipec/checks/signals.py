@@ -90,8 +90,10 @@ def _one_pipeline_each(facts: Facts, sink: Sink) -> None:
 
 
 def _mixed(facts: HandleFacts, sink: Sink) -> bool:
-    """Whether the stage is filled, or read, in two ways."""
+    """Whether the stage is filled, or read, in two ways. Threads that multiply in registers may read the stage themselves as well."""
     producer = facts.handle.side == "producer"
+    if facts.kinds() <= {READ, OPERAND} and _multiplied_in_registers(facts):
+        return False
     first: Touch | None = None
     for _, touch in facts.touches:
         if touch.kind not in (_FILLS if producer else _DRAINS):
@@ -237,12 +239,20 @@ def _signatures(role: RoleFacts, facts: HandleFacts) -> list[_Signature]:
     return [_own_signature(role, facts, None, facts.releases[0].operation.span)]
 
 
+def _multiplied_in_registers(facts: HandleFacts) -> bool:
+    return any(isinstance(touch.operation, tree.RegisterMma) for _, touch in facts.touches if touch.kind == OPERAND)
+
+
 def _own_signature(role: RoleFacts, facts: HandleFacts, lanes: int | None, span: Span) -> _Signature:
     """The signal that the stage's use asks for."""
     used = _DRAINS if facts.handle.side == "consumer" else _FILLS
     kinds = facts.kinds() & set(used)
-    if any(isinstance(touch.operation, tree.RegisterMma) for _, touch in facts.touches):
-        return _Signature(f"{role.role.warps} warps whose MMAs are complete", role.role.warps, span)
+    if _multiplied_in_registers(facts):
+        warps = _Signature(f"{role.role.warps} warps whose MMAs are complete", role.role.warps, span)
+        if READ not in kinds:
+            return warps
+        threads = _signature(role, "threads", lanes, span)
+        return _Signature(f"{warps.words} and {threads.words}", warps.arrivals + threads.arrivals, span)
     if kinds & {ACCUMULATE, OPERAND}:
         return _signature(role, "commit", lanes, span)
     if LOAD in kinds:

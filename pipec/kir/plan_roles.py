@@ -130,12 +130,13 @@ def _row_maps_of_role(row: RolePlan) -> dict[int, RowMap]:
     lets = lazy_tiles(row.role)
     values = {id(operation): value for operation in operations(row.role) if (value := evaluated_tile(operation)) is not None}
     kept = {id(operation) for operation in operations(row.role) if _keeps(operation, lets)}
+    written = {id(operation) for operation in operations(row.role) if isinstance(operation, tree.WriteAccumulator)}
     kept_half_warps = any(_reads_half_warp_tile(values[key], lets) for key in kept)
     maps = {}
     for key, value in values.items():
         assert isinstance(value.type, TileType)
         rows = value.type.rows
-        if reads_accumulator(value, lets) or (row.flight is not None and key in kept):
+        if key in written or reads_accumulator(value, lets) or (row.flight is not None and key in kept):
             maps[key] = _fragment_map(rows, row, kept=key in kept)
             continue
         half_warps = rows == 64 and (kept_half_warps if key in kept else _reads_half_warp_tile(value, lets))

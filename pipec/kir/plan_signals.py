@@ -81,7 +81,7 @@ def _drains(role: Role, pipeline: Pipeline) -> list[str]:
                 if any(pipeline is operand.handle.pipeline for operand in (operation.a, operation.b, *operation.scales)):
                     found.add("commit")
             case tree.RegisterMma():
-                if pipeline in (operation.a.handle.pipeline, operation.b.handle.pipeline):
+                if any(pipeline is tile.handle.pipeline for tile in operation.tiles):
                     found.add("warps")
             case tree.TmaStore():
                 if operation.source.handle.pipeline is pipeline:

@@ -4,7 +4,7 @@ from pipec.interface import KernelInterface
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
-from pipec.sema.tree import Buffer, Expression, Handle, Pipeline
+from pipec.sema.tree import Buffer, Expression, Handle, Pipeline, Variable
 
 WARP = 32
 WARPGROUP_WARPS = 4
@@ -19,16 +19,27 @@ def round_up(value: int, unit: int) -> int:
 
 
 @record
-class Flight:
-    """When a role waits for the MMAs it has in flight (wgmma).
+class FlightWait:
+    """At most the `pending` latest MMAs of the role stay in flight; `gives_back`: the late stage is given back then."""
 
-    `waits`: id of each operation in front of which all must be complete; `at_end`: they must be when the role ends. `lagging`: the
-    pipeline whose stages are given back one release late, so that one group of MMAs stays in flight; None: at the release itself.
+    pending: int
+    gives_back: bool
+
+
+@record
+class Flight:
+    """When a role waits for the MMAs it has in flight (wgmma): each is a group of its own.
+
+    `waits`: by the id of the operation in front of which the wait stands; `at_end`: all must be complete when the role ends.
+    `lagging`: the pipeline whose stages are given back one release late, so that MMAs stay in flight; `late`: the ids of the operations
+    that would signal such a stage. `operands`: the kept tiles that only MMAs read, which stand in registers as operand `a` does.
     """
 
-    waits: frozenset[int]
+    waits: dict[int, FlightWait]
     at_end: bool
     lagging: Pipeline | None
+    late: frozenset[int]
+    operands: frozenset[Variable]
 
 
 @record

@@ -135,8 +135,10 @@ def operation_text(operation: tree.Operation) -> str:
             return f"{accumulator.name} = accumulator {accumulator.type}"
         case tree.RegisterMma(accumulator):
             accumulate = "" if operation.accumulate is None else f" accumulate={expression_text(operation.accumulate)}"
-            tiles = ", ".join(reference_text(tile) for tile in (operation.a, operation.b))
-            return f"mma {accumulator.name}, {tiles}{accumulate}"
+            a = expression_text(operation.a) if isinstance(operation.a, tree.ReadVariable) else reference_text(operation.a)
+            return f"mma {accumulator.name}, {a}, {reference_text(operation.b)}{accumulate}"
+        case tree.WriteAccumulator():
+            return f"write {operation.accumulator.name} <- {expression_text(operation.value)}"
         case tree.Store():
             return f"store.{operation.path} {slice_text(operation.destination)} {_arrow(operation)} {expression_text(operation.value)}"
         case tree.Write():

@@ -41,8 +41,10 @@ def subexpressions(expression: tree.Expression) -> Iterator[tree.Expression]:
 def evaluated_tile(operation: tree.Operation) -> tree.Expression | None:
     """The tile that the role's threads compute for this operation, element by element."""
     match operation:
-        case tree.Store() | tree.Write():
+        case tree.Store() | tree.Write() | tree.WriteAccumulator():
             return operation.value
+        case tree.RegisterMma(a=tree.ReadVariable() as operand):
+            return operand
         case tree.Assign() if operation.variable.kept:
             return operation.value
         case _:
@@ -66,10 +68,11 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
         case tree.Mma():
             return tuple(value for value in (operation.accumulate, operation.scale_b_row) if value is not None)
         case tree.RegisterMma():
-            return () if operation.accumulate is None else (operation.accumulate,)
+            values = operation.a, operation.accumulate
+            return tuple(value for value in values if value is not None and not isinstance(value, tree.BufferRef))
         case tree.Store():
             return (*operation.destination.coordinates, operation.value)
-        case tree.Write():
+        case tree.Write() | tree.WriteAccumulator():
             return (operation.value,)
         case _:
             assert_never(operation)
@@ -80,7 +83,7 @@ def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
     match operation:
         case (
             tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
-            | tree.ClearAccumulator() | tree.Store()
+            | tree.ClearAccumulator() | tree.WriteAccumulator() | tree.Store()
         ):  # fmt: skip
             return ()
         case tree.TmaLoad() | tree.CopyAsync() | tree.Write():
@@ -90,6 +93,6 @@ def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
         case tree.Mma():
             return (operation.accumulator, operation.a, operation.b, *operation.scales)
         case tree.RegisterMma():
-            return (operation.a, operation.b)
+            return operation.tiles
         case _:
             assert_never(operation)

@@ -29,6 +29,7 @@ class KernelContext:
     warp: Value
     tensor_base: Value | None = None
     accumulators: int = 0  # in registers, named so far
+    operands: int = 0  # likewise
 
     def at(self, span: Span) -> None:
         """The instructions that follow come from here."""
@@ -76,6 +77,7 @@ class RoleContext:
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
     staging_turn: Slot | None = None
     accumulators: dict[tree.Accumulator, Registers] = field(default_factory=dict)
+    operands: dict[tree.Variable | int, Registers] = field(default_factory=dict)  # by tile, or by id(MMA)
     late: Slot | None = None  # the barrier of the stage to be given back at the next release, or 0: see Flight.lagging
 
     @property

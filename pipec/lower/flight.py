@@ -1,5 +1,6 @@
 """Waiting for multiplications in registers, and giving back the stages they read: where `pipec.kir.plan_flight` says."""
 
+from pipec.kir.plan_types import FlightWait
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import Value, integer
 from pipec.sema import tree
@@ -13,32 +14,34 @@ def start(role: RoleContext) -> None:
         role.late.write(_NONE)
 
 
-def settle(role: RoleContext) -> None:
-    """Every multiplication so far is complete, and the late stage is given back."""
-    # The fence is for paths without any multiplication: ptxas would put one in by itself, and say so.
-    role.builder.call("wgmma.fence")
-    role.builder.call("wgmma.commit_group")
-    role.builder.call("wgmma.wait_group", integer(0))
-    if role.late is not None:
+def wait(role: RoleContext, row: FlightWait) -> None:
+    """At most `row.pending` multiplications stay in flight."""
+    if row.pending == 0:
+        # For paths without any multiplication: ptxas would put one in by itself, and say so.
+        role.builder.call("wgmma.fence")
+    role.builder.call("wgmma.wait_group", integer(row.pending))
+    if row.gives_back:
+        assert role.late is not None
         _give_late(role, role.late.read())
         role.late.write(_NONE)
 
 
-def give_back(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
-    """The signal of a stage that multiplications read: one lane of each warp arrives when those of its own are complete.
+def settle(role: RoleContext) -> None:
+    """Every multiplication so far is complete, and the late stage is given back."""
+    wait(role, FlightWait(0, gives_back=role.late is not None))
 
-    For the lagging pipeline this completes the group before the latest, and gives back the stage that was released before this one.
+
+def give_back(role: RoleContext, operation: tree.Release | tree.Signal, pointer: Value) -> None:
+    """The signal of a stage that multiplications read: one lane of each warp arrives; those of its own are complete.
+
+    A stage of the lagging pipeline is noted instead; the one released before it was given back by the wait in front of this.
     """
     builder, flight = role.builder, role.plan.flight
     assert flight is not None
-    builder.call("wgmma.commit_group")
-    if flight.lagging is not handle.pipeline:
-        builder.call("wgmma.wait_group", integer(0))
+    if id(operation) not in flight.late:
         builder.call("mbarrier.arrive.if", pointer, _first_lane(role))
         return
     assert role.late is not None
-    builder.call("wgmma.wait_group", integer(1))
-    _give_late(role, role.late.read())
     role.late.write(builder.cast("ptrtoint", pointer, "i32"))
 
 

@@ -7,9 +7,11 @@ here is written out.
 
 from collections.abc import Iterator
 
+from pipec.isa import wgmma as isa
 from pipec.isa.dtypes import DType
 from pipec.kir.plan_types import RowMap, TileLayout
-from pipec.lower.context import RoleContext
+from pipec.lower import wgmma
+from pipec.lower.context import FULL_WARP, RoleContext
 from pipec.lower.global_memory import global_row, store_element
 from pipec.lower.llvm import Value, integer
 from pipec.lower.memory import pack, pack_converted, row_address
@@ -143,6 +145,101 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
         assert row.number is not None and chunk.register is not None
         for slot, element in zip(kept[row.number][chunk.register :], reader.values(value, chunk), strict=False):
             slot.write(element)
+
+
+# -------------------------------------------------------------------------------------------- accumulators and operands
+
+
+def write_accumulator(role: RoleContext, operation: tree.WriteAccumulator) -> None:
+    """Chunk by chunk, as `keep`."""
+    value, registers = operation.value, role.accumulators[operation.accumulator]
+    reader = TileReader(role)
+    reader.prepare(value)
+    rows = _rows(role, reader, value, role.kernel.plan.row_maps[role.plan.role.name, id(operation)])
+    for row, chunk in _chunks(role, rows, 0, registers.columns):
+        assert chunk.place is not None
+        firsts = [registers.index(chunk.place.block, chunk.place.half, group) for group in chunk.place.groups]
+        if registers.dtype.bits == 16:
+            role.builder.issue(isa.write(registers, firsts), *_pairs(reader, value, chunk))
+        else:
+            indices = [index for first in firsts for index in (first, first + 1)]
+            role.builder.issue(isa.write(registers, indices), *reader.values(value, chunk))
+
+
+def is_operand(role: RoleContext, variable: tree.Variable) -> bool:
+    return role.plan.flight is not None and variable in role.plan.flight.operands
+
+
+def multiply(role: RoleContext, operation: tree.RegisterMma) -> None:
+    """A tile with other readers is copied to the registers of operand `a` first."""
+    if wgmma.operand_key(role, operation) == id(operation):
+        write_operand(role, operation, role.operands[id(operation)])
+    wgmma.multiply(role, operation)
+
+
+def write_operand(role: RoleContext, operation: tree.Assign | tree.RegisterMma, registers: isa.Registers) -> None:
+    """A tile into the registers of operand `a`, which hold four bytes for each 16 of a row."""
+    value = operation.value if isinstance(operation, tree.Assign) else operation.a
+    assert not isinstance(value, tree.BufferRef)
+    reader = TileReader(role)
+    reader.prepare(value)
+    rows = _rows(role, reader, value, role.kernel.plan.row_maps[role.plan.role.name, id(operation)])
+    for _, chunk in _chunks(role, rows, 0, registers.columns):
+        assert chunk.place is not None
+        place, words = chunk.place, _OPERAND_WORDS[registers.dtype.bits](role, _pairs(reader, value, chunk))
+        first = place.groups.start * GROUP_COLUMNS * registers.dtype.bytes // _UNIT_BYTES
+        indices = [registers.index(place.block, place.half, first + unit) for unit in range(len(words))]
+        role.builder.issue(isa.write(registers, indices), *words)
+
+
+def _words_of_halves(role: RoleContext, pairs: list[Value]) -> list[Value]:
+    """16-bit elements stand in operand A as they stand in an accumulator."""
+    return pairs
+
+
+def _words_of_bytes(role: RoleContext, pairs: list[Value]) -> list[Value]:
+    """Lane q of a row's four holds bytes 2q, 2q + 1 of each 8 and needs 4q .. 4q + 3 of each 16: half of those lie q // 2 groups on, in
+    the lanes 2 (q % 2) and the next."""
+    builder = role.builder
+    source = _lane_of_row(role, builder.bits("shl", builder.bits("and", role.lane, 1), 1))
+    shift = builder.bits("shl", builder.bits("and", role.lane, 2), 3)
+    words = []
+    for first in range(0, len(pairs), 2):
+        low, high = (builder.cast("zext", pair, "i32") for pair in pairs[first : first + 2])
+        both = builder.binary("or", low, builder.bits("shl", high, 16))
+        parts = [
+            builder.bits("and", builder.binary("lshr", _from_lane(role, both, lane), shift), 0xFFFF)
+            for lane in (source, builder.add(source, 1))
+        ]
+        words.append(builder.binary("or", parts[0], builder.bits("shl", parts[1], 16)))
+    return words
+
+
+def _words_of_words(role: RoleContext, pairs: list[Value]) -> list[Value]:
+    """Lane q of a row's four holds columns 2q, 2q + 1 of each 8 and needs q and q + 4: they lie in the lanes q // 2 and q // 2 + 2."""
+    builder = role.builder
+    source = _lane_of_row(role, builder.bits("and", builder.bits("lshr", role.lane, 1), 1))
+    odd = builder.compare("ne", builder.bits("and", role.lane, 1), integer(0))
+    words = []
+    for pair in pairs:
+        columns = [builder.element(pair, index, "i32") for index in (0, 1)]
+        for lane in (source, builder.add(source, 2)):
+            even_one, odd_one = (_from_lane(role, column, lane) for column in columns)
+            words.append(builder.select(odd, odd_one, even_one))
+    return words
+
+
+def _lane_of_row(role: RoleContext, number: Value) -> Value:
+    """Of the four lanes that share this lane's row."""
+    return role.builder.binary("or", role.builder.bits("and", role.lane, 28), number)
+
+
+def _from_lane(role: RoleContext, word: Value, lane: Value) -> Value:
+    return role.builder.call("shuffle.idx", FULL_WARP, word, lane, integer(31))
+
+
+_UNIT_BYTES = 16
+_OPERAND_WORDS = {8: _words_of_bytes, 16: _words_of_halves, 32: _words_of_words}
 
 
 def _store_direct(role: RoleContext, operation: tree.Store) -> None:

@@ -135,9 +135,10 @@ def _expect_bytes(role: RoleContext, handle: tree.Handle, stage: Value) -> None:
             role.builder.call("mbarrier.arrive", pointer, integer(1))
 
 
-def signal(role: RoleContext, handle: tree.Handle, sub_stage: int = 0) -> None:
+def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
     """Everything this role owes the handle's own barrier for this stage, but the bytes, which complete by themselves."""
-    builder = role.builder
+    builder, handle = role.builder, operation.handle
+    sub_stage = operation.sub_stage if isinstance(operation, tree.Signal) else 0
     pointer = barrier(role, handle.pipeline, handle.side, role.stage(handle), sub_stage)
     for kind in _kinds(role, handle):
         match kind:
@@ -147,7 +148,7 @@ def signal(role: RoleContext, handle: tree.Handle, sub_stage: int = 0) -> None:
                         _note_written(role, handle, pointer)
                     builder.call("tcgen05.commit", pointer)
             case "warps":
-                flight.give_back(role, handle, pointer)
+                flight.give_back(role, operation, pointer)
             case "read":
                 with role.one_thread("stored"):
                     builder.call("bulk.wait_group.read", integer(0))
@@ -182,7 +183,7 @@ def release(role: RoleContext, operation: tree.Release, signalled: bool) -> None
     """The cursor moved at the acquire already; what is left is the signal, unless it was given."""
     copies = "copies" in _kinds(role, operation.handle)  # they signal by themselves, like bytes
     if (operation.signals or copies) and not signalled:
-        signal(role, operation.handle)
+        signal(role, operation)
 
 
 def drain(role: RoleContext, operation: tree.Drain) -> None:

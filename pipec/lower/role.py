@@ -5,7 +5,7 @@ from typing import assert_never
 from pipec.kir import ir
 from pipec.kir.plan_roles import operations
 from pipec.kir.walk import subexpressions
-from pipec.lower import async_copy, flight, pipelines, stores, tma, wgmma
+from pipec.lower import async_copy, flight, fragments, pipelines, stores, tma, wgmma
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import integer
 from pipec.lower.mma import mma
@@ -43,7 +43,7 @@ def _declare(role: RoleContext) -> None:
     for operation in operations(role.plan.role):
         match operation:
             case tree.Assign(variable) if variable.kept:
-                if variable not in role.kept:
+                if variable not in role.kept and not fragments.is_operand(role, variable):
                     role.kept[variable] = stores.new_tile(role, operation)
             case tree.Assign(variable) if not isinstance(variable.type, TileType):
                 if variable not in role.variables:
@@ -58,6 +58,8 @@ def _declare(role: RoleContext) -> None:
                     role.written[key] = role.builder.variable("i1", hint)
             case tree.ClearAccumulator(accumulator):
                 wgmma.declare(role, accumulator)
+            case tree.RegisterMma():
+                wgmma.declare_operand(role, operation)
             case _:
                 pass
     pipelines.start_cursors(role)
@@ -96,7 +98,7 @@ def _signalled_at_entry(role: ir.Role) -> list[Signalled]:
 
 def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -> None:
     if role.plan.flight is not None and id(operation) in role.plan.flight.waits:
-        flight.settle(role)
+        flight.wait(role, role.plan.flight.waits[id(operation)])
     match operation:
         case tree.Assign():
             _assign(role, operation)
@@ -105,7 +107,7 @@ def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -
         case tree.Peek():
             pipelines.peek(role, operation)
         case tree.Signal():
-            pipelines.signal(role, operation.handle, operation.sub_stage)
+            pipelines.signal(role, operation)
         case tree.Release(handle):
             pipelines.release(role, operation, handle in given)
         case tree.Drain():
@@ -123,7 +125,9 @@ def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -
         case tree.ClearAccumulator():
             wgmma.clear(role, operation)
         case tree.RegisterMma():
-            wgmma.multiply(role, operation)
+            fragments.multiply(role, operation)
+        case tree.WriteAccumulator():
+            fragments.write_accumulator(role, operation)
         case tree.Store():
             stores.store(role, operation)
         case tree.Write():
@@ -134,6 +138,9 @@ def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -
 
 def _assign(role: RoleContext, operation: tree.Assign) -> None:
     """A lazy tile keeps its expression; the scalars and the tiles in registers in it keep the values they have now."""
+    if fragments.is_operand(role, operation.variable):
+        fragments.write_operand(role, operation, role.operands[operation.variable])
+        return
     if operation.variable.kept:
         stores.keep(role, operation)
         return

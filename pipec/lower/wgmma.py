@@ -10,6 +10,7 @@ from pipec.lower.llvm import TRUE, Value, integer
 from pipec.lower.pipelines import shared_tile
 from pipec.lower.scalars import scalar
 from pipec.sema import tree
+from pipec.sema.types import TileType
 
 BLOCK_ROWS = 64  # M of one instruction
 WARPGROUP_WARPS = 4
@@ -27,6 +28,26 @@ def declare(role: RoleContext, accumulator: tree.Accumulator) -> None:
     prefix = f"%acc{role.kernel.accumulators}_"
     role.accumulators[accumulator] = isa.Registers(prefix, accumulator.dtype, blocks, accumulator.columns)
     role.builder.declare(isa.declare(role.accumulators[accumulator]))
+
+
+def declare_operand(role: RoleContext, mma: tree.RegisterMma) -> None:
+    """The registers of operand `a`, where it stands in registers: the tile's own, or for a tile with other readers the MMA's."""
+    key = operand_key(role, mma)
+    if key is None or key in role.operands:
+        return
+    role.kernel.operands += 1
+    assert isinstance(mma.a, tree.ReadVariable) and isinstance(mma.a.type, TileType)
+    tile = mma.a.type
+    blocks = tile.rows // (BLOCK_ROWS * warpgroups(role))
+    role.operands[key] = isa.Registers(f"%op{role.kernel.operands}_", mma.a_dtype, blocks, tile.columns, operand=True)
+    role.builder.declare(isa.declare(role.operands[key]))
+
+
+def operand_key(role: RoleContext, mma: tree.RegisterMma) -> tree.Variable | int | None:
+    if isinstance(mma.a, tree.BufferRef):
+        return None
+    assert role.plan.flight is not None
+    return mma.a.variable if mma.a.variable in role.plan.flight.operands else id(mma)
 
 
 def clear(role: RoleContext, operation: tree.ClearAccumulator) -> None:
@@ -54,9 +75,22 @@ def read(role: RoleContext, accumulator: tree.Accumulator, block: int, half: int
 
 
 def multiply(role: RoleContext, operation: tree.RegisterMma) -> None:
-    a, b = operation.a, operation.b
-    registers = role.accumulators[operation.accumulator]
+    """Each is a group of its own (see pipec.kir.plan_flight)."""
+    b, registers = operation.b, role.accumulators[operation.accumulator]
     accumulate = TRUE if operation.accumulate is None else scalar(role, operation.accumulate)
+    key = operand_key(role, operation)
+    if key is not None:
+        b_descriptors = _descriptors(role, b, integer(0))
+        row = isa.multiply(registers, role.operands[key], b.buffer.dtype, len(b_descriptors), False, b.transposed)
+        role.builder.issue(row, *b_descriptors, accumulate)
+    else:
+        _multiply_shared(role, operation, registers, accumulate)
+    role.builder.call("wgmma.commit_group")
+
+
+def _multiply_shared(role: RoleContext, operation: tree.RegisterMma, registers: isa.Registers, accumulate: Value) -> None:
+    a, b = operation.a, operation.b
+    assert isinstance(a, tree.BufferRef)
     group = role.builder.bits("lshr", role.role_warp, 2)
     a_descriptors = [
         descriptor

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 from pipec.diag.catalogue import names as messages
 from pipec.isa.reductions import OPERATIONS as REDUCTIONS
-from pipec.sema import tree
+from pipec.sema import arithmetic, tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
 from pipec.sema.direct import DIRECT_ACTIONS, pipeline_of
 from pipec.sema.entities import (
+    EXPRESSIONS,
     Acquired,
     AcquiredPair,
     Barrier,
@@ -22,7 +23,9 @@ from pipec.sema.entities import (
     describe,
 )
 from pipec.sema.expressions import (
+    as_buffer_ref,
     as_runtime,
+    as_value,
     buffer_ref,
     elaborate,
     known,
@@ -289,10 +292,16 @@ def _mma(context: Context, operation: Operation, receiver: Entity | None, node: 
     accumulator = _target(context, bound["accumulator"])
     _both_scales(context, node, operation, accumulator, bound)
     operands: dict[str, tree.BufferRef] = {}
+    in_registers: tree.ReadVariable | None = None
     for name in ("a", "b", "sfa", "sfb"):
         if name not in bound:
             continue
-        operand = buffer_ref(context, bound[name], f"operand `{name}`")
+        entity = elaborate(context, bound[name])
+        if name == "a" and isinstance(accumulator, tree.Accumulator):
+            in_registers = _operand_in_registers(context, entity, bound[name])
+            if in_registers is not None:
+                continue
+        operand = as_buffer_ref(context, entity, bound[name].span, f"operand `{name}`")
         in_tensor = operand.buffer.space == "tensor"
         shared = name != "a" or "sfa" in bound
         if in_tensor and (shared or operand.transposed):
@@ -311,13 +320,29 @@ def _mma(context: Context, operation: Operation, receiver: Entity | None, node: 
                 )
             )
     if isinstance(accumulator, tree.Accumulator):
-        context.emit(tree.RegisterMma(accumulator, operands["a"], operands["b"], accumulate, node.span))
+        context.emit(tree.RegisterMma(accumulator, in_registers or operands["a"], operands["b"], accumulate, node.span))
         return Void()
     if "sfb_row" in bound:
         row = scalar(context, bound["sfb_row"], I32, "`sfb_row`")
     scales = operands.get("sfa"), operands.get("sfb"), row
     context.emit(tree.Mma(accumulator, operands["a"], operands["b"], accumulate, node.span, *scales))
     return Void()
+
+
+def _operand_in_registers(context: Context, entity: Entity, node: ast.Expression) -> tree.ReadVariable | None:
+    """A register tile as operand `a`: a tile that is kept already, or its values now under a name of their own. None for stages."""
+    if isinstance(entity, tree.ReadVariable) and entity.variable.kept:
+        return entity
+    if not isinstance(entity, (Kept, tree.Accumulator, *EXPRESSIONS)):
+        return None
+    found = (
+        entity.value if isinstance(entity, Kept) else as_runtime(context, as_value(context, entity, node.span, "a"), None, "a")
+    )
+    if not isinstance(found.type, TileType) or found.type.rows == 1:
+        context.fail(messages.WrongType(what="operand `a`", expected="a tile with rows", found=describe(found), at=node.span))
+    variable = tree.Variable(node.span.text(), found.type, node.span, kept=True)
+    context.emit(tree.Assign(variable, found, node.span))
+    return tree.ReadVariable(variable, node.span)
 
 
 def _target(context: Context, node: ast.Expression) -> tree.Accumulator | tree.BufferRef:
@@ -386,10 +411,23 @@ def _registers(context: Context, operation: Operation, receiver: Entity | None, 
 
 def _write(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     bound = bind_arguments(context, node, operation.name, ("tile", "value"), signature=operation.signature)
-    destination = buffer_ref(context, bound["tile"], "the destination")
+    entity = elaborate(context, bound["tile"])
+    if isinstance(entity, tree.Accumulator):
+        return _write_accumulator(context, entity, bound["value"], node)
+    destination = as_buffer_ref(context, entity, bound["tile"].span, "the destination")
     if destination.transposed:
         destination = _shared_tile(context, bound["tile"], "the destination")
     context.emit(tree.Write(destination, _tile(context, bound["value"], "what is written"), node.span))
+    return Void()
+
+
+def _write_accumulator(context: Context, accumulator: tree.Accumulator, written: ast.Expression, node: ast.Call) -> Entity:
+    found = _tile(context, written, "what is written")
+    widened = arithmetic.widen(found, accumulator.dtype)
+    if widened is None or widened.type != accumulator.type:
+        old, new = str(accumulator.type), str(found.type)
+        context.fail(messages.TypeChanged(name=accumulator.name, old=old, new=new, at=written.span, first=accumulator.span))
+    context.emit(tree.WriteAccumulator(accumulator, widened, node.span))
     return Void()
 
 

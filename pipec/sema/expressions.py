@@ -173,11 +173,14 @@ def known_dtype(context: Context, node: ast.Expression) -> DType:
 
 def buffer_ref(context: Context, node: ast.Expression, what: str) -> tree.BufferRef:
     """A stage's tile: `s.a`, an accumulator stage, or `buffer[s.index()]`."""
-    entity = elaborate(context, node)
+    return as_buffer_ref(context, elaborate(context, node), node.span, what)
+
+
+def as_buffer_ref(context: Context, entity: Entity, span: Span, what: str) -> tree.BufferRef:
     if isinstance(entity, tree.Handle):
-        entity = reference(context, entity, node.span)
+        entity = reference(context, entity, span)
     if not isinstance(entity, tree.BufferRef):
-        context.fail(messages.WrongType(what=what, expected="a tile of a stage", found=describe(entity), at=node.span))
+        context.fail(messages.WrongType(what=what, expected="a tile of a stage", found=describe(entity), at=span))
     return entity
 
 

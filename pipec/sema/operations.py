@@ -443,8 +443,12 @@ _EPILOGUE_STAGE = (
     Operation("tmem", (EPILOGUE_STAGE,), "tmem()", "accumulator", "output", page="S3", document="the accumulator"),
     Operation("tmem_offset", (EPILOGUE_STAGE,), "tmem_offset()", "accumulator", "output", page="S3", document="as tmem()"),
     Operation("index", (EPILOGUE_STAGE,), "index()", "index", "output", page="S3", document="the accumulator's stage number"),
-    Operation("input_index", (EPILOGUE_STAGE,), "input_index()", "index", "input", page="S3", document="the input's stage number"),
-    Operation("payload", (EPILOGUE_STAGE,), "payload()", "payload", "input", page="S3", document="the input stage's tiles, by name"),
+    Operation(
+        "input_index", (EPILOGUE_STAGE,), "input_index()", "index", "input", page="S3", document="the input's stage number"
+    ),
+    Operation(
+        "payload", (EPILOGUE_STAGE,), "payload()", "payload", "input", page="S3", document="the input stage's tiles, by name"
+    ),
 )
 
 _FREE = (
@@ -469,7 +473,8 @@ _FREE = (
         "mma(accumulator, a, b, sfa, sfb, accumulate=condition, sfb_row=row)",
         "mma",
         document="accumulator[M, N] (+)= a[M, K] @ b[N, K].T; one thread, or with an accumulator in registers all threads of the "
-        "role; `.T` gives a tile stored with K outermost; with scale tiles each block of K is multiplied by its factors",
+        "role, and then `a` may be a register tile; `.T` gives a tile stored with K outermost; with scale tiles each block of K is "
+        "multiplied by its factors",
     ),
     Operation(
         "accumulator",
@@ -513,7 +518,7 @@ _FREE = (
         ("",),
         "write(tile, value)",
         "write",
-        document="a register tile into a producer stage's tile, in shared or tensor memory",
+        document="a register tile into a producer stage's tile, in shared or tensor memory, or into an accumulator in registers",
     ),
     Operation("static_assert", ("",), 'static_assert(condition, "text")', "assert", document="a compile-time check"),
     Operation("grid", ("",), "grid(x, y, z)", "grid", document="how many blocks run"),

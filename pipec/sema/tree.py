@@ -4,9 +4,9 @@ Expressions are pure. Operations are the leaves that do something; `pipec.kir` p
 All integer division and remainder here follow Python (floor); lowering picks the machine form.
 """
 
-from pipec.isa.dtypes import DType
+from pipec.isa.dtypes import DTYPES, DType
 from pipec.record import record
-from pipec.sema.types import ScalarType, TileType, ValueType
+from pipec.sema.types import ScalarType, TileType, ValueType, dtype_of
 from pipec.source import Span
 
 # ---------------------------------------------------------------------------------------------------------------- symbols
@@ -517,13 +517,35 @@ class ClearAccumulator:
 class RegisterMma:
     """accumulator[M, N] (+)= a[M, K] @ b[N, K].T in registers, asynchronous. All threads of the role.
 
-    `accumulate` None: adds (a fresh accumulator is zero).
+    `accumulate` None: adds (a fresh accumulator is zero). Operand `a` stands in shared memory or is a kept tile.
     """
 
     accumulator: Accumulator
-    a: BufferRef
+    a: BufferRef | ReadVariable
     b: BufferRef
     accumulate: Expression | None
+    span: Span
+
+    @property
+    def tiles(self) -> tuple[BufferRef, ...]:
+        """The operands in shared memory."""
+        return (self.b,) if isinstance(self.a, ReadVariable) else (self.a, self.b)
+
+    @property
+    def a_dtype(self) -> DType:
+        """f32 in registers is read as tf32."""
+        if isinstance(self.a, BufferRef):
+            return self.a.buffer.dtype
+        dtype = dtype_of(self.a.type)
+        return DTYPES["tf32"] if dtype.name == "f32" else dtype
+
+
+@record
+class WriteAccumulator:
+    """An accumulator in registers gets the values that a tile has now. All threads of the role."""
+
+    accumulator: Accumulator
+    value: Expression
     span: Span
 
 
@@ -567,6 +589,7 @@ Operation = (
     | Mma
     | ClearAccumulator
     | RegisterMma
+    | WriteAccumulator
     | Store
     | Write
 )

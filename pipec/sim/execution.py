@@ -18,6 +18,7 @@ from .types import LANES
 
 if TYPE_CHECKING:
     from .instructions.asynchronous import Groups
+    from .instructions.wgmma import InFlight
     from .memory import FlatMemory
 
 LANE = np.arange(LANES)
@@ -111,6 +112,7 @@ class Warp:
         self.waited_on: set[int] = set()
         self.seen: dict[int, int] = {}
         self.warp_waits: dict[int, list] = {}
+        self.in_flight: dict[int, InFlight] = {}  # registers that wgmma works on, by slot
 
     @property
     def alive(self) -> bool:

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from examples.catalogue import Case, cases, compiled
 from gpu.test_hopper import gpu_missing
-from lower.register_kernels import BODIES, arguments, expected, source
+from lower.register_kernels import (
+    BODIES,
+    arguments,
+    expected,
+    operand_arguments,
+    operand_expected,
+    operand_runs,
+    operand_source,
+    source,
+)
 
 import pipec
 from pipec.kir.plan_types import Plan
@@ -95,3 +104,11 @@ def test_large_persistent_gemm(repeat: int) -> None:
     launch(plan.interface, compiled(case).ptx or "", given, device="cuda")
     reference = given["a"].astype(np.float32) @ given["b"].astype(np.float32).T
     assert np.array_equal(given["d"], reference.astype(given["d"].dtype))
+
+
+@pytest.mark.parametrize(("name", "constants"), operand_runs(), ids=str)
+def test_operand_a_in_registers(name: str, constants: dict[str, object]) -> None:
+    kernel = pipec.compile(operand_source(name), arch="sm_90a", constants=constants)["gemm"]
+    given = operand_arguments(constants, 136, 64 if name == "from_the_product" else 200, 5)
+    kernel(**given, device="cuda")
+    assert np.array_equal(given["d"], operand_expected(name, constants, given))

@@ -1,13 +1,14 @@
 """wgmma.*: Hopper's warpgroup MMA (PTX ISA 9.7.15).
 
-The four warps of a warpgroup issue one instruction together; it reads and writes their registers when it completes,
-so a program that touches them before wait_group sees what hardware would leave undefined.
+The four warps of a warpgroup issue one instruction together; it reads and writes their registers when it completes. Until a
+wait_group has found it complete, no other instruction may touch them (9.7.15.7.1): one that does is a race.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import numpy as np
 
@@ -35,6 +36,27 @@ class Meeting:
     view: AsyncView | None = None
 
 
+class InFlight:
+    """Stands in a warp's register list for a register that wgmma works on: whoever takes it for lanes of values races.
+
+    `users` are the operations that no wait has found complete yet; `role` is "accumulator" or "operand A".
+    """
+
+    __slots__ = ("line", "role", "users", "value")
+
+    def __init__(self, value: np.ndarray, role: str, line: int) -> None:
+        self.value, self.role, self.line = value, role, line
+        self.users: list[Operation] = []
+
+    def refuse(self, *_: object, **__: object) -> NoReturn:
+        raise SimulationError(
+            "race",
+            f"a register of {self.role} is touched while the wgmma of PTX line {self.line} is in flight: no wgmma.wait_group yet",
+        )
+
+    __array__ = __array_ufunc__ = __getattr__ = __invert__ = refuse
+
+
 @instruction("wgmma.fence")
 def fence(d: Decoder):
     d.ignore("sync", "aligned")
@@ -50,7 +72,31 @@ def commit(d: Decoder):
 @instruction("wgmma.wait_group")
 def wait(d: Decoder):
     d.ignore("sync", "aligned")
-    return wait_for_groups("wgmma", d.integer(0), False)
+    block = wait_for_groups("wgmma", d.integer(0), False)
+
+    def execute(warp: Warp):
+        waiting = block(warp)
+        if waiting is None:
+            _land(warp)
+        return waiting
+
+    return execute
+
+
+def _take_off(warp: Warp, slots: tuple[int, ...], role: str, operation: Operation, line: int) -> None:
+    registers = warp.registers
+    for slot in slots:
+        if slot not in warp.in_flight:
+            warp.in_flight[slot] = registers[slot] = InFlight(registers[slot], role, line)
+        _held(warp, slot).users.append(operation)
+
+
+def _land(warp: Warp) -> None:
+    """Gives the registers back whose operations are complete, as a wait has found."""
+    for slot, held in list(warp.in_flight.items()):
+        if all(operation.done for operation in held.users):
+            warp.registers[slot] = _held(warp, slot).value
+            del warp.in_flight[slot]
 
 
 @dataclass(frozen=True)
@@ -142,6 +188,9 @@ def multiply(d: Decoder):
         a = int(operands.a_descriptor(warp)[0]) if operands.a_descriptor else None
         b, accumulate = int(operands.b_descriptor(warp)[0]), bool(operands.scale_d(warp)[0])
         members = sorted(meeting.warps, key=lambda member: member.index)
+        for member, own in zip(meeting.warps, meeting.operations, strict=True):
+            _take_off(member, operands.d, "an accumulator", own, line)
+            _take_off(member, operands.a or (), "operand A", own, line)
 
         def run() -> None:
             left = a if a is not None else _registers(members, operands.a or ())
@@ -150,7 +199,7 @@ def multiply(d: Decoder):
             for number, member in enumerate(members):
                 lanes = result[LANES * number : LANES * (number + 1)]
                 for column, slot in enumerate(operands.d):
-                    member.registers[slot] = np.ascontiguousarray(lanes[:, column])
+                    _held(member, slot).value = np.ascontiguousarray(lanes[:, column])
             cta.cluster.trace("wgmma_completed", cta, warp=members[0].index)
             for member, done in zip(meeting.warps, meeting.operations, strict=True):
                 finished(member, done)
@@ -163,7 +212,15 @@ def multiply(d: Decoder):
 
 def _registers(members: list[Warp], slots: tuple[int, ...]) -> np.ndarray:
     """uint32 [128 threads, registers]"""
-    return np.concatenate([np.stack([member.registers[slot].view(np.uint32) for slot in slots], axis=1) for member in members])
+    return np.concatenate([np.stack([_held(member, slot).value.view(np.uint32) for slot in slots], axis=1) for member in members])
+
+
+def _held(member: Warp, slot: int) -> InFlight:
+    """Of a register that is in flight; an instruction that wrote it has taken its place."""
+    held = member.in_flight[slot]
+    if member.registers[slot] is not held:
+        held.refuse()
+    return held
 
 
 def _meet(warp: Warp, line: int) -> Meeting:
