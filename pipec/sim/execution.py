@@ -52,12 +52,16 @@ class Fragment:
 
 @dataclass(eq=False)
 class Wait:
-    """Why a fragment cannot run. `retry`: execute the same instruction again once woken (else go on behind it)."""
+    """Why a fragment cannot run. `retry`: execute the same instruction again once woken (else go on behind it).
+
+    `may_fail`: it may come back unfulfilled; `until`: the time at which it does, where the program states a limit.
+    """
 
     kind: str
     text: str
     retry: bool
     may_fail: bool = False
+    until: int | None = None
     details: dict = field(default_factory=dict)
 
 

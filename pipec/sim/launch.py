@@ -65,12 +65,14 @@ class Result:
 
 
 class Machine:
-    """What all clusters of a launch share. `progress` counts effects, so that spinning can be told from working."""
+    """What all clusters of a launch share. `progress` counts effects, so that spinning can be told from working;
+    `clock_reads` counts looks at a clock, so that waiting for a time can be told from waiting for ever."""
 
     def __init__(self, block: tuple, grid: tuple, options: Options, memory: GlobalMemory) -> None:
         self.block, self.grid, self.options, self.memory = block, grid, options, memory
         self.events = Events(options.timing, options.seed)
         self.progress = 0
+        self.clock_reads = 0
         self.sequence = 0
         self.now = 0
         self.warp_instructions = 0

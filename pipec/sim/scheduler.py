@@ -104,7 +104,7 @@ class Scheduler:
     def run(self) -> None:
         cluster, events = self.cluster, self.events
         warps = cluster.warps
-        stuck_rounds, seen_progress = 0, -1
+        stuck_rounds, seen_progress, clock_reads = 0, -1, 0
         while True:
             warps = [warp for warp in warps if warp.alive]
             if not warps:
@@ -114,8 +114,12 @@ class Scheduler:
             if self._run_round(order):
                 continue
             if events.heap:
-                self._skip_to_next_event()
+                if not self._time_out(warps, before=events.next_due()):
+                    self._skip_to_next_event()
                 continue
+            if self.machine.clock_reads != clock_reads and self._time_out(warps, before=_FAR // 2):
+                clock_reads = self.machine.clock_reads
+                continue  # who looks at the clock may do something else later
             stuck_rounds = stuck_rounds + 1 if self.machine.progress == seen_progress else 0
             seen_progress = self.machine.progress
             if stuck_rounds < FALSE_RETURN_ROUNDS and self._return_false(warps):
@@ -161,6 +165,24 @@ class Scheduler:
         else:
             self.cluster.now += 1
             self.events.fire_one()
+
+    def _time_out(self, warps: list[Warp], before: int) -> bool:
+        """Time passes up to the first limit of a wait, which returns false. Not if that is later than an event with a time of its
+        own; late operations have none (they come before any limit)."""
+        waiting = [
+            (fragment.wait.until, fragment)
+            for warp in warps
+            for fragment in warp.fragments
+            if fragment.wait is not None and fragment.wait.until is not None
+        ]
+        first = min((until for until, _ in waiting), default=_FAR)
+        if before > _FAR // 2 or first >= before:
+            return False
+        self.cluster.now = max(self.cluster.now, first)
+        for until, fragment in waiting:
+            if until <= self.cluster.now:
+                fragment.wait, fragment.give_up = None, True
+        return True
 
     def _return_false(self, warps: list[Warp]) -> bool:
         """Hardware's try_wait gives up after some microseconds: let the parked ones return false."""

@@ -31,10 +31,13 @@ def variables(cursor: Cursor, external: bool = False) -> list[Variable]:
 def variable(cursor: Cursor, space: str, external: bool = False, like: Variable | None = None) -> Variable:
     line = cursor.token.line
     alignment, type_name, lanes = (like.alignment, like.type, like.lanes) if like else (0, "", 1)
+    pointer = False  # an alignment behind `.ptr` is that of what the parameter points to
     while cursor.token.kind == "word" and cursor.token.text.startswith("."):
         directive = cursor.take().text
+        pointer = pointer or directive == ".ptr"
         if directive == ".align":
-            alignment = cursor.integer()
+            stated = cursor.integer()
+            alignment = alignment if pointer else stated
         elif directive in _VECTORS:
             lanes = _VECTORS[directive]
         elif directive[1:] in TYPES:

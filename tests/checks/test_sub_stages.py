@@ -1,11 +1,9 @@
 """RolePipeline: what the compiler derives for sub-stages, and how reports name them."""
 
-from types import SimpleNamespace
-
+from pipec.blocked import Names
 from pipec.driver import Options, compile_source
 from pipec.interface import from_json, to_json
 from pipec.sema import tree
-from pipec.sim.deadlock import Names
 from pipec.source import Source
 
 TEXT = """
@@ -48,7 +46,7 @@ def test_reports_name_the_sub_stage():
         {"pipeline": row.pipeline, "side": row.side, "stages": row.stages, "offset": row.offset, "sub_stages": row.sub_stages}
         for row in (full, empty)
     ]
-    names = Names(SimpleNamespace(metadata={"barriers": rows}, dynamic_base=0))
+    names = Names({"barriers": rows}, base=0)
     assert str(names.barrier(full.offset + 8 * 5)) == "pipeline `ring`, full barrier, stage 2, sub-stage 1"
     assert str(names.barrier(empty.offset + 8 * 6)) == "pipeline `ring`, empty barrier, stage 1, sub-stage 2"
 

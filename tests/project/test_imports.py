@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LEAVES = ("_version", "record", "source", "interface", "grammar", "isa", "diag")
+LEAVES = ("_version", "record", "source", "interface", "blocked", "grammar", "isa", "diag")
 LAYERS = (
     *LEAVES,
+    "watchdog",
     "syntax",
     "sema",
     "kir",

@@ -21,7 +21,13 @@ def move(d: Decoder):
     write = d.destination(0, type_)
     if isinstance(source, Special) and source.name in SPECIALS and SPECIALS[source.name].dynamic:
         name, bits = source.name, SPECIALS[source.name].bits
-        return lambda warp: write(warp, special_value(name, warp).astype(unsigned(min(bits, type_.bits)).dtype))
+        dtype = unsigned(min(bits, type_.bits)).dtype
+
+        def look(warp) -> None:
+            warp.cta.machine.clock_reads += 1
+            write(warp, special_value(name, warp).astype(dtype))
+
+        return look
     read = d.source(source, type_)
     return lambda warp: write(warp, read(warp))
 

@@ -13,6 +13,9 @@ from ..types import LANES, TYPES
 from ..units.mbarrier import Mbarrier
 from .loadstore import shared_addresses
 
+# A try_wait without a limit of its own gives up after about 3.9 microseconds (SM100.md 12.3 d).
+SUSPENDED = 4000
+
 _SPACES = ("shared::cta", "shared", "shared::cluster")
 
 
@@ -145,6 +148,7 @@ def wait(d: Decoder):
         d.fail("waits are local only", "malformed")
     write, read = d.destination(0, TYPES["pred"]), shared_addresses(d, 1, generic)
     expected = d.source(2, TYPES["u32" if parity else "b64"])
+    limit = d.source(3, TYPES["u32"]) if len(d.operands) > 3 else None
 
     def execute(warp: Warp):
         addresses, wanted = read(warp), expected(warp)
@@ -160,7 +164,8 @@ def wait(d: Decoder):
             if not done:
                 pending.append((barrier, phase))
         fragment = warp.fragment
-        if not pending or results.any() or not _park(warp, blocking, pending):
+        nanoseconds = int(limit(warp)[warp.active].max()) if limit and blocking else None
+        if not pending or results.any() or not _park(warp, blocking, pending, nanoseconds):
             fragment.give_up = False
             warp.polls += bool(pending)
             write(warp, results)
@@ -192,7 +197,7 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
     return done, barrier, state.phase - 1 if done else state.phase
 
 
-def _park(warp: Warp, blocking: bool, pending: list[tuple[TrackedBarrier, int]]) -> bool:
+def _park(warp: Warp, blocking: bool, pending: list[tuple[TrackedBarrier, int]], limit: int | None) -> bool:
     fragment, machine = warp.fragment, warp.cta.machine
     if fragment.give_up:
         return False
@@ -209,6 +214,7 @@ def _park(warp: Warp, blocking: bool, pending: list[tuple[TrackedBarrier, int]])
         "an mbarrier",
         retry=True,
         may_fail=True,
+        until=warp.cta.cluster.now + (SUSPENDED if limit is None else max(1, limit)) if blocking else None,
         details={"address": first.offset, "phase": phase, "current": first.state.phase},
     )
     for barrier, _ in pending:

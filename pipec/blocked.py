@@ -1,0 +1,130 @@
+"""Who waits for what, in the program's own words: the sentences of the simulator's deadlock report and of the watchdog's.
+
+A leaf, so that both say the same. Roles and barriers come from the line of metadata in the PTX (pipec.interface.to_json).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pipec.record import record
+
+
+@record
+class BarrierName:
+    """A barrier of a pipeline; `sub_stage` is None where a stage has only one on this side."""
+
+    pipeline: str
+    side: str  # "full" or "empty"
+    stage: int
+    sub_stage: int | None = None
+
+    def __str__(self) -> str:
+        sub_stage = "" if self.sub_stage is None else f", sub-stage {self.sub_stage}"
+        return f"pipeline `{self.pipeline}`, {self.side} barrier, stage {self.stage}{sub_stage}"
+
+    @property
+    def place(self) -> str:
+        return f"{self.stage}" if self.sub_stage is None else f"{self.stage}.{self.sub_stage}"
+
+
+class Names:
+    """Looks up roles by warp and barriers by shared address; empty metadata (PTX of other compilers) names nothing.
+
+    `base` is the shared address at which dynamic shared memory begins.
+    """
+
+    def __init__(self, metadata: Mapping[str, Any], base: int) -> None:
+        self.roles = [role for role in metadata.get("roles", []) if isinstance(role, dict)]
+        self.barriers: dict[int, BarrierName] = {}
+        for entry in metadata.get("barriers", []):
+            each = int(entry.get("sub_stages", 1))
+            for number in range(int(entry.get("stages", 1)) * each):
+                stage, sub_stage = divmod(number, each)
+                self.barriers[base + int(entry["offset"]) + 8 * number] = BarrierName(
+                    entry.get("pipeline", "?"), entry.get("side", "?"), stage, sub_stage if each > 1 else None
+                )
+
+    def role(self, warp: int) -> str | None:
+        for role in self.roles:
+            if role.get("first_warp", 0) <= warp < role.get("first_warp", 0) + role.get("warps", 1):
+                return role.get("name")
+        return None
+
+    def barrier(self, address: int) -> BarrierName | None:
+        return self.barriers.get(address)
+
+
+@record
+class BarrierState:
+    """An mbarrier that somebody waits on: the phase awaited, and what is known of the current one.
+
+    `tx` are the bytes announced and not delivered (negative: delivered and not announced).
+    """
+
+    wanted: int
+    current: int
+    pending: int
+    expected: int
+    tx: int
+
+
+def barrier_text(address: int, name: BarrierName | None, state: BarrierState | None) -> str:
+    """What is waited for, and what is missing."""
+    place = f"{name} (shared 0x{address:x})" if name else f"mbarrier at shared 0x{address:x}"
+    if state is None:
+        return place
+    missing = f"{state.pending} of {state.expected} arrivals missing" if state.pending else "all arrivals in"
+    bytes_ = f", {state.tx} bytes outstanding" if state.tx else ""
+    return f"{place}: wants phase {state.wanted}, current phase {state.current} ({missing}{bytes_})"
+
+
+def barrier_facts(name: BarrierName | None) -> dict[str, Any]:
+    """The machine-readable part of an entry."""
+    if name is None:
+        return {}
+    return {
+        "pipeline": name.pipeline,
+        "side": name.side,
+        "stage": name.stage,
+        "sub_stage": name.sub_stage,
+        "place": name.place,
+    }
+
+
+def cta_text(index: Sequence[int]) -> str:
+    return f"CTA ({index[0]},{index[1]},{index[2]})"
+
+
+def blocked_text(cta: str, role: str | None, warp: int, lanes: int, what: str, where: Iterable[str]) -> str:
+    """One line of a report: who, waiting for what, at which places of the program."""
+    who = f"role `{role}` (warp {warp})" if role else f"warp {warp}"
+    count = "" if lanes == 32 else f", {lanes} lane{'s' if lanes > 1 else ''}"
+    return f"{cta} {who}{count}: waits for {what} [{', '.join(where)}]"
+
+
+def report(entries: Sequence[Mapping[str, Any]], cycle: Sequence[str]) -> str:
+    """One line per blocked warp, and the wait cycle when the roles show one."""
+    text = "\n".join(f"  {entry['text']}" for entry in entries)
+    return text + ("\nwait cycle: " + " -> ".join(cycle) if cycle else "")
+
+
+def wait_cycle(
+    entries: Sequence[Mapping[str, Any]], producers: Mapping[str, Sequence[str]], consumers: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Follows "waits on full of p -> its producers -> what those wait for"; `producers` and `consumers` name the roles of p."""
+    waits = {entry["role"]: entry for entry in entries if entry.get("pipeline") and entry["role"]}
+    for start in waits:
+        path: list[str] = []
+        role: str | None = start
+        while role is not None and role in waits and role not in path:
+            path.append(role)
+            entry = waits[role]
+            responsible = producers if entry["side"] == "full" else consumers
+            others = responsible.get(entry["pipeline"], ())
+            role = next((other for other in others if other in waits and other != path[-1]), None)
+        if role is not None and role in path:
+            loop = path[path.index(role) :]
+            return [f"`{r}` waits on {waits[r]['side']}[{waits[r]['place']}] of `{waits[r]['pipeline']}`" for r in loop] + [
+                f"`{role}`"
+            ]
+    return []
