@@ -11,14 +11,20 @@ from pipec.diag.message import Diagnostic, Failure
 from pipec.driver import STAGES, Compilation, Options, compile_source
 from pipec.files import cannot_write, read_source, write_output
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS
+from pipec.watchdog import DEFAULT_SECONDS, MOST_SECONDS, seconds_of
 
 # What `--emit` writes, and the stage after which it exists.
 _EMITTED = {"ast": "parse", "kir": "build", "llvm": "lower", "ptx": "emit", "cubin": "emit"}
 
 
+# What `--watchdog` alone means. (An option whose value may be left out would take the file for it.)
+_WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit status."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args([_WATCHDOG if word == "--watchdog" else word for word in given])
     try:
         return _run_command(options)
     except Failure as failure:
@@ -88,7 +94,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     source.add_argument("--kernel", metavar="NAME", help="only this kernel of the file")
 
-    one = commands.add_parser("compile", parents=[source], help="source to PTX (or another form)")
+    watched = argparse.ArgumentParser(add_help=False)
+    watched.add_argument(
+        "--watchdog",
+        metavar="SECONDS",
+        type=_seconds,
+        help="end with a report instead of hanging: bound each wait on a barrier (`--watchdog` alone: 1 second, else `=SECONDS`)",
+    )
+
+    one = commands.add_parser("compile", parents=[source, watched], help="source to PTX (or another form)")
     one.add_argument("-o", dest="output", metavar="OUT", help="where to write (default: standard output)")
     one.add_argument("--emit", choices=tuple(_EMITTED), default="ptx", help="what to write (default %(default)s)")
     one.set_defaults(command=_compile)
@@ -96,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     two = commands.add_parser("check", parents=[source], help="all checks, no output file; prints what was proved")
     two.set_defaults(command=_check)
 
-    three = commands.add_parser("run", parents=[source], help="compile, run with random inputs, compare with NumPy")
+    three = commands.add_parser("run", parents=[source, watched], help="compile, run with random inputs, compare with NumPy")
     three.add_argument("--device", default="auto", choices=("auto", "cuda", "sim"), help="where to run (default %(default)s)")
     three.add_argument(
         "--shape",
@@ -155,6 +169,13 @@ def _assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _seconds(text: str) -> float:
+    seconds = seconds_of(f"watchdog={text}")
+    if seconds is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, more than 0 and at most {MOST_SECONDS}")
+    return seconds
+
+
 # --------------------------------------------------------------------------------------------------------------- commands
 
 
@@ -171,7 +192,9 @@ def _version(_: argparse.Namespace) -> int:
 
 
 def _compiled(options: argparse.Namespace, until: str = "emit") -> Compilation:
-    state = compile_source(read_source(options.file), Options(options.arch, dict(options.constants), options.kernel), until)
+    watchdog = getattr(options, "watchdog", None)
+    wanted = Options(options.arch, dict(options.constants), options.kernel, watchdog)
+    state = compile_source(read_source(options.file), wanted, until)
     if state.failed:
         raise Failure(*state.diagnostics)
     return state

@@ -11,15 +11,27 @@ from pipec.diag.catalogue import names
 from pipec.diag.message import Diagnostic, Failure
 from pipec.driver import Compilation, Options, compile_source
 from pipec.files import read_source
-from pipec.program import CompiledKernel, CompileError, Program
+from pipec.program import CompiledKernel, CompileError, Program, debug_seconds
 from pipec.source import Source
 
 
 def compile(
-    source: str | Path, *, arch: str | None = None, constants: Mapping[str, object] | None = None, kernel: str | None = None
+    source: str | Path,
+    *,
+    arch: str | None = None,
+    constants: Mapping[str, object] | None = None,
+    kernel: str | None = None,
+    debug: str | None = None,
+    unchecked: bool = False,
 ) -> Program:
-    """Compiles DSL text, or the file that a path names. Raises CompileError with `.diagnostics`."""
-    return Program(_finished(_source_of(source, sys._getframe(1)), arch, constants, kernel))
+    """Compiles DSL text, or the file that a path names. Raises CompileError with `.diagnostics`.
+
+    `debug="watchdog"` (or "watchdog=2.5", seconds) bounds each wait on a barrier: a kernel that hangs ends with a HangError that names
+    roles, stages and source lines. `unchecked` leaves out every check and proof: the kernel may hang or write anywhere; it is there to
+    show what a wrong one does.
+    """
+    options = Options(arch, constants or {}, kernel, debug_seconds(debug), unchecked)
+    return Program(_finished(_source_of(source, sys._getframe(1)), options))
 
 
 def check(
@@ -33,12 +45,13 @@ def check(
     return compile_source(text, Options(arch, constants or {}, kernel), until="limits").diagnostics
 
 
-def kernel(source: str, *, arch: str | None = None, **constants: object) -> CompiledKernel:
-    """The only kernel of a DSL string, ready to be called; keyword arguments set its compile-time parameters.
+def kernel(source: str, *, arch: str | None = None, debug: str | None = None, **constants: object) -> CompiledKernel:
+    """The only kernel of a DSL string, ready to be called; other keyword arguments set its compile-time parameters.
 
-    Messages point into the Python file that holds the string. Raises CompileError.
+    Messages point into the Python file that holds the string; `debug` as in `compile`. Raises CompileError.
     """
-    program = Program(_finished(_source_of(source, sys._getframe(1)), arch, constants, None))
+    options = Options(arch, constants, None, debug_seconds(debug))
+    program = Program(_finished(_source_of(source, sys._getframe(1)), options))
     kernels = list(program)
     if len(kernels) != 1:
         known = ", ".join(f"`{name}`" for name in kernels)
@@ -46,8 +59,8 @@ def kernel(source: str, *, arch: str | None = None, **constants: object) -> Comp
     return program[kernels[0]]
 
 
-def _finished(source: Source, arch: str | None, constants: Mapping[str, object] | None, only: str | None) -> Compilation:
-    state = compile_source(source, Options(arch, constants or {}, only))
+def _finished(source: Source, options: Options) -> Compilation:
+    state = compile_source(source, options)
     if state.failed:
         raise CompileError(state.diagnostics)
     return state

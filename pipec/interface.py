@@ -106,7 +106,26 @@ class ScalarParameter:
     dtype: str
 
 
-Parameter = TensorMapParameter | PointerParameter | StrideParameter | DimensionParameter | ScalarParameter
+@record
+class WatchdogParameter:
+    """The 64-bit address of the records that the watchdog writes (pipec.watchdog)."""
+
+    symbol: str
+
+
+Parameter = TensorMapParameter | PointerParameter | StrideParameter | DimensionParameter | ScalarParameter | WatchdogParameter
+
+
+@record
+class Watchdog:
+    """A kernel compiled with bounded waits: how long one may take, and what its reports need to know.
+
+    `sides`: pipeline, roles that produce it, roles that consume it. `file` is the name in the PTX's `.file`.
+    """
+
+    nanoseconds: int
+    file: str
+    sides: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
 
 
 @record
@@ -152,6 +171,7 @@ class KernelInterface:
     # The launch may start before the grids in front of it in the stream have ended: the kernel waits for them itself
     # (griddepcontrol.wait; launch attribute CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).
     programmatic_launch: bool = False
+    watchdog: Watchdog | None = None
 
 
 # ------------------------------------------------------------------------------------------------------------------- JSON
@@ -163,6 +183,7 @@ _PARAMETER_KINDS: dict[str, type] = {
     "stride": StrideParameter,
     "dimension": DimensionParameter,
     "scalar": ScalarParameter,
+    "watchdog": WatchdogParameter,
 }
 
 
@@ -175,6 +196,8 @@ def to_json(interface: KernelInterface) -> str:
     row["barriers"] = [_barrier_row(barrier) for barrier in interface.barriers]
     row["arguments"] = [_argument_row(argument) for argument in interface.arguments]
     row["parameters"] = [_tagged(parameter, _PARAMETER_KINDS) for parameter in interface.parameters]
+    if interface.watchdog is None:
+        del row["watchdog"]
     return json.dumps(row, default=fields_of)
 
 
@@ -194,6 +217,7 @@ def from_json(text: str) -> KernelInterface:
         barriers=tuple(BarrierRange(**barrier) for barrier in row["barriers"]),
         source=row["source"],
         programmatic_launch=row.get("programmatic_launch", False),
+        watchdog=_watchdog(row.get("watchdog")),
     )
 
 
@@ -203,6 +227,10 @@ def _argument_row(argument: TensorArgument | ScalarArgument) -> dict[str, Any]:
     if not row.get("accumulated"):
         row.pop("accumulated", None)
     return row
+
+
+def _watchdog(row: dict[str, Any] | None) -> Watchdog | None:
+    return None if row is None else Watchdog(row["nanoseconds"], row["file"], _tuples(row["sides"]))
 
 
 def _barrier_row(barrier: BarrierRange) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Compiled programs: what `pipec.compile` and `pipec.kernel` return."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pipec.diag.message import Diagnostic, Failure, Sink
-from pipec.driver import Compilation
+from pipec.driver import Compilation, compile_source
 from pipec.interface import KernelInterface
 from pipec.kir.plan_types import Plan
 from pipec.report import KernelReport, report_of
@@ -27,13 +27,31 @@ class CompileError(Failure):
         return "\n" + render_text(self.diagnostics).rstrip()
 
 
+def debug_seconds(debug: str | None) -> float | None:
+    """The watchdog's bound that a `debug` argument asks for. Raises CompileError for a mode that does not exist."""
+    if debug is None:
+        return None
+    from pipec.watchdog import MOST_SECONDS, seconds_of
+
+    seconds = seconds_of(debug)
+    if seconds is None:
+        from pipec.diag.catalogue.run import UnknownDebug
+
+        raise CompileError([UnknownDebug(asked=str(debug), most=MOST_SECONDS).diagnostic()])
+    return seconds
+
+
 @dataclass(frozen=True, eq=False)
 class CompiledKernel:
-    """One kernel, callable with its arrays and scalars in order or by name."""
+    """One kernel, callable with its arrays and scalars in order or by name.
+
+    `watched` compiles it again with a watchdog of so many seconds.
+    """
 
     interface: KernelInterface
     report: KernelReport
     ptx: str
+    watched: "Callable[[float], CompiledKernel] | None" = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -46,13 +64,24 @@ class CompiledKernel:
         return Launcher(self.interface, self.ptx)
 
     def __call__(
-        self, /, *arguments: Any, device: str = "auto", stream: Any = None, options: Any = None, **by_name: Any
+        self,
+        /,
+        *arguments: Any,
+        device: str = "auto",
+        stream: Any = None,
+        options: Any = None,
+        debug: str | None = None,
+        **by_name: Any,
     ) -> "LaunchResult":
         """Runs the kernel; outputs are written into the arrays passed.
 
         Arrays: NumPy (with ml_dtypes for bf16 and 8-bit floats), DLPack, `__cuda_array_interface__`, torch. `device` "auto" takes a GPU
-        that fits, else the simulator. Raises pipec.runtime.ArgumentError before anything runs when an argument does not fit.
+        that fits, else the simulator. `debug="watchdog"` (or "watchdog=2.5", seconds) runs the kernel with bounded waits, waits for its
+        end, and raises pipec.runtime.HangError when it hangs. Raises pipec.runtime.ArgumentError before anything runs when an
+        argument does not fit.
         """
+        if debug is not None and (seconds := debug_seconds(debug)) is not None and self.watched is not None:
+            return self.watched(seconds)(*arguments, device=device, stream=stream, options=options, **by_name)
         given: Any = self._named(arguments, by_name) if by_name else arguments
         return self._launcher(given, device=device, stream=stream, options=options)
 
@@ -83,10 +112,19 @@ class Program(Mapping[str, CompiledKernel]):
         self.report: Mapping[str, KernelReport] = {
             plan.kernel.name: report_of(plan, compilation.protocol[plan.kernel.name]) for plan in compilation.plans
         }
+        self._watched: dict[float, Program] = {}
         self._kernels = {plan.kernel.name: self._compiled(plan) for plan in compilation.plans}
 
     def _compiled(self, plan: Plan) -> CompiledKernel:
-        return CompiledKernel(plan.interface, self.report[plan.kernel.name], self.ptx)
+        name = plan.kernel.name
+        return CompiledKernel(plan.interface, self.report[name], self.ptx, partial(self._with_watchdog, name))
+
+    def _with_watchdog(self, name: str, seconds: float) -> CompiledKernel:
+        """The kernel with bounded waits; compiled once for each bound."""
+        if seconds not in self._watched:
+            options = replace(self._compilation.options, watchdog=seconds)
+            self._watched[seconds] = Program(compile_source(self._compilation.source, options))
+        return self._watched[seconds][name]
 
     def __getitem__(self, name: str) -> CompiledKernel:
         if name not in self._kernels:

@@ -40,7 +40,7 @@ def report_of(plan: Plan, protocol: Verdict) -> KernelReport:
         interface.tensor_columns,
         interface.roles,
         interface.barriers,
-        (*_proofs(plan), *((protocol.sentence,) if proved else ())),
+        () if protocol.outcome == "unchecked" else (*_proofs(plan), *((protocol.sentence,) if proved else ())),
         () if proved else (protocol.sentence,),
     )
 

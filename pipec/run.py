@@ -25,7 +25,7 @@ from pipec.reference import (
     shape_sets,
 )
 from pipec.report import KernelReport, report_of
-from pipec.runtime.errors import ArgumentError, RuntimeFault
+from pipec.runtime.errors import ArgumentError, HangError, RuntimeFault
 from pipec.source import Source, Span
 
 if TYPE_CHECKING:
@@ -170,6 +170,8 @@ def _run_one(
         ) from None
     except SimulationError as error:
         raise Failure(_simulation_message(interface, error, source)) from None
+    except HangError as error:
+        raise Failure(_hang_message(error, source)) from None
     except (ArgumentError, RuntimeFault) as error:
         raise Failure(messages.LaunchRefused(message=str(error), hint=None)) from None
     finally:
@@ -203,14 +205,31 @@ class _Progress:
 def _simulation_message(interface: KernelInterface, error: Any, source: Source | None) -> Message:
     span: Span | None = None
     if error.source is not None and source is not None and error.source.file.endswith(source.name):
-        line = source.line(error.source.line)
-        start = len(line) - len(line.lstrip()) + 1
-        span = source.span(error.source.line, start, error.source.line, len(line) + 1)
+        span = _line_span(source, error.source.line)
     message, _, details = error.message.partition("\n")
     where = f" (PTX line {error.ptx_line})" if error.ptx_line else ""
     return messages.SimulationFailed(
         kernel=interface.name, kind=error.kind.replace("_", " "), message=message + where, details=details or None, at=span
     )
+
+
+def _hang_message(error: HangError, source: Source | None) -> Message:
+    at, *others = dict.fromkeys(_line_span(source, entry["line"]) for entry in error.blocked)
+    return messages.KernelHung(
+        kernel=error.kernel,
+        summary=error.summary,
+        report=error.report,
+        at=at,
+        others=tuple(span for span in others if span is not None),
+    )
+
+
+def _line_span(source: Source | None, shown_line: int) -> Span | None:
+    if source is None:
+        return None
+    number = shown_line - source.first_line + 1
+    line = source.line(number)
+    return source.span(number, len(line) - len(line.lstrip()) + 1, number, len(line) + 1)
 
 
 def _print_simulation(interface: KernelInterface, result: "LaunchResult", options: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ Importing this is cheap: NumPy, the simulator and CUDA are imported by the first
 
 from typing import TYPE_CHECKING, Any
 
-from pipec.runtime.errors import ArgumentError, DeviceError, LaunchError, RuntimeFault
+from pipec.runtime.errors import ArgumentError, DeviceError, HangError, LaunchError, RuntimeFault
 
 if TYPE_CHECKING:
     from pipec.runtime.cuda import devices
@@ -28,6 +28,7 @@ _LAZY = {
 __all__ = [
     "ArgumentError",
     "DeviceError",
+    "HangError",
     "Image",
     "LaunchError",
     "LaunchOptions",

@@ -18,8 +18,10 @@ from pipec.runtime import cubins
 from pipec.runtime.arguments import Bound, tensors
 from pipec.runtime.cuda_driver import Device, Driver, device, devices, fitting_device, load
 from pipec.runtime.errors import DeviceError, LaunchError
-from pipec.runtime.parameters import PointerValue, TensorMapValue, values_of
+from pipec.runtime.hangs import hang
+from pipec.runtime.parameters import PointerValue, RecordsValue, TensorMapValue, values_of
 from pipec.runtime.views import View
+from pipec.watchdog import BYTES
 
 if TYPE_CHECKING:
     from pipec.runtime.launcher import Image, LaunchResult
@@ -73,6 +75,7 @@ class CudaKernel:
         self._maps: OrderedDict[tuple, bytes] = OrderedDict()
         self._function: Any = None
         self._dummy: int | None = None
+        self._records: int | None = None
 
     # --- limits --------------------------------
 
@@ -159,7 +162,9 @@ class CudaKernel:
         config.numAttrs = len(attributes)
         return config, attributes
 
-    def _device_value(self, value: TensorMapValue | PointerValue, views: Mapping[str, View]) -> bytes:
+    def _device_value(self, value: TensorMapValue | PointerValue | RecordsValue, views: Mapping[str, View]) -> bytes:
+        if isinstance(value, RecordsValue):
+            return self._records_address().to_bytes(8, "little")
         view = views[value.tensor]
         address = self._dummy_address() if view.empty else view.address
         if isinstance(value, PointerValue):
@@ -239,6 +244,27 @@ class CudaKernel:
             self._dummy = address
         return self._dummy
 
+    # --- watchdog --------------------------------
+
+    def _records_address(self) -> int:
+        """The device's address of the records, which stand in host memory: they can be read when the context is lost."""
+        flags = self.driver.api.CU_MEMHOSTALLOC_DEVICEMAP | self.driver.api.CU_MEMHOSTALLOC_PORTABLE
+        doing = "allocating the watchdog's records in host memory"
+        if self._records is None:
+            self._records = int(self._call("cuMemHostAlloc", BYTES, flags, doing=doing))
+            ctypes.memset(self._records, 0, BYTES)
+        return int(self._call("cuMemHostGetDevicePointer", self._records, 0, doing=doing))
+
+    def _watch(self, stream: int) -> None:
+        """Waits for the kernel's end; raises HangError with what the watchdog wrote, if it did."""
+        try:
+            self._call("cuStreamSynchronize", stream, doing="running it")
+        except LaunchError:
+            written = ctypes.string_at(self._records, BYTES) if self._records is not None else b""
+            if (found := hang(self.interface, written, lost=True)) is not None:
+                raise found from None
+            raise
+
     # --- launching --------------------------------
 
     def launch(self, prepared: Prepared, stream: Any) -> None:
@@ -248,6 +274,11 @@ class CudaKernel:
             prepared.config.hStream = prepared.stream = handle
         if prepared.allocations:
             self._launch_and_fetch(prepared, handle)
+        elif self._records is not None:
+            self._refuse_capture(handle, "a launch with a watchdog waits for the kernel's end")
+            with self._context():
+                self._start(prepared)
+                self._watch(handle)
         elif self.driver.is_current(self.name, self.device.index):
             self._start(prepared)
         else:
@@ -264,11 +295,18 @@ class CudaKernel:
         with self._context():
             try:
                 self._start(prepared)
-                self._call("cuStreamSynchronize", stream, doing="running it")
+                self._watch(stream)
                 for view, address in prepared.copies:
                     self._fetch(view, address)
             finally:
                 self._free(prepared.allocations)
+
+    def _refuse_capture(self, stream: int, why: str) -> None:
+        """Raises LaunchError when a CUDA graph is being captured from `stream`."""
+        with self._context():
+            status = self._call("cuStreamIsCapturing", stream, doing="asking whether the stream is being captured")
+        if status != self.driver.api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE:
+            raise LaunchError(self.name, f"the stream is being captured into a graph, and {why}", "launch it outside of the capture")
 
     def _call(self, function: str, *arguments: Any, doing: str, help: str | None = None) -> Any:
         return self.driver.call(function, *arguments, kernel=self.name, doing=doing, help=help)

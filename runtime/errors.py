@@ -1,5 +1,8 @@
 """What the runtime raises: each error names the kernel, and what to do about it where that is known."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 
 class RuntimeFault(Exception):
     """Base of the runtime's errors. `problem` says what is wrong, `help` what would mend it."""
@@ -31,3 +34,28 @@ class LaunchError(RuntimeFault):
         self.kernel = kernel
         self.call = call
         self.status = status
+
+
+class HangError(LaunchError):
+    """A kernel compiled with a watchdog was blocked: diagnostic E1010.
+
+    `blocked` has an entry for each warp that waits, as the simulator's deadlock report has it: "cta", "role", "warp", "pipeline",
+    "side", "stage", "phase", "iteration", "line" and the sentence under "text"; `cycle` the wait cycle, empty where the roles show
+    none; `report` all of it as text. `lost` says that the GPU's context is gone: this process can launch nothing more on it.
+    """
+
+    code = "E1010"
+
+    def __init__(
+        self, kernel: str, seconds: float, blocked: Sequence[Mapping[str, Any]], cycle: Sequence[str], report: str, lost: bool
+    ) -> None:
+        self.summary = f"a wait took longer than {seconds:g} s"
+        super().__init__(kernel, f"it hangs: {self.summary} ({self.code}); blocked:\n{report}", LOST if lost else None)
+        self.seconds = seconds
+        self.blocked = blocked
+        self.cycle = cycle
+        self.report = report
+        self.lost = lost
+
+
+LOST = "the trap ended the GPU's context: nothing more can be launched from this process, go on in a fresh one"

@@ -10,6 +10,7 @@ from pipec.interface import (
     ScalarParameter,
     StrideParameter,
     TensorMapParameter,
+    WatchdogParameter,
     evaluate,
 )
 from pipec.runtime.arguments import TENSOR_MAP_ALIGNMENT, UNPACKED_ELEMENTS, UNPACKING_ALIGNMENT, UNPACKING_MAPS, Bound
@@ -42,7 +43,12 @@ class PointerValue:
     tensor: str
 
 
-Value = TensorMapValue | PointerValue | bytes
+@dataclass(frozen=True, slots=True)
+class RecordsValue:
+    """The address of the memory that the watchdog writes to (pipec.watchdog.BYTES)."""
+
+
+Value = TensorMapValue | PointerValue | RecordsValue | bytes
 
 
 def grid_of(interface: KernelInterface, bound: Bound) -> tuple[int, int, int]:
@@ -84,6 +90,8 @@ def values_of(interface: KernelInterface, bound: Bound) -> Iterator[Value]:
                 yield bound.dimensions[parameter.dimension].to_bytes(4, "little")
             case ScalarParameter():
                 yield bound.scalars[parameter.scalar]
+            case WatchdogParameter():
+                yield RecordsValue()
 
 
 def tensor_map(parameter: TensorMapParameter, view: View) -> TensorMapValue:

@@ -6,7 +6,9 @@ import numpy as np
 
 from pipec.interface import KernelInterface
 from pipec.runtime.arguments import Bound, tensors
-from pipec.runtime.parameters import PointerValue, TensorMapValue, Value, values_of
+from pipec.runtime.hangs import hang
+from pipec.runtime.parameters import PointerValue, RecordsValue, TensorMapValue, Value, values_of
+from pipec.watchdog import BYTES
 
 if TYPE_CHECKING:
     from pipec.sim import Argument, Options, Result
@@ -17,13 +19,16 @@ _DUMMY_BYTES = 256  # stands for a tensor without elements
 def simulate(
     interface: KernelInterface, ptx: str, bound: Bound, grid: tuple[int, int, int], options: "Options | None"
 ) -> "Result":
-    """Runs the kernel to its end; raises pipec.sim.SimulationError for what hardware would not define."""
+    """Runs the kernel to its end; raises pipec.sim.SimulationError for what hardware would not define, HangError when a watchdog
+    ended it."""
     from pipec import sim
 
     written = {argument.name: argument.written for argument in tensors(interface)}
     memory = {
         name: np.zeros(_DUMMY_BYTES, np.uint8) if view.empty else view.bytes_in_place() for name, view in bound.views.items()
     }
+
+    records = np.zeros(BYTES if interface.watchdog else 0, np.uint8)
 
     def argument(value: Value) -> "Argument":
         match value:
@@ -34,16 +39,23 @@ def simulate(
                 return sim.TensorMapArgument(tensor_map, memory[tensor], written[tensor])
             case PointerValue(tensor=tensor):
                 return sim.ArrayArgument(memory[tensor], written[tensor])
+            case RecordsValue():
+                return sim.ArrayArgument(records, True)
             case _:
                 return sim.ScalarArgument(value)
 
-    return sim.launch(
-        ptx,
-        interface.name,
-        grid=grid,
-        block=(interface.threads, 1, 1),
-        cluster=interface.cluster if interface.cluster != (1, 1, 1) else None,
-        dynamic_smem=interface.shared_bytes,
-        arguments=[argument(value) for value in values_of(interface, bound)],
-        options=options,
-    )
+    try:
+        return sim.launch(
+            ptx,
+            interface.name,
+            grid=grid,
+            block=(interface.threads, 1, 1),
+            cluster=interface.cluster if interface.cluster != (1, 1, 1) else None,
+            dynamic_smem=interface.shared_bytes,
+            arguments=[argument(value) for value in values_of(interface, bound)],
+            options=options,
+        )
+    except sim.SimulationError as error:
+        if error.kind == "trap" and (found := hang(interface, records.tobytes(), lost=False)) is not None:
+            raise found from None
+        raise

@@ -5,7 +5,10 @@ from pipec.record import record
 
 @record
 class Verdict:
-    """`outcome`: "proved", "refuted" or "open"; `sentence` is what a report prints."""
+    """`outcome`: "proved", "refuted", "open" or "unchecked"; `sentence` is what a report prints."""
 
     outcome: str
     sentence: str
+
+
+UNCHECKED = Verdict("unchecked", "nothing was checked: compiled with unchecked=True")

@@ -259,11 +259,33 @@ def _reductions() -> list[Instruction]:
     return rows
 
 
+def _watchdog() -> list[Instruction]:
+    """What a bounded wait needs beside the wait: a clock, a look at the barrier, words for the host, and an end.
+
+    Templates where LLVM would drop an ordering or a scope, or move a look at a clock.
+    """
+    return [
+        _intrinsic("mbarrier.try_wait.parity.limit", "mbarrier.try.wait.parity.tl.scope.cta.space.cta", I1, (SHARED, I32, I32),
+                   "mbarrier.try_wait.parity.shared.b64", "thread", "9.7.13.15"),
+        Instruction("globaltimer", "mov.u64 $0, %globaltimer;", I64, (), "mov.u64", "thread", "10.23", constraints="=l"),
+        Instruction("mbarrier.look", "ld.volatile.shared.b64 $0, [$1];", I64, (SHARED,), "ld.volatile.shared.b64", "thread",
+                    "9.7.9.8", constraints="=l,r"),
+        Instruction("activemask", "activemask.b32 $0;", I32, (), "activemask.b32", "thread", "9.7.13.11", constraints="=r"),
+        Instruction("count.global", "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", I32, (GLOBAL,),
+                    "atom.relaxed.gpu.global.add.u32", "thread", "9.7.13.6", constraints="=r,l"),
+        Instruction("store.system", "st.relaxed.sys.global.u32 [$0], $1;", VOID, (GLOBAL, I32), "st.relaxed.sys.global.u32", "thread",
+                    "9.7.9.12", constraints="l,r"),
+        Instruction("fence.system", "fence.acq_rel.sys;", VOID, (), "fence.acq_rel.sys", "thread", "9.7.13.4", constraints=""),
+        Instruction("nanosleep", "nanosleep.u32 $0;", VOID, (I32,), "nanosleep.u32", "thread", "9.7.20.2", constraints="r"),
+        Instruction("trap", "trap;", VOID, (), "trap", "thread", "9.7.20.4", constraints=""),
+    ]  # fmt: skip
+
+
 def _rows() -> list[Instruction]:
     return [
         *_special_registers(), *_barriers(), *_bulk_copies(), *_async_copies(), *_tensor_memory(), *_register_mma(), *_conversions(),
         *_functions(),
-        *_guarded_memory(), *_reductions(),
+        *_guarded_memory(), *_reductions(), *_watchdog(),
     ]  # fmt: skip
 
 

@@ -18,8 +18,22 @@ FULL_WARP = integer(-1)
 
 
 @dataclass(slots=True)
+class Alarm:
+    """What the block that reports an expired wait is told by it (pipec.lower.watchdog)."""
+
+    label: str
+    started: Slot
+    barrier: Slot
+    parity: Slot
+    iteration: Slot
+    line: Slot
+    column: Slot
+    used: bool = False
+
+
+@dataclass(slots=True)
 class KernelContext:
-    """`warp` is the same in all lanes; `tensor_base` is the address that tcgen05.alloc gave."""
+    """`warp` is the same in all lanes; `tensor_base` is the address that tcgen05.alloc gave; `alarm` is there with a watchdog."""
 
     plan: Plan
     builder: Builder
@@ -30,9 +44,12 @@ class KernelContext:
     tensor_base: Value | None = None
     accumulators: int = 0  # in registers, named so far
     operands: int = 0  # likewise
+    alarm: Alarm | None = None
+    place: Span | None = None
 
     def at(self, span: Span) -> None:
         """The instructions that follow come from here."""
+        self.place = span
         self.builder.location = self.metadata.location(span, self.function)
 
     def shared_address(self, offset: int) -> Value:
@@ -78,6 +95,7 @@ class RoleContext:
     staging_turn: Slot | None = None
     accumulators: dict[tree.Accumulator, Registers] = field(default_factory=dict)
     operands: dict[tree.Variable | int, Registers] = field(default_factory=dict)  # by tile, or by id(MMA)
+    turns: dict[tuple[tree.Pipeline, str] | tree.Handle, Slot] = field(default_factory=dict)  # with a watchdog: waits so far
     late: Slot | None = None  # the barrier of the stage to be given back at the next release, or 0: see Flight.lagging
 
     @property

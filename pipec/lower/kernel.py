@@ -9,9 +9,11 @@ from pipec.interface import (
     ScalarParameter,
     StrideParameter,
     TensorMapParameter,
+    WatchdogParameter,
 )
 from pipec.isa.dtypes import DTYPES
 from pipec.kir.plan_types import Plan, RegisterGroup, RolePlan
+from pipec.lower import watchdog
 from pipec.lower.context import FULL_WARP, SHARED_SYMBOL, KernelContext, RoleContext
 from pipec.lower.debug import Metadata
 from pipec.lower.llvm import GLOBAL, Builder, Value, integer
@@ -28,6 +30,8 @@ def lower(plans: Sequence[Plan], source: Source) -> str:
         f'target triple = "{_TRIPLE}"',
         f"{SHARED_SYMBOL} = external addrspace(3) global [0 x i8], align 1024",
     ]
+    if any(plan.interface.watchdog for plan in plans):
+        lines.append(watchdog.COUNTER_DEFINITION)
     for plan in plans:
         lines += _kernel(plan, metadata)
     return "\n".join([*lines, *metadata.text(), ""])
@@ -40,12 +44,14 @@ def _kernel(plan: Plan, metadata: Metadata) -> list[str]:
     thread = builder.call("thread.x")
     warp = builder.call("shuffle.idx", FULL_WARP, builder.bits("lshr", thread, 5), integer(0), integer(31))
     kernel = KernelContext(plan, builder, metadata, function, thread, warp)
+    watchdog.start(kernel)
     _prologue(kernel)
     join = builder.label("join")
     _dispatch(kernel, join)
     builder.place(join)
     kernel.at(plan.kernel.span)
     _teardown(kernel)
+    watchdog.finish(kernel)
     parameters = ", ".join(_parameter(parameter) for parameter in plan.interface.parameters)
     attributes = [f'"nvvm.reqntid"="{plan.threads}"']
     if plan.launch_registers is not None:
@@ -58,7 +64,7 @@ def _parameter(parameter: Parameter) -> str:
     match parameter:
         case TensorMapParameter(symbol):
             return f'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %{symbol}'
-        case PointerParameter(symbol):
+        case PointerParameter(symbol) | WatchdogParameter(symbol):
             return f"{GLOBAL} %{symbol}"
         case StrideParameter(symbol):
             return f"i64 %{symbol}"

@@ -7,7 +7,7 @@ wait with the parity of the phase before a fresh barrier's first returns at once
 
 from pipec.kir.plan_memory import BARRIER_BYTES
 from pipec.kir.plan_types import ZeroFill
-from pipec.lower import flight
+from pipec.lower import flight, watchdog
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.llvm import FALSE, Builder, Slot, Value, integer
 from pipec.lower.scalars import scalar
@@ -27,6 +27,7 @@ def start_cursors(role: RoleContext) -> None:
             stage.write(integer(0))
             phase.write(integer(1 if side == "producer" else 0))
             role.cursors[pipeline, side] = stage, phase
+    watchdog.start_counts(role)
 
 
 def barrier(role: RoleContext, pipeline: tree.Pipeline, side: str, stage: Value, sub_stage: int = 0) -> Value:
@@ -38,30 +39,37 @@ def barrier(role: RoleContext, pipeline: tree.Pipeline, side: str, stage: Value,
     return role.builder.offset_pointer(base, role.builder.multiply(stage, pipeline.sub_stages(side) * BARRIER_BYTES))
 
 
-def wait(role: RoleContext, pointer: Value, parity: Value, hint: str, ready: Value | None = None) -> None:
-    """Loops on try_wait: it gives up after some microseconds whatever its hint says (SM100.md 12.3 d). Not at all if `ready`."""
+def wait(role: RoleContext, pointer: Value, parity: Value, hint: str, turn: Value, ready: Value | None = None) -> None:
+    """Loops on try_wait: it gives up after some microseconds whatever its hint says (SM100.md 12.3 d). Not at all if `ready`.
+
+    `turn` is for the watchdog's report: how many waits came before.
+    """
     builder = role.builder
     again, done = builder.label(f"{role.prefix}.wait.{hint}"), builder.label(f"{role.prefix}.ready.{hint}")
     if ready is None:
         builder.jump(again)
     else:
         builder.branch(ready, done, again)
-    builder.place(again)
-    builder.branch(builder.call("mbarrier.try_wait.parity", pointer, parity), done, again)
+    if role.kernel.alarm is not None:
+        watchdog.wait(role, role.kernel.alarm, pointer, parity, turn, again, done)
+    else:
+        builder.place(again)
+        builder.branch(builder.call("mbarrier.try_wait.parity", pointer, parity), done, again)
     builder.place(done)
 
 
 def _wait_at_cursor(
     role: RoleContext, pipeline: tree.Pipeline, side: str, sub_stage: int = 0, ready: Value | None = None
-) -> tuple[Value, Value]:
-    """Waits for the other side at the cursor, moves the cursor on, and gives the stage and the parity waited for."""
+) -> tuple[Value, Value, Value]:
+    """Waits for the other side at the cursor, moves the cursor on, and gives the stage, the parity waited for and the turn."""
     builder = role.builder
     stage_slot, phase_slot = role.cursors[pipeline, side]
     stage, phase = stage_slot.read(), phase_slot.read()
-    wait(role, barrier(role, pipeline, OTHER[side], stage, sub_stage), phase, pipeline.name, ready)
+    turn = watchdog.count(role, pipeline, side)
+    wait(role, barrier(role, pipeline, OTHER[side], stage, sub_stage), phase, pipeline.name, turn, ready)
     role.reconverge()
     _step(builder, pipeline, stage_slot, phase_slot, stage, phase)
-    return stage, phase
+    return stage, phase, turn
 
 
 def _step(builder: Builder, pipeline: tree.Pipeline, stage_slot: Slot, phase_slot: Slot, stage: Value, phase: Value) -> None:
@@ -90,13 +98,14 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
         _wait_again(role, operation)
         return
     ready = role.peeked[operation.token].read() if operation.token is not None else None
-    stage, parity = _wait_at_cursor(role, pipeline, handle.side, operation.sub_stage, ready)
+    stage, parity, turn = _wait_at_cursor(role, pipeline, handle.side, operation.sub_stage, ready)
     if handle not in role.stages:
         role.stages[handle] = builder.variable("i32", f"{role.prefix}.{handle.label}.stage")
     role.stages[handle].write(stage)
     if pipeline.sub_stages(OTHER[handle.side]) > 1:
         role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.parity")
         role.parities[handle].write(parity)
+        watchdog.keep(role, handle, turn)
     if role.plan.uses_tensor:
         builder.call("tcgen05.fence.after")
     for (written, _), slot in role.written.items():
@@ -115,7 +124,7 @@ def _wait_again(role: RoleContext, operation: tree.Acquire) -> None:
     """For another sub-stage of a stage that is held: the cursor has moved on, so the parity is that of the first wait."""
     handle = operation.handle
     pointer = barrier(role, handle.pipeline, OTHER[handle.side], role.stage(handle), operation.sub_stage)
-    wait(role, pointer, role.parities[handle].read(), handle.pipeline.name)
+    wait(role, pointer, role.parities[handle].read(), handle.pipeline.name, watchdog.kept(role, handle))
     role.reconverge()
     if role.plan.uses_tensor:
         role.builder.call("tcgen05.fence.after")
@@ -194,6 +203,7 @@ def drain(role: RoleContext, operation: tree.Drain) -> None:
     # Once around the ring: the cursor is back at its stage, and nothing was filled, so its phase is the one before.
     _, phase = role.cursors[pipeline, "producer"]
     phase.write(role.builder.bits("xor", phase.read(), 1))
+    watchdog.take_back(role, pipeline, "producer", pipeline.stages)
 
 
 # ------------------------------------------------------------------------------------- accumulators that no MMA wrote

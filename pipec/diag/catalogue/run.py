@@ -1,6 +1,6 @@
 """E10xx: the command line and running: files, shapes, references, and what the simulator or the launcher says."""
 
-from pipec.diag.message import Message, primary
+from pipec.diag.message import Message, primary, secondary
 from pipec.source import Span
 
 
@@ -108,3 +108,38 @@ class NoInterface(Message):
     note = "it defines {kernels}"
     name: str
     kernels: str
+
+
+class KernelHung(Message):
+    """A kernel compiled with `--watchdog` (`debug="watchdog"` in Python) waited longer than the bound on one of its barriers, told who
+    waits for what, and ended itself with a trap.
+
+    The report has a line for each warp that was blocked, in the words of the simulator's deadlock report: role, pipeline, full or
+    empty barrier, stage, the phase it wants, how many arrivals and bytes are missing, the iteration of the wait and its source line;
+    then the wait cycle. Look first at the barrier that arrivals are missing from: the side that fills or frees that stage did not
+    signal it, signalled another, or signals fewer times than it counts. Run the same shapes with `--device sim` to look closer.
+
+    A kernel that is slow but not stuck is reported as well: give it more time, `--watchdog=60`. After the trap the GPU's context is
+    lost, so a Python process that goes on can launch nothing more on that GPU: start a fresh one.
+    """
+
+    code = "E1010"
+    title = "kernel `{kernel}` hangs: {summary}"
+    labels = (primary("at", "blocked here"), secondary("others", "blocked here as well"))
+    note = "blocked:\n{report}"
+    kernel: str
+    summary: str
+    report: str
+    at: Span | None
+    others: tuple[Span, ...]
+
+
+class UnknownDebug(Message):
+    """`debug` takes "watchdog": each wait on a barrier is bounded, and a hang is reported instead of hanging. "watchdog=2.5" sets the
+    bound in seconds; "watchdog" alone means 1 second."""
+
+    code = "E1011"
+    title = "there is no debug mode `{asked}`"
+    note = "it is \"watchdog\" or \"watchdog=SECONDS\", with more than 0 and at most {most} seconds"
+    asked: str
+    most: int

@@ -1,0 +1,169 @@
+"""The record that a kernel compiled with a watchdog writes when a wait takes too long: its layout, and how it is read.
+
+Written by `pipec.lower.watchdog` in the kernel, read by the runtime in host memory after the kernel has trapped. 32-bit words,
+little endian; `MARK` is stored last, behind a fence, so a record with it is whole.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipec import blocked
+from pipec.blocked import BarrierName, BarrierState, Names
+from pipec.record import record
+
+MARK = 0x57A1_7ED0
+WORDS = (
+    "mark",
+    "block_x",
+    "block_y",
+    "block_z",
+    "warp",
+    "lanes",  # a bit for each
+    "barrier",  # its offset in dynamic shared memory
+    "parity",  # of the phase that is awaited
+    "iteration",  # how many waits of this role on this side of the pipeline came before
+    "line",
+    "column",
+    "state_low",  # the barrier's own word
+    "state_high",
+)
+RECORD_BYTES = 64
+CAPACITY = 8192  # records: more than the warps that a GPU holds at one time
+BYTES = RECORD_BYTES * CAPACITY
+
+DEFAULT_SECONDS = 1.0
+MOST_SECONDS = 3600
+
+_TWENTY, _TWENTY_ONE = (1 << 20) - 1, (1 << 21) - 1
+
+
+def seconds_of(text: str) -> float | None:
+    """The bound that "watchdog" or "watchdog=2.5" asks for; None for any other text."""
+    name, equals, number = text.partition("=")
+    try:
+        seconds = float(number) if equals else DEFAULT_SECONDS
+    except ValueError:
+        return None
+    return seconds if name == "watchdog" and 0 < seconds <= MOST_SECONDS else None
+
+
+@record
+class Blocked:
+    """One warp (or the lanes of it that were together) whose wait took too long."""
+
+    cta: tuple[int, int, int]
+    warp: int
+    lanes: int
+    barrier: int
+    parity: int
+    iteration: int
+    line: int
+    column: int
+    state: int
+
+
+def records(memory: bytes) -> Iterator[Blocked]:
+    """What was written, by CTA and warp; lanes of one warp that wait at one place are told together."""
+    found: dict[tuple, Blocked] = {}
+    for start in range(0, len(memory) - RECORD_BYTES + 1, RECORD_BYTES):
+        words = {
+            name: int.from_bytes(memory[start + 4 * index : start + 4 * index + 4], "little") for index, name in enumerate(WORDS)
+        }
+        if words["mark"] != MARK:
+            continue
+        cta = (words["block_x"], words["block_y"], words["block_z"])
+        key = (cta[::-1], words["warp"], words["line"], words["column"], words["barrier"], words["parity"])
+        lanes = words["lanes"] | (found[key].lanes if key in found else 0)
+        found[key] = Blocked(
+            cta,
+            words["warp"],
+            lanes,
+            words["barrier"],
+            words["parity"],
+            words["iteration"],
+            words["line"],
+            words["column"],
+            words["state_high"] << 32 | words["state_low"],
+        )
+    yield from (found[key] for key in sorted(found))
+
+
+def barrier_state(one: Blocked, name: BarrierName | None, stages: int) -> BarrierState:
+    """The counters in the barrier's word, as measured on hardware (SM100.md 12.3 e).
+
+    Of a phase the word holds the parity. Which phase is awaited follows from the iteration; one of the other parity is what the
+    program asks for when its phases are out of step.
+    """
+    producer = name is not None and name.side == "empty"
+    wanted = one.iteration // max(1, stages) - producer
+    wanted += wanted & 1 != one.parity & 1
+    return BarrierState(
+        wanted,
+        wanted + (one.state >> 63 != one.parity & 1),
+        -(one.state >> 43) & _TWENTY,
+        -(one.state >> 1) & _TWENTY,
+        _signed(-(one.state >> 21) & _TWENTY_ONE),
+    )
+
+
+def _signed(value: int) -> int:
+    return value - (_TWENTY_ONE + 1) if value >> 20 else value
+
+
+def entries(metadata: Mapping[str, Any], memory: bytes, base: int) -> list[dict[str, Any]]:
+    """What is blocked, as the simulator's deadlock report has it: one entry per warp, with its sentence under "text".
+
+    `metadata` describes the kernel (pipec.interface.to_json); `base` is where its dynamic shared memory begins.
+    """
+    names = Names(metadata, base)
+    stages = {row["pipeline"]: row["stages"] for row in metadata["barriers"]}
+    return [_entry(one, names, stages, metadata["watchdog"]["file"], base) for one in records(memory)]
+
+
+def _entry(one: Blocked, names: Names, stages: Mapping[str, int], file: str, base: int) -> dict[str, Any]:
+    address = base + one.barrier
+    name, role = names.barrier(address), names.role(one.warp)
+    state = barrier_state(one, name, stages[name.pipeline] if name else 1)
+    source, lanes = f"{file}:{one.line}:{one.column}", one.lanes.bit_count()
+    what = blocked.barrier_text(address, name, state)
+    where = [f"iteration {one.iteration + 1}", source]
+    return {
+        "cta": one.cta,
+        "warp": one.warp,
+        "lanes": lanes,
+        "kind": "mbarrier",
+        "role": role,
+        "line": one.line,
+        "column": one.column,
+        "source": source,
+        "iteration": one.iteration + 1,
+        "address": address,
+        "phase": state.wanted,
+        "parity": one.parity,
+        "current": state.current,
+        **blocked.barrier_facts(name),
+        "text": blocked.blocked_text(blocked.cta_text(one.cta), role, one.warp, lanes, what, where),
+    }
+
+
+def cycle(metadata: Mapping[str, Any], found: list[dict[str, Any]]) -> list[str]:
+    """The wait cycle among the roles of the first CTA that reported."""
+    sides = metadata["watchdog"]["sides"]
+    producers = {pipeline: roles for pipeline, roles, _ in sides}
+    consumers = {pipeline: roles for pipeline, _, roles in sides}
+    return blocked.wait_cycle([entry for entry in found if entry["cta"] == found[0]["cta"]], producers, consumers)
+
+
+def report(found: list[dict[str, Any]], loop: list[str]) -> str:
+    """The sentences of one CTA of each kind; of the others their number, since all run the same program."""
+    by_cta: dict[tuple, list[dict[str, Any]]] = {}
+    for entry in found:
+        by_cta.setdefault(entry["cta"], []).append(entry)
+    alike: dict[tuple, list[tuple]] = {}
+    for cta, those in by_cta.items():
+        kind = tuple((entry["warp"], entry["source"], entry.get("pipeline"), entry.get("side")) for entry in those)
+        alike.setdefault(kind, []).append(cta)
+    shown = [entry for ctas in alike.values() for entry in by_cta[ctas[0]]]
+    text = blocked.report(shown, loop)
+    others = len(by_cta) - len(alike)
+    return text + (f"\n{others} more CTA{'s' if others > 1 else ''} blocked at the same places" if others else "")

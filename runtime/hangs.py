@@ -1,0 +1,23 @@
+"""What a watchdog wrote, as an exception: the same for the simulator's memory and for a GPU's."""
+
+import json
+
+from pipec import watchdog
+from pipec.interface import KernelInterface, to_json
+from pipec.runtime.errors import HangError
+
+# Where dynamic shared memory begins: behind what the system keeps for itself (SM100.md 12.3 l; pipec declares no static memory).
+SHARED_BASE = 0x400
+
+
+def hang(interface: KernelInterface, memory: bytes, *, lost: bool) -> HangError | None:
+    """The error that the records tell of; None when nothing was written."""
+    if interface.watchdog is None:
+        return None
+    metadata = json.loads(to_json(interface))
+    found = watchdog.entries(metadata, memory, SHARED_BASE)
+    if not found:
+        return None
+    loop = watchdog.cycle(metadata, found)
+    seconds = interface.watchdog.nanoseconds / 1e9
+    return HangError(interface.name, seconds, found, loop, watchdog.report(found, loop), lost)
