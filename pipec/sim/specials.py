@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -42,7 +43,7 @@ SPECIALS: dict[str, SpecialRegister] = {
     "%nsmid": SpecialRegister(32, lambda warp: 148),
     "%gridid": SpecialRegister(64, lambda warp: 1),
     "%cluster_ctarank": SpecialRegister(32, lambda warp: warp.cta.rank),
-    "%cluster_nctarank": SpecialRegister(32, lambda warp: len(warp.cta.cluster.ctas)),
+    "%cluster_nctarank": SpecialRegister(32, lambda warp: prod(warp.cta.cluster.shape)),
     "%is_explicit_cluster": SpecialRegister(1, lambda warp: warp.cta.cluster.explicit),
     "%lanemask_eq": SpecialRegister(32, _mask(lambda other, lane: other == lane)),
     "%lanemask_le": SpecialRegister(32, _mask(lambda other, lane: other <= lane)),

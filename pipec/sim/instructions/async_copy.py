@@ -8,6 +8,7 @@ from ..decode import Decoder, instruction
 from ..errors import SimulationError
 from ..execution import Warp
 from ..memory import OFFSET_MASK
+from ..tree import Negated, Register
 from ..types import TYPES, unsigned
 from .asynchronous import COPY_LATENCY, Operation, commit_groups, complete, finished, groups_of, wait_for_groups
 from .atomics import combine
@@ -20,10 +21,10 @@ def copy(d: Decoder):
     d.require("ca", "cg")
     d.require("shared", "shared::cta")
     d.require("global")
-    d.flag("L2::cache_hint")
+    policy = d.flag("L2::cache_hint")
     size = d.integer(2)
     dst, source = shared_addresses(d, 0, False), address_reader(d, 1, "global")
-    present = d.source(3, TYPES["u32"]) if len(d.operands) > 3 else None
+    present = _bytes_read(d, size) if len(d.operands) > 3 + policy else None
 
     def execute(warp: Warp) -> None:
         cta, machine = warp.cta, warp.cta.machine
@@ -46,6 +47,16 @@ def copy(d: Decoder):
         machine.later(warp, COPY_LATENCY, arrive, ("cp.async", cta.rank, warp.index))
 
     return execute
+
+
+def _bytes_read(d: Decoder, size: int):
+    """The fourth operand: how many bytes are read, or a predicate that ignores the source altogether."""
+    operand = d.operand(3)
+    inner = operand.operand if isinstance(operand, Negated) else operand
+    if not (isinstance(inner, Register) and inner.type == "pred"):
+        return d.source(3, TYPES["u32"])
+    ignored = d.source(3, TYPES["pred"])
+    return lambda warp: np.where(ignored(warp), 0, size)
 
 
 @instruction("cp.async.commit_group")

@@ -1,4 +1,7 @@
-"""atom and red (PTX ISA 9.7.13.6-7): lanes one after another, in lane order."""
+"""atom and red (PTX ISA 9.7.13.6-7): lanes one after another, in lane order.
+
+Additions of f32 in global memory flush subnormal numbers, those in shared memory do not (documented, and measured).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import numpy as np
 
 from ..decode import Decoder, instruction
 from ..execution import Warp
+from ..memory import space_of
 from ..types import LANES, Type, unsigned
+from ..units.reductions import reduce_elements
 from . import packed
 from .formats import decode, encode
 from .loadstore import active_addresses, address_reader, check_vector, space
@@ -30,8 +35,8 @@ def _integer(name: str, type_: Type):
     return table[name]
 
 
-def combine(name: str, type_: Type, old: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """One element: arrays of shape (1,) of the raw dtype."""
+def combine(name: str, type_: Type, old: np.ndarray, value: np.ndarray, flush: bool = False) -> np.ndarray:
+    """One element: arrays of shape (1,) of the raw dtype. `flush`: f32 additions take and give zero for subnormal numbers."""
     if name == "exch":
         return value
     if type_.name in ("f16x2", "bf16x2"):
@@ -39,6 +44,9 @@ def combine(name: str, type_: Type, old: np.ndarray, value: np.ndarray) -> np.nd
     if type_.name in ("bf16", "f16"):
         both = [decode(v.astype(np.uint16), type_.name).astype(np.float64) for v in (old, value)]
         return encode(_float(name, *both), type_.name).astype(old.dtype)
+    if type_.name in ("f32", "f64") and name == "add":
+        dtype = "f32_ftz" if flush and type_.name == "f32" else type_.name
+        return reduce_elements(dtype, name, old.view(np.uint8), value.view(np.uint8)).view(old.dtype)
     if type_.meaning == "f":
         return _float(name, old.view(type_.dtype), value.view(type_.dtype)).astype(type_.dtype).view(old.dtype)
     a, b = (int(v.view(type_.dtype)[0]) for v in (old, value))
@@ -88,7 +96,7 @@ def atomic(d: Decoder):
             new = (
                 (swaps[lane : lane + 1] if old[0] == operand[0] else old)
                 if swaps is not None
-                else combine(name, type_, old, operand)
+                else combine(name, type_, old, operand, _in_global_memory(where, int(address)))
             )
             # A failed compare-and-swap has no effect, which keeps spinning recognisable.
             if swaps is not None and new is old:
@@ -119,10 +127,15 @@ def _vector_reduction(d: Decoder, where: str, name: str, count: int, type_: Type
             for number, operand in enumerate(operands):
                 place = np.array([address + number * type_.bytes], np.int64)
                 old = cta.load(warp, where, place, type_.bytes)
-                cta.store(warp, where, place, combine(name, type_, old, operand[lane : lane + 1]), type_.bytes)
+                flush = _in_global_memory(where, int(address))
+                cta.store(warp, where, place, combine(name, type_, old, operand[lane : lane + 1], flush), type_.bytes)
         warp.active = saved
 
     return execute
+
+
+def _in_global_memory(where: str, address: int) -> bool:
+    return where == "global" or (where == "generic" and space_of(address) == "global")
 
 
 def _only(lane: int) -> np.ndarray:

@@ -25,6 +25,9 @@ _STORAGE = {
     "tf32": "<u4",
     "tf32_ftz": "<u4",
     "f64": "<u8",
+    # Bulk reductions without a tensor map name the bits alone.
+    "b32": "<u4",
+    "b64": "<u8",
 }
 
 
@@ -49,6 +52,15 @@ def _add_f32(old: np.ndarray, source: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         total = old.view(np.float32) + source.view(np.float32)
     return np.where(np.isnan(total), np.uint32(0x7FFFFFFF), total.view(np.uint32))
+
+
+def _add_f64(old: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """A NaN operand is kept, quietened; an invalid sum is the negative quiet NaN (measured)."""
+    left, right = old.view(np.float64), source.view(np.float64)
+    with np.errstate(all="ignore"):
+        total = left + right
+    operand = np.where(np.isnan(left), old, np.where(np.isnan(right), source, np.uint64(0xFFF8 << 48)))
+    return np.where(np.isnan(total), operand | np.uint64(1 << 51), total.view(np.uint64))
 
 
 def _flush(words: np.ndarray) -> np.ndarray:
@@ -93,7 +105,7 @@ def _decrement(old: np.ndarray, source: np.ndarray) -> np.ndarray:
 
 
 _INTEGERS = ("u32", "s32", "u64", "s64")
-_BIT_TYPES = ("u8", "u16", *_INTEGERS)
+_BIT_TYPES = ("u8", "u16", "b32", "b64", *_INTEGERS)
 
 _OPERATIONS: dict[tuple[str, str], Binary] = {
     **{("add", dtype): np.add for dtype in ("u32", "s32", "u64")},
@@ -103,6 +115,7 @@ _OPERATIONS: dict[tuple[str, str], Binary] = {
     ("add", "tf32"): _add_f32,
     ("add", "tf32_ftz"): _add_f32,
     ("add", "f32_ftz"): _add_f32_ftz,
+    ("add", "f64"): _add_f64,
     ("add", "f16"): _add_half("f16"),
     ("add", "bf16"): _add_half("bf16"),
     **{("min", dtype): np.minimum for dtype in _INTEGERS},
