@@ -1,0 +1,25 @@
+"""All silicon programs, by family."""
+
+from functools import cache
+
+from silicon import barriers, clusters, extras, matrices, memory, multiply, reductions, tma, warps
+from silicon.program import Program, unique
+
+# What the simulator does not know yet: beginnings of program names, and why. The GPU's results are recorded all the same.
+NOT_SIMULATED = {
+    "im2col_": "im2col copies",
+    "tma_interleaved_": "interleaved tensor maps",
+    "tensormap_replace_": "tensormap.replace",
+    "mma_": "mma.sync",
+    "wgmma_b1": "wgmma of single bits",
+    "wgmma_sparse_": "sparse wgmma",
+    "red_v": "vector atomics",
+    "atom_b128_": "128-bit atomics",
+}
+
+_FAMILIES = (barriers, tma, reductions, multiply, matrices, clusters, warps, memory, extras)
+
+
+@cache
+def programs() -> list[Program]:
+    return unique(program for family in _FAMILIES for program in family.programs())

@@ -1,0 +1,51 @@
+"""Every silicon program in the simulator against what an H200 computed for the same inputs, bit for bit."""
+
+import numpy as np
+import pytest
+from silicon import recorded
+from silicon.catalogue import NOT_SIMULATED, programs
+from silicon.program import Program
+from silicon.run import simulate
+
+from pipec.sim import Options, SimulationError
+
+
+def unknown(program: Program) -> str | None:
+    return next((reason for beginning, reason in NOT_SIMULATED.items() if program.name.startswith(beginning)), None)
+
+
+def difference(got: np.ndarray, want: np.ndarray) -> str:
+    """The first words that differ."""
+    whole = got.size // 4 * 4
+    left, right = (array[:whole].view(np.uint32) for array in (got, want))
+    words = np.flatnonzero(left != right)[:4]
+    shown = ", ".join(f"word {i}: simulator {int(left[i]):#x}, GPU {int(right[i]):#x}" for i in words)
+    return f"{np.count_nonzero(got != want)} of {got.size} bytes differ; {shown}"
+
+
+def test_every_program_is_recorded_as_it_is_now() -> None:
+    rows = recorded.surroundings()["programs"]
+    assert recorded.surroundings()["failed"] == {}
+    assert {program.name: program.digest for program in programs()} == {name: digest for name, (digest, _) in rows.items()}
+
+
+@pytest.mark.parametrize("program", [program for program in programs() if not unknown(program)], ids=lambda program: program.name)
+def test_simulator_agrees(program: Program) -> None:
+    got, want = simulate(program), recorded.outputs()[program.name]
+    assert np.array_equal(got, want), difference(got, want)
+
+
+@pytest.mark.parametrize("timing", ["late", "random"])
+@pytest.mark.parametrize("family", ["tma_", "bulk_", "dsmem_", "mbarrier_", "wgmma_k_major", "cp_async"])
+def test_simulator_agrees_whatever_the_timing(family: str, timing: str) -> None:
+    for program in programs():
+        if program.name.startswith(family) and not unknown(program):
+            got, want = simulate(program, Options(timing=timing, seed=3)), recorded.outputs()[program.name]
+            assert np.array_equal(got, want), (program.name, difference(got, want))
+
+
+@pytest.mark.parametrize("program", [program for program in programs() if unknown(program)], ids=lambda program: program.name)
+def test_simulator_says_what_it_does_not_know(program: Program) -> None:
+    with pytest.raises(SimulationError) as caught:
+        simulate(program)
+    assert caught.value.kind in ("unsupported", "malformed"), "it is simulated now: take it out of NOT_SIMULATED"
