@@ -13,7 +13,6 @@ NOT_SIMULATED = {
     "mma_": "mma.sync",
     "wgmma_b1": "wgmma of single bits",
     "wgmma_sparse_": "sparse wgmma",
-    "red_v": "vector atomics",
     "atom_b128_": "128-bit atomics",
 }
 
