@@ -140,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
         help="sizes of launch-bound dimensions, values of scalars (PTX of pipec)",
     )
     four.add_argument("--seed", type=int, default=0, help="of the random inputs and of --timing random (default %(default)s)")
+    _add_launch(four)
     _add_simulation(four)
     four.set_defaults(command=_sim)
 
@@ -152,12 +153,45 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_launch(parser: argparse.ArgumentParser) -> None:
+    """How a kernel is called that does not say it itself."""
+    group = parser.add_argument_group("calling a kernel of another compiler (docs/simulator.md)")
+    group.add_argument(
+        "--arg",
+        dest="arguments",
+        metavar="ARGUMENT",
+        action="append",
+        default=[],
+        help="the next parameter: i32:200, a=f16[128,64]:random, @a.npy, map(a; box=64,64; swizzle=128B), raw(64; 0=a; 8=i32:5)",
+    )
+    for name, what in (("--grid", "CTAs of the grid"), ("--block", "threads of a CTA"), ("--cluster", "CTAs of a cluster")):
+        group.add_argument(name, type=_extents, metavar="X[,Y[,Z]]", help=what)
+    group.add_argument("--shared", type=_bytes, default=0, metavar="BYTES", help="dynamic shared memory (default %(default)s)")
+    group.add_argument(
+        "--save",
+        metavar="NAME=FILE",
+        type=_assignment,
+        action="append",
+        default=[],
+        help="write this array to a .npy file afterwards; may be repeated",
+    )
+
+
 def _add_simulation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timing",
+        type=lambda name: name.removeprefix("in-"),
         choices=("order", "late", "random"),
         default="order",
-        help="when asynchronous operations complete in the simulator (default %(default)s)",
+        metavar="{in-order,late,random}",
+        help="when asynchronous operations complete in the simulator (default in-order)",
+    )
+    parser.add_argument(
+        "--steps",
+        type=_positive,
+        default=50_000_000,
+        metavar="N",
+        help="warp instructions after which the simulator gives up (default %(default)s)",
     )
     parser.add_argument("--timeline", metavar="JSON", help="write the simulated timeline for Chrome or Perfetto")
 
@@ -174,6 +208,25 @@ def _seconds(text: str) -> float:
     if seconds is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, more than 0 and at most {MOST_SECONDS}")
     return seconds
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def _bytes(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes")
+    return int(text)
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not 1 <= len(parts) <= 3:
+        raise argparse.ArgumentTypeError(f"{text!r} is not X, X,Y or X,Y,Z")
+    return tuple(_positive(part) for part in parts)
 
 
 # --------------------------------------------------------------------------------------------------------------- commands
@@ -252,6 +305,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _sim(options: argparse.Namespace) -> int:
+    if options.arguments or options.save or options.grid or options.block or options.cluster or options.shared:
+        from pipec.foreign import run_foreign
+
+        return run_foreign(options)
     from pipec.run import run_ptx
 
     return run_ptx(options)

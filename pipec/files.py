@@ -5,10 +5,14 @@ import io
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipec.diag.catalogue import run, syntax
 from pipec.diag.message import Failure
 from pipec.source import Source
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # No source and no PTX comes near this; a device that never ends (/dev/zero) does.
 _LARGEST = 64 << 20
@@ -26,6 +30,27 @@ def read_source(name: str) -> Source:
         raise Failure(syntax.NotText(name=name, offset=error.start, byte=error.object[error.start])) from None
     except (OSError, ValueError) as error:
         raise Failure(syntax.Unreadable(name=name, reason=_reason(error))) from None
+
+
+def read_array(name: str) -> "np.ndarray":
+    """The array of a .npy file. Raises Failure."""
+    import numpy as np
+
+    try:
+        with Path(name).open("rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        raise Failure(syntax.Unreadable(name=name, reason=_reason(error))) from None
+
+
+def write_array(name: str, array: "np.ndarray") -> None:
+    """A .npy file; types that the format does not know (bfloat16) are written as integers of the same bits."""
+    import numpy as np
+
+    stored = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, stored, allow_pickle=False)
+    write_output(name, buffer.getvalue())
 
 
 def write_output(output: str | None, data: str | bytes) -> None:

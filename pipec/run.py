@@ -156,8 +156,8 @@ def _run_one(
     from pipec.sim import Options, SimulationError
 
     gc.enable()  # the command line starts without it
-    progress = _Progress()
-    simulation = Options(timing=options.timing, seed=options.seed, progress=progress)
+    progress = Progress()
+    simulation = Options(options.timing, options.seed, options.steps, progress)
     try:
         arguments = random_arguments(interface, values, options.seed)
         before = before_launch(interface, arguments)
@@ -185,7 +185,7 @@ def _shown(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
-class _Progress:
+class Progress:
     """A line on the terminal while a simulation takes longer than a second."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 Independent of the compiler: what is tested is the PTX that would be launched, pipec's or anybody's.
 """
 
-from .arguments import Argument, ArrayArgument, RawArgument, ScalarArgument, TensorMapArgument
+from .arguments import Argument, ArrayArgument, Loose, RawArgument, ScalarArgument, TensorMapArgument
 from .errors import SimulationError, SourceLocation
 from .launch import Options, Result, Statistics, TraceEvent, launch
 from .parse import parse
@@ -13,6 +13,7 @@ from .units.tensormap import TensorMap
 __all__ = [
     "Argument",
     "ArrayArgument",
+    "Loose",
     "Options",
     "RawArgument",
     "Result",

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import ml_dtypes
 import numpy as np
 
 from .errors import SimulationError
 from .memory import GlobalMemory
 from .program import parameter_layout
-from .tree import Function
+from .tree import Function, Variable
 from .units.errors import UnitError
-from .units.tensormap import TensorMap
+from .units.tensormap import ELEMENT_TYPES, TensorMap
+
+# PTX ISA 4.4.1, from PTX 8.1 on.
+_MAXIMUM_PARAMETERS = 32_764
 
 
 @dataclass(frozen=True)
@@ -40,16 +45,67 @@ class TensorMapArgument:
     array: np.ndarray
     writable: bool = True
 
+    @classmethod
+    def of(
+        cls,
+        array: np.ndarray,
+        box: Sequence[int],
+        *,
+        dtype: str | None = None,
+        steps: Sequence[int] | None = None,
+        swizzle: str = "none",
+        interleave: str = "none",
+        fill: str = "zero",
+    ) -> TensorMapArgument:
+        """The map of a whole array. `box` and the element strides `steps` are in elements, in the order of the array's
+        dimensions; `dtype` is a tensor-map type where the array's own does not tell ("tf32", "b4x16"); the modes are those
+        of TensorMap. Raises SimulationError("argument")."""
+        name = dtype or _MAP_TYPES.get(array.dtype)
+        if name not in ELEMENT_TYPES:
+            raise SimulationError("argument", f"a tensor map has no elements of type {dtype or array.dtype}")
+        if array.ndim < 1 or len(box) != array.ndim:
+            raise SimulationError("argument", f"a box of {len(box)} dimensions over an array of {array.ndim}")
+        if array.strides[-1] != array.itemsize and array.shape[-1] > 1:
+            raise SimulationError("argument", "the last dimension of a tensor map's array must be contiguous")
+        dims = list(array.shape)
+        dims[-1] = dims[-1] * array.itemsize * 8 // ELEMENT_TYPES[name].bits
+        shape, strides = tuple(reversed(dims)), tuple(reversed(array.strides[:-1]))
+        turned = None if steps is None else tuple(reversed(steps))
+        return cls(TensorMap(name, shape, strides, tuple(reversed(box)), turned, swizzle, interleave, fill), array)
+
 
 @dataclass(frozen=True)
 class RawArgument:
-    """A struct passed by value: `data` with pointers or tensor maps written over it at byte offsets."""
+    """A struct passed by value: `data` with scalars, pointers or tensor maps written over it at byte offsets."""
 
     data: bytes
-    patches: Mapping[int, ArrayArgument | TensorMapArgument] = field(default_factory=dict)
+    patches: Mapping[int, ScalarArgument | ArrayArgument | TensorMapArgument] = field(default_factory=dict)
 
 
 Argument = ScalarArgument | ArrayArgument | TensorMapArgument | RawArgument
+# What `launch` takes besides: an array is a pointer to it, a NumPy scalar and bytes stand for themselves, a Python number
+# takes the size of the parameter.
+Loose = Argument | np.ndarray | np.generic | bytes | int | float
+
+_MAP_TYPES = {
+    np.dtype(stored): name
+    for stored, name in (
+        (np.uint8, "u8"),
+        (np.int8, "u8"),
+        (ml_dtypes.float8_e4m3fn, "u8"),
+        (ml_dtypes.float8_e5m2, "u8"),
+        (np.uint16, "u16"),
+        (np.int16, "u16"),
+        (np.uint32, "u32"),
+        (np.int32, "s32"),
+        (np.uint64, "u64"),
+        (np.int64, "s64"),
+        (np.float16, "f16"),
+        (ml_dtypes.bfloat16, "bf16"),
+        (np.float32, "f32"),
+        (np.float64, "f64"),
+    )
+}
 
 
 def byte_span(array: np.ndarray) -> tuple[int, int]:
@@ -104,7 +160,7 @@ class Placement:
         data = bytearray(argument.data)
         for offset, patch in argument.patches.items():
             value = self.bytes_of(patch)
-            if offset + len(value) > len(data):
+            if offset < 0 or offset + len(value) > len(data):
                 raise SimulationError("argument", f"a patch at byte {offset} does not fit into {len(data)} bytes")
             data[offset : offset + len(value)] = value
         return bytes(data)
@@ -114,18 +170,49 @@ def _holders(argument: Argument) -> list[ArrayArgument | TensorMapArgument]:
     if isinstance(argument, (ArrayArgument, TensorMapArgument)):
         return [argument]
     if isinstance(argument, RawArgument):
-        return list(argument.patches.values())
+        return [patch for patch in argument.patches.values() if not isinstance(patch, ScalarArgument)]
     if isinstance(argument, ScalarArgument):
         return []
     raise SimulationError("argument", f"{type(argument).__name__} is not a kernel argument")
 
 
+def strict(function: Function, arguments: Sequence[Loose]) -> list[Argument]:
+    """Every argument in the form of its parameter. Raises SimulationError("argument") when their number differs or a
+    Python number does not fit."""
+    if len(function.parameters) != len(arguments):
+        raise SimulationError(
+            "argument", f"kernel `{function.name}` has {len(function.parameters)} parameters, {len(arguments)} given"
+        )
+    return [
+        _strict(f"parameter {number} of `{function.name}`", parameter, given)
+        for number, (parameter, given) in enumerate(zip(function.parameters, arguments, strict=True))
+    ]
+
+
+def _strict(what: str, parameter: Variable, given: Loose) -> Argument:
+    if isinstance(given, np.ndarray):
+        return ArrayArgument(given, given.flags.writeable)
+    if isinstance(given, np.generic):
+        return ScalarArgument(given.tobytes())
+    if isinstance(given, (bytes, bytearray)):
+        return RawArgument(bytes(given))
+    if not isinstance(given, (bool, int, float)):
+        return given
+    try:
+        if isinstance(given, float):
+            return ScalarArgument(struct.pack({2: "<e", 4: "<f", 8: "<d"}[parameter.size], given))
+        return ScalarArgument(given.to_bytes(parameter.size, "little", signed=given < 0))
+    except (KeyError, OverflowError, struct.error):
+        raise SimulationError("argument", f"{what} has {parameter.size} bytes; {given} does not fit") from None
+
+
 def parameter_block(function: Function, placement: Placement, arguments: Sequence[Argument]) -> np.ndarray:
     """The bytes of the parameter space. Raises SimulationError("argument") if number or sizes do not fit."""
     layout = parameter_layout(function)
-    if len(layout) != len(arguments):
-        raise SimulationError("argument", f"kernel `{function.name}` has {len(layout)} parameters, {len(arguments)} given")
-    block = np.zeros(max((offset + size for offset, size in layout), default=0) + 8, np.uint8)
+    whole = max((offset + size for offset, size in layout), default=0)
+    if whole > _MAXIMUM_PARAMETERS:
+        raise SimulationError("argument", f"the parameters of `{function.name}` have {whole} bytes, at most {_MAXIMUM_PARAMETERS}")
+    block = np.zeros(whole + 8, np.uint8)
     for number, ((offset, size), argument) in enumerate(zip(layout, arguments, strict=True)):
         data = placement.bytes_of(argument)
         if len(data) != size:

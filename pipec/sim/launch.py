@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
-from .arguments import Argument, Placement, parameter_block
+from .arguments import Loose, Placement, parameter_block, strict
 from .errors import SimulationError
 from .machine import Cluster, Cta
 from .memory import SHARED_BASE, SHARED_LIMIT, FlatMemory, GlobalMemory
@@ -20,6 +21,8 @@ from .tree import Function, Module
 from .units.errors import UnitError
 
 TIMINGS = ("order", "late", "random")
+# CUDA programming guide, technical specifications per compute capability.
+MAXIMUM_GRID = (2**31 - 1, 65_535, 65_535)
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,25 @@ class Result:
     printed: list[str] = field(default_factory=list)
 
 
+class PendingClusters:
+    """The clusters that have not started, in launch order: x fastest."""
+
+    def __init__(self, count: tuple[int, int, int]) -> None:
+        self.count, self.started = count, 0
+
+    @property
+    def left(self) -> int:
+        return self.count[0] * self.count[1] * self.count[2] - self.started
+
+    def __bool__(self) -> bool:
+        return self.left > 0
+
+    def popleft(self) -> tuple[int, int, int]:
+        number, (x, y, _) = self.started, self.count
+        self.started += 1
+        return number % x, number // x % y, number // (x * y)
+
+
 class Machine:
     """What all clusters of a launch share. `progress` counts effects, so that spinning can be told from working;
     `clock_reads` counts looks at a clock, so that waiting for a time can be told from waiting for ever."""
@@ -80,7 +102,7 @@ class Machine:
         self.warnings: list[str] = []
         self.trace: list[TraceEvent] = []
         self.printed: list[str] = []
-        self.pending_clusters: deque[tuple] = deque()
+        self.pending_clusters = PendingClusters((0, 0, 0))
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
 
     def tick(self) -> int:
@@ -133,7 +155,7 @@ def launch(
     block=None,
     cluster=None,
     dynamic_smem: int = 0,
-    arguments: Sequence[Argument] = (),
+    arguments: Sequence[Loose] = (),
     options: Options | None = None,
 ) -> Result:
     """Runs one kernel of the PTX text over the whole grid.
@@ -142,13 +164,29 @@ def launch(
     (None: `.reqnctapercluster`), `dynamic_smem` in bytes. Arrays are changed in place. Raises SimulationError.
     """
     options = options or Options()
+    _check_options(options, dynamic_smem)
+    try:
+        return _launch(ptx, kernel, grid, block, cluster, dynamic_smem, arguments, options)
+    except MemoryError:
+        raise SimulationError("argument", "the kernel's memory does not fit this machine's") from None
+
+
+def _check_options(options: Options, dynamic_smem: int) -> None:
     if options.timing not in TIMINGS:
         raise SimulationError("argument", f"timing {options.timing!r} is none of {', '.join(TIMINGS)}")
+    if options.step_limit < 1:
+        raise SimulationError("argument", f"a limit of {options.step_limit} steps lets nothing run")
+    if not 0 <= dynamic_smem <= SHARED_LIMIT:
+        raise SimulationError("argument", f"{dynamic_smem} bytes of dynamic shared memory, at most {SHARED_LIMIT}")
+
+
+def _launch(ptx: str, kernel: str | None, grid, block, cluster, dynamic_smem: int, loose: Sequence[Loose], options: Options) -> Result:
     started = time.perf_counter()
     module = parse(ptx)
     function = _kernel(module, kernel)
-    block, grid = _block(function, block), _triple(grid, "grid")
+    block, grid = _block(function, block), _grid(grid)
     shape, explicit = _cluster(function, cluster, grid)
+    arguments = strict(function, loose)
     memory = GlobalMemory()
     placement = Placement(memory, arguments)
     machine = Machine(block, grid, options, memory)
@@ -168,8 +206,8 @@ def _run_grid(machine: Machine, program: Program, shape: tuple, explicit: bool) 
     from .endstate import check_end
 
     count = tuple(machine.grid[axis] // shape[axis] for axis in range(3))
-    machine.pending_clusters.extend((x, y, z) for z in range(count[2]) for y in range(count[1]) for x in range(count[0]))
-    total, done = len(machine.pending_clusters), 0
+    machine.pending_clusters = PendingClusters(count)
+    total, done = machine.pending_clusters.left, 0
     while machine.pending_clusters:
         cluster = Cluster(machine, machine.pending_clusters.popleft(), shape, count, explicit, program)
         Scheduler(machine, program, cluster).run()
@@ -194,11 +232,21 @@ def _kernel(module: Module, name: str | None) -> Function:
 
 
 def _triple(value, what: str) -> tuple[int, int, int]:
-    values = (value,) if isinstance(value, int) else tuple(int(item) for item in value)
+    try:
+        values = (value,) if isinstance(value, int) else tuple(operator.index(item) for item in value)
+    except TypeError:
+        values = (0,)
     values = (*values, 1, 1, 1)[:3] if len(values) < 3 else values
     if len(values) != 3 or min(values) < 1:
         raise SimulationError("argument", f"{what} {value} must be up to three positive integers")
     return values
+
+
+def _grid(grid) -> tuple[int, int, int]:
+    chosen = _triple(grid, "grid")
+    if any(extent > limit for extent, limit in zip(chosen, MAXIMUM_GRID, strict=True)):
+        raise SimulationError("argument", f"grid {chosen} is larger than {MAXIMUM_GRID}")
+    return chosen
 
 
 def _block(function: Function, block) -> tuple[int, int, int]:
@@ -208,12 +256,17 @@ def _block(function: Function, block) -> tuple[int, int, int]:
     chosen = _triple(block if block is not None else required, "block")
     if required and chosen != _triple(required, "block"):
         raise SimulationError("argument", f"block {chosen} contradicts .reqntid {required}")
-    if chosen[0] * chosen[1] * chosen[2] > 1024:
+    most = function.directives.get("maxntid")
+    if most and prod(chosen) > prod(_triple(most, "block")):
+        raise SimulationError("argument", f"block {chosen} has more threads than .maxntid {most}")
+    if prod(chosen) > 1024:
         raise SimulationError("argument", f"block {chosen} has more than 1024 threads")
     return chosen
 
 
 def _cluster(function: Function, cluster, grid: tuple) -> tuple[tuple[int, int, int], bool]:
+    if "blocksareclusters" in function.directives:
+        raise SimulationError("unsupported", ".blocksareclusters is not simulated", function.line)
     required = function.directives.get("reqnctapercluster")
     shape = _triple(cluster if cluster is not None else required or (1, 1, 1), "cluster")
     if required and cluster is not None and shape != _triple(required, "cluster"):

@@ -15,6 +15,8 @@ from .inline import with_calls_inlined
 from .memory import CODE_WINDOW, CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_BASE, SHARED_WINDOW, GlobalMemory
 from .tree import Function, Instruction, Module, Symbol, Variable
 
+# CUDA programming guide, technical specifications per compute capability.
+_MAXIMUM_LOCAL = 512 << 10
 _ENDING = frozenset({"exit", "ret"})
 
 
@@ -65,6 +67,8 @@ class Program:
         local = [v for v in variables if v.space == "local"]
         # Every thread's part begins aligned for any of the variables.
         self.local_bytes = round_up(self._end(self._consecutive(local, 0)), max([16, *(v.alignment for v in local)]))
+        if self.local_bytes > _MAXIMUM_LOCAL:
+            raise SimulationError("argument", f"{self.local_bytes} bytes of local memory per thread, at most {_MAXIMUM_LOCAL}")
         constants = [v for v in variables if v.space == "const"]
         self.constant_data = np.zeros(self._end(self._consecutive(constants, 0)), np.uint8)
         for variable in variables:

@@ -28,6 +28,8 @@ LAYERS = (
     "program",
     "embed",
     "run",
+    "argument_text",
+    "foreign",
     "cli",
     "__main__",
 )

@@ -101,11 +101,13 @@ class LaunchRefused(Message):
 
 class NoInterface(Message):
     """PTX that pipec wrote carries a line that says how its kernels are called; other PTX does not, so `pipec sim` cannot make up
-    arguments for it. Run it from Python: `pipec.sim.launch(ptx, kernel, grid=..., arguments=[...])`."""
+    arguments for it. Say it: `pipec sim k.ptx --grid 2 --block 128 --arg a=f32[256]:random --arg i32:256`, described in
+    docs/simulator.md; or from Python, `pipec.sim.launch(ptx, kernel, grid=..., arguments=[...])`."""
 
     code = "E1009"
     title = "`{name}` does not say how its kernels are called"
     note = "it defines {kernels}"
+    help = "give `--grid`, `--block` and an `--arg` for each parameter"
     name: str
     kernels: str
 
@@ -143,3 +145,47 @@ class UnknownDebug(Message):
     note = "it is \"watchdog\" or \"watchdog=SECONDS\", with more than 0 and at most {most} seconds"
     asked: str
     most: int
+
+
+class BadArgument(Message):
+    """`pipec sim --arg` takes one parameter of the kernel: `i32:200`, `a=f16[128,64]:random`, `@a.npy`, `map(a; box=64,64)` or
+    `raw(64; 0=a; 8=i32:5)`; `--save` the name of an array. docs/simulator.md describes them."""
+
+    code = "E1012"
+    title = "`{option} {text}` {problem}"
+    option: str
+    text: str
+    problem: str
+
+
+class BadPtx(Message):
+    """The text is not PTX as the PTX ISA defines it: cut off, damaged, or of another kind. An assembler would refuse it too."""
+
+    code = "E1013"
+    title = "`{name}` is not PTX: {problem}"
+    labels = (primary("at", "here"),)
+    name: str
+    problem: str
+    at: Span | None
+
+
+class UnsupportedPtx(Message):
+    """The simulator does not know an instruction, a modifier or a directive. It never guesses, so it stops where the first one
+    would have been executed; what it knows and what it leaves out: docs/simulator.md."""
+
+    code = "E1014"
+    title = "not simulated: {problem}"
+    labels = (primary("at", "not known to the simulator"),)
+    problem: str
+    at: Span | None
+
+
+class StepLimit(Message):
+    """The kernel executed more warp instructions than `--steps` allows. A loop that waits for something that never happens looks
+    like this when it polls; where all warps block, the simulator reports a deadlock at once."""
+
+    code = "E1015"
+    title = "kernel `{kernel}` did not end within {steps} warp instructions"
+    help = "if it needs more, raise `--steps`"
+    kernel: str
+    steps: str

@@ -12,6 +12,8 @@ from ..types import LANES, TYPES
 from .asynchronous import COPY_LATENCY, complete
 from .loadstore import shared_addresses
 
+# Triton asks for the CTA before it looks whether the request was granted, and then does not use the answer.
+_NO_CTA = 0x7FED_CBA9
 _RESPONSE_BYTES = 16
 _GRANTED = 1 << 31
 
@@ -79,8 +81,10 @@ def first_ctaid(d: Decoder):
 
     def execute(warp: Warp) -> None:
         words = np.ascontiguousarray(read(warp)).view(np.uint32).reshape(LANES, 4)
-        if not (words[warp.active][:, 3] >> 31).all():
-            raise SimulationError("undefined", "get_first_ctaid on a response that was not granted")
+        granted = (words[:, 3] >> 31).astype(bool)
+        if not granted[warp.active].all():
+            warp.cta.machine.warn("get_first_ctaid of a response that was not granted is undefined; the values given name no CTA")
+            words = np.where(granted[:, None], words, np.uint32(_NO_CTA))
         for axis, write in zip(axes, writers, strict=False):
             write(warp, np.ascontiguousarray(words[:, axis]))
 

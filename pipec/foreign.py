@@ -1,0 +1,137 @@
+"""`pipec sim` for PTX that does not say how it is called: the command line says it."""
+
+import argparse
+import json
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from pipec.argument_text import ArgumentReader, BadText
+from pipec.diag.catalogue import run as messages
+from pipec.diag.message import Failure, Message
+from pipec.files import read_array, read_source, write_array, write_output
+from pipec.run import Progress
+from pipec.sim import Loose, Options, Result, SimulationError, chrome_trace, launch, parse
+from pipec.sim.tree import Function
+from pipec.source import Source, Span
+
+
+def run_foreign(options: argparse.Namespace) -> int:
+    """Runs one kernel and says what changed; 0, or Failure."""
+    source = read_source(options.file)
+    reader = ArgumentReader(options.seed, read_array)
+    arguments: list[Loose] = [_argument(reader, text) for text in options.arguments]
+    for name, file in options.save:
+        if name not in reader.arrays:
+            known = ", ".join(reader.arrays) or "none"
+            raise Failure(messages.BadArgument(option="--save", text=f"{name}={file}", problem=f"names no array; there is {known}"))
+    before = {name: array.copy() for name, array in reader.arrays.items()}
+    result, seconds = _launched(source, arguments, options)
+    grid = ", ".join(str(size) for size in options.grid or (1,))
+    kernel = _kernel(source, options.kernel)
+    print(f"{kernel.name if kernel else options.kernel} on sim, grid ({grid}): {seconds:.2f} s")
+    _print_result(result)
+    _print_arrays(before, reader.arrays)
+    for name, file in options.save:
+        write_array(file, reader.arrays[name])
+    if options.timeline:
+        write_output(options.timeline, json.dumps(chrome_trace(result.trace)))
+    return 0
+
+
+def _argument(reader: ArgumentReader, text: str) -> Loose:
+    try:
+        return reader.argument(text)
+    except BadText as error:
+        raise Failure(messages.BadArgument(option="--arg", text=text, problem=str(error))) from None
+
+
+def _launched(source: Source, arguments: list[Loose], options: argparse.Namespace) -> tuple[Result, float]:
+    progress, started = Progress(), time.perf_counter()
+    simulation = Options(options.timing, options.seed, options.steps, progress)
+    try:
+        result = launch(
+            source.text,
+            options.kernel,
+            grid=options.grid or (1,),
+            block=options.block,
+            cluster=options.cluster,
+            dynamic_smem=options.shared,
+            arguments=arguments,
+            options=simulation,
+        )
+    except SimulationError as error:
+        raise Failure(message_of(error, source, options)) from None
+    finally:
+        progress.end()
+    return result, time.perf_counter() - started
+
+
+def message_of(error: SimulationError, source: Source, options: argparse.Namespace) -> Message:
+    """What a simulation of foreign PTX that failed is reported as."""
+    at, kernel = _ptx_span(source, error.ptx_line), _kernel(source, options.kernel)
+    name = kernel.name if kernel else options.kernel or "?"
+    if error.kind == "argument":
+        hint = _parameters(kernel) if kernel and "parameter" in error.message else None
+        return messages.LaunchRefused(message=error.message, hint=hint)
+    if error.kind == "malformed":
+        return messages.BadPtx(name=source.name, problem=error.message, at=at)
+    if error.kind == "unsupported":
+        return messages.UnsupportedPtx(problem=error.message, at=at)
+    if error.kind == "step_limit":
+        return messages.StepLimit(kernel=name, steps=f"{options.steps:,}")
+    message, _, details = error.message.partition("\n")
+    written = f" ({error.source})" if error.source is not None else ""
+    return messages.SimulationFailed(
+        kernel=name,
+        kind=error.kind.replace("_", " "),
+        message=message + written,
+        details=details or None,
+        at=at,
+    )
+
+
+def _ptx_span(source: Source, line: int) -> Span | None:
+    if not 0 < line <= len(source.lines):
+        return None
+    text = source.line(line)
+    start = len(text) - len(text.lstrip()) + 1
+    return source.span(line, start, line, max(start + 1, len(text.rstrip()) + 1))
+
+
+def _kernel(source: Source, name: str | None) -> Function | None:
+    """The kernel that was to run, as far as the text tells."""
+    try:
+        kernels = parse(source.text).kernels
+    except SimulationError:
+        return None
+    chosen = [kernel for kernel in kernels if name in (None, kernel.name)]
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def _parameters(kernel: Function) -> str:
+    """The parameters of the kernel, for whoever gave the wrong arguments."""
+    listed = [f"{parameter.size} bytes" for parameter in kernel.parameters]
+    return f"`{kernel.name}` takes " + (", ".join(listed) if listed else "no arguments")
+
+
+def _print_result(result: Result) -> None:
+    statistics = result.statistics
+    rate = statistics.thread_instructions / max(statistics.seconds, 1e-9)
+    print(f"  {statistics.thread_instructions:,} thread instructions, {rate:,.0f} per second")
+    for warning in result.warnings:
+        print(f"  warning: {warning}")
+    for text in result.printed:
+        print(f"  printed: {text.rstrip()}")
+
+
+def _print_arrays(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> None:
+    for name, array in after.items():
+        old, new = (a.view(np.uint8).reshape(array.size, array.itemsize) for a in (before[name], array))
+        changed = int((old != new).any(axis=1).sum())
+        line = f"  {name}: {array.dtype}{list(array.shape)}, {changed:,} of {array.size:,} elements changed"
+        if changed and array.dtype.kind not in "b" and array.dtype.names is None:
+            wide = array.astype(np.float64)
+            line += f", now {wide.min():.6g} to {wide.max():.6g}"
+        print(line)
