@@ -137,6 +137,7 @@ def _tensor_memory(plan: Plan, sink: Sink) -> None:
             own=own,
             count="1 accumulator" if largest.count == 1 else f"{largest.count} accumulators",
             each=each,
+            apart=f", {stride} from one to the next" if largest.count > 1 and stride != each else "",
             list=f"{'besides' if factors else 'the other accumulators'}: {others}" if others else None,
             hint=f"write `{word}={fitting}`" if 1 <= fitting < largest.count else "use accumulators with fewer columns",
             at=largest.span,

@@ -120,9 +120,12 @@ def _pipeline(
                 stages=stages,
                 group=group,
                 fix=f"stages={-(-max(stages, 1) // group) * group}" if group >= 1 else "k_group_size=1",
-                at=node.span,
+                at=bound["k_group_size"].span,
+                counted=bound["stages"].span,
             )
         )
+    if stages < 1:
+        context.fail(resource_messages.NoStages(pipeline=target.name, stages=stages, at=bound["stages"].span))
     pipeline = tree.Pipeline(target.name, kind, stages // group, target.span, group, **counts)
     context.define(target, pipeline)
     context.buffers[pipeline] = tuple(

@@ -5,14 +5,32 @@ from pipec.source import Span
 
 
 class StageCount(Message):
-    """A pipeline has between 1 and 32 stages. Two to eight hide the latency of loads; more only take shared memory."""
+    """A pipeline has at most 32 stages. Two to eight hide the latency of loads; more only take shared memory.
+
+    With `k_group_size=G` what counts are the group stages, `stages` divided by G.
+    """
 
     code = "E0701"
     title = "pipeline `{pipeline}` has {stages} stages"
-    labels = (primary("at", "a pipeline has 1 to {most} stages"),)
+    labels = (primary("at", "a pipeline has at most {most} stages"),)
+    note = "more stages than that hide no latency: they only take shared memory, for their tiles and two barriers each"
+    help = "write `stages={most}` or fewer"
     pipeline: str
     stages: int
     most: int
+    at: Span
+
+
+class NoStages(Message):
+    """A pipeline has at least one stage: a stage is a slot that the producer fills while the consumer has it empty."""
+
+    code = "E0744"
+    title = "pipeline `{pipeline}` has {stages} stages"
+    labels = (primary("at", "a pipeline has at least 1 stage"),)
+    note = "there would be no barrier and no slot: the first acquire would wait on memory that is not its own"
+    help = "write `stages=1`, or `stages=2` for a producer that runs ahead"
+    pipeline: str
+    stages: int
     at: Span
 
 
@@ -398,10 +416,11 @@ class TensorMemory(Message):
 
     code = "E0720"
     title = "kernel `{kernel}` needs {columns} columns of tensor memory, but there are {most}"
-    labels = (primary("at", "{own} columns: {count} of {each}"),)
+    labels = (primary("at", "{own} columns: {count} of {each}{apart}"),)
     note = "{list}"
     help = "{hint}"
     kernel: str
+    apart: str
     columns: int
     most: int
     own: int
@@ -504,7 +523,7 @@ class StageGroups(Message):
 
     code = "E0731"
     title = "pipeline `{pipeline}` has {stages} stages, which do not divide into groups of {group}"
-    labels = (primary("at", "{stages} stages in groups of {group}"),)
+    labels = (primary("at", "groups of {group}"), secondary("counted", "{stages} stages"))
     note = "the barriers belong to whole groups: a part of a group would never be complete"
     help = "write `{fix}`"
     pipeline: str
@@ -512,6 +531,7 @@ class StageGroups(Message):
     group: int
     fix: str
     at: Span
+    counted: Span
 
 
 class AsyncCopyShape(Message):
