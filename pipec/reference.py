@@ -21,7 +21,7 @@ import numpy as np
 
 from pipec.interface import KernelInterface, TensorArgument
 from pipec.kir.ir import Kernel
-from pipec.sema.tree import RegisterMma
+from pipec.sema.tree import Mma, RegisterMma, Write
 
 
 class ReferenceProblem(Exception):
@@ -62,6 +62,15 @@ def _block_scale(x: Any, scales: Any, rows: float, columns: float) -> Any:
     return x * spread[: x.shape[0], : x.shape[1]]
 
 
+def _softmax(x: Any, causal: bool = False) -> Any:
+    """Along the last axis; with `causal` row i has the columns 0 to i."""
+    if causal:
+        rows, columns = np.indices(x.shape[-2:])
+        x = np.where(columns <= rows, x, -np.inf)
+    weights = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return weights / np.sum(weights, axis=-1, keepdims=True)
+
+
 FUNCTIONS: dict[str, Callable] = {
     **{
         name: getattr(np, name)
@@ -72,6 +81,7 @@ FUNCTIONS: dict[str, Callable] = {
     "gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
     "relu": lambda x: np.maximum(x, 0),
     "clip": np.clip,
+    "softmax": _softmax,
     "block_scale": _block_scale,
     "scaled": _scaled,
 }
@@ -110,10 +120,15 @@ def shape_sets(document: str) -> list[dict[str, str]]:
 
 
 def expected_values(
-    lines: list[str], arguments: Mapping[str, Any], dtypes: Mapping[str, str] | None = None
+    lines: list[str],
+    arguments: Mapping[str, Any],
+    dtypes: Mapping[str, str] | None = None,
+    constants: Mapping[str, object] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Output name -> float64 values. Raises ReferenceProblem. `dtypes` names the element types of arrays that cannot tell."""
-    names: dict[str, Any] = {name: _float64(value, (dtypes or {}).get(name)) for name, value in arguments.items()}
+    """Output name -> float64 values. Raises ReferenceProblem. `dtypes` names the element types of arrays that cannot tell;
+    `constants` are the kernel's compile-time parameters, whose numbers and conditions a line may use."""
+    names: dict[str, Any] = {name: value for name, value in (constants or {}).items() if isinstance(value, bool | int | float)}
+    names |= {name: _float64(value, (dtypes or {}).get(name)) for name, value in arguments.items()}
     outputs = {}
     for line in lines:
         try:
@@ -182,6 +197,8 @@ def _evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
             return _OPERATORS[type(symbol)](_evaluate(left, names), _evaluate(right, names))
         case ast.Attribute(value, "T"):
             return _evaluate(value, names).T
+        case ast.Attribute(value, "mT"):  # of the last two axes, as NumPy 2 spells it
+            return np.swapaxes(_evaluate(value, names), -1, -2)
         case ast.Subscript(value, index):
             return _evaluate(value, names)[_index(index)]
         case ast.Call(ast.Name(id=name), arguments, keywords) if name in FUNCTIONS:
@@ -216,11 +233,25 @@ def accumulation_unit(kernel: Kernel) -> float:
     return 2.0**-15 if coarse else 2.0**-23
 
 
-def compare(output: str, found: np.ndarray, expected: np.ndarray, depth: int, unit: float = 2.0**-23) -> Comparison:
+def operand_rounding(kernel: Kernel) -> float:
+    """What a kernel loses that makes an operand of its MMAs by itself: half a unit in the last place of the coarsest float type that its
+    threads write into a tile which an MMA reads; 0 where all operands come from the arguments."""
+    operations = [operation for role in kernel.roles for block in role.blocks for operation in block.operations]
+    mmas = [operation for operation in operations if isinstance(operation, Mma | RegisterMma)]
+    read = {operand.buffer for mma in mmas for operand in (mma.a, mma.b)}
+    written = (operation.destination.buffer for operation in operations if isinstance(operation, Write))
+    names = {buffer.dtype.numpy for buffer in written if buffer in read and buffer.dtype.is_float}
+    return max((_half_unit(name) for name in names if name), default=0.0)
+
+
+def compare(
+    output: str, found: np.ndarray, expected: np.ndarray, depth: int, unit: float = 2.0**-23, rounding: float = 0.0
+) -> Comparison:
     """Compares an output with its reference, element by element; integers must be equal.
 
     Allowed is what rounding explains: half a unit in the last place of the output's type at the expected value, plus arithmetic at the
-    largest value: `depth` additions of `unit` each (see accumulation_unit), and approximate functions of 2**-18.
+    largest value: `depth` additions of `unit` each (see accumulation_unit), approximate functions of 2**-18, and `rounding` of
+    operands that the kernel itself makes (see operand_rounding).
     """
     expected = np.broadcast_to(np.asarray(expected, np.float64), found.shape)
     if found.size == 0:
@@ -229,7 +260,7 @@ def compare(output: str, found: np.ndarray, expected: np.ndarray, depth: int, un
     magnitude = np.abs(expected)
     bound = np.zeros(found.shape)
     if found.dtype.kind not in "iub":
-        bound = magnitude * _half_unit(found.dtype) + np.max(magnitude) * (depth * unit + 2.0**-18) + _SMALLEST
+        bound = magnitude * _half_unit(found.dtype) + np.max(magnitude) * (depth * unit + 2.0**-18 + rounding) + _SMALLEST
     with np.errstate(invalid="ignore"):
         difference = np.where(got == expected, 0.0, np.abs(got - expected))
     off = ~(difference <= bound)
@@ -250,7 +281,7 @@ def compare(output: str, found: np.ndarray, expected: np.ndarray, depth: int, un
 _SMALLEST = 1e-30
 
 
-def _half_unit(dtype: np.dtype) -> float:
+def _half_unit(dtype: np.dtype | str) -> float:
     """Half a unit in the last place, relative to the value."""
     import ml_dtypes
 

@@ -21,6 +21,7 @@ from pipec.reference import (
     compare,
     dtypes_of,
     expected_values,
+    operand_rounding,
     reference_lines,
     shape_sets,
 )
@@ -255,12 +256,13 @@ def _compare(plan: Plan, arguments: Mapping[str, Any], before: Mapping[str, Any]
         print("  no `numpy:` line in the docstring: the result was not compared")
         return
     try:
-        expected = expected_values(lines, {**arguments, **before}, dtypes_of(plan.interface))
+        expected = expected_values(lines, {**arguments, **before}, dtypes_of(plan.interface), plan.kernel.constants)
     except ReferenceProblem as problem:
         raise Failure(messages.BadReference(kernel=name, problem=str(problem), text="; ".join(lines))) from None
     depth = int(max((value for value in values.values() if isinstance(value, int)), default=1))
     for output, reference in expected.items():
-        outcome = compare(output, arguments[output], reference, depth, accumulation_unit(plan.kernel))
+        unit, rounding = accumulation_unit(plan.kernel), operand_rounding(plan.kernel)
+        outcome = compare(output, arguments[output], reference, depth, unit, rounding)
         if not outcome.passed:
             raise Failure(_wrong(plan.interface, outcome))
         against = f"against float64 NumPy over {outcome.total:,} elements"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from examples.catalogue import Case, cases, compiled
 
-from pipec.reference import shape_sets
+from pipec.reference import accumulation_unit, compare, expected_values, operand_rounding, reference_lines, shape_sets
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
 
@@ -43,6 +43,10 @@ def check(case: Case, heads: int, queries: int, keys: int, scale: float, simulat
     largest = np.abs(v.astype(np.float64)).max()
     error = np.abs(out.astype(np.float64) - expected)
     assert (error <= np.abs(expected) * 2.0**-9 + largest * (2.0**-9 + 2.0**-12)).all(), error.max()
+    kernel = plan.kernel
+    stated = expected_values(reference_lines(kernel.document), arguments, constants=kernel.constants)["out"]
+    assert np.abs(stated - expected).max() < 1e-12, "the docstring's line"
+    assert compare("out", out, stated, keys, accumulation_unit(kernel), operand_rounding(kernel)).passed, "as `pipec run` compares"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
