@@ -26,6 +26,9 @@ _CONSTANT_TYPES: dict[str, tuple[type[KnownValue], str]] = {
 _ANY_CONSTANT: tuple[type[KnownValue], ...] = (int, float, bool, DType)
 _LAUNCH_OPERATORS = ("+", "-", "*", "//", "%")
 _LAUNCH_FUNCTIONS = ("min", "max", "ceildiv")
+_MOST_BLOCKS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}  # CUDA C++ Programming Guide, compute capabilities
+# What PTX calls by a name that the language lets a kernel have.
+_PTX_NAMES = {"WARP_SZ": "in PTX this is the number of threads of a warp", "_": "in PTX this is no name"}
 
 
 def analyse(file: ast.File, sink: Sink, overrides: dict[str, object], only: str | None = None) -> list[tree.Kernel]:
@@ -122,6 +125,10 @@ class _Kernel:
     def analyse(self) -> tree.Kernel:
         context, node = self.context, self.node
         context.kernel_scope = context.scope
+        if node.name.name in _PTX_NAMES:
+            name = node.name.name
+            better = "name" if name == "_" else name.lower()
+            context.sink.report(messages.KernelName(kernel=name, meaning=_PTX_NAMES[name], better=better, at=node.name.span))
         constants = {}
         for constant in node.constants:
             _guarded(context, lambda constant=constant: constants.update(self._constant(constant)), constant.name)
@@ -326,6 +333,9 @@ class _Kernel:
         def size(axis: str) -> tree.Expression:
             found = coordinate(context, bound[axis]) if axis in bound else tree.Constant(1, I32, node.span)
             self._launch_uniform(found, "the grid")
+            if isinstance(found, tree.Constant) and not 1 <= found.value <= _MOST_BLOCKS[axis]:
+                size = int(found.value)
+                context.sink.report(messages.GridSize(size=size, axis=axis, most=_MOST_BLOCKS[axis], at=found.span))
             return found
 
         self._grid = size("x"), size("y"), size("z")

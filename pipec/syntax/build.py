@@ -212,7 +212,7 @@ class Builder:
 
     def string(self, meta: Meta, children: list) -> ast.String:
         text = str(children[0])
-        quotes = 3 if text.startswith('"""') else 1
+        quotes = 3 if text.startswith(('"""', "'''")) else 1
         return ast.String(text[quotes:-quotes], self._span(meta))
 
     def boolean(self, meta: Meta, children: list) -> ast.Boolean:

@@ -143,7 +143,7 @@ def _acceptable(source: Source, sink: Sink) -> bool:
     for number, line in enumerate(source.lines, 1):
         for column, character in enumerate(line, 1):
             if character < " " and character not in "\t\f\r":
-                sink.report(messages.UnknownCharacter(character=_shown(character), at=_point(source, number, column)))
+                sink.report(messages.UnknownCharacter(character=_shown(character), advice="remove it", at=_point(source, number, column)))
                 return False
         if len(line) > _LONGEST_LINE:
             sink.report(messages.TooDeep(what="line", limit=f"{_LONGEST_LINE} characters", at=_point(source, number, 1)))
@@ -195,10 +195,16 @@ def _report_token(source: Source, error: UnexpectedToken | UnexpectedEOF, sink: 
 def _report_character(source: Source, error: UnexpectedCharacters, sink: Sink) -> None:
     span = _point(source, error.line, error.column)
     character = error.char
-    if character == '"':
-        sink.report(messages.UnclosedString(at=span))
+    long = source.line(span.line).startswith(('"""', "'''"), span.column - 1)
+    if character == '"' or long:
+        sink.report(messages.UnclosedString(end="the file" if long else "its line", at=span))
         return
-    sink.report(messages.UnknownCharacter(character=_shown(character), at=span))
+    advice = "remove it"
+    if character == "'":
+        advice = "a string takes double quotes"
+    elif character.isalpha():
+        advice = "names take the letters a to z and A to Z, digits and underscores"
+    sink.report(messages.UnknownCharacter(character=_shown(character), advice=advice, at=span))
 
 
 def _shown(character: str) -> str:

@@ -106,7 +106,7 @@ def test_a_file_may_lack_its_last_newline_and_have_comments_and_windows_line_end
         ("kernel f()\n  pass\n", "E0104", "t.pipe:1:11", "put `:` here"),
         ("kernel f():\n    x = 1\n      y = 2\n", "E0106", "t.pipe:3:7", "no block was opened by the line before"),
         ("kernel f():\n      x = 1\n   y = 2\n", "E0107", "t.pipe:3:4", "align it with the block it belongs to"),
-        ("kernel f():\n  x = 'a'\n", "E0102", "t.pipe:2:7", "remove it"),
+        ("kernel f():\n  x = 'a'\n", "E0102", "t.pipe:2:7", "a string takes double quotes"),
         ('kernel f():\n  x = "a\n', "E0103", "t.pipe:2:7", "starts here, and its line ends without a closing quote"),
         ("kernel f():\n  x = 1 +\n  y=2\n", "E0101", "t.pipe:2:10", "expected an operand"),
         ("kernel f():\n  x = 1)\n", "E0108", "t.pipe:2:8", "no bracket is open here"),
@@ -129,3 +129,10 @@ def test_no_two_terminals_compete_for_the_same_text() -> None:
     from pipec.syntax.parse import _Indenter
 
     Lark(grammar, parser="lalr", start="file", postlex=_Indenter(), maybe_placeholders=True, strict=True)
+
+
+@pytest.mark.parametrize("quotes", ['"""', "'''"])
+def test_docstrings_take_three_quotes_of_either_kind(quotes: str) -> None:
+    other = '"' if quotes == "'''" else "'"
+    text = f"kernel k():\n    {quotes}It {other}s\n\n    shapes: M=1\n    {quotes}\n    pass\n"
+    assert parsed(text).kernels[0].document == f"It {other}s\n\n    shapes: M=1\n    "

@@ -401,6 +401,39 @@ class NoRoles(Message):
     at: Span
 
 
+class KernelName(Message):
+    """A kernel's name becomes the name of its entry in the PTX, where some identifiers mean something else.
+
+    `WARP_SZ` is a constant of PTX (PTX ISA 4.4) and `_` is a place for a result that is dropped.
+    """
+
+    code = "E0237"
+    title = "a kernel cannot be called `{kernel}`"
+    labels = (primary("at", "{meaning}"),)
+    note = "the assembler would not take it for the name of an entry"
+    help = "write `kernel {better}`"
+    kernel: str
+    meaning: str
+    better: str
+    at: Span
+
+
+class GridSize(Message):
+    """A grid has at least one block along each axis, at most 2147483647 along x and 65535 along y and z.
+
+    Sizes that depend on the arrays are looked at when the kernel is launched.
+    """
+
+    code = "E0238"
+    title = "the grid has {size} blocks along {axis}"
+    labels = (primary("at", "from 1 to {most}"),)
+    note = "the driver refuses to launch such a grid"
+    size: int
+    axis: str
+    most: int
+    at: Span
+
+
 class LinearInWith(Message):
     """`acquire_...()` gives a stage that is released by hand; `with` takes `produce()`, `consume()` or `consume_explicit()`, whose
     stage the end of the block releases. Mixing the two would release twice, or never."""

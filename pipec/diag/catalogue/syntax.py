@@ -20,24 +20,27 @@ class Unexpected(Message):
 
 
 class UnknownCharacter(Message):
-    """A character that no word of the language contains, for example `$`, `'` or a control character.
+    """A character that no word of the language contains, for example `$`, `'`, `ö` or a control character.
 
-    Strings take double quotes; names take letters, digits and underscores.
+    Strings take double quotes, those of several lines three double or three single ones. Names take ASCII letters, digits and
+    underscores, as in PTX, where they reappear. Comments and strings may hold any text.
     """
 
     code = "E0102"
     title = "the character `{character}` means nothing in pipec"
-    labels = (primary("at", "remove it"),)
+    labels = (primary("at", "{advice}"),)
     character: str
+    advice: str
     at: Span
 
 
 class UnclosedString(Message):
-    """A string that starts here is not closed on its line. A text of several lines takes three double quotes on each side."""
+    """A string that starts here is not closed on its line. A text of several lines takes three quotes on each side."""
 
     code = "E0103"
     title = "this string is not closed"
-    labels = (primary("at", "starts here, and its line ends without a closing quote"),)
+    labels = (primary("at", "starts here, and {end} ends without a closing quote"),)
+    end: str
     at: Span
 
 
