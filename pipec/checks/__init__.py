@@ -4,7 +4,20 @@ Each check reports every independent mistake it finds. A check module holds one 
 put its messages into the catalogue.
 """
 
-from pipec.checks import accumulators, lifetime, linear, mma, registers, resources, roles, shapes, signals, stated, tensor_tiles
+from pipec.checks import (
+    accumulators,
+    lifetime,
+    linear,
+    mma,
+    registers,
+    resources,
+    roles,
+    shapes,
+    signals,
+    stated,
+    tensor_tiles,
+    turns,
+)
 from pipec.checks.facts import collect
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
@@ -18,6 +31,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     roles.check(facts, sink)
     signals.check(facts, sink)
     lifetime.check(facts, sink)
+    turns.check(kernel, sink)
     wrong = shapes.check(facts, target, sink)
     accumulators.check(facts, target, sink)
     mma.check(facts, wrong, sink)

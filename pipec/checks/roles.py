@@ -260,6 +260,8 @@ def _role_wide_name(operation: tree.Operation, touches: tuple[Touch, ...]) -> st
             return "`write`"
         case tree.CopyAsync():
             return "`cp.async`"
+        case tree.AwaitTurn():
+            return "taking a turn"
         case tree.Assign() if operation.variable.kept:
             return f"assigning the tile `{operation.variable.name}`"
         case _:
@@ -334,6 +336,8 @@ def _missing_threads(operation: tree.Operation) -> str:
             return "the other threads do not step on: from here on they wait for another stage than this one"
         case tree.Signal():
             return "the barrier waits for the arrivals of the other threads for ever"
+        case tree.AwaitTurn():
+            return "the other threads do not wait: they read and write what another block has not finished"
         case tree.RegisterMma():
             return "the four warps of a warpgroup multiply together: one that comes alone waits for ever or computes nonsense"
         case _:
@@ -393,6 +397,9 @@ def _shared_values(operation: tree.Operation) -> Iterator[tuple[str, tree.Expres
             yield from (("a coordinate", coordinate) for coordinate in place.coordinates)
         case tree.Mma(accumulate=condition) | tree.RegisterMma(accumulate=condition) if condition is not None:
             yield "`accumulate`", condition
+        case tree.AwaitTurn(counter, turn, turns):
+            yield from (("a coordinate", coordinate) for coordinate in counter.coordinates)
+            yield from (("a turn", number) for number in (turn, turns))
         case _:
             pass
     match operation:

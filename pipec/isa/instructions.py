@@ -65,6 +65,7 @@ def _barriers() -> list[Instruction]:
                    "thread", "9.7.13.4"),
         _intrinsic("fence.proxy.async.shared", "fence.proxy.async.shared_cta", VOID, (), "fence.proxy.async.shared::cta", "thread",
                    "9.7.13.4"),
+        _intrinsic("fence.proxy.async.global", "fence.proxy.async.global", VOID, (), "fence.proxy.async.global", "thread", "9.7.13.4"),
         _intrinsic("barrier.cta", "barrier.cta.sync.aligned.all", VOID, (I32,), "bar.sync", "cta", "9.7.13.1"),
         _intrinsic("barrier.named", "barrier.cta.sync.aligned.count", VOID, (I32, I32), "bar.sync", "warp", "9.7.13.1"),
         _intrinsic("barrier.warp", "bar.warp.sync", VOID, (I32,), "bar.warp.sync", "warp", "9.7.13.2"),
@@ -240,6 +241,15 @@ def _guarded_memory() -> list[Instruction]:
     return rows
 
 
+def _ordered_memory() -> list[Instruction]:
+    """Counters in global memory that blocks wait for (PTX ISA 8, memory consistency)."""
+    load, store = "ld.acquire.gpu.global.b32", "st.release.gpu.global.b32"
+    return [
+        Instruction("load.acquire.gpu", f"{load} $0, [$1];", I32, (GLOBAL,), load, "thread", "9.7.9.8", constraints="=r,l"),
+        Instruction("store.release.gpu", f"{store} [$0], $1;", VOID, (GLOBAL, I32), store, "thread", "9.7.9.12", constraints="l,r"),
+    ]  # fmt: skip
+
+
 def _reductions() -> list[Instruction]:
     """Reductions in global memory under a predicate, of one element or of 16 bytes."""
     rows = []
@@ -285,7 +295,7 @@ def _rows() -> list[Instruction]:
     return [
         *_special_registers(), *_barriers(), *_bulk_copies(), *_async_copies(), *_tensor_memory(), *_register_mma(), *_conversions(),
         *_functions(),
-        *_guarded_memory(), *_reductions(), *_watchdog(),
+        *_guarded_memory(), *_ordered_memory(), *_reductions(), *_watchdog(),
     ]  # fmt: skip
 
 

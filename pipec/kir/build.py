@@ -114,7 +114,7 @@ class _Builder:
                 case (
                     tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
                     | tree.TmaLoad() | tree.CopyAsync() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma()
-                    | tree.WriteAccumulator() | tree.Store() | tree.Write()
+                    | tree.WriteAccumulator() | tree.Store() | tree.Write() | tree.AwaitTurn() | tree.PassTurn()
                 ):  # fmt: skip
                     self._append(statement)
                 case _:

@@ -88,6 +88,8 @@ def plan_parameters(
                     wanted.address(operation.source.tensor)
                 case tree.Store():
                     wanted.address(operation.destination.tensor)
+                case tree.AwaitTurn(counter) | tree.PassTurn(counter):
+                    wanted.address(counter.tensor)
                 case _:
                     pass
         for node in expressions(role):
@@ -177,12 +179,18 @@ def _arguments(kernel: Kernel, parameters: tuple[Parameter, ...]) -> tuple[Tenso
         operation for role in kernel.roles for operation in operations(role) if isinstance(operation, (tree.Store, tree.TmaStore))
     ]
     written = {store.destination.tensor.name for store in stores}
+    counters = {
+        operation.counter.tensor.name
+        for role in kernel.roles
+        for operation in operations(role)
+        if isinstance(operation, tree.PassTurn)
+    }
     accumulated = written - {store.destination.tensor.name for store in stores if store.reduce is None}
     rows: dict[str, TensorArgument | ScalarArgument] = {}
     for tensor in kernel.tensors:
         name = tensor.name
         reached = name in mapped, name in addressed
-        rows[name] = TensorArgument(name, tensor.dtype.name, tensor.shape, name in written, *reached, name in accumulated)
+        rows[name] = TensorArgument(name, tensor.dtype.name, tensor.shape, name in written | counters, *reached, name in accumulated)
     for scalar in kernel.scalars:
         rows[scalar.name] = ScalarArgument(scalar.name, scalar.type.name)
     order = kernel.parameters or tuple(rows)

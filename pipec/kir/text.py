@@ -141,6 +141,10 @@ def operation_text(operation: tree.Operation) -> str:
             return f"write {operation.accumulator.name} <- {expression_text(operation.value)}"
         case tree.Store():
             return f"store.{operation.path} {slice_text(operation.destination)} {_arrow(operation)} {expression_text(operation.value)}"
+        case tree.AwaitTurn():
+            return f"await {slice_text(operation.counter)} == {expression_text(operation.turn)}"
+        case tree.PassTurn():
+            return f"pass {slice_text(operation.counter)} <- {expression_text(operation.turn)}"
         case tree.Write():
             return f"write {reference_text(operation.destination)} <- {expression_text(operation.value)}"
         case _:

@@ -74,6 +74,10 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
             return (*operation.destination.coordinates, operation.value)
         case tree.Write() | tree.WriteAccumulator():
             return (operation.value,)
+        case tree.AwaitTurn():
+            return (*operation.counter.coordinates, operation.turn, operation.turns)
+        case tree.PassTurn():
+            return (*operation.counter.coordinates, operation.turn)
         case _:
             assert_never(operation)
 
@@ -83,7 +87,7 @@ def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
     match operation:
         case (
             tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
-            | tree.ClearAccumulator() | tree.WriteAccumulator() | tree.Store()
+            | tree.ClearAccumulator() | tree.WriteAccumulator() | tree.Store() | tree.AwaitTurn() | tree.PassTurn()
         ):  # fmt: skip
             return ()
         case tree.TmaLoad() | tree.CopyAsync() | tree.Write():

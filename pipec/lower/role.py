@@ -5,7 +5,7 @@ from typing import assert_never
 from pipec.kir import ir
 from pipec.kir.plan_roles import operations
 from pipec.kir.walk import subexpressions
-from pipec.lower import async_copy, flight, fragments, pipelines, stores, tma, wgmma
+from pipec.lower import async_copy, flight, fragments, pipelines, stores, tma, turns, wgmma
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import integer
 from pipec.lower.mma import mma
@@ -132,6 +132,10 @@ def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -
             stores.store(role, operation)
         case tree.Write():
             stores.write(role, operation)
+        case tree.AwaitTurn():
+            turns.await_turn(role, operation)
+        case tree.PassTurn():
+            turns.pass_turn(role, operation)
         case _:
             assert_never(operation)
 

@@ -40,6 +40,7 @@ from pipec.sema.expressions import (
 from pipec.sema.operations import EPILOGUE_LOAD, INPUT, RING, Operation
 from pipec.sema.role_pipeline import ROLE_ACTIONS
 from pipec.sema.scope import Scope
+from pipec.sema.turns import semaphore
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.syntax import ast
 
@@ -482,6 +483,7 @@ ACTIONS: dict[str, Action] = {
     "per_k_epilogue": _per_k_epilogue,
     "registers": _registers,
     "assert": _assert,
+    "semaphore": semaphore,
     **ROLE_ACTIONS,
     **DIRECT_ACTIONS,
 }

@@ -50,6 +50,7 @@ class Context:
     ranges: dict[tree.Variable, range] = field(default_factory=dict)  # of variables of loops with constant bounds
     unrollable: frozenset[tree.Variable] = frozenset()  # variables of the loops around that have constant bounds
     open_stages: set[tree.Handle] = field(default_factory=set)  # of RolePipelines: obtained, and not stepped over yet
+    turn: Span | None = None  # the `with semaphore(...)` around the statement
 
     def fail(self, message: Message) -> NoReturn:
         self.sink.report(message)

@@ -165,6 +165,16 @@ class Elected:
 
 
 @record
+class Turn:
+    """`semaphore(counter[i], turn, turns)`, to be held by a `with`: the numbers are those of the moment."""
+
+    counter: "tree.TensorSlice"
+    turn: "tree.Expression"
+    turns: "tree.Expression"
+    span: Span
+
+
+@record
 class Range:
     start: "tree.Expression"
     stop: "tree.Expression"
@@ -204,6 +214,7 @@ Entity = (
     | Peeked
     | Token
     | Elected
+    | Turn
     | Range
     | Void
     | Helper
@@ -301,6 +312,8 @@ def describe(entity: Entity) -> str:
             return f"the accumulator `{entity.name}`"
         case Elected():
             return "an election"
+        case Turn():
+            return "a turn, which a `with` holds"
         case Range():
             return "a range"
         case Void():

@@ -507,6 +507,15 @@ _FREE = (
         document="a register tile by each thread's own stores; any alignment; `reduce` as in `store`",
     ),
     Operation(
+        "semaphore",
+        ("",),
+        "semaphore(counter[i, ...], turn, turns)",
+        "semaphore",
+        waits="the counter, until it is `turn`",
+        signals="the counter, at the end: the next turn",
+        document="blocks take turns for the length of a `with`: each sees what the earlier ones wrote; all threads of the role",
+    ),
+    Operation(
         "registers",
         ("",),
         "registers(tile)",

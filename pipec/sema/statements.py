@@ -25,12 +25,14 @@ from pipec.sema.entities import (
     Reported,
     TileGroup,
     Token,
+    Turn,
     View,
     Void,
     describe,
 )
 from pipec.sema.expressions import as_runtime, as_value, elaborate, known, known_dtype, operate, runtime
 from pipec.sema.groups import NeedsValue
+from pipec.sema.turns import take_turn
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
@@ -128,7 +130,7 @@ def _assign(context: Context, statement: ast.Assign) -> None:
             _assign_kept(context, target, value, statement.span)
         case NewAccumulator():
             _new_accumulator(context, target, entity)
-        case Void() | Elected() | Range():
+        case Void() | Elected() | Turn() | Range():
             context.fail(
                 messages.WrongType(
                     what="the value", expected="something to name", found=describe(entity), at=statement.value.span
@@ -295,6 +297,8 @@ def _expression(context: Context, statement: ast.ExpressionStatement) -> None:
             context.fail(messages.UnnamedStage(fix=f"s = {call}" if by_hand else f"with {call} as s:", at=statement.span))
         case Peeked():
             context.fail(_dropped_peek(entity))
+        case Turn():
+            context.fail(messages.NoEffect(hint=f"write `with {statement.span.text()}:`", at=statement.span))
         case _:
             context.fail(messages.NoEffect(hint=None, at=statement.span))
 
@@ -435,6 +439,10 @@ def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> N
         return
     if isinstance(entity, AcquiredPair):
         _with_pair(context, statement, item, rest, entity)
+        return
+    if isinstance(entity, Turn):
+        with take_turn(context, entity) as inner:
+            _with(inner, statement, rest)
         return
     if not isinstance(entity, Acquired):
         context.fail(messages.NotScoped(found=describe(entity), at=item.context.span))

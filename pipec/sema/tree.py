@@ -575,6 +575,30 @@ class Write:
     span: Span
 
 
+@record
+class AwaitTurn:
+    """Waits until the i32 element `counter` in global memory is `turn`, of `turns`; what the blocks of earlier turns wrote is seen from
+    here on. All threads of the role.
+    """
+
+    counter: TensorSlice
+    turn: Expression
+    turns: Expression
+    span: Span
+
+
+@record
+class PassTurn:
+    """Makes the element `counter` become `turn`, once everything that the role's threads and copies wrote is seen by who waits for it.
+
+    All threads of the role.
+    """
+
+    counter: TensorSlice
+    turn: Expression
+    span: Span
+
+
 Operation = (
     Assign
     | Acquire
@@ -592,6 +616,8 @@ Operation = (
     | WriteAccumulator
     | Store
     | Write
+    | AwaitTurn
+    | PassTurn
 )
 
 # ------------------------------------------------------------------------------------------------- statements and kernels

@@ -28,6 +28,24 @@ def deadlock_error(program, cluster) -> SimulationError:
     )
 
 
+def spinning_error(program, cluster, spinning: list) -> SimulationError:
+    """Warps that read memory over and over, which nobody changes any more."""
+    names = names_of(program)
+    fragments = [(warp, fragment) for warp in spinning for fragment in warp.fragments if fragment.wait is None]
+    lines = []
+    for warp, fragment in fragments:
+        item = program.code[fragment.pc].item
+        where = [f"PTX line {item.line if item else 0}", *([str(source)] if (source := program.source(item)) else [])]
+        what = "a change of the memory that it polls"
+        lines.append("  " + blocked.blocked_text(warp.cta.name, names.role(warp.index), warp.index, fragment.count, what, where))
+    message = (
+        f"warps poll memory at time {cluster.now} that nothing changes any more; blocks run one cluster after another, so one that waits "
+        "for a later one waits for ever:\n"
+    )
+    item = program.code[fragments[0][1].pc].item
+    return SimulationError("deadlock", message + "\n".join(lines), item.line if item else 0, program.source(item))
+
+
 def _blocked(program, names: Names, warp) -> list[dict]:
     found = []
     for fragment in warp.fragments:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .deadlock import deadlock_error
+from .deadlock import deadlock_error, spinning_error
 from .errors import SimulationError
 from .execution import EXIT, Diverge, Fragment, Scatter, Wait, Warp
 from .machine import Cluster
@@ -24,6 +24,7 @@ QUANTUM = 32
 FALSE_RETURN_ROUNDS = 3
 # Polls (failed compare-and-swaps, volatile loads) without any effect in the whole cluster.
 PATIENCE, PATIENCE_AFTERWARDS = 64, 4
+SPIN_ROUNDS = 4096  # without any effect, until warps that poll are told to wait for ever
 _FAR = 1 << 60
 
 # How the unit models' error kinds appear to the user.
@@ -100,6 +101,8 @@ class Scheduler:
         self.code = program.code
         self.meeting = program.meeting
         self.patience: dict[int, int] = {}
+        self.spin_progress, self.spin_rounds = -1, 0
+        self.spin_polls: dict[Warp, int] = {}
 
     def run(self) -> None:
         cluster, events = self.cluster, self.events
@@ -112,6 +115,7 @@ class Scheduler:
             events.fire(cluster.now)
             order = warps if events.timing != "random" else self.random.sample(warps, len(warps))
             if self._run_round(order):
+                self._limit_spinning(warps)
                 continue
             if events.heap:
                 if not self._time_out(warps, before=events.next_due()):
@@ -145,6 +149,22 @@ class Scheduler:
             self.cluster.now += max(1, longest)
             self.machine.check_limit()
         return ran
+
+    def _limit_spinning(self, warps: list[Warp]) -> None:
+        """Warps that poll memory while nothing in the cluster changes wait for a block that has not started: blocks run one cluster
+        after another. Raises SimulationError."""
+        if self.machine.progress != self.spin_progress or self.events.heap:
+            self.spin_progress, self.spin_rounds = self.machine.progress, 0
+            return
+        self.spin_rounds += 1
+        if self.spin_rounds == 1:
+            self.spin_polls = {warp: warp.polls for warp in warps}
+        if self.spin_rounds % SPIN_ROUNDS:
+            return
+        running = [warp for warp in warps if any(fragment.wait is None for fragment in warp.fragments)]
+        if running and all(warp.polls > self.spin_polls.get(warp, warp.polls) for warp in running):
+            raise spinning_error(self.program, self.cluster, running)
+        self.spin_rounds = 0
 
     def _limit_patience(self, warp: Warp) -> None:
         """Lanes that wait at a join while the rest of the warp polls without effect may hold what the others spin for

@@ -30,6 +30,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "gemm_mn_major": ({"AB": "f16", "BM": "64"}, {"AB": "tf32", "BK": "32", "BN": "64"}, {"AB": "e4m3", "BK": "64"}),
     "gemm_k_group": ({"K_GROUP": "1"}, {"K_GROUP": "3", "STAGES": "6", "BK": "32"}, {"K_GROUP": "4", "BK": "16"}),
     "gemm_split_k": ({"SPLITS": "1", "BN": "64"}, {"SPLITS": "3", "BM": "64", "STAGES": "1"}, {"SPLITS": "8", "BN": "96"}),
+    "gemm_split_k_serial": ({"SPLITS": "1", "BN": "64"}, {"SPLITS": "2", "BM": "64", "STAGES": "1"}, {"SPLITS": "7", "BN": "96"}),
     "gemm_persistent": ({"BLOCKS": "2"}, {"BLOCKS": "1", "BM": "64", "BN": "64", "STAGES": "2"}),
     "gemm_blockwise_fp8": ({"BM": "64", "BN": "64"}, {"STAGES": "1", "ACCUMULATORS": "1", "BN": "32"}),
     "softmax": ({"BM": "64", "STAGES": "1"}, {"BN": "128"}),

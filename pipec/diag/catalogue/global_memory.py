@@ -21,3 +21,44 @@ class ReductionType(Message):
     hint: str | None
     at: Span
     declared: Span
+
+
+class NestedTurn(Message):
+    """A block that waits for its turn of one counter while it holds the turn of another makes the blocks behind it wait for both. Two
+    blocks that do so in different orders wait for each other for ever, and no check sees both of them."""
+
+    code = "E0611"
+    title = "a turn is awaited while another one is held"
+    labels = (primary("at", "waits here"), secondary("outer", "inside this turn"))
+    note = "blocks that take two turns in different orders wait for each other for ever"
+    help = "end the outer `with` first"
+    at: Span
+    outer: Span
+
+
+class NoSuchTurn(Message):
+    """Turns are counted from 0 to `turns - 1`, and the last one sets the counter back to 0, so that the kernel can be launched again."""
+
+    code = "E0612"
+    title = "there is no turn {turn} of {turns}"
+    labels = (primary("at", "turns are counted from 0 to `turns - 1`"),)
+    note = "the counter never gets there: the block waits for ever"
+    turn: str
+    turns: int
+    at: Span
+
+
+class TurnsOfGrid(Message):
+    """`with semaphore(counter[...], block.z, turns):` is taken by every block along z, so there are as many turns as the grid has blocks
+    there. With fewer, blocks beyond the last turn wait for a number that the counter never reaches; with more, it is not 0 again at the
+    end, and the next launch waits for ever."""
+
+    code = "E0613"
+    title = "{blocks} blocks along {axis} take {turns} turns"
+    labels = (primary("at", "{turns} turns"), secondary("grid", "{blocks} blocks"))
+    note = "blocks beyond the last turn wait for ever, or the counter is not 0 for the next launch"
+    axis: str
+    blocks: int
+    turns: int
+    at: Span
+    grid: Span

@@ -288,7 +288,7 @@ class UnknownKernel(Message):
 
 
 class NotScoped(Message):
-    """`with` takes a scoped stage (`pipeline.produce()`, `.consume()`, `.consume_explicit()`) or `elect()`."""
+    """`with` takes a scoped stage (`pipeline.produce()`, `.consume()`, `.consume_explicit()`), `elect()` or `semaphore(...)`."""
 
     code = "E0225"
     title = "`with` cannot hold this"

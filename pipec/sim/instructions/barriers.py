@@ -145,7 +145,8 @@ def fence(d: Decoder):
     if proxy is None:
         d.modifiers.clear()
         return nothing
-    if not any(name.startswith("async") for name in d.modifiers):
+    if not any(name.startswith("async") for name in d.modifiers) or "global" in d.modifiers:
+        # What is tracked is written to shared memory; `.global` says nothing about it.
         d.modifiers.clear()
         return nothing
     d.modifiers.clear()

@@ -1,0 +1,46 @@
+"""Turns of blocks, by a counter in global memory.
+
+One thread waits (ld.acquire.gpu) and passes the turn on (st.release.gpu); the barrier of the role's threads makes the others part of
+both. Stores by TMA are complete only once their group was waited for, and stand behind a proxy fence for whoever reads with ordinary
+loads; a fence after the wait does the same for copies that follow (SM100.md 4).
+"""
+
+from pipec.lower.context import RoleContext
+from pipec.lower.global_memory import element_pointer, global_row
+from pipec.lower.llvm import Value, integer
+from pipec.lower.scalars import scalar
+from pipec.sema import tree
+
+
+def await_turn(role: RoleContext, operation: tree.AwaitTurn) -> None:
+    builder = role.builder
+    pointer, turn = _counter(role, operation.counter), scalar(role, operation.turn)
+    with role.one_thread("turn"):
+        again, mine = builder.label(f"{role.prefix}.turn.wait"), builder.label(f"{role.prefix}.turn.mine")
+        builder.jump(again)
+        builder.place(again)
+        found = builder.call("load.acquire.gpu", pointer)
+        builder.branch(builder.compare("eq", found, turn), mine, again)
+        builder.place(mine)
+        builder.call("fence.proxy.async.global")
+    if not role.alone:
+        role.synchronise()
+
+
+def pass_turn(role: RoleContext, operation: tree.PassTurn) -> None:
+    builder = role.builder
+    pointer, turn = _counter(role, operation.counter), scalar(role, operation.turn)
+    builder.call("fence.proxy.async.global")
+    if not role.alone:
+        role.synchronise()
+    with role.one_thread("turn.pass"):
+        if role.plan.stores_bulk:
+            builder.call("bulk.wait_group", integer(0))
+            builder.call("fence.proxy.async.global")
+        builder.call("store.release.gpu", pointer, turn)
+
+
+def _counter(role: RoleContext, counter: tree.TensorSlice) -> Value:
+    """The address of the counter, in all threads."""
+    row = global_row(role, counter.tensor, [scalar(role, coordinate) for coordinate in counter.coordinates], None)
+    return element_pointer(role, row, integer(0), counter.tensor.dtype)

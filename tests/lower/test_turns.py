@@ -1,0 +1,97 @@
+"""Blocks that take turns: the same bits in every launch, counters left as they were, and what happens when an order cannot work."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from examples.catalogue import EXAMPLES
+
+import pipec
+from pipec.runtime import LaunchOptions
+from pipec.sim import Options, SimulationError
+
+SERIAL = (EXAMPLES / "gemm_split_k_serial.pipe").read_text(encoding="utf-8")
+M, N, K = 136, 40, 456
+
+
+def on(timing: str, seed: int = 3) -> LaunchOptions:
+    return LaunchOptions(simulation=Options(timing=timing, seed=seed))
+
+
+@pytest.mark.parametrize("splits", [1, 3, 5])
+def test_the_same_bits_whatever_the_timing(splits: int) -> None:
+    kernel = pipec.compile(SERIAL, constants={"SPLITS": splits, "BN": 64})["gemm_split_k_serial"]
+    generator = np.random.default_rng(0)
+    a, b = (generator.standard_normal((size, K)).astype(ml_dtypes.bfloat16) for size in (M, N))
+    results = set()
+    turns = np.zeros((2, 1), np.int32)
+    for timing, seed in (("order", 1), ("late", 1), ("random", 1), ("random", 2)):
+        sums, d = np.full((M, N), np.nan, np.float32), np.zeros((M, N), ml_dtypes.bfloat16)
+        kernel(a, b, sums, turns, d, device="sim", options=on(timing, seed))
+        assert not turns.any(), "the next launch begins with zeros again"
+        results.add((sums.tobytes() if splits > 1 else b"", d.tobytes()))
+    assert len(results) == 1
+
+
+# The blocks of a row add up in the order of their turn: y = (((0 * 2 + x0) * 2 + x1) * 2 + ...), which no other order gives.
+ORDERED = """
+kernel k(x: tensor[f32, B, 128, 32], y: tensor[f32, 128, 32], c: tensor[i32, T]):
+    GRID
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 128, 32]), stages=2)
+    role load(warps=1) produces ring:
+        LOOP
+            with ring.produce() as s:
+                tma.load(s.x, x[PLACE, 0, 0])
+    role compute(warps=4) consumes ring:
+        LOOP
+            with ring.consume() as s, semaphore(c[T - 1], TURN, B):
+                STORE(y[0, 0], load(y[0, 0], 128, 32) * 2.0 + s.x)
+"""
+ONE_EACH = {"GRID": "grid(1, 1, B)", "LOOP": "if True:", "PLACE": "block.z", "TURN": "block.z", "STORE": "store"}
+PERSISTENT = {
+    "GRID": "grid(min(B, 1))",
+    "LOOP": "for t in range(block.x, B, grid.x):",
+    "PLACE": "t",
+    "TURN": "t",
+    "STORE": "store",
+}
+
+
+def ordered(**parts: str) -> str:
+    source = ORDERED
+    for name, text in parts.items():
+        source = source.replace(name, text)
+    return source
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+@pytest.mark.parametrize("store", ["store", "store.direct"])
+@pytest.mark.parametrize("parts", [ONE_EACH, PERSISTENT], ids=["a block each", "persistent"])
+def test_each_block_sees_what_earlier_ones_wrote(parts: dict[str, str], store: str, timing: str) -> None:
+    x = np.random.default_rng(1).integers(-3, 4, (6, 128, 32)).astype(np.float32)
+    y, c = np.zeros((128, 32), np.float32), np.zeros(3, np.int32)
+    program = pipec.compile(ordered(**{**parts, "STORE": store}))
+    assert program.cubin()
+    program["k"](x, y, c, device="sim", options=on(timing))
+    expected = np.zeros((128, 32))
+    for part in x:
+        expected = expected * 2 + part
+    assert np.array_equal(y, expected) and not c.any()
+
+
+def test_turns_against_the_order_of_blocks_never_come() -> None:
+    """The simulator starts blocks in order, one at a time: the least that a GPU may give."""
+    program = pipec.compile(ordered(**{**ONE_EACH, "TURN": "B - 1 - block.z"}))
+    x, y, c = np.zeros((2, 128, 32), np.float32), np.zeros((128, 32), np.float32), np.zeros(1, np.int32)
+    with pytest.raises(SimulationError) as caught:
+        program["k"](x, y, c, device="sim", options=on("order"))
+    assert caught.value.kind == "deadlock"
+
+
+@pytest.mark.parametrize(
+    ("parts", "given"),
+    [(ONE_EACH, "blocks start in the order of their numbers"), (PERSISTENT, "all blocks run at the same time")],
+    ids=["a block each", "persistent"],
+)
+def test_the_verdict_says_what_it_rests_on(parts: dict[str, str], given: str) -> None:
+    report = pipec.compile(ordered(**parts)).report["k"]
+    assert any(f"given that {given} (turns by `c`)" in proof for proof in report.proofs)
