@@ -297,7 +297,8 @@ def _assembled(state: Compilation) -> dict[str, str]:
     said = {"": f"assembled by {assembled.assembler}"}
     for kernel in assembled.statistics:
         spills = f"{kernel.spill_stores + kernel.spill_loads} bytes spilled" if kernel.spills else "nothing spilled"
-        said[kernel.name] = f"assembled by {assembled.assembler}: {kernel.registers} registers per thread, {spills}"
+        lost = "".join(f"; {loss}" for loss in assembled.losses)
+        said[kernel.name] = f"assembled by {assembled.assembler}: {kernel.registers} registers per thread, {spills}{lost}"
     return said
 
 

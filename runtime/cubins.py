@@ -1,4 +1,4 @@
-"""Machine code for the driver: a cubin from nvJitLink where that is installed, kept on disk; else the PTX itself.
+"""Machine code for the driver: a cubin from ptxas or nvJitLink where one is installed, kept on disk; else the PTX itself.
 
 The cache's key is the content: PTX, architecture, and the assembler's version. `PIPEC_CACHE_DIR` moves it, "" turns it off.
 """

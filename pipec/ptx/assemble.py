@@ -1,7 +1,8 @@
-"""PTX to cubin: nvJitLink inside this process, or ptxas as a program; their errors become diagnostics.
+"""PTX to cubin: ptxas as a program, or nvJitLink inside this process; their errors become diagnostics.
 
-Neither needs a GPU or a driver. nvJitLink comes from PyPI's nvidia-nvjitlink (through cuda.bindings), ptxas from PATH or
-PyPI's nvidia-cuda-nvcc. Both print the same log, so one parser reads errors and statistics of either.
+Neither needs a GPU or a driver. ptxas comes from PATH or PyPI's nvidia-cuda-nvcc, nvJitLink from PyPI's nvidia-nvjitlink (through
+cuda.bindings). Both print the same log, so one parser reads errors and statistics of either. ptxas comes first: it sees a whole program,
+where nvJitLink assembles a part to be linked, ignores `setmaxnreg` in it (C7504) and serialises wgmma beside divisions (C7509).
 """
 
 import re
@@ -47,6 +48,7 @@ class Assembled:
     assembler: str
     statistics: tuple[KernelStatistics, ...]
     warnings: tuple[str, ...]
+    losses: tuple[str, ...] = ()  # what it says costs speed: ignored register budgets, MMAs made to wait for each other
 
 
 class AssemblerUnavailable(Exception):
@@ -73,7 +75,7 @@ def assemble(
 ) -> Assembled | None:
     """The cubin of `ptx` for `arch` ("sm_100a"), or None with the errors reported to `sink`.
 
-    `tool` is "nvjitlink", "ptxas" or "auto" (the first of them that is there). `sources` maps the names in the PTX's
+    `tool` is "ptxas", "nvjitlink" or "auto" (the first of them that is there and knows the target). `sources` maps the names in the PTX's
     `.file` directives to source texts, so that an error points at the line that the PTX was generated from; `name` is
     what messages call the PTX itself.
     """
@@ -90,19 +92,23 @@ def assemble(
             missing.append(f"{candidate}: {reason}")
             continue
         if outcome.cubin is None:
+            if _is_too_old(outcome) and candidate != chosen[-1]:
+                missing.append(f"{candidate}: {outcome.assembler} is too old for {arch}")
+                continue
             for message in _errors(outcome, ptx, sources or {}, name):
                 sink.report(message)
             return None
         warnings = tuple(entry.text for entry in _entries(outcome.log) if entry.severity == "warning")
-        return Assembled(outcome.cubin, outcome.assembler, statistics(outcome.log), warnings)
+        losses = tuple(" ".join(text.split()) for text in _LOSS.findall(outcome.log))
+        return Assembled(outcome.cubin, outcome.assembler, statistics(outcome.log), warnings, losses)
     sink.report(AssemblerMissing(wanted=tool, reasons="; ".join(missing)))
     return None
 
 
 def available() -> dict[str, str]:
-    """Each tool found here with its version text, e.g. {"nvjitlink": "nvJitLink 13.5"}; for `pipec --version` and tests."""
+    """Each tool found here with its version text, e.g. {"ptxas": "ptxas 13.5.37"}; for `pipec --version` and tests."""
     found = {}
-    for name, version in (("nvjitlink", _nvjitlink_version), ("ptxas", _ptxas_version)):
+    for name, version in (("ptxas", _ptxas_version), ("nvjitlink", _nvjitlink_version)):
         try:
             found[name] = version()
         except AssemblerUnavailable:
@@ -199,7 +205,7 @@ def _ptxas(ptx: str, arch: str) -> _Outcome:
         return _Outcome(version, cubin.read_bytes(), log)
 
 
-_TOOLS: dict[str, Callable[[str, str], _Outcome]] = {"nvjitlink": _nvjitlink, "ptxas": _ptxas}
+_TOOLS: dict[str, Callable[[str, str], _Outcome]] = {"ptxas": _ptxas, "nvjitlink": _nvjitlink}
 TOOLS = ("auto", *_TOOLS)
 
 
@@ -216,6 +222,7 @@ class _Entry:
 # ptxas:      "ptxas k.ptx, line 13; error   : Unknown modifier '.globl'" and "ptxas fatal   : ..."
 # nvJitLink:  "ptxas application ptx input, line 13; error   : ..."
 _ENTRY = re.compile(r"^ptxas\s+(?:.*?, line (\d+); )?(error|fatal|warning)\s*: (.*)$", re.MULTILINE)
+_LOSS = re.compile(r"^ptxas\s+info\s*: (\(C\d+\) Potential Performance Loss: .*)$", re.MULTILINE)
 _SUMMARY = "Ptx assembly aborted due to errors"
 _TOO_OLD = re.compile(
     r"Unsupported \.version|is not defined for option 'gpu-name'|unknown architecture|unsupported arch", re.IGNORECASE
@@ -229,6 +236,10 @@ def _entries(log: str) -> Iterator[_Entry]:
             yield _Entry(severity, int(line) if line else None, text.strip())
 
 
+def _is_too_old(outcome: _Outcome) -> bool:
+    return _TOO_OLD.search(outcome.log) is not None
+
+
 def _errors(outcome: _Outcome, ptx: str, sources: Mapping[str, Source], name: str) -> Iterator[Message]:
     failures = [entry for entry in _entries(outcome.log) if entry.severity != "warning"]
     if too_old := next((entry for entry in failures if _TOO_OLD.search(entry.text)), None):
@@ -236,7 +247,7 @@ def _errors(outcome: _Outcome, ptx: str, sources: Mapping[str, Source], name: st
         return
     if not failures:
         last = outcome.log.splitlines()[-1] if outcome.log else "no message"
-        message = AssemblerTooOld if _TOO_OLD.search(outcome.log) else AssemblerFails
+        message = AssemblerTooOld if _is_too_old(outcome) else AssemblerFails
         yield message(assembler=outcome.assembler, reason=last.strip())
     text = Source(name, ptx)
     for entry in failures:

@@ -30,8 +30,10 @@ def test_assembles_without_spills(case: Case) -> None:
         assert sink.diagnostics == []
         assert assembled is not None
         assert assembled.warnings == ()
+        # nvJitLink ignores register budgets, so that a role that asks for more than an equal share may spill.
+        assert tool == "nvjitlink" or assembled.losses == ()
         for kernel in assembled.statistics:
-            assert not kernel.spills and kernel.stack == 0
+            assert assembled.losses or (not kernel.spills and kernel.stack == 0)
 
 
 def runs() -> list:

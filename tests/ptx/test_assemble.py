@@ -102,9 +102,27 @@ def test_auto_goes_on_to_the_next_tool(monkeypatch):
     def missing(*_):
         raise module.AssemblerUnavailable("not here")
 
-    monkeypatch.setitem(module._TOOLS, "nvjitlink", missing)
+    monkeypatch.setitem(module._TOOLS, "ptxas", missing)
     done = assemble(KERNEL, "sm_100a", Sink())
-    assert done is not None and done.assembler.startswith("ptxas")
+    assert done is not None and done.assembler.startswith("nvJitLink")
+
+
+def test_auto_passes_over_a_tool_that_is_too_old(monkeypatch):
+    old = module._Outcome("ptxas 12.0", None, "ptxas fatal   : Value 'sm_100a' is not defined for option 'gpu-name'")
+    monkeypatch.setitem(module._TOOLS, "ptxas", lambda *_: old)
+    done = assemble(KERNEL, "sm_100a", Sink())
+    assert done is not None and done.assembler.startswith("nvJitLink")
+    (diagnostic,) = errors(KERNEL, tool="ptxas")
+    assert diagnostic.code == "E0952"
+
+
+def test_what_costs_speed_is_told():
+    """A register budget, which nvJitLink ignores and ptxas keeps."""
+    text = KERNEL.replace("p)\n{", "p)\n.maxnreg 64\n.reqntid 128\n{")
+    text = text.replace("  ret;", "  setmaxnreg.dec.sync.aligned.u32 24;\n  ret;")
+    told = {tool: assemble(text, "sm_100a", Sink(), tool=tool) for tool in TOOLS}
+    assert told["ptxas"] is not None and told["ptxas"].losses == ()
+    assert told["nvjitlink"] is not None and "'setmaxnreg' ignored" in told["nvjitlink"].losses[0]
 
 
 def test_positions_stop_at_the_function():
