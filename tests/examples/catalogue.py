@@ -48,6 +48,12 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"WARPS": "4", "BN": "24", "BK": "16", "STAGES": "2", "OUT": "f32"},
     ),
     "attention": ({"D": "128"}, {"CAUSAL": "true"}, {"D": "128", "CAUSAL": "true"}),
+    "attention_sm90": (
+        {"D": "128"},
+        {"CAUSAL": "true"},
+        {"D": "128", "CAUSAL": "true"},
+        {"BM": "64", "BN": "64", "STAGES": "1", "WARPS": "4"},
+    ),
     "gemm_sm90_pingpong": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"}, {"BM": "64", "BN": "256", "STAGES": "2"}),
     "gemm_sm90_persistent": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"},),
     "gemm_mxfp8": (
@@ -66,7 +72,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
 
 
 # Examples whose reference a `numpy:` line cannot say: a test of their own compares them.
-COMPARED_ELSEWHERE = ("attention",)
+COMPARED_ELSEWHERE = ("attention", "attention_sm90")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ bound of float64 NumPy.
 
 import numpy as np
 import pytest
-from examples.catalogue import Case, cases, compiled
+from examples.catalogue import COMPARED_ELSEWHERE, Case, cases, compiled
 from gpu.test_hopper import gpu_missing
 from lower.register_kernels import (
     BODIES,
@@ -21,13 +21,15 @@ from lower.register_kernels import (
 )
 
 import pipec
+from examples import test_attention as attention
 from pipec.kir.plan_types import Plan
 from pipec.reference import accumulation_unit, compare, expected_values, reference_lines, shape_sets
 from pipec.runtime import launch, random_arguments
 
 pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
 
-CASES = [case for case in cases() if compiled(case).arch == "sm_90a"]
+HERE = [case for case in cases() if compiled(case).arch == "sm_90a"]
+CASES = [case for case in HERE if case.path.stem not in COMPARED_ELSEWHERE]
 _MOST = 3  # the largest integer drawn
 
 
@@ -112,3 +114,12 @@ def test_operand_a_in_registers(name: str, constants: dict[str, object]) -> None
     given = operand_arguments(constants, 136, 64 if name == "from_the_product" else 200, 5)
     kernel(**given, device="cuda")
     assert np.array_equal(given["d"], operand_expected(name, constants, given))
+
+
+@pytest.mark.parametrize("shape", [(2, 256, 128), (3, 1000, 1000), (1, 72, 2050), (2, 4096, 4096)], ids=str)
+@pytest.mark.parametrize("case", [case for case in HERE if case.path.stem == "attention_sm90"], ids=lambda case: case.name)
+def test_attention(case: Case, shape: tuple[int, int, int]) -> None:
+    (plan,) = compiled(case).plans or []
+    given = attention.drawn(case, *shape, 0.125)
+    launch(plan.interface, compiled(case).ptx or "", given, device="cuda")
+    attention.compare(case, given)
