@@ -8,11 +8,13 @@ from .errors import SimulationError, SourceLocation
 from .launch import Options, Result, Statistics, TraceEvent, launch
 from .parse import parse
 from .timeline import chrome_trace
+from .units.im2col import Im2colMap
 from .units.tensormap import TensorMap
 
 __all__ = [
     "Argument",
     "ArrayArgument",
+    "Im2colMap",
     "Loose",
     "Options",
     "RawArgument",

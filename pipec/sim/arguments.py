@@ -16,6 +16,7 @@ from .memory import GlobalMemory
 from .program import parameter_layout
 from .tree import Function, Variable
 from .units.errors import UnitError
+from .units.im2col import Im2colMap
 from .units.tensormap import ELEMENT_TYPES, TensorMap
 
 # PTX ISA 4.4.1, from PTX 8.1 on.
@@ -41,7 +42,7 @@ class ArrayArgument:
 class TensorMapArgument:
     """A 128-byte tensor map over `array`; the map's `address` is replaced by the simulated one."""
 
-    map: TensorMap
+    map: TensorMap | Im2colMap
     array: np.ndarray
     writable: bool = True
 

@@ -2,12 +2,11 @@
 
 from functools import cache
 
-from silicon import barriers, clusters, extras, matrices, memory, multiply, reductions, tma, warps
+from silicon import barriers, clusters, extras, im2col, matrices, memory, multiply, reductions, tma, warps
 from silicon.program import Program, unique
 
 # What the simulator does not know yet: beginnings of program names, and why. The GPU's results are recorded all the same.
 NOT_SIMULATED = {
-    "im2col_": "im2col copies",
     "tma_interleaved_": "interleaved tensor maps",
     "tensormap_replace_": "tensormap.replace",
     "mma_": "mma.sync",
@@ -16,7 +15,7 @@ NOT_SIMULATED = {
     "atom_b128_": "128-bit atomics",
 }
 
-_FAMILIES = (barriers, tma, reductions, multiply, matrices, clusters, warps, memory, extras)
+_FAMILIES = (barriers, tma, reductions, multiply, matrices, clusters, warps, memory, im2col, extras)
 
 
 @cache

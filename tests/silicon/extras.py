@@ -1,127 +1,11 @@
-"""What few kernels use: im2col copies, interleaved maps, maps edited on the device, mma.sync, sparse and binary wgmma, wide atomics."""
+"""What few kernels use: maps edited on the device, mma.sync, sparse and binary wgmma, wide atomics."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from silicon import tma
 from silicon.multiply import _elements, descriptor
-from silicon.program import Buffer, Im2col, Map, Program, dump, fill, first_thread, generator, init, poison, put, wait_a_while
-
-from pipec.sim import TensorMap
-
-# ---- im2col
-
-
-@dataclass(frozen=True)
-class Window:
-    """A load of `map` at `at` with the filter offsets `offsets`."""
-
-    name: str
-    map: Im2col
-    at: tuple[int, ...]
-    offsets: tuple[int, ...]
-
-
-def _packed(dims: tuple[int, ...], size: int) -> tuple[int, ...]:
-    strides = [dims[0] * size]
-    for extent in dims[1:-1]:
-        strides.append(strides[-1] * extent)
-    return tuple(strides)
-
-
-def _im2col(
-    dtype: str, dims: tuple[int, ...], lower: tuple[int, ...], upper: tuple[int, ...], channels: int, pixels: int, **more
-) -> Im2col:
-    return Im2col(dtype, dims, _packed(dims, np.dtype(tma.NUMPY[dtype]).itemsize), lower, upper, channels, pixels, **more)
-
-
-def windows() -> Iterator[Window]:
-    line = _im2col("u16", (16, 10, 3), (-1,), (-1,), 16, 12)
-    for offset in (0, 1, 2):
-        yield Window(f"3d_{offset}", line, (0, -1, 0), (offset,))
-    yield Window("3d_inside", line, (0, 4, 1), (1,))
-    yield Window("3d_past_end", line, (0, 6, 2), (2,))
-    plane = _im2col("u16", (16, 7, 6, 2), (-1, -1), (-1, -1), 16, 20)
-    for offsets in ((0, 0), (2, 1), (1, 2)):
-        yield Window(f"4d_{offsets[0]}{offsets[1]}", plane, (0, -1, -1, 0), offsets)
-    yield Window("4d_middle", plane, (0, 3, 2, 0), (2, 2))
-    yield Window("4d_corner_inside", _im2col("u16", (16, 7, 6, 2), (0, 0), (-2, -2), 16, 24), (0, 0, 0, 0), (2, 2))
-    yield Window(
-        "4d_channels",
-        _im2col("f16", (24, 7, 6, 2), (-1, -1), (-1, -1), 16, 20, swizzle="32B", fill="nan"),
-        (16, 2, -1, 1),
-        (0, 2),
-    )
-    yield Window(
-        "4d_swizzled", _im2col("bf16", (64, 5, 5, 3), (-1, -1), (-1, -1), 64, 32, swizzle="128B"), (0, -1, -1, 0), (2, 0)
-    )
-    yield Window(
-        "4d_strided",
-        _im2col("u16", (16, 9, 8, 2), (-1, -1), (-1, -1), 16, 18, element_strides=(1, 2, 2, 1)),
-        (0, -1, -1, 0),
-        (1, 2),
-    )
-    yield Window("4d_wider_box", _im2col("u32", (8, 5, 4, 2), (-2, -1), (1, 2), 8, 28), (0, -2, -1, 0), (3, 1))
-    yield Window("5d", _im2col("u16", (8, 5, 4, 3, 2), (-1, -1, -1), (-1, -1, -1), 8, 40), (0, -1, 0, -1, 0), (1, 2, 0))
-
-
-def _im2col_load(window: Window) -> Program:
-    encoded = window.map
-    size = np.dtype(tma.NUMPY[encoded.dtype]).itemsize
-    pitch = max(encoded.channels * size, {"none": 0, "32B": 32, "64B": 64, "128B": 128}[encoded.swizzle])
-    kept = -(-pitch * encoded.pixels // 128) * 128 + 128
-    offsets = "{" + ", ".join(f"%h{20 + i}" for i in range(len(window.offsets))) + "}"
-    copy = f"cp.async.bulk.tensor.{encoded.rank}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
-    copy += f" [%r1], [%rd1, {tma.coordinates(window.at)}], [%r0], {offsets};"
-    moves = " ".join(f"mov.u16 %h{20 + i}, {value};" for i, value in enumerate(window.offsets))
-    expected = encoded.channels * size * encoded.pixels
-    body = f"mov.u32 %r1, smem; add.u32 %r0, %r1, {kept}; mov.b64 %rd1, p0; cvta.param.u64 %rd1, %rd1; {moves}\n" + poison(kept)
-    body += first_thread(init("%r0", 1) + f"mbarrier.arrive.expect_tx.shared::cta.b64 %rd3, [%r0], {expected};\n{copy}")
-    body += wait_a_while("%r0", 0, "%r5") + put(2, "%r5") + dump(1, kept)
-    rows = encoded.dims[-1] * encoded.strides[-1]
-    data = generator(window.name).integers(0, 256, rows, np.uint8)
-    arguments = (Map(encoded, data), Buffer(np.zeros(kept, np.uint8), True), Buffer(np.zeros(128, np.uint32), True))
-    return Program(f"im2col_load_{window.name}", body, arguments, shared=kept + 64)
-
-
-def _im2col_store() -> Program:
-    encoded = _im2col("u16", (16, 7, 6, 2), (0, 0), (0, 0), 16, 20)
-    size = 16 * 2 * 20
-    copy = "cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%rd1, {0, 3, 4, 0}], [%r1];"
-    body = "mov.b64 %rd1, p0; cvta.param.u64 %rd1, %rd1; mov.u32 %r1, smem;\n" + fill(1, size)
-    body += first_thread(copy + " cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;")
-    random = generator("im2col_store")
-    tensor, values = random.integers(0, 256, 7 * 6 * 2 * 32, np.uint8), random.integers(0, 256, size, np.uint8)
-    return Program("im2col_store", body, (Map(encoded, tensor, True), Buffer(values)), shared=size)
-
-
-# ---- interleaved maps
-
-
-def _interleaved() -> Iterator[Program]:
-    """Every element its own number, so that the layout can be read off."""
-    for name, interleave, swizzle, dims, strides, box, at in (
-        ("16B_3d", "16B", "none", (8, 6, 5), (16, 96), (8, 3, 2), (0, 1, 1)),
-        ("16B_3d_channels", "16B", "none", (24, 6, 5), (16, 96), (8, 3, 2), (8, 1, 1)),
-        ("16B_4d", "16B", "none", (24, 6, 5, 3), (16, 96, 480), (16, 3, 2, 2), (8, 1, 1, 0)),
-        ("16B_4d_edges", "16B", "none", (20, 6, 5, 3), (16, 96, 480), (16, 3, 2, 2), (8, 4, -1, 1)),
-    ):
-        tensor_map = TensorMap("u16", dims, strides, box, None, swizzle, interleave)
-        kept = 2048
-        expected = 2 * int(np.prod(box))
-        copy = f"cp.async.bulk.tensor.{len(dims)}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-        copy += f"[%r1], [%rd1, {tma.coordinates(at)}], [%r0];"
-        body = f"mov.u32 %r1, smem; add.u32 %r0, %r1, {kept}; mov.b64 %rd1, p0; cvta.param.u64 %rd1, %rd1;\n" + poison(kept)
-        body += first_thread(init("%r0", 1) + f"mbarrier.arrive.expect_tx.shared::cta.b64 %rd3, [%r0], {expected};\n{copy}")
-        body += wait_a_while("%r0", 0, "%r5") + put(2, "%r5") + dump(1, kept)
-        arguments = (
-            Map(tensor_map, np.arange(8192, dtype=np.uint16)),
-            Buffer(np.zeros(kept, np.uint8), True),
-            Buffer(np.zeros(128, np.uint32), True),
-        )
-        yield Program(f"tma_interleaved_{name}", body, arguments, shared=kept + 64)
-
+from silicon.program import Buffer, Map, Program, dump, fill, first_thread, generator, init, poison, put, wait_a_while
 
 # ---- a tensor map edited on the device
 
@@ -309,10 +193,6 @@ def _wide_atomics() -> Iterator[Program]:
 
 
 def programs() -> Iterator[Program]:
-    for window in windows():
-        yield _im2col_load(window)
-    yield _im2col_store()
-    yield from _interleaved()
     yield from _replacements()
     yield from _mma_programs()
     yield from _unusual_wgmma()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipec.sim import TensorMap
+from pipec.sim import Im2colMap, TensorMap
 
 TARGET = "sm_90a"
 _HEADER = f".version 8.6\n.target {TARGET}\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n"
@@ -27,31 +27,10 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Im2col:
-    """What cuTensorMapEncodeIm2col takes: `lower` and `upper` corners of the pixel box per spatial dimension, innermost first."""
-
-    dtype: str
-    dims: tuple[int, ...]
-    strides: tuple[int, ...]
-    lower: tuple[int, ...]
-    upper: tuple[int, ...]
-    channels: int
-    pixels: int
-    element_strides: tuple[int, ...] | None = None
-    swizzle: str = "none"
-    interleave: str = "none"
-    fill: str = "zero"
-
-    @property
-    def rank(self) -> int:
-        return len(self.dims)
-
-
-@dataclass(frozen=True)
 class Map:
     """A tensor map over `data`; `output`: a kernel stores through it."""
 
-    map: TensorMap | Im2col
+    map: TensorMap | Im2colMap
     data: np.ndarray
     output: bool = False
 

@@ -3,12 +3,12 @@
 import ctypes
 
 import numpy as np
-from silicon.program import TARGET, Buffer, Im2col, Map, Program, outputs
+from silicon.program import TARGET, Buffer, Map, Program, outputs
 
 from pipec.diag.message import Sink
 from pipec.ptx.assemble import assemble
 from pipec.runtime.cuda_driver import load
-from pipec.sim import Argument, ArrayArgument, Options, SimulationError, TensorMap, TensorMapArgument, launch
+from pipec.sim import Argument, ArrayArgument, Im2colMap, Options, TensorMap, TensorMapArgument, launch
 
 # The simulator's names of tensor-map element types -> the driver's.
 _DTYPES = {
@@ -20,8 +20,6 @@ _DTYPES = {
 def simulate(program: Program, options: Options | None = None) -> np.ndarray:
     """The bytes of all outputs."""
     arguments = program.fresh()
-    if any(isinstance(argument, Map) and isinstance(argument.map, Im2col) for argument in arguments):
-        raise SimulationError("unsupported", "im2col copies are not simulated")
     launch(
         program.ptx,
         "k",
@@ -107,10 +105,10 @@ class Gpu:
         self._call("cuLaunchKernelEx", config, function, ctypes.addressof(pointers), 0)
         self._call("cuCtxSynchronize")
 
-    def _encode(self, tensor_map: TensorMap | Im2col, address: int) -> bytes:
+    def _encode(self, tensor_map: TensorMap | Im2colMap, address: int) -> bytes:
         """The 128 bytes of cuTensorMapEncodeTiled or cuTensorMapEncodeIm2col."""
         api, rank = self.api, tensor_map.rank
-        if isinstance(tensor_map, Im2col):
+        if isinstance(tensor_map, Im2colMap):
             function = "cuTensorMapEncodeIm2col"
             box = [list(tensor_map.lower), list(tensor_map.upper), tensor_map.channels, tensor_map.pixels]
         else:

@@ -140,6 +140,8 @@ def _edges() -> Iterator[Case]:
 
 
 def _ranks() -> Iterator[Case]:
+    yield Case("rank_1", "u32", (300,), (256,), (40,))
+    yield Case("rank_1_edge", "u16", (300,), (128,), (248,))
     yield Case("rank_3", "u16", (24, 6, 5), (16, 4, 3), (8, 1, 1))
     yield Case("rank_4", "u8", (48, 4, 3, 4), (32, 2, 2, 3), (16, 1, 1, 0), "32B")
     yield Case("rank_5", "u32", (8, 3, 4, 3, 3), (8, 2, 2, 2, 2), (0, 1, 1, 1, 0), "32B")
@@ -180,6 +182,7 @@ def _stores() -> Iterator[Case]:
         yield Case(f"edge_{swizzle}", "bf16", (row // 2 + 8, 7), (row // 2, 9), (8, 2), swizzle, offset=128)
     yield Case("narrow", "u16", (64, 16), (8, 11), (8, 2), "128B")
     yield Case("past_odd_edge", "u8", (37, 6), (48, 5), (16, 2))
+    yield Case("rank_1", "u64", (100,), (64,), (30,))
     yield Case("rank_3", "u16", (24, 6, 5), (16, 4, 3), (8, 3, 3))
     yield Case("rank_4", "u8", (48, 4, 3, 4), (32, 2, 2, 3), (16, 3, 1, 2), "32B")
     yield Case("rank_5", "u32", (8, 3, 4, 3, 3), (8, 2, 2, 2, 2), (0, 2, 1, 1, 2), "32B")

@@ -15,6 +15,7 @@ from ..execution import Warp
 from ..memory import OFFSET_MASK, space_of
 from ..types import TYPES, Type
 from ..units import tma
+from ..units.im2col import Im2colMap
 from ..units.reductions import reduce_elements
 from ..units.tensormap import TensorMap
 from .asynchronous import (
@@ -36,22 +37,27 @@ if TYPE_CHECKING:
 
 _REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 _DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
-_IM2COL = ("im2col", "im2col::w", "im2col::w::128", "im2col_no_offs")
+_TILED = ("tile", "tile::gather4", "tile::scatter4")
+_IM2COL = ("im2col", "im2col_no_offs")
 
 
 @functools.lru_cache(maxsize=64)
-def _decoded(data: bytes) -> TensorMap:
-    return TensorMap.decode(data)
+def _decoded(data: bytes) -> tma.AnyMap:
+    return Im2colMap.decode(data) if Im2colMap.is_encoded(data) else TensorMap.decode(data)
 
 
-def tensor_map(warp: Warp, address: int) -> TensorMap:
-    """The map at a generic address (parameter, constant or global memory)."""
+def tensor_map(warp: Warp, address: int, mode: str) -> tma.AnyMap:
+    """The map at a generic address (parameter, constant or global memory), which must be one for this mode of copying."""
     if address % 64:
         raise SimulationError("misaligned", f"tensor map at 0x{address:x} is not 64-byte aligned")
     space = space_of(address)
     if space not in ("param", "const", "global"):
         raise SimulationError("undefined", f"tensor map at 0x{address:x} lies in {space} memory")
-    return _decoded(warp.cta.read_bytes("generic", address, 128, warp))
+    found = _decoded(warp.cta.read_bytes("generic", address, 128, warp))
+    if isinstance(found, Im2colMap) != (mode in _IM2COL):
+        kind = "an im2col map" if isinstance(found, Im2colMap) else "a tiled map"
+        raise SimulationError("undefined", f"a copy in mode .{mode} through {kind}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -114,10 +120,10 @@ def deliver(warp: Warp, target: Destination, offsets: np.ndarray, fetch, what: s
 @instruction("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor")
 def tensor_copy(d: Decoder):
     d.require(*_DIMENSIONS)
-    im2col = d.choose(*_IM2COL)
-    if im2col:
-        d.fail(f".{im2col} is not simulated")
-    mode = d.choose("tile", "tile::gather4", "tile::scatter4", default="tile")
+    halo = d.choose("im2col::w", "im2col::w::128")
+    if halo:
+        d.fail(f".{halo} is not simulated")
+    mode = d.choose(*_TILED, *_IM2COL, default="tile")
     if d.choose("bulk_group"):
         return _tensor_store(d, mode)
     if d.item.opcode.startswith("cp.reduce"):
@@ -148,19 +154,14 @@ def _tensor_load(d: Decoder, mode: str):
     d.require("global")
     dst, barrier = shared_addresses(d, 0, False), shared_addresses(d, 2, False)
     map_address, coordinates = _map_operand(d, 1)
-    mask, pair = _routing(d, 3)
+    shifts = [d.source(item, TYPES["u16"]) for item in d.vector(3)] if mode == "im2col" else []
+    mask, pair = _routing(d, 4 if shifts else 3)
     what = "TMA load"
 
     def one_lane(warp: Warp, lane: int) -> None:
-        entry = tensor_map(warp, _one(map_address, warp, lane))
+        entry = tensor_map(warp, _one(map_address, warp, lane), mode)
         point = [_one(reader, warp, lane) for reader in coordinates]
-        memory = warp.cta.machine.memory
-        if mode == "tile::gather4":
-            load = functools.partial(tma.load_gather4, entry, point[0], point[1:], memory)
-            rows = 4
-        else:
-            tma.check_coordinates(entry, point)
-            load, rows = functools.partial(tma.load, entry, point, memory), None
+        load, rows = _loading(entry, mode, point, [_one(reader, warp, lane) for reader in shifts], warp.cta.machine.memory)
         cache: list = []
 
         def fetch() -> np.ndarray:
@@ -187,6 +188,17 @@ def _tensor_load(d: Decoder, mode: str):
     return _each_lane(one_lane)
 
 
+def _loading(entry: tma.AnyMap, mode: str, point: list[int], shifts: list[int], memory):
+    """(what reads the box's bytes, rows of a gather)"""
+    if isinstance(entry, Im2colMap):
+        tma.check_coordinates(entry, point)
+        return functools.partial(tma.load_im2col, entry, point, shifts, memory), None
+    if mode == "tile::gather4":
+        return functools.partial(tma.load_gather4, entry, point[0], point[1:], memory), 4
+    tma.check_coordinates(entry, point)
+    return functools.partial(tma.load, entry, point, memory), None
+
+
 def _each_lane(action):
     def execute(warp: Warp) -> None:
         for lane in warp.lanes():
@@ -206,7 +218,7 @@ def _tensor_store(d: Decoder, mode: str):
 
     def one_lane(warp: Warp, lane: int) -> None:
         cta, machine = warp.cta, warp.cta.machine
-        entry = tensor_map(warp, _one(map_address, warp, lane))
+        entry = tensor_map(warp, _one(map_address, warp, lane), mode)
         point = [_one(reader, warp, lane) for reader in coordinates]
         offset = int(cta.own_offset(np.array([_one(source, warp, lane)]))[0])
         if mode == "tile::scatter4":
@@ -225,12 +237,15 @@ def _tensor_store(d: Decoder, mode: str):
     return _each_lane(one_lane)
 
 
-def _scatter4(entry: TensorMap, point: list[int], data: np.ndarray, memory) -> None:
+def _scatter4(entry: tma.AnyMap, point: list[int], data: np.ndarray, memory) -> None:
+    assert isinstance(entry, TensorMap)
     tma.store_scatter4(entry, point[0], point[1:], data, memory)
 
 
-def _store_box(entry: TensorMap, point: list[int], reduction: str | None, data: np.ndarray, memory) -> None:
-    if reduction:
+def _store_box(entry: tma.AnyMap, point: list[int], reduction: str | None, data: np.ndarray, memory) -> None:
+    if isinstance(entry, Im2colMap):
+        tma.store_im2col(entry, point, reduction, data, memory)
+    elif reduction:
         tma.reduce(entry, point, reduction, data, memory)
     else:
         tma.store(entry, point, data, memory)

@@ -9,12 +9,13 @@ deliberately independent of the emitter's: the two meet only in tests, so that a
     formats       number formats: bit patterns, exact values, significands and exponents
     swizzle       XOR patterns of shared memory, used by tma and tcgen05.operands
     tensormap     the 128-byte tensor map and its encode rules
+    im2col        im2col maps and the pixels that a copy walks
     tma           tensor copies: tiled loads and stores, gather4 / scatter4, reductions (reductions.py)
     numerics      what one MMA instruction adds up and how it rounds
     tcgen05       tensor memory, descriptors, mma, cp
     wgmma         Hopper's warpgroup MMA
 
-Not modelled, and refused with "unsupported" or "illegal" where a program can ask for it: im2col and interleaved tensor maps,
+Not modelled, and refused with "unsupported" or "illegal" where a program can ask for it: interleaved tensor maps,
 stores of packed sub-byte types, sparse MMA, K = 96, base offsets of tcgen05 descriptors, block-scaled pairs with M = 128, A in
 tensor memory for weight-stationary M = 32 and 64, the zero-column mask, tcgen05.shift.
 """

@@ -13,13 +13,17 @@ from math import prod
 
 import numpy as np
 
+from . import im2col
 from .errors import UnitError
+from .im2col import Im2colMap
 from .protocols import GlobalMemory
 from .reductions import reduce_elements
 from .tensormap import TensorMap
 
 SMEM_ALIGNMENT = 128
 GATHER_ROWS = 4
+
+AnyMap = TensorMap | Im2colMap
 
 _NAN_FILL_WORD = 0x7FF7
 _TF32_NAN = 0x7FFFE000
@@ -33,12 +37,12 @@ class Region:
     inside: np.ndarray
 
 
-def transaction_bytes(tensor_map: TensorMap, rows: int | None = None) -> int:
+def transaction_bytes(tensor_map: AnyMap, rows: int | None = None) -> int:
     """Bytes one copy completes on its mbarrier: the whole box, out-of-bounds part included, row padding and packing pads not."""
     return tensor_map.box_bytes if rows is None else tensor_map.inner_bytes * rows
 
 
-def check_coordinates(tensor_map: TensorMap, coords: Sequence[int], storing: bool = False) -> None:
+def check_coordinates(tensor_map: AnyMap, coords: Sequence[int], storing: bool = False) -> None:
     """UnitError unless the start coordinates are ones the hardware accepts (also for prefetches).
 
     coord0 * element size must be a multiple of 16 bytes; stores and reductions must not start at a negative index.
@@ -55,7 +59,7 @@ def check_coordinates(tensor_map: TensorMap, coords: Sequence[int], storing: boo
             raise UnitError("out_of_bounds", f"store coordinate {coordinate} of dimension {index} is negative (minimum 0)")
 
 
-def _check_inner_coordinate(tensor_map: TensorMap, coordinate: int) -> None:
+def _check_inner_coordinate(tensor_map: AnyMap, coordinate: int) -> None:
     bits = coordinate * tensor_map.element.bits
     if bits % 128:
         raise UnitError(
@@ -77,6 +81,14 @@ def load_gather4(tensor_map: TensorMap, column: int, rows: Sequence[int], memory
     return _read(tensor_map, _gather_region(tensor_map, column, rows), memory)
 
 
+def load_im2col(tensor_map: Im2colMap, coords: Sequence[int], offsets: Sequence[int], memory: GlobalMemory) -> np.ndarray:
+    """Bytes of the pixels of an im2col load, one pixel's channels after another's; those outside the tensor get the fill."""
+    check_coordinates(tensor_map, coords)
+    im2col.check_offsets(tensor_map, offsets)
+    starts, inside = im2col.rows(tensor_map, coords, offsets)
+    return _read(tensor_map, _with_inner(tensor_map, coords[0], starts, inside, False), memory)
+
+
 def store(tensor_map: TensorMap, coords: Sequence[int], data: np.ndarray, memory: GlobalMemory) -> None:
     """Write a box; rows beyond the edge are dropped, dimension 0 is cut at the next 16-byte boundary past its edge."""
     check_coordinates(tensor_map, coords, storing=True)
@@ -93,14 +105,21 @@ def store_scatter4(tensor_map: TensorMap, column: int, rows: Sequence[int], data
 def reduce(tensor_map: TensorMap, coords: Sequence[int], op: str, data: np.ndarray, memory: GlobalMemory) -> None:
     """Combine a box into global memory element by element (add, min, max, inc, dec, and, or, xor); clips as a store does."""
     check_coordinates(tensor_map, coords, storing=True)
-    region = _region(tensor_map, coords, storing=True)
-    box = _as_box(tensor_map, region, data)
-    addresses = region.addresses[region.inside]
-    combined = reduce_elements(tensor_map.dtype, op, memory.gather(addresses), box[region.inside])
-    memory.scatter(addresses, combined)
+    _combine(tensor_map, _region(tensor_map, coords, storing=True), op, data, memory)
 
 
-def bytes_past_the_edge(tensor_map: TensorMap, coords: Sequence[int]) -> int:
+def store_im2col(tensor_map: Im2colMap, coords: Sequence[int], op: str | None, data: np.ndarray, memory: GlobalMemory) -> None:
+    """Write (or with `op` combine) the pixels of an im2col copy without offsets; those outside the tensor are dropped."""
+    check_coordinates(tensor_map, coords, storing=True)
+    starts, inside = im2col.rows(tensor_map, coords, (0,) * (tensor_map.rank - 2))
+    region = _with_inner(tensor_map, coords[0], starts, inside, storing=True)
+    if op is None:
+        _write(tensor_map, region, data, memory)
+    else:
+        _combine(tensor_map, region, op, data, memory)
+
+
+def bytes_past_the_edge(tensor_map: AnyMap, coords: Sequence[int]) -> int:
     """Bytes per row (0..15) that a store at `coords` writes beyond the tensor in dimension 0: legal, but seldom meant."""
     start = coords[0] * tensor_map.element.bits // 8
     edge = tensor_map.dims[0] * tensor_map.element.bits // 8
@@ -108,7 +127,7 @@ def bytes_past_the_edge(tensor_map: TensorMap, coords: Sequence[int]) -> int:
     return max(0, end - max(edge, start))
 
 
-def smem_offsets(tensor_map: TensorMap, dst_address: int, rows: int | None = None) -> np.ndarray:
+def smem_offsets(tensor_map: AnyMap, dst_address: int, rows: int | None = None) -> np.ndarray:
     """Absolute shared byte address (int64, 1-D) of every box byte, in the order of the box array.
 
     With a swizzle the row pitch is always the swizzle width and the XOR acts on the absolute address; without one rows are
@@ -121,7 +140,7 @@ def smem_offsets(tensor_map: TensorMap, dst_address: int, rows: int | None = Non
     return tensor_map.swizzle_mode.apply(linear + dst_address)
 
 
-def _row_pitch(tensor_map: TensorMap) -> int:
+def _row_pitch(tensor_map: AnyMap) -> int:
     if tensor_map.swizzle != "none":
         return tensor_map.swizzle_mode.width
     return tensor_map.inner_bytes * 16 // tensor_map.element.payload
@@ -154,7 +173,7 @@ def _region(tensor_map: TensorMap, coords: Sequence[int], storing: bool = False)
     return _with_inner(tensor_map, coords[0], starts, rows_inside, storing)
 
 
-def _with_inner(tensor_map: TensorMap, column: int, starts: np.ndarray, rows_inside: np.ndarray, storing: bool) -> Region:
+def _with_inner(tensor_map: AnyMap, column: int, starts: np.ndarray, rows_inside: np.ndarray, storing: bool) -> Region:
     """Add dimension 0 to row starts.  Loads end exactly at the edge, stores at the next multiple of 16 bytes."""
     bits = tensor_map.element.bits
     inner = column * bits // 8 + np.arange(tensor_map.inner_bytes, dtype=np.int64)
@@ -182,7 +201,7 @@ def _gather_region(tensor_map: TensorMap, column: int, rows: Sequence[int], stor
     return _with_inner(tensor_map, column, starts, inside, storing)
 
 
-def _read(tensor_map: TensorMap, region: Region, memory: GlobalMemory) -> np.ndarray:
+def _read(tensor_map: AnyMap, region: Region, memory: GlobalMemory) -> np.ndarray:
     if region.inside.all():
         return _convert_on_load(tensor_map, memory.gather(region.addresses.reshape(-1)))
     box = _fill_bytes(tensor_map, region.inside.shape)
@@ -191,14 +210,14 @@ def _read(tensor_map: TensorMap, region: Region, memory: GlobalMemory) -> np.nda
     return box.reshape(-1)
 
 
-def _fill_bytes(tensor_map: TensorMap, shape: tuple[int, ...]) -> np.ndarray:
+def _fill_bytes(tensor_map: AnyMap, shape: tuple[int, ...]) -> np.ndarray:
     if tensor_map.fill == "zero":
         return np.zeros(shape, dtype=np.uint8)
     words = np.full((shape[0], shape[1] // 2), _NAN_FILL_WORD, dtype="<u2")
     return words.view(np.uint8)
 
 
-def _convert_on_load(tensor_map: TensorMap, values: np.ndarray) -> np.ndarray:
+def _convert_on_load(tensor_map: AnyMap, values: np.ndarray) -> np.ndarray:
     if not tensor_map.dtype.startswith("tf32"):
         return values
     words = np.ascontiguousarray(values, np.uint8).view("<u4")
@@ -207,7 +226,7 @@ def _convert_on_load(tensor_map: TensorMap, values: np.ndarray) -> np.ndarray:
     return np.where(is_nan, np.uint32(_TF32_NAN), rounded).astype("<u4").view(np.uint8)
 
 
-def _as_box(tensor_map: TensorMap, region: Region, data: np.ndarray) -> np.ndarray:
+def _as_box(tensor_map: AnyMap, region: Region, data: np.ndarray) -> np.ndarray:
     if tensor_map.element.payload < 16:
         raise UnitError("unsupported", f"stores of packed type {tensor_map.dtype} are not modelled")
     data = np.asarray(data, np.uint8)
@@ -216,6 +235,12 @@ def _as_box(tensor_map: TensorMap, region: Region, data: np.ndarray) -> np.ndarr
     return data.reshape(region.inside.shape)
 
 
-def _write(tensor_map: TensorMap, region: Region, data: np.ndarray, memory: GlobalMemory) -> None:
+def _write(tensor_map: AnyMap, region: Region, data: np.ndarray, memory: GlobalMemory) -> None:
     box = _as_box(tensor_map, region, data)
     memory.scatter(region.addresses[region.inside], box[region.inside])
+
+
+def _combine(tensor_map: AnyMap, region: Region, op: str, data: np.ndarray, memory: GlobalMemory) -> None:
+    box = _as_box(tensor_map, region, data)
+    addresses = region.addresses[region.inside]
+    memory.scatter(addresses, reduce_elements(tensor_map.dtype, op, memory.gather(addresses), box[region.inside]))

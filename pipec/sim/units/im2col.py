@@ -1,0 +1,171 @@
+"""im2col tensor maps: what cuTensorMapEncodeIm2col stores, and the pixels that a copy walks (PTX ISA 5.5.4, CUDA driver API).
+
+Dimension 0 are the channels, then the spatial dimensions (W, H, D), the last dimension counts images. A copy takes `pixels` pixels of
+`channels` channels each. It starts at a pixel of the bounding box and walks it along W, then H, then D, then to the next image; each
+pixel is read at its position plus the offsets of the instruction. The bounding box reaches from `lower` to the image's last pixel
+plus `upper`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import UnitError
+from .swizzle import SWIZZLES, Swizzle
+from .tensormap import DTYPE_NAMES, ELEMENT_TYPES, FILLS, SWIZZLE_NAMES, ElementType, TensorMap
+
+MAXIMUM_CHANNELS = 256
+MAXIMUM_PIXELS = 1024
+# Corners of a box with 1, 2 or 3 spatial dimensions are 16, 8 or 5 bits wide, offsets as many without a sign.
+_CORNER_BITS = {1: 16, 2: 8, 3: 5}
+
+_MAGIC = b"PIPE-IM1"
+_LAYOUT = struct.Struct("<8s4BQ5I4Q3h3hHH5B31xI")
+
+
+@dataclass(frozen=True)
+class Im2colMap:
+    """One im2col tensor map; what is not said here is as in TensorMap.
+
+    lower, upper     corners of the pixel box, one number per spatial dimension, W first
+    channels         elements of dimension 0 per pixel; pixels: how many one copy moves
+    element_strides  step of the walk per dimension; steps in dimension 0 and over images are 1
+    """
+
+    dtype: str
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    channels: int
+    pixels: int
+    element_strides: tuple[int, ...] | None = None
+    swizzle: str = "none"
+    fill: str = "zero"
+    address: int = 0
+    interleave = "none"
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def element(self) -> ElementType:
+        return ELEMENT_TYPES[self.dtype]
+
+    @property
+    def swizzle_mode(self) -> Swizzle:
+        return SWIZZLES[self.swizzle]
+
+    @property
+    def inner_bytes(self) -> int:
+        return self.channels * self.element.bits // 8
+
+    @property
+    def box_shape(self) -> tuple[int, int]:
+        return (self.channels, self.pixels)
+
+    @property
+    def box_bytes(self) -> int:
+        return self.inner_bytes * self.pixels
+
+    def validate(self) -> Im2colMap:
+        """Apply the rules that im2col adds to those of a tiled map; UnitError names rule and number."""
+        spatial = self.rank - 2
+        if spatial not in _CORNER_BITS:
+            raise UnitError("illegal", f"im2col map: rank {self.rank} is outside 3..5")
+        if len(self.lower) != spatial or len(self.upper) != spatial:
+            raise UnitError("illegal", f"im2col map: rank {self.rank} needs {spatial} numbers per corner")
+        limit = 1 << _CORNER_BITS[spatial] - 1
+        for value in (*self.lower, *self.upper):
+            if not -limit <= value < limit:
+                raise UnitError("illegal", f"im2col map: corner {value} is outside {-limit}..{limit - 1}")
+        for what, value, most in (("channels", self.channels, MAXIMUM_CHANNELS), ("pixels", self.pixels, MAXIMUM_PIXELS)):
+            if not 1 <= value <= most:
+                raise UnitError("illegal", f"im2col map: {value} {what}, must be 1..{most}")
+        box = (self.channels,) + (1,) * (self.rank - 1)
+        TensorMap(
+            self.dtype, self.dims, self.strides, box, self.element_strides, self.swizzle, fill=self.fill, address=self.address
+        ).validate()
+        return self
+
+    def encode(self) -> bytes:
+        """Exactly 128 bytes in the simulator's private format; validates first."""
+        self.validate()
+        names = (DTYPE_NAMES.index(self.dtype), SWIZZLE_NAMES.index(self.swizzle), FILLS.index(self.fill))
+        extents = [extent - 1 for extent in self.dims]
+        padded = (_padded(extents, 5), _padded(self.strides, 4), _padded(self.lower, 3), _padded(self.upper, 3))
+        numbers = [value for part in padded for value in part]
+        steps = _padded(self.element_strides or (), 5)
+        body = _LAYOUT.pack(_MAGIC, self.rank, *names, self.address, *numbers, self.channels, self.pixels, *steps, 0)
+        return body[:-4] + struct.pack("<I", zlib.crc32(body[:-4]))
+
+    @staticmethod
+    def is_encoded(data: bytes) -> bool:
+        return data[:8] == _MAGIC
+
+    @staticmethod
+    def decode(data: bytes) -> Im2colMap:
+        """Inverse of encode; UnitError "illegal" for bytes that were changed."""
+        fields = _LAYOUT.unpack(data)
+        if fields[-1] != zlib.crc32(data[:-4]):
+            raise UnitError("illegal", f"tensor map was overwritten: checksum {zlib.crc32(data[:-4]):#x}, stored {fields[-1]:#x}")
+        rank, dtype, swizzle, fill, address = fields[1:6]
+        steps = fields[23 : 23 + rank]
+        return Im2colMap(
+            dtype=DTYPE_NAMES[dtype],
+            dims=tuple(extent + 1 for extent in fields[6 : 6 + rank]),
+            strides=tuple(fields[11 : 11 + rank - 1]),
+            lower=tuple(fields[15 : 15 + rank - 2]),
+            upper=tuple(fields[18 : 18 + rank - 2]),
+            channels=fields[21],
+            pixels=fields[22],
+            element_strides=tuple(steps) if any(steps) else None,
+            swizzle=SWIZZLE_NAMES[swizzle],
+            fill=FILLS[fill],
+            address=address,
+        )
+
+
+def _padded(items: Sequence[int], length: int) -> tuple[int, ...]:
+    return tuple(items) + (0,) * (length - len(items))
+
+
+def walk(entry: Im2colMap, coords: Sequence[int], offsets: Sequence[int]) -> np.ndarray:
+    """Positions (int64 [pixels, spatial + 1]: W, H, D, image) of the pixels that a copy from `coords` reads."""
+    spatial = entry.rank - 2
+    steps = entry.element_strides or (1,) * entry.rank
+    first = list(coords[1:])
+    ends = [entry.dims[1 + axis] - 1 + entry.upper[axis] for axis in range(spatial)]
+    found = np.empty((entry.pixels, spatial + 1), np.int64)
+    for number in range(entry.pixels):
+        found[number] = first
+        for axis in range(spatial):
+            first[axis] += steps[1 + axis]
+            if first[axis] <= ends[axis]:
+                break
+            first[axis] = entry.lower[axis]
+        else:
+            first[spatial] += 1
+    found[:, :spatial] += np.array(offsets, np.int64)
+    return found
+
+
+def rows(entry: Im2colMap, coords: Sequence[int], offsets: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """(address of channel 0, inside the tensor) of each pixel."""
+    positions = walk(entry, coords, offsets)
+    extents = np.array(entry.dims[1:], np.int64)
+    inside = (positions >= 0) & (positions < extents)
+    places = np.where(inside, positions, 0) * np.array(entry.strides, np.int64)
+    return entry.address + places.sum(axis=1), np.logical_and.reduce(inside, axis=1)
+
+
+def check_offsets(entry: Im2colMap, offsets: Sequence[int]) -> None:
+    """UnitError unless there is one offset per spatial dimension."""
+    if len(offsets) != entry.rank - 2:
+        raise UnitError("illegal", f"{len(offsets)} im2col offsets for a map of rank {entry.rank}, which takes {entry.rank - 2}")
