@@ -67,6 +67,11 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "gemm_direct": ({"BM": "64", "BN": "64", "STAGES": "1"},),
     "gemm_peek": ({"STAGES": "1"},),
     "gemm_residual": ({"BM": "64", "PANEL": "64"}, {"BN": "96", "PANEL": "96", "SOURCES": "1"}, {"PANEL": "16", "STAGES": "1"}),
+    "copy_tma": (
+        {"BM": "64", "BN": "128", "STAGES": "6", "BLOCKS": "2"},
+        {"T": "f32", "BM": "16", "BN": "64", "BLOCKS": "3"},
+        {"T": "u8", "BN": "256", "STAGES": "1", "BLOCKS": "1"},
+    ),
     "elementwise": ({"BN": "32"}, {"STAGES": "1", "BN": "128"}),
 }
 

@@ -46,6 +46,19 @@ def test_elementwise_pipelines(constants: dict[str, str]) -> None:
         assert np.array_equal(results["cuda"].view(np.uint16), results["sim"].view(np.uint16))
 
 
+COPY = (EXAMPLES / "copy_tma.pipe").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("constants", [{}, *VARIANTS["copy_tma"]], ids=str)
+@pytest.mark.parametrize("shape", [(512, 2048), (200, 1040), (8, 16), (0, 16)], ids=str)
+def test_copies_bit_for_bit(constants: dict[str, str], shape: tuple[int, int]) -> None:
+    kernel = pipec.compile(COPY, arch="sm_90a", constants=constants)["copy_tma"]
+    arguments = random_arguments(kernel.interface, {"M": shape[0], "N": shape[1]}, seed=3)
+    expected = arguments["x"].tobytes()
+    assert kernel(**arguments, device="cuda").device.startswith("cuda")
+    assert arguments["x"].tobytes() == expected and arguments["y"].tobytes() == expected
+
+
 FUNCTION = """
 kernel apply[T: dtype = f32](x: tensor[f32, M, N], y: tensor[T, M, N], v: tensor[f32, N], w: tensor[f32, M]):
     grid(ceildiv(M, 128), ceildiv(N, 64))
