@@ -104,9 +104,11 @@ def _build(state: Compilation) -> None:
 
 
 def _check(state: Compilation) -> None:
-    from pipec.checks import check_kernel
+    from pipec.checks import check_kernel, clusters
 
-    assert state.kernels is not None
+    assert state.kernels is not None and state.trees is not None
+    for analysed in state.trees:
+        clusters.check(analysed, state.sink)
     for kernel in state.kernels:
         check_kernel(kernel, state.target, state.sink)
 

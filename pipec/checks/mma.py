@@ -35,16 +35,17 @@ _ACCUMULATORS = {
     "u8": ("i32",),
 }
 
-_COLUMNS = tuple(range(8, 257, 8))
-_INTEGER_COLUMNS = (8, 16, 24, *range(32, 257, 16))
-_TRANSPOSED_BYTE_COLUMNS = tuple(range(16, 257, 16))
+# N of one CTA and of a pair (SM100.md 3.3).
+_COLUMNS = (tuple(range(8, 257, 8)), tuple(range(16, 257, 16)))
+_INTEGER_COLUMNS = ((8, 16, 24, *range(32, 257, 16)), tuple(range(32, 257, 32)))
+_TRANSPOSED_BYTE_COLUMNS = (tuple(range(16, 257, 16)), tuple(range(32, 257, 32)))
 
 
 def check(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
     """Adds the tiles that do not fit to `wrong`."""
     for role, mma in _mmas(facts):
         total = _sum(mma)
-        if not wrong.isdisjoint(reference.buffer for reference in references(mma)):
+        if not wrong.isdisjoint(reference.buffer for reference in references(mma)) or _mixed_groups(mma):
             continue
         if isinstance(mma, tree.Mma) and mma.scales:
             if not check_mma(role, mma, sink):
@@ -72,6 +73,7 @@ class _Sum:
     declared: Span
     at: Span
     buffer: tree.Buffer | None
+    group: int = 1  # CTAs that multiply together: each has its rows of a and of the sum, and an equal part of the rows of b
 
     def declaration(self, dtype: str) -> str:
         if self.buffer:
@@ -84,7 +86,8 @@ def _sum(mma: tree.Mma | tree.RegisterMma) -> _Sum:
         accumulator = mma.accumulator
         return _Sum(accumulator.dtype, accumulator.rows, accumulator.columns, accumulator.span, mma.span, None)
     buffer = mma.accumulator.buffer
-    return _Sum(buffer.dtype, buffer.rows, buffer.columns, buffer.span, mma.accumulator.span, buffer)
+    group = mma.accumulator.handle.pipeline.cta_group
+    return _Sum(buffer.dtype, buffer.rows, buffer.columns, buffer.span, mma.accumulator.span, buffer, group)
 
 
 def _mmas(facts: Facts) -> Iterator[tuple[RoleFacts, tree.Mma | tree.RegisterMma]]:
@@ -96,6 +99,11 @@ def _mmas(facts: Facts) -> Iterator[tuple[RoleFacts, tree.Mma | tree.RegisterMma
 
 
 Operand = tree.BufferRef | tree.ReadVariable
+
+
+def _mixed_groups(mma: tree.Mma | tree.RegisterMma) -> bool:
+    """Told by pipec.checks.clusters."""
+    return len({reference.handle.pipeline.cta_group for reference in references(mma)}) > 1
 
 
 def _sizes(operand: Operand) -> tuple[int, int]:
@@ -169,7 +177,7 @@ def _shapes(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> bool:
     a, b = _declared(mma.a), _declared(mma.b)
     pairs = (
         (f"the accumulator has {rows} rows", f"`a` has {_outer(mma.a)}", rows, _outer(mma.a), declared, a),
-        (f"the accumulator has {columns} columns", f"`b` has {_outer(mma.b)} rows", columns, _outer(mma.b), declared, b),
+        (f"the accumulator has {columns} columns", f"{_b_rows(mma, total)} rows", columns, _outer(mma.b) * total.group, declared, b),
         (f"`a` has K = {_inner(mma.a)}", f"`b` has K = {_inner(mma.b)}", _inner(mma.a), _inner(mma.b), a, b),
     )
     fits = True
@@ -177,19 +185,24 @@ def _shapes(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> bool:
         if left == right:
             continue
         fits = False
-        hint = _transpose_hint(mma, rows, columns)
+        hint = _transpose_hint(mma, rows, columns, total.group)
         sink.report(messages.MmaShapes(one=one, other=other, hint=hint, at=mma.span, first=first, second=second))
         break
     return fits
 
 
-def _transpose_hint(mma: tree.Mma | tree.RegisterMma, rows: int, columns: int) -> str | None:
+def _b_rows(mma: tree.Mma | tree.RegisterMma, total: _Sum) -> str:
+    rows = _outer(mma.b)
+    return f"`b` has {rows}" if total.group == 1 else f"`b` has {rows} in each CTA of the pair, together {2 * rows}"
+
+
+def _transpose_hint(mma: tree.Mma | tree.RegisterMma, rows: int, columns: int, group: int) -> str | None:
     """A `.T` that would make everything fit."""
     for flip_a in (False, True)[: 1 if isinstance(mma.a, tree.ReadVariable) else 2]:
         for flip_b in (False, True):
             a = (_outer(mma.a), _inner(mma.a))[:: -1 if flip_a else 1]
             b = (_outer(mma.b), _inner(mma.b))[:: -1 if flip_b else 1]
-            if (flip_a or flip_b) and a[0] == rows and b[0] == columns and a[1] == b[1]:
+            if (flip_a or flip_b) and a[0] == rows and b[0] * group == columns and a[1] == b[1]:
                 names = [ref.span.text() for ref, flip in ((mma.a, flip_a), (mma.b, flip_b)) if flip]
                 return "write " + " and ".join(_flipped(name) for name in names)
     return None
@@ -201,7 +214,7 @@ def _flipped(name: str) -> str:
 
 def _columns(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> bool:
     dtype = mma.b.buffer.dtype
-    legal, rule = _column_rule(dtype, mma.b.transposed)
+    legal, rule = _column_rule(dtype, mma.b.transposed, total.group)
     if total.columns in legal:
         return True
     sink.report(
@@ -217,12 +230,18 @@ def _columns(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> bool:
     return False
 
 
-def _column_rule(dtype: DType, transposed: bool) -> tuple[tuple[int, ...], str]:
+def _column_rule(dtype: DType, transposed: bool, group: int) -> tuple[tuple[int, ...], str]:
+    pair = ", over a pair of CTAs," if group == 2 else ""
     if transposed and dtype.bits == 8:
-        return _TRANSPOSED_BYTE_COLUMNS, "with a transposed 8-bit operand `b`, N is a multiple of 16 from 16 to 256"
+        step = 16 * group
+        rule = f"with a transposed 8-bit operand `b`{pair or ','} N is a multiple of {step} from {step} to 256"
+        return _TRANSPOSED_BYTE_COLUMNS[group - 1], rule
+    if dtype.is_integer and group == 1:
+        return _INTEGER_COLUMNS[0], "with 8-bit integer operands, N is 8, 16, 24, 32 or a multiple of 16 up to 256"
     if dtype.is_integer:
-        return _INTEGER_COLUMNS, "with 8-bit integer operands, N is 8, 16, 24, 32 or a multiple of 16 up to 256"
-    return _COLUMNS, "N is a multiple of 8 from 8 to 256"
+        return _INTEGER_COLUMNS[1], f"with 8-bit integer operands{pair} N is a multiple of 32 from 32 to 256"
+    step = 8 * group
+    return _COLUMNS[group - 1], f"{'over a pair of CTAs, ' if group == 2 else ''}N is a multiple of {step} from {step} to 256"
 
 
 def _depth(operand: tree.BufferRef, packed: bool, sink: Sink) -> None:

@@ -38,7 +38,6 @@ def check(facts: Facts, target: Target, sink: Sink) -> set[tree.Buffer]:
     for pipeline in kernel.pipelines:
         if not 1 <= pipeline.stages <= MOST_STAGES:
             sink.report(messages.StageCount(pipeline=pipeline.name, stages=pipeline.stages, most=MOST_STAGES, at=pipeline.span))
-        _pair(facts, pipeline, sink)
     wrong = _buffers(facts, target, sink)
     for role in kernel.roles:
         _role(role, sink)
@@ -77,12 +76,6 @@ def check_proxies(facts: Facts, sink: Sink) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- declarations
-
-
-def _pair(facts: Facts, pipeline: tree.Pipeline, sink: Sink) -> None:
-    uses = [handle.acquires[0].operation.span for _, handle in facts.handles() if handle.handle.pipeline is pipeline]
-    if pipeline.cta_group == 2 and uses:
-        sink.report(target_messages.TwoCtaRolePipeline(pipeline=pipeline.name, at=pipeline.span, uses=tuple(uses)))
 
 
 def _buffers(facts: Facts, target: Target, sink: Sink) -> set[tree.Buffer]:

@@ -6,11 +6,13 @@ describes it. Adding an instruction is adding a row here, and its meaning for th
 
 from pipec.isa.dtypes import DTYPES
 from pipec.isa.reductions import ALLOWED, OPERATIONS, red_type, red_vector
+from pipec.isa.specials import SPECIALS
 from pipec.record import record
 
 I1, I16, I32, I64, F32, VOID = "i1", "i16", "i32", "i64", "float", "void"
 SHARED = "ptr addrspace(3)"
 TENSOR = "ptr addrspace(6)"
+CLUSTER = "ptr addrspace(7)"  # shared memory of the cluster
 GLOBAL = "ptr addrspace(1)"
 GENERIC = "ptr"
 HALF2, BFLOAT2 = "<2 x half>", "<2 x bfloat>"
@@ -43,9 +45,14 @@ def _intrinsic(name: str, llvm: str, result: str, operands: tuple[str, ...], ptx
 
 def _special_registers() -> list[Instruction]:
     rows = [("thread.x", "tid.x", "%tid.x"), ("lane", "laneid", "%laneid")]
-    rows += [(f"block.{axis}", f"ctaid.{axis}", f"%ctaid.{axis}") for axis in "xyz"]
-    rows += [(f"grid.{axis}", f"nctaid.{axis}", f"%nctaid.{axis}") for axis in "xyz"]
+    rows += [(row.name, row.llvm, row.ptx) for row in SPECIALS.values()]
     return [_intrinsic(name, f"read.ptx.sreg.{llvm}", I32, (), ptx, "thread", "10") for name, llvm, ptx in rows]
+
+
+_REMOTE_ARRIVE = (
+    "{\\0A\\09.reg .b32 remote;\\0A\\09@$2 mapa.shared::cluster.u32 remote, $0, $1;"
+    "\\0A\\09@$2 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\\0A\\09}"
+)
 
 
 def _barriers() -> list[Instruction]:
@@ -59,6 +66,12 @@ def _barriers() -> list[Instruction]:
         # Without a branch, so that the warp stays together.
         Instruction("mbarrier.arrive.if", "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", VOID, (SHARED, I1),
                     "mbarrier.arrive.shared::cta.b64", "thread", mbarrier, constraints="r,b"),
+        # On the barrier at the same place in another CTA of the cluster.
+        Instruction("mbarrier.arrive.remote.if", _REMOTE_ARRIVE, VOID, (SHARED, I32, I1),
+                    "mbarrier.arrive.release.cluster.shared::cluster.b64", "thread", mbarrier, constraints="r,r,b"),
+        # Waits for what threads of another CTA did before they arrived, too.
+        _intrinsic("mbarrier.try_wait.parity.cluster", "mbarrier.try.wait.parity.scope.cluster.space.cta", I1, (SHARED, I32),
+                   "mbarrier.try_wait.parity.acquire.cluster.shared.b64", "thread", mbarrier),
         _intrinsic("mbarrier.try_wait.parity", "mbarrier.try.wait.parity.scope.cta.space.cta", I1, (SHARED, I32),
                    "mbarrier.try_wait.parity.shared.b64", "thread", mbarrier),
         _intrinsic("fence.mbarrier_init", "fence.mbarrier_init.release.cluster", VOID, (), "fence.mbarrier_init.release.cluster",
@@ -66,6 +79,10 @@ def _barriers() -> list[Instruction]:
         _intrinsic("fence.proxy.async.shared", "fence.proxy.async.shared_cta", VOID, (), "fence.proxy.async.shared::cta", "thread",
                    "9.7.13.4"),
         _intrinsic("fence.proxy.async.global", "fence.proxy.async.global", VOID, (), "fence.proxy.async.global", "thread", "9.7.13.4"),
+        _intrinsic("barrier.cluster.arrive", "barrier.cluster.arrive.aligned", VOID, (), "barrier.cluster.arrive.aligned", "warp",
+                   "9.7.13.3"),
+        _intrinsic("barrier.cluster.wait", "barrier.cluster.wait.aligned", VOID, (), "barrier.cluster.wait.aligned", "warp",
+                   "9.7.13.3"),
         _intrinsic("barrier.cta", "barrier.cta.sync.aligned.all", VOID, (I32,), "bar.sync", "cta", "9.7.13.1"),
         _intrinsic("barrier.named", "barrier.cta.sync.aligned.count", VOID, (I32, I32), "bar.sync", "warp", "9.7.13.1"),
         _intrinsic("barrier.warp", "bar.warp.sync", VOID, (I32,), "bar.warp.sync", "warp", "9.7.13.2"),
@@ -97,6 +114,12 @@ def _bulk_copies() -> list[Instruction]:
                        (SHARED, SHARED, GENERIC, *coordinates, I64, "i1="),
                        f"cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes", "thread", section)
         )  # fmt: skip
+        # Into shared memory of the cluster: barrier in any CTA, mask of CTAs, cache policy, multicast, with a policy, CTA group (0: own)
+        rows.append(
+            _intrinsic(f"tma.load.cluster.{rank}d", f"cp.async.bulk.tensor.g2s.tile.{rank}d", VOID,
+                       (CLUSTER, SHARED, GENERIC, *coordinates, I16, I64, "i1=", "i1=", "i32="),
+                       f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", "thread", section)
+        )  # fmt: skip
         rows.append(
             _intrinsic(f"tma.store.{rank}d", f"cp.async.bulk.tensor.s2g.tile.{rank}d", VOID,
                        (SHARED, GENERIC, *coordinates, I64, "i1="),
@@ -125,19 +148,30 @@ def _async_copies() -> list[Instruction]:
     return rows
 
 
+def _tensor_memory_of(group: int) -> list[Instruction]:
+    """What names the CTAs it works for: this one, or the pair."""
+
+    def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: str, section: str) -> Instruction:
+        ptx = f"tcgen05.{ptx}".replace("cta_group", f"cta_group::{group}")
+        return _intrinsic(f"tcgen05.{name}.cg{group}", f"tcgen05.{llvm}.cg{group}", VOID, operands, ptx, participation, section, "sm_100a")
+
+    commit = "commit.cta_group.mbarrier::arrive::one.shared::cluster"
+    return [
+        row("alloc", "alloc.shared", (SHARED, I32), "alloc.cta_group.sync.aligned.shared::cta.b32", "warp", "9.7.16.7"),
+        row("dealloc", "dealloc", (TENSOR, I32), "dealloc.cta_group.sync.aligned.b32", "warp", "9.7.16.7"),
+        row("relinquish", "relinq.alloc.permit", (), "relinquish_alloc_permit.cta_group.sync.aligned", "warp", "9.7.16.7"),
+        row("commit", "commit.shared", (SHARED,), f"{commit}.b64", "thread", "9.7.16.12"),
+        row("commit.multicast", "commit.mc.shared", (SHARED, I16), f"{commit}.multicast::cluster.b64", "thread", "9.7.16.12"),
+        row("cp.32x128b.warpx4", "cp.32x128b_warpx4", (TENSOR, I64), "cp.cta_group.32x128b.warpx4", "thread", "9.7.16.9"),
+    ]
+
+
 def _tensor_memory() -> list[Instruction]:
     def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: str, section: str) -> Instruction:
         return _intrinsic(name, llvm, VOID, operands, ptx, participation, section, "sm_100a")
 
     rows = [
-        row("tcgen05.alloc", "tcgen05.alloc.shared.cg1", (SHARED, I32), "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32",
-            "warp", "9.7.16.7"),
-        row("tcgen05.dealloc", "tcgen05.dealloc.cg1", (TENSOR, I32), "tcgen05.dealloc.cta_group::1.sync.aligned.b32", "warp",
-            "9.7.16.7"),
-        row("tcgen05.relinquish", "tcgen05.relinq.alloc.permit.cg1", (), "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned",
-            "warp", "9.7.16.7"),
-        row("tcgen05.commit", "tcgen05.commit.shared.cg1", (SHARED,),
-            "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64", "thread", "9.7.16.12"),
+        *(row for group in (1, 2) for row in _tensor_memory_of(group)),
         # d, a descriptor, b descriptor, instruction descriptor, accumulate, kind, cta group, collector use
         row("tcgen05.mma", "tcgen05.mma.shared", (TENSOR, I64, I64, I32, I1, "i32=", "i32=", "i32="),
             "tcgen05.mma.cta_group::1.kind", "thread", "9.7.16.10"),
@@ -148,8 +182,6 @@ def _tensor_memory() -> list[Instruction]:
               (TENSOR, I64, I64, I32, I1, TENSOR, TENSOR, "i32=", "i32="),
               f"tcgen05.mma.cta_group::1.kind::{kind}.block_scale{block}", "thread", "9.7.16.10")
           for kind, block in (("mxf8f6f4", ""), ("mxf4", ""), ("mxf4nvf4", ".block16"))),
-        row("tcgen05.cp.32x128b.warpx4", "tcgen05.cp.32x128b_warpx4.cg1", (TENSOR, I64),
-            "tcgen05.cp.cta_group::1.32x128b.warpx4", "thread", "9.7.16.9"),
         row("tcgen05.wait.st", "tcgen05.wait.st", (), "tcgen05.wait::st.sync.aligned", "warp", "9.7.16.8"),
         row("tcgen05.fence.before", "tcgen05.fence.before.thread.sync", (), "tcgen05.fence::before_thread_sync", "thread",
             "9.7.16.11"),
@@ -275,6 +307,8 @@ def _watchdog() -> list[Instruction]:
     Templates where LLVM would drop an ordering or a scope, or move a look at a clock.
     """
     return [
+        _intrinsic("mbarrier.try_wait.parity.limit.cluster", "mbarrier.try.wait.parity.tl.scope.cluster.space.cta", I1,
+                   (SHARED, I32, I32), "mbarrier.try_wait.parity.acquire.cluster.shared.b64", "thread", "9.7.13.15"),
         _intrinsic("mbarrier.try_wait.parity.limit", "mbarrier.try.wait.parity.tl.scope.cta.space.cta", I1, (SHARED, I32, I32),
                    "mbarrier.try_wait.parity.shared.b64", "thread", "9.7.13.15"),
         Instruction("globaltimer", "mov.u64 $0, %globaltimer;", I64, (), "mov.u64", "thread", "10.23", constraints="=l"),

@@ -23,5 +23,7 @@ _ROWS = (
     Target("sm_90a", "8.8", "+ptx88", 232_448, 0, 1024, 65_536),
 )
 
+MOST_CLUSTER_CTAS = 8  # what every part with clusters can run (CUDA C++ programming guide, portable cluster size)
+
 TARGETS: dict[str, Target] = {row.name: row for row in _ROWS}
 DEFAULT_TARGET = "sm_100a"

@@ -31,6 +31,7 @@ def build(kernel: tree.Kernel) -> ir.Kernel:
         buffers=kernel.buffers,
         roles=tuple(build_role(role) for role in kernel.roles),
         span=kernel.span,
+        cluster=kernel.cluster,
         stated=kernel.stated,
         allocations=kernel.allocations,
     )
@@ -50,6 +51,7 @@ def build_role(role: tree.Role) -> ir.Role:
         loops=tuple(builder.loops()),
         span=role.span,
         end=role.end,
+        leader=role.leader,
     )
 
 

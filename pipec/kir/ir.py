@@ -6,7 +6,9 @@ role run it (its `Participation`), a loop keeps its bounds, so that later passes
 
 from pipec.record import record
 from pipec.sema.tree import (
+    ONE_CTA,
     Buffer,
+    Cluster,
     Expression,
     Operation,
     Pipeline,
@@ -106,6 +108,7 @@ class Role:
     loops: tuple[Loop, ...]
     span: Span
     end: Span
+    leader: bool = False  # it runs in the leader of each pair of CTAs only
 
 
 @record
@@ -121,6 +124,7 @@ class Kernel:
     buffers: tuple[Buffer, ...]
     roles: tuple[Role, ...]
     span: Span
+    cluster: Cluster = ONE_CTA
     stated: tuple[StatedCounts, ...] = ()
     allocations: tuple[TensorAllocation, ...] = ()
 

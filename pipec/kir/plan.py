@@ -5,6 +5,7 @@ says what is wrong with it. Lowering follows the plan and derives nothing again.
 """
 
 from pipec.isa.targets import Target
+from pipec.kir.clusters import kernel_sharing
 from pipec.kir.ir import Kernel
 from pipec.kir.plan_exit import plan_drains
 from pipec.kir.plan_interface import plan_interface, plan_parameters
@@ -35,9 +36,10 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     packed = packed_buffers(kernel)
     columns, column_stride, allocated = plan_tensor(kernel, packed)
     unwritten = plan_zero(kernel)
-    expected = expected_bytes(kernel, layouts)
-    signals = plan_signals(kernel, roles, expected, unwritten)
-    drains = plan_drains(kernel, signals)
+    shared_by = kernel_sharing(kernel)
+    expected = expected_bytes(kernel, layouts, shared_by)
+    signals = plan_signals(kernel, roles, expected, unwritten, shared_by)
+    drains = plan_drains(kernel, signals, shared_by)
     roles = tuple(replace(row, drains=drains.get(row.role.name, ())) for row in roles)
     shared = plan_shared(kernel, target, roles, layouts, row_maps, unwritten, allocated > 0)
     parameters, symbols, tma = plan_parameters(kernel, layouts, shared.staging)
@@ -50,6 +52,8 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         threads=threads,
         register_groups=groups,
         launch_registers=launch_registers,
+        sharing=shared_by,
+        cta_group=max((pipeline.cta_group for pipeline in kernel.pipelines), default=1),
         signals=signals,
         expected_bytes=expected,
         layouts=layouts,

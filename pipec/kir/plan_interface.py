@@ -16,6 +16,7 @@ from pipec.interface import (
     TensorArgument,
     TensorMapParameter,
 )
+from pipec.kir.clusters import Line, line
 from pipec.kir.ir import Kernel
 from pipec.kir.plan_memory import SharedPlan
 from pipec.kir.plan_roles import expressions, operations
@@ -78,8 +79,9 @@ def plan_parameters(
     for role in kernel.roles:
         for operation in operations(role):
             match operation:
-                case tree.TmaLoad(destination, source):
-                    tma[id(operation)] = _tile_copy(wanted, source.tensor, destination.buffer, layouts, unpacked)
+                case tree.TmaLoad(destination, source, multicast=axis):
+                    shared = None if axis is None else line(kernel.cluster, axis, destination.handle.pipeline.cta_group)
+                    tma[id(operation)] = _tile_copy(wanted, source.tensor, destination.buffer, layouts, unpacked, shared)
                 case tree.TmaStore(destination, source):
                     tma[id(operation)] = _tile_copy(wanted, destination.tensor, source.buffer, layouts, unpacked)
                 case tree.Store() if operation.path == "tma":
@@ -107,24 +109,32 @@ def plan_parameters(
 
 
 def _tile_copy(
-    wanted: _Parameters, tensor: TensorParameter, buffer: Buffer, layouts: Mapping[Buffer, TileLayout], unpacked: set[Buffer]
+    wanted: _Parameters,
+    tensor: TensorParameter,
+    buffer: Buffer,
+    layouts: Mapping[Buffer, TileLayout],
+    unpacked: set[Buffer],
+    shared: Line | None = None,
 ) -> TmaPlan:
     layout = layouts[buffer]
     if buffer.dtype.is_scale:
         symbol = wanted.tensor_map(tensor, scale_box(buffer, len(tensor.shape)), "none", element_type(tensor.dtype, False))
         return TmaPlan(symbol, layout, layout.rows, 1, layout.span_bytes)
-    return _tma(wanted, tensor, layout, stored_bits(buffer, unpacked))
+    return _tma(wanted, tensor, layout, stored_bits(buffer, unpacked), shared)
 
 
-def _tma(wanted: _Parameters, tensor: TensorParameter, layout: TileLayout, bits: int | None = None) -> TmaPlan:
-    """`bits` are those of a stored element, where they are not the tensor's."""
-    rows = box_rows(layout.rows, layout.span_bytes)
+def _tma(
+    wanted: _Parameters, tensor: TensorParameter, layout: TileLayout, bits: int | None = None, shared: Line | None = None
+) -> TmaPlan:
+    """`bits` are those of a stored element, where they are not the tensor's. The CTAs of `shared` copy a part each."""
+    part = layout.rows // shared.count if shared else layout.rows
+    rows = box_rows(part, layout.span_bytes)
     assert rows is not None, "pipec.checks.shapes lets no such tile pass"
     stored = bits or 8 * tensor.dtype.bytes
     inner = layout.span_bytes * 8 // stored
     box = (*(1,) * (max(2, len(tensor.shape)) - 2), rows, inner)
     symbol = wanted.tensor_map(tensor, box, layout.swizzle, element_type(tensor.dtype, stored > tensor.dtype.bits > 1))
-    return TmaPlan(symbol, layout, rows, layout.rows // rows, inner)
+    return TmaPlan(symbol, layout, rows, part // rows, inner, shared)
 
 
 def box_rows(rows: int, span_bytes: int) -> int | None:
@@ -162,7 +172,7 @@ def plan_interface(
         arguments=_arguments(kernel, parameters),
         parameters=parameters,
         grid=(x, y, z),
-        cluster=(1, 1, 1),
+        cluster=kernel.cluster.shape,
         threads=threads,
         shared_bytes=shared.bytes,
         tensor_columns=tensor_columns,

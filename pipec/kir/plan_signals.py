@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from pipec.kir.clusters import Reach, Sharing
 from pipec.kir.ir import Kernel, Participation, Role, successors
 from pipec.kir.plan_roles import expressions, operations
 from pipec.kir.plan_types import WARP, RolePlan, SideSignals, TileLayout
@@ -14,6 +15,7 @@ def plan_signals(
     roles: tuple[RolePlan, ...],
     expected: Mapping[Handle, int],
     unwritten: Mapping[Buffer, tuple[Pipeline, object]],
+    sharing: Mapping[Pipeline, Sharing],
 ) -> dict[tuple[Pipeline, str], SideSignals]:
     signals: dict[tuple[Pipeline, str], SideSignals] = {}
     noting = {pipeline for pipeline, condition in unwritten.values() if condition is None}
@@ -26,7 +28,8 @@ def plan_signals(
                     continue
                 kinds = _kinds(row, pipeline, side)
                 how[row.role.name] = "+".join(kinds)
-                counts[row.role.name] = sum(_count(row, pipeline, side, kind) for kind in kinds)
+                reach = sharing[pipeline].of(side)
+                counts[row.role.name] = sum(_count(row, pipeline, side, kind) * _senders(kind, reach) for kind in kinds)
                 if side == "producer" and pipeline in noting:
                     counts[row.role.name] += 1  # the note that tells whether an MMA ran
             bytes_ = [count for handle, count in expected.items() if handle.pipeline is pipeline]
@@ -106,6 +109,11 @@ def _count(row: RolePlan, pipeline: Pipeline, side: str, kind: str) -> int:
     return _arriving(_participation(row.role, pipeline, side), row.role.warps)
 
 
+def _senders(kind: str, reach: Reach) -> int:
+    """Of how many CTAs a barrier counts the signal. The bytes of both CTAs of a pair are announced by the leader alone."""
+    return 1 if kind == "tma" else reach.senders
+
+
 def _arriving(participation: Participation, warps: int) -> int:
     match participation.threads:
         case "one":
@@ -131,13 +139,18 @@ def _participation(role: Role, pipeline: Pipeline, side: str) -> Participation:
     return release or Participation("all")
 
 
-def expected_bytes(kernel: Kernel, layouts: Mapping[Buffer, TileLayout]) -> dict[Handle, int]:
-    """Per producer's handle, the bytes of the loads between its acquire and its release: the most that any path issues."""
+def expected_bytes(
+    kernel: Kernel, layouts: Mapping[Buffer, TileLayout], sharing: Mapping[Pipeline, Sharing]
+) -> dict[Handle, int]:
+    """Per producer's handle, the bytes of the loads between its acquire and its release: the most that any path issues.
+
+    Where the barrier is the leader's, those of both CTAs of the pair. A multicast brings every CTA the whole tile.
+    """
     expected: dict[Handle, int] = {}
     for role in kernel.roles:
         handles = {operation.destination.handle: None for operation in operations(role) if isinstance(operation, tree.TmaLoad)}
         for handle in handles:
-            expected[handle] = _most_bytes(role, handle, layouts)
+            expected[handle] = _most_bytes(role, handle, layouts) * sharing[handle.pipeline].producer.senders
     return expected
 
 

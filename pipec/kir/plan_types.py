@@ -2,6 +2,7 @@
 
 from pipec.interface import KernelInterface
 from pipec.isa.targets import Target
+from pipec.kir.clusters import Line, Sharing
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
 from pipec.sema.tree import Buffer, Expression, Handle, Pipeline, Variable
@@ -117,7 +118,7 @@ class TileLayout:
 class TmaPlan:
     """One TMA operation: `row_boxes` boxes of `box_rows` rows for each panel of `layout`, through tensor map `symbol`.
 
-    A row of a panel has `inner` elements.
+    A row of a panel has `inner` elements. With a `line` each of its CTAs copies `row_boxes` boxes of an equal part of the rows, for all.
     """
 
     symbol: str
@@ -125,6 +126,7 @@ class TmaPlan:
     box_rows: int
     row_boxes: int
     inner: int
+    line: Line | None = None
 
 
 @record
@@ -197,6 +199,8 @@ class Plan:
     threads: int
     register_groups: tuple[RegisterGroup, ...]  # empty when no role states a budget
     launch_registers: int | None  # per thread, where budgets ask for a fixed number
+    sharing: dict[Pipeline, Sharing]  # how the CTAs of the cluster share it
+    cta_group: int  # CTAs that one MMA works on
     signals: dict[tuple[Pipeline, str], SideSignals]  # side: "producer" completes full, "consumer" completes empty
     expected_bytes: dict[Handle, int]  # bytes that TMA loads complete in one use of a producer's handle
     layouts: dict[Buffer, TileLayout]  # of shared-memory buffers
@@ -219,6 +223,11 @@ class Plan:
         tuple[str, str, int], str
     ]  # (kind, name, axis) -> parameter symbol; kind "pointer" "stride" "dimension" "scalar"
     interface: KernelInterface
+
+    @property
+    def crosses_ctas(self) -> bool:
+        """Whether a CTA reaches into the memory of another."""
+        return any(not sharing.local for sharing in self.sharing.values())
 
     @property
     def tensor_map_of(self) -> dict[int, str]:

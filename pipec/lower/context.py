@@ -92,6 +92,7 @@ class RoleContext:
     peeked: dict[tree.Handle, Slot] = field(default_factory=dict)  # what each peek found
     # Whether an MMA wrote the accumulator of a held stage.
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
+    masks: dict[tuple[tree.Pipeline, str], Value] = field(default_factory=dict)  # the CTAs that hear a side's signals
     staging_turn: Slot | None = None
     accumulators: dict[tree.Accumulator, Registers] = field(default_factory=dict)
     operands: dict[tree.Variable | int, Registers] = field(default_factory=dict)  # by tile, or by id(MMA)
@@ -146,6 +147,21 @@ class RoleContext:
         builder.place(after)
         if rejoin:
             self.reconverge()
+
+
+    @contextmanager
+    def only_if(self, condition: Value | None, hint: str) -> Iterator[None]:
+        """The code inside runs where the condition holds, which is the same for all threads that are here; always if it is None."""
+        if condition is None:
+            yield
+            return
+        builder = self.builder
+        inside, after = builder.label(f"{self.prefix}.{hint}"), builder.label(f"{self.prefix}.{hint}.done")
+        builder.branch(condition, inside, after)
+        builder.place(inside)
+        yield
+        builder.jump(after)
+        builder.place(after)
 
 
 def repeated(kernel: KernelContext, count: int, hint: str, *, written_out: bool) -> Iterator[tuple[Value, int | None]]:

@@ -41,8 +41,8 @@ def instruction_descriptor(
     )
 
 
-def scaled_instruction_descriptor(mma: tree.Mma, kind: ScaledKind, place: int) -> int:
-    """Of a block-scaled MMA whose scale factors begin at byte `place` of their words."""
+def scaled_instruction_descriptor(mma: tree.Mma, kind: ScaledKind, place: int, group: int = 1) -> int:
+    """Of a block-scaled MMA of `group` CTAs whose scale factors begin at byte `place` of their words."""
     a, b, d = mma.a, mma.b, mma.accumulator.buffer
     assert mma.scale_a is not None
     return (
@@ -53,7 +53,7 @@ def scaled_instruction_descriptor(mma: tree.Mma, kind: ScaledKind, place: int) -
         | b.transposed << 16
         | d.columns >> 3 << 17
         | FACTOR_CODES[mma.scale_a.buffer.dtype.name] << 23
-        | d.rows >> 7 << 27
+        | d.rows * group >> 7 << 27
         | place << 29
     )
 

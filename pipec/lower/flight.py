@@ -1,6 +1,7 @@
 """Waiting for multiplications in registers, and giving back the stages they read: where `pipec.kir.plan_flight` says."""
 
 from pipec.kir.plan_types import FlightWait
+from pipec.lower import clusters
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import Value, integer
 from pipec.sema import tree
@@ -39,17 +40,14 @@ def give_back(role: RoleContext, operation: tree.Release | tree.Signal, pointer:
     builder, flight = role.builder, role.plan.flight
     assert flight is not None
     if id(operation) not in flight.late:
-        builder.call("mbarrier.arrive.if", pointer, _first_lane(role))
+        clusters.arrive_per_warp(role, operation.handle.pipeline, operation.handle.side, pointer)
         return
     assert role.late is not None
     role.late.write(builder.cast("ptrtoint", pointer, "i32"))
 
 
 def _give_late(role: RoleContext, late: Value) -> None:
-    builder = role.builder
-    some = builder.compare("ne", late, _NONE)
-    builder.call("mbarrier.arrive.if", builder.shared_pointer(late), builder.binary("and", some, _first_lane(role)))
-
-
-def _first_lane(role: RoleContext) -> Value:
-    return role.builder.compare("eq", role.lane, integer(0))
+    flight = role.plan.flight
+    assert flight is not None and flight.lagging is not None
+    some = role.builder.compare("ne", late, _NONE)
+    clusters.arrive_per_warp(role, flight.lagging, "consumer", role.builder.shared_pointer(late), some)

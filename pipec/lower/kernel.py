@@ -13,7 +13,7 @@ from pipec.interface import (
 )
 from pipec.isa.dtypes import DTYPES
 from pipec.kir.plan_types import Plan, RegisterGroup, RolePlan
-from pipec.lower import watchdog
+from pipec.lower import clusters, watchdog
 from pipec.lower.context import FULL_WARP, SHARED_SYMBOL, KernelContext, RoleContext
 from pipec.lower.debug import Metadata
 from pipec.lower.llvm import GLOBAL, Builder, Value, integer
@@ -54,6 +54,8 @@ def _kernel(plan: Plan, metadata: Metadata) -> list[str]:
     watchdog.finish(kernel)
     parameters = ", ".join(_parameter(parameter) for parameter in plan.interface.parameters)
     attributes = [f'"nvvm.reqntid"="{plan.threads}"']
+    if plan.kernel.cluster.span is not None:
+        attributes.append(f'"nvvm.cluster_dim"="{",".join(map(str, plan.kernel.cluster.shape))}"')
     if plan.launch_registers is not None:
         attributes.append(f'"nvvm.maxnreg"="{plan.launch_registers}"')
     head = f"define ptx_kernel void @{plan.kernel.name}({parameters}) {' '.join(attributes)} !dbg !{function} {{"
@@ -99,11 +101,20 @@ def _prologue(kernel: KernelContext) -> None:
     if plan.allocated_columns:
         _allocate(kernel)
         builder.call("tcgen05.fence.before")
-    builder.call("barrier.cta", integer(0))
+    _meet(kernel)
     if plan.allocated_columns:
         builder.call("tcgen05.fence.after")
         assert plan.tensor_address_offset is not None
         kernel.tensor_base = builder.load("i32", kernel.shared_pointer(plan.tensor_address_offset), 4)
+
+
+def _meet(kernel: KernelContext) -> None:
+    """All threads: of the CTA, or of the cluster where its CTAs reach into each other's memory."""
+    if kernel.plan.crosses_ctas:
+        kernel.builder.call("barrier.cluster.arrive")
+        kernel.builder.call("barrier.cluster.wait")
+    else:
+        kernel.builder.call("barrier.cta", integer(0))
 
 
 def _allocate(kernel: KernelContext) -> None:
@@ -112,8 +123,8 @@ def _allocate(kernel: KernelContext) -> None:
     inside, after = builder.label("allocate"), builder.label("allocated")
     builder.branch(builder.compare("eq", kernel.warp, integer(plan.allocating_warp)), inside, after)
     builder.place(inside)
-    builder.call("tcgen05.alloc", kernel.shared_pointer(plan.tensor_address_offset), integer(plan.allocated_columns))
-    builder.call("tcgen05.relinquish")
+    builder.call(f"tcgen05.alloc.cg{plan.cta_group}", kernel.shared_pointer(plan.tensor_address_offset), integer(plan.allocated_columns))
+    builder.call(f"tcgen05.relinquish.cg{plan.cta_group}")
     builder.jump(after)
     builder.place(after)
 
@@ -177,6 +188,10 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
     kernel.at(row.role.span)
     end = builder.label(f"{row.role.name}.end")
     role = RoleContext(kernel, row)
+    if row.role.leader:
+        here = builder.label(f"{row.role.name}.leader")
+        builder.branch(clusters.leads(role), here, end)
+        builder.place(here)
     elected = builder.extract(builder.call("elect", FULL_WARP), 1, "i1")
     if row.single_thread:
         body = builder.label(f"{row.role.name}.elected")
@@ -195,17 +210,21 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
 
 
 def _teardown(kernel: KernelContext) -> None:
-    """Tensor memory must be given back after its last use and before the CTA ends; without any, roles end on their own."""
+    """Tensor memory must be given back after its last use and before the CTA ends, and no CTA ends while another of the cluster may
+    still reach into its memory. Where neither matters, roles end on their own."""
     builder, plan = kernel.builder, kernel.plan
+    if plan.crosses_ctas and not plan.allocated_columns:
+        _meet(kernel)
     if plan.allocated_columns:
         assert kernel.tensor_base is not None
         builder.call("tcgen05.fence.before")
-        builder.call("barrier.cta", integer(0))
+        _meet(kernel)
         inside, after = builder.label("deallocate"), builder.label("done")
         builder.branch(builder.compare("eq", kernel.warp, integer(plan.allocating_warp)), inside, after)
         builder.place(inside)
         builder.call("tcgen05.fence.after")
-        builder.call("tcgen05.dealloc", builder.tensor_pointer(kernel.tensor_base), integer(plan.allocated_columns))
+        allocated = builder.tensor_pointer(kernel.tensor_base), integer(plan.allocated_columns)
+        builder.call(f"tcgen05.dealloc.cg{plan.cta_group}", *allocated)
         builder.jump(after)
         builder.place(after)
     builder.returns()

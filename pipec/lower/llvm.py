@@ -23,6 +23,7 @@ class Value:
 SHARED = "ptr addrspace(3)"
 TENSOR = "ptr addrspace(6)"
 GLOBAL = "ptr addrspace(1)"
+CLUSTER = "ptr addrspace(7)"
 TRUE, FALSE = Value("i1", "true"), Value("i1", "false")
 
 
@@ -197,6 +198,10 @@ class Builder:
 
     def shared_pointer(self, address: Value) -> Value:
         return self.emit(SHARED, f"inttoptr {address} to {SHARED}")
+
+    def cluster_pointer(self, address: Value) -> Value:
+        """Of shared memory anywhere in the cluster; an address of this CTA's is one."""
+        return self.emit(CLUSTER, f"inttoptr {address} to {CLUSTER}")
 
     def tensor_pointer(self, address: Value) -> Value:
         return self.emit(TENSOR, f"inttoptr {address} to {TENSOR}")

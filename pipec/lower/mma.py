@@ -9,7 +9,6 @@ from pipec.lower.scalars import scalar
 from pipec.lower.scaled_mma import Issue, scaled
 from pipec.sema import tree
 
-_CTA_GROUP = integer(1)
 _DISCARD_COLLECTOR = integer(0)
 
 
@@ -25,7 +24,7 @@ def mma(role: RoleContext, operation: tree.Mma) -> None:
         if kind is None:
             issue = _plain(role, operation)
         else:
-            issue = scaled(role, operation, kind, first_row, (_CTA_GROUP, _DISCARD_COLLECTOR))
+            issue = scaled(role, operation, kind, first_row, _tail(role))
         target = builder.tensor_pointer(accumulator_address(role, d.buffer, role.stage(d.handle)))
         packed = reads_packed(operation)
         firsts = _tensor_operand(role, a) if a.buffer.space == "tensor" else _descriptors(role, a, packed)
@@ -39,15 +38,20 @@ def _plain(role: RoleContext, operation: tree.Mma) -> Issue:
     d, a, b = operation.accumulator, operation.a, operation.b
     kind = integer(MMA_KINDS[a.buffer.dtype.mma_kind or ""])
     types = d.buffer.dtype, a.buffer.dtype, b.buffer.dtype
+    rows = d.buffer.rows * role.kernel.plan.cta_group
     shape = integer(
-        instruction_descriptor(*types, d.buffer.rows, d.buffer.columns, a_transposed=a.transposed, b_transposed=b.transposed)
+        instruction_descriptor(*types, rows, d.buffer.columns, a_transposed=a.transposed, b_transposed=b.transposed)
     )
     instruction = "tcgen05.mma.tensor" if a.buffer.space == "tensor" else "tcgen05.mma"
 
     def issue(target: Value, first: Value, second: Value, accumulate: Value, step: int) -> None:
-        role.builder.call(instruction, target, first, second, shape, accumulate, kind, _CTA_GROUP, _DISCARD_COLLECTOR)
+        role.builder.call(instruction, target, first, second, shape, accumulate, kind, *_tail(role))
 
     return issue
+
+
+def _tail(role: RoleContext) -> tuple[Value, Value]:
+    return integer(role.kernel.plan.cta_group), _DISCARD_COLLECTOR
 
 
 def _tensor_operand(role: RoleContext, operand: tree.BufferRef) -> list[Value]:

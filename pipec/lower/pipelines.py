@@ -5,9 +5,10 @@ moves the cursor on, so that handles acquired one after the other stand on diffe
 wait with the parity of the phase before a fresh barrier's first returns at once (SM100.md 1.1).
 """
 
+from pipec.kir.clusters import LEADER
 from pipec.kir.plan_memory import BARRIER_BYTES
 from pipec.kir.plan_types import ZeroFill
-from pipec.lower import flight, watchdog
+from pipec.lower import clusters, flight, watchdog
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.llvm import FALSE, Builder, Slot, Value, integer
 from pipec.lower.scalars import scalar
@@ -28,6 +29,7 @@ def start_cursors(role: RoleContext) -> None:
             phase.write(integer(1 if side == "producer" else 0))
             role.cursors[pipeline, side] = stage, phase
     watchdog.start_counts(role)
+    clusters.start(role)
 
 
 def barrier(role: RoleContext, pipeline: tree.Pipeline, side: str, stage: Value, sub_stage: int = 0) -> Value:
@@ -39,22 +41,24 @@ def barrier(role: RoleContext, pipeline: tree.Pipeline, side: str, stage: Value,
     return role.builder.offset_pointer(base, role.builder.multiply(stage, pipeline.sub_stages(side) * BARRIER_BYTES))
 
 
-def wait(role: RoleContext, pointer: Value, parity: Value, hint: str, turn: Value, ready: Value | None = None) -> None:
+def wait(
+    role: RoleContext, pipeline: tree.Pipeline, pointer: Value, parity: Value, turn: Value, ready: Value | None = None
+) -> None:
     """Loops on try_wait: it gives up after some microseconds whatever its hint says (SM100.md 12.3 d). Not at all if `ready`.
 
     `turn` is for the watchdog's report: how many waits came before.
     """
     builder = role.builder
-    again, done = builder.label(f"{role.prefix}.wait.{hint}"), builder.label(f"{role.prefix}.ready.{hint}")
+    again, done = builder.label(f"{role.prefix}.wait.{pipeline.name}"), builder.label(f"{role.prefix}.ready.{pipeline.name}")
     if ready is None:
         builder.jump(again)
     else:
         builder.branch(ready, done, again)
     if role.kernel.alarm is not None:
-        watchdog.wait(role, role.kernel.alarm, pointer, parity, turn, again, done)
+        watchdog.wait(role, role.kernel.alarm, pipeline, pointer, parity, turn, again, done)
     else:
         builder.place(again)
-        builder.branch(builder.call("mbarrier.try_wait.parity", pointer, parity), done, again)
+        builder.branch(clusters.try_wait(role, pipeline, pointer, parity), done, again)
     builder.place(done)
 
 
@@ -66,7 +70,7 @@ def _wait_at_cursor(
     stage_slot, phase_slot = role.cursors[pipeline, side]
     stage, phase = stage_slot.read(), phase_slot.read()
     turn = watchdog.count(role, pipeline, side)
-    wait(role, barrier(role, pipeline, OTHER[side], stage, sub_stage), phase, pipeline.name, turn, ready)
+    wait(role, pipeline, barrier(role, pipeline, OTHER[side], stage, sub_stage), phase, turn, ready)
     role.reconverge()
     _step(builder, pipeline, stage_slot, phase_slot, stage, phase)
     return stage, phase, turn
@@ -87,7 +91,7 @@ def peek(role: RoleContext, operation: tree.Peek) -> None:
     token = operation.token
     stage, phase = (slot.read() for slot in role.cursors[token.pipeline, token.side])
     pointer = barrier(role, token.pipeline, OTHER[token.side], stage)
-    role.variables[operation.ready].write(role.builder.call("mbarrier.try_wait.parity", pointer, phase))
+    role.variables[operation.ready].write(clusters.try_wait(role, token.pipeline, pointer, phase))
 
 
 def acquire(role: RoleContext, operation: tree.Acquire) -> None:
@@ -124,7 +128,7 @@ def _wait_again(role: RoleContext, operation: tree.Acquire) -> None:
     """For another sub-stage of a stage that is held: the cursor has moved on, so the parity is that of the first wait."""
     handle = operation.handle
     pointer = barrier(role, handle.pipeline, OTHER[handle.side], role.stage(handle), operation.sub_stage)
-    wait(role, pointer, role.parities[handle].read(), handle.pipeline.name, watchdog.kept(role, handle))
+    wait(role, handle.pipeline, pointer, role.parities[handle].read(), watchdog.kept(role, handle))
     role.reconverge()
     if role.plan.uses_tensor:
         role.builder.call("tcgen05.fence.after")
@@ -135,8 +139,10 @@ def _kinds(role: RoleContext, handle: tree.Handle) -> list[str]:
 
 
 def _expect_bytes(role: RoleContext, handle: tree.Handle, stage: Value) -> None:
+    """The barrier of a pair is the leader's, which announces the bytes of both."""
     expected = role.kernel.plan.expected_bytes.get(handle, 0)
-    with role.one_thread("expect"):
+    for_pair = clusters.reach_of(role, handle.pipeline, "producer").to == LEADER
+    with role.one_thread("expect"), role.only_if(clusters.leads(role) if for_pair else None, "expect.leader"):
         pointer = barrier(role, handle.pipeline, "producer", stage)
         if expected:
             role.builder.call("mbarrier.arrive.expect_tx", pointer, integer(expected))
@@ -155,25 +161,20 @@ def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
                 with role.one_thread("commit"):
                     if handle.side == "producer":
                         _note_written(role, handle, pointer)
-                    builder.call("tcgen05.commit", pointer)
+                    clusters.commit(role, handle, pointer)
             case "warps":
                 flight.give_back(role, operation, pointer)
             case "read":
                 with role.one_thread("stored"):
                     builder.call("bulk.wait_group.read", integer(0))
-                    builder.call("mbarrier.arrive", pointer, integer(1))
+                    clusters.arrive(role, handle, pointer)
             case "copies":
                 builder.call("cp.async.mbarrier.arrive", pointer)
             case "threads":
-                _arrive_threads(role, handle, pointer)
+                hand_over_fences(role)
+                clusters.arrive(role, handle, pointer)
             case _:
                 pass
-
-
-def _arrive_threads(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
-    """Each thread that is here arrives."""
-    hand_over_fences(role)
-    role.builder.call("mbarrier.arrive", pointer, integer(1))
 
 
 def hand_over_fences(role: RoleContext) -> None:

@@ -22,7 +22,7 @@ def scaled(role: RoleContext, operation: tree.Mma, kind: ScaledKind, first_row: 
 
     def issue(target: Value, a: Value, b: Value, accumulate: Value, step: int) -> None:
         word, place = divmod(step * kind.scales, CHUNK_SCALES)
-        shape = integer(scaled_instruction_descriptor(operation, kind, place))
+        shape = integer(scaled_instruction_descriptor(operation, kind, place, role.kernel.plan.cta_group))
         scales = [
             role.builder.tensor_pointer(role.builder.add(first, word * chunks(tile.buffer)[0] * CHUNK_COLUMNS))
             for first, tile in zip((a_scales, b_scales), operation.scales, strict=True)
@@ -34,7 +34,7 @@ def scaled(role: RoleContext, operation: tree.Mma, kind: ScaledKind, first_row: 
 
 def _copy(role: RoleContext, scale: tree.BufferRef) -> Value:
     """One copy per chunk of 128 rows and 4 blocks; the chunks of one group of blocks side by side. Gives the first column's address."""
-    builder = role.builder
+    builder, group = role.builder, role.kernel.plan.cta_group
     assert role.kernel.tensor_base is not None
     first = builder.add(role.kernel.tensor_base, role.kernel.plan.columns[scale.buffer])
     start = start_descriptor(builder, shared_tile(role, scale), CHUNK_DESCRIPTOR)
@@ -43,5 +43,5 @@ def _copy(role: RoleContext, scale: tree.BufferRef) -> Value:
         for word in range(along_k):
             column = (word * along_rows + row) * CHUNK_COLUMNS
             chunk = builder.add(start, (row * along_k + word) * CHUNK_BYTES >> 4)
-            builder.call("tcgen05.cp.32x128b.warpx4", builder.tensor_pointer(builder.add(first, column)), chunk)
+            builder.call(f"tcgen05.cp.32x128b.warpx4.cg{group}", builder.tensor_pointer(builder.add(first, column)), chunk)
     return first

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from pipec.kir.clusters import LEADER
 from pipec.kir.plan_types import TmaPlan
+from pipec.lower import clusters
 from pipec.lower.context import RoleContext
-from pipec.lower.llvm import FALSE, Value, integer
+from pipec.lower.llvm import FALSE, TRUE, Value, integer
 from pipec.lower.pipelines import barrier, shared_tile
 from pipec.lower.scalars import scalar
 from pipec.sema import tree
@@ -18,10 +20,34 @@ def load(role: RoleContext, operation: tree.TmaLoad) -> None:
     with role.one_thread("load"):
         full = barrier(role, handle.pipeline, "producer", role.stage(handle))
         tile = shared_tile(role, operation.destination)
+        if row.line is not None or clusters.reach_of(role, handle.pipeline, "producer").to == LEADER:
+            _load_into_cluster(role, row, handle.pipeline, tile, full, origin)
+            return
         for offset, rows, columns in boxes(row):
             target = builder.shared_pointer(builder.add(tile, offset))
             at = box_coordinates(role, origin, rows, columns)
             builder.call(f"tma.load.{len(at)}d", target, full, Value("ptr", f"%{row.symbol}"), *at, integer(0, "i64"), FALSE)
+
+
+def _load_into_cluster(
+    role: RoleContext, row: TmaPlan, pipeline: tree.Pipeline, tile: Value, full: Value, origin: list[Value]
+) -> None:
+    """By multicast, this CTA's part of the rows to the same place in every CTA of the line; a pair's bytes are counted by its leader."""
+    builder = role.builder
+    in_pair = clusters.reach_of(role, pipeline, "producer").to == LEADER
+    if in_pair:
+        full = clusters.leaders_barrier(role, full)
+    mask, first = integer(0, "i16"), integer(0)
+    if row.line is not None:
+        mask = builder.cast("trunc", clusters.line_mask(role, row.line, 1), "i16")
+        first = builder.multiply(clusters.line_coordinate(role, row.line), row.box_rows * row.row_boxes)
+        tile = builder.binary("add", tile, builder.multiply(first, row.layout.span_bytes))
+    tail = integer(0, "i64"), TRUE if row.line is not None else FALSE, FALSE, integer(2 if in_pair else 0)
+    for offset, rows, columns in boxes(row):
+        target = builder.cluster_pointer(builder.add(tile, offset))
+        at = box_coordinates(role, origin, builder.add(first, rows), columns)
+        symbol = Value("ptr", f"%{row.symbol}")
+        builder.call(f"tma.load.cluster.{len(at)}d", target, full, symbol, *at, mask, *tail)
 
 
 def store(role: RoleContext, operation: tree.TmaStore) -> None:

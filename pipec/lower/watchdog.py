@@ -4,6 +4,7 @@ What is told is `pipec.watchdog`'s record. The kernel has one block that writes 
 Whoever gets there stays as long as a wait may take: everybody who is blocked as well has then told so, too.
 """
 
+from pipec.lower import clusters
 from pipec.lower.context import SHARED_SYMBOL, Alarm, KernelContext, RoleContext
 from pipec.lower.llvm import GLOBAL, SHARED, Builder, Value, integer
 from pipec.sema import tree
@@ -69,7 +70,9 @@ def kept(role: RoleContext, handle: tree.Handle) -> Value:
     return integer(0) if role.kernel.alarm is None else role.turns[handle].read()
 
 
-def wait(role: RoleContext, alarm: Alarm, pointer: Value, parity: Value, turn: Value, again: str, done: str) -> None:
+def wait(
+    role: RoleContext, alarm: Alarm, pipeline: tree.Pipeline, pointer: Value, parity: Value, turn: Value, again: str, done: str
+) -> None:
     """In place of the loop on try_wait: the same first look, then looks with a limit until the time is over."""
     builder, place = role.builder, role.kernel.place
     assert place is not None and role.kernel.plan.interface.watchdog is not None
@@ -79,13 +82,13 @@ def wait(role: RoleContext, alarm: Alarm, pointer: Value, parity: Value, turn: V
     expired = builder.label(f"{again}.expired")
     begin = builder.label(f"{again}.begin")
     builder.place(again)
-    builder.branch(builder.call("mbarrier.try_wait.parity", pointer, parity), done, begin)
+    builder.branch(clusters.try_wait(role, pipeline, pointer, parity), done, begin)
     builder.place(begin)
     started = builder.call("globaltimer")
     builder.jump(blocked)
     builder.place(blocked)
     pause = max(1, min(limit // _LOOKS, _LONGEST_PAUSE))
-    ready = builder.call("mbarrier.try_wait.parity.limit", pointer, parity, integer(pause))
+    ready = clusters.try_wait(role, pipeline, pointer, parity, integer(pause))
     builder.branch(ready, done, late)
     builder.place(late)
     passed = builder.binary("sub", builder.call("globaltimer"), started)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from pipec.diag.catalogue import names as messages
 from pipec.isa.reductions import OPERATIONS as REDUCTIONS
+from pipec.isa.specials import AXES
 from pipec.sema import arithmetic, tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
@@ -217,13 +218,32 @@ def _own_barrier(context: Context, node: ast.Expression, handle: tree.Handle) ->
 
 
 def _tma_load(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
-    bound = bind_arguments(context, node, operation.name, ("tile", "source"), ("barrier",), signature=operation.signature)
+    options = ("barrier", "multicast", "mask")
+    bound = bind_arguments(context, node, operation.name, ("tile", "source"), options, signature=operation.signature)
     destination = _shared_tile(context, bound["tile"], "the destination")
     source = tensor_slice(context, bound["source"], "the source")
     if "barrier" in bound:
         _own_barrier(context, bound["barrier"], destination.handle)
-    context.emit(tree.TmaLoad(destination, source, node.span))
+    axis = _axis(context, bound["multicast"]) if "multicast" in bound else None
+    mask = scalar(context, bound["mask"], I32, "the mask") if "mask" in bound else None
+    if mask is not None and axis is None:
+        problem = "states a mask, but not along which axis the tile is shared"
+        context.fail(
+            messages.WrongArguments(callee="tma.load", problem=problem, signature=operation.signature, at=bound["mask"].span)
+        )
+    context.emit(tree.TmaLoad(destination, source, node.span, axis, mask))
     return Void()
+
+
+def _axis(context: Context, node: ast.Expression) -> str:
+    axis = known(context, node, str, "an axis of the cluster", '`"x"`, `"y"` or `"z"`')
+    if axis not in AXES:
+        context.fail(
+            messages.WrongType(
+                what="an axis of the cluster", expected='`"x"`, `"y"` or `"z"`', found=f"`{node.span.text()}`", at=node.span
+            )
+        )
+    return str(axis)
 
 
 def _copy_async(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:

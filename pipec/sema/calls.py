@@ -108,10 +108,11 @@ def _operate(context: Context, operation: Operation, receiver: Entity | None, no
         context.fail(
             messages.Misplaced(what=f"`{operation.name}`", where="inside a role", to="next to the declaration", at=node.span)
         )
-    if context.place != "role" and operation.action not in ("assert", "grid", "init", "property", "underlying"):
+    if context.place != "role" and operation.action not in ("assert", "grid", "cluster", "init", "property", "underlying"):
         context.fail(messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span))
-    if operation.action == "grid":
-        context.fail(messages.Misplaced(what="`grid(...)`", where="here", to="to the kernel, outside its roles", at=node.span))
+    if operation.action in ("grid", "cluster"):
+        what = f"`{operation.name}(...)`"
+        context.fail(messages.Misplaced(what=what, where="here", to="to the kernel, outside its roles", at=node.span))
     return ACTIONS[operation.action](context, operation, receiver, node)
 
 
@@ -403,7 +404,7 @@ def _is_positive(expression: tree.Expression) -> bool:
         case tree.Constant(value):
             return value > 0
         case tree.Special(name):
-            return name.startswith("grid.")
+            return name.startswith(("grid.", "clusters."))
         case tree.Binary("+" | "*", left, right):
             return _is_positive(left) and _is_positive(right)
         case _:

@@ -1,7 +1,9 @@
 """What a kernel declares before its roles: pipelines with their payloads, and buffers of its own."""
 
 from collections.abc import Callable
+from typing import Any
 
+from pipec.diag.catalogue import clusters as cluster_messages
 from pipec.diag.catalogue import names as messages
 from pipec.diag.catalogue import output as output_messages
 from pipec.diag.catalogue import resources as resource_messages
@@ -17,10 +19,11 @@ from pipec.sema.storage import declare_allocation, declare_barriers, own_barrier
 from pipec.syntax import ast
 
 _SIGNATURES = {
-    RING: f"{RING}(stages=2)",
+    RING: f"{RING}(stages=2, cta_group=1)",
     EPILOGUE_LOAD: f"{EPILOGUE_LOAD}(stages=2)",
-    INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4, k_group_size=1)",
-    OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1, stage_stride_cols=columns, barriers=BarrierArray(2), tmem=allocation)",
+    INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4, k_group_size=1, cta_group=1)",
+    OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1, stage_stride_cols=columns, barriers=BarrierArray(2), "
+    "tmem=allocation, cta_group=1, mma_complete_mask=1)",
     ROLE: f"{ROLE}(stages=2, producer_sub_stages=1, consumer_sub_stages=1, cta_group=1)",
     "StandardTilePayload": "StandardTilePayload(a=tile[...], b=tile[...])",
     "BlockwiseFP8TilePayload": "BlockwiseFP8TilePayload(a=tile[...], b=tile[...], a_scales=tile[f32, 1, rows of a])",
@@ -55,20 +58,21 @@ def is_declaration(node: ast.Expression) -> str | None:
 
 def _barriers_only(kind: str) -> Callable[[Context, ast.Name, ast.Call], None]:
     def make(context: Context, target: ast.Name, node: ast.Call) -> None:
-        bound = bind_arguments(context, node, kind, ("stages",), signature=_SIGNATURES[kind])
-        _pipeline(context, target, node, kind, bound, {})
+        options = ("cta_group",) if kind == RING else ()
+        bound = bind_arguments(context, node, kind, ("stages",), options, signature=_SIGNATURES[kind])
+        _pipeline(context, target, node, kind, bound, {}, **_small_counts(context, target, bound, options))
 
     return make
 
 
 def _input(context: Context, target: ast.Name, node: ast.Call) -> None:
-    bound = bind_arguments(context, node, INPUT, ("payload", "stages"), ("k_group_size",), signature=_SIGNATURES[INPUT])
+    bound = bind_arguments(context, node, INPUT, ("payload", "stages"), ("k_group_size", "cta_group"), signature=_SIGNATURES[INPUT])
     payload = payload_spec(context, bound["payload"])
-    _pipeline(context, target, node, INPUT, bound, payload.tiles)
+    _pipeline(context, target, node, INPUT, bound, payload.tiles, **_small_counts(context, target, bound, ("cta_group",)))
 
 
 def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
-    options = ("stages", "stage_stride_cols", "barriers", "tmem")
+    options = ("stages", "stage_stride_cols", "barriers", "tmem", "cta_group", "mma_complete_mask")
     bound = bind_arguments(context, node, OUTPUT, ("accumulator",), options, signature=_SIGNATURES[OUTPUT])
     spec = _spec(context, bound["accumulator"], "tensor", "the accumulator", "`tmem[dtype, rows, columns]`")
     if "stage_stride_cols" in bound:
@@ -84,7 +88,10 @@ def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
                 )
             )
         spec = replace(spec, stride=stride)
-    _pipeline(context, target, node, OUTPUT, bound, {"tmem": spec})
+    counts = _small_counts(context, target, bound, ("cta_group",))
+    if "mma_complete_mask" in bound:
+        _complete_mask(context, bound["mma_complete_mask"], counts.get("cta_group", 1))
+    _pipeline(context, target, node, OUTPUT, bound, {"tmem": spec}, **counts)
     pipeline = context.scope.names[target.name].entity
     assert isinstance(pipeline, tree.Pipeline)
     if "barriers" in bound:
@@ -96,6 +103,18 @@ def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
 def _role(context: Context, target: ast.Name, node: ast.Call) -> None:
     options = ("producer_sub_stages", "consumer_sub_stages", "cta_group")
     bound = bind_arguments(context, node, ROLE, ("stages",), options, signature=_SIGNATURES[ROLE])
+    _pipeline(context, target, node, ROLE, bound, {}, **_small_counts(context, target, bound, options))
+
+
+def _complete_mask(context: Context, node: ast.Expression, group: int) -> None:
+    stated, derived = known_int(context, node, "`mma_complete_mask`"), (1 << group) - 1
+    if stated != derived:
+        context.sink.report(
+            cluster_messages.CompleteMask(stated=f"{stated:#b}", derived=f"{derived:#b}", group=group, at=node.span)
+        )
+
+
+def _small_counts(context: Context, target: ast.Name, bound: dict, options: tuple[str, ...]) -> dict[str, int]:
     counts = {name: known_int(context, bound[name], f"`{name}`") for name in options if name in bound}
     for name, count in counts.items():
         most = 2 if name == "cta_group" else MOST_SUB_STAGES
@@ -105,11 +124,11 @@ def _role(context: Context, target: ast.Name, node: ast.Call) -> None:
                 sub_stages.SubStageCount(pipeline=target.name, what=name, count=count, legal=legal, at=bound[name].span)
             )
             counts[name] = 1
-    _pipeline(context, target, node, ROLE, bound, {}, **counts)
+    return counts
 
 
 def _pipeline(
-    context: Context, target: ast.Name, node: ast.Call, kind: str, bound: dict, tiles: dict[str, TileSpec], **counts: int
+    context: Context, target: ast.Name, node: ast.Call, kind: str, bound: dict, tiles: dict[str, TileSpec], **counts: Any
 ) -> None:
     stages = _count(context, bound["stages"], "the number of stages") if "stages" in bound else 1
     group = _count(context, bound["k_group_size"], "the group size") if "k_group_size" in bound else 1

@@ -7,6 +7,7 @@ from pipec.diag.catalogue import names as messages
 from pipec.diag.catalogue import scaling as scaling_messages
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.isa.specials import MEMBERS as MEMBERS_OF_SPECIALS
 from pipec.record import replace
 from pipec.sema import arithmetic, tree
 from pipec.sema.context import Context
@@ -34,7 +35,6 @@ from pipec.syntax import ast
 Value = Known | tree.Expression
 Kind = TypeVar("Kind")
 
-_AXES = ("x", "y", "z")
 # Names that are built in but not operations; for `did you mean`.
 BUILT_IN = (
     "tile",
@@ -54,8 +54,7 @@ BUILT_IN = (
     "columns",
     "row_index",
     "column_index",
-    "block",
-    "grid",
+    *MEMBERS_OF_SPECIALS,
 )
 
 
@@ -301,14 +300,22 @@ def dotted(context: Context, node: ast.Expression) -> str | None:
             return None
 
 
+def _special(context: Context, first: str, rest: str, span: Span) -> tree.Expression:
+    """`block.x` and its like."""
+    if rest not in MEMBERS_OF_SPECIALS[first]:
+        context.no_member(f"`{first}`", rest, MEMBERS_OF_SPECIALS[first], span)
+    if rest != "leader":
+        return tree.Special(f"{first}.{rest}", I32, span)
+    two, zero = tree.Constant(2, I32, span), tree.Constant(0, I32, span)
+    return tree.Binary("==", tree.Binary("%", tree.Special("cta.rank", I32, span), two, I32, span), zero, BOOL, span)
+
+
 def _attribute(context: Context, node: ast.Attribute) -> Entity:
     path = dotted(context, node)
     if path is not None:
         first, _, rest = path.partition(".")
-        if first in ("block", "grid") and rest in _AXES:
-            return tree.Special(path, I32, node.span)
-        if first in ("block", "grid"):
-            context.no_member(f"`{first}`", rest, _AXES, node.span)
+        if first in MEMBERS_OF_SPECIALS:
+            return _special(context, first, rest, node.span)
         if path in FREE:
             context.fail(messages.NoEffect(hint=f"call it: `{FREE[path].signature}`", at=node.span))
         if any(name.startswith(first + ".") for name in FREE):

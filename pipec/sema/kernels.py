@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+from pipec.diag.catalogue import clusters as cluster_messages
 from pipec.diag.catalogue import names as messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.isa.specials import AXES
+from pipec.isa.targets import MOST_CLUSTER_CTAS
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
@@ -25,6 +28,7 @@ _CONSTANT_TYPES: dict[str, tuple[type[KnownValue], str]] = {
 }
 _ANY_CONSTANT: tuple[type[KnownValue], ...] = (int, float, bool, DType)
 _LAUNCH_OPERATORS = ("+", "-", "*", "//", "%")
+_ROLE_SIGNATURE = 'role name(warps=1, registers=232, on="leader")'
 _LAUNCH_FUNCTIONS = ("min", "max", "ceildiv")
 _MOST_BLOCKS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}  # CUDA C++ Programming Guide, compute capabilities
 # What PTX calls by a name that the language lets a kernel have.
@@ -117,6 +121,7 @@ class _Kernel:
     def __post_init__(self) -> None:
         self._grid: tuple[tree.Expression, tree.Expression, tree.Expression] | None = None
         self._grid_failed = False
+        self._cluster = tree.ONE_CTA
         self._roles: list[tree.Role] = []
         self._role_names: dict[str, Span] = {}
         self._pipelines: list[tree.Pipeline] = []
@@ -153,6 +158,7 @@ class _Kernel:
             tuple(self._buffers),
             tuple(self._roles),
             node.name.span,
+            self._cluster,
             tuple(parameter.name.name for parameter in node.parameters),
             tuple(context.stated),
             tuple(context.allocations),
@@ -280,6 +286,8 @@ class _Kernel:
                 pass
             case ast.ExpressionStatement(ast.Call(ast.Name("grid"))) if context.scope.find("grid") is None:
                 self._read_grid(statement.value)
+            case ast.ExpressionStatement(ast.Call(ast.Name("cluster"))) if context.scope.find("cluster") is None:
+                self._read_cluster(statement.value)
             case ast.ExpressionStatement(ast.Call()):
                 run_body(context, (statement,))
             case ast.Return():
@@ -340,6 +348,17 @@ class _Kernel:
 
         self._grid = size("x"), size("y"), size("z")
 
+    def _read_cluster(self, node: ast.Expression) -> None:
+        context = self.context
+        assert isinstance(node, ast.Call)
+        if self._cluster.span is not None:
+            context.fail(messages.Redefined(name="cluster", at=node.span, first=self._cluster.span))
+        bound = bind_arguments(context, node, "cluster", ("x",), ("y", "z"))
+        x, y, z = (known_int(context, bound[axis], "the size of a cluster") if axis in bound else 1 for axis in AXES)
+        if min(x, y, z) < 1 or x * y * z > MOST_CLUSTER_CTAS:
+            context.fail(cluster_messages.ClusterSize(shape=f"{x} x {y} x {z}", ctas=x * y * z, most=MOST_CLUSTER_CTAS, at=node.span))
+        self._cluster = tree.Cluster((x, y, z), node.span)
+
     def _launch_uniform(self, expression: tree.Expression, what: str) -> None:
         match expression:
             case tree.Constant() | tree.ReadDimension():
@@ -364,9 +383,10 @@ class _Kernel:
             context.fail(messages.Redefined(name=name, at=node.name.span, first=first))
         self._role_names[name] = node.name.span
         header = ast.Call(node.name, node.arguments, node.span)
-        bound = bind_arguments(context, header, "role", (), ("warps", "registers"), "role name(warps=1, registers=232)")
+        bound = bind_arguments(context, header, "role", (), ("warps", "registers", "on"), _ROLE_SIGNATURE)
         warps = known_int(context, bound["warps"], "the number of warps") if "warps" in bound else 1
         registers = known_int(context, bound["registers"], "the register budget") if "registers" in bound else None
+        leader = "on" in bound and self._on_leader(bound["on"])
         produces: list[tree.Pipeline] = []
         consumes: list[tree.Pipeline] = []
         for clause in node.clauses:
@@ -378,8 +398,20 @@ class _Kernel:
         run_body(inner, node.body)
         end = _last_span(node.body) or node.span
         self._roles.append(
-            tree.Role(name, warps, registers, tuple(produces), tuple(consumes), tuple(inner.statements), node.name.span, end)
+            tree.Role(
+                name, warps, registers, tuple(produces), tuple(consumes), tuple(inner.statements), node.name.span, end, leader
+            )
         )
+
+    def _on_leader(self, node: ast.Expression) -> bool:
+        where = known(self.context, node, str, "where a role runs", "`\"leader\"` or `\"all\"`")
+        if where not in ("leader", "all"):
+            self.context.fail(
+                messages.WrongType(
+                    what="where a role runs", expected='`"leader"` or `"all"`', found=f"`{node.span.text()}`", at=node.span
+                )
+            )
+        return where == "leader"
 
     def _clause_pipeline(self, name: ast.Name) -> tree.Pipeline:
         entity = self.context.look_up(name)

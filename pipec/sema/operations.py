@@ -455,7 +455,7 @@ _FREE = (
     Operation(
         "tma.load",
         ("",),
-        "tma.load(tile, tensor[i, ...]) or tma.load(tile, tensor[i, ...], stage.mbar())",
+        'tma.load(tile, tensor[i, ...], stage.mbar(), multicast="y"); all but the first two may be left out',
         "tma_load",
         signals="full, by bytes",
         document="global to shared memory; one thread; outside the tensor reads as zero",
@@ -530,7 +530,8 @@ _FREE = (
         document="a register tile into a producer stage's tile, in shared or tensor memory, or into an accumulator in registers",
     ),
     Operation("static_assert", ("",), 'static_assert(condition, "text")', "assert", document="a compile-time check"),
-    Operation("grid", ("",), "grid(x, y, z)", "grid", document="how many blocks run"),
+    Operation("grid", ("",), "grid(x, y, z)", "grid", document="how many blocks (CTAs) run"),
+    Operation("cluster", ("",), "cluster(x, y, z)", "cluster", document="how many of them form a cluster, along each axis"),
 )
 
 OPERATIONS: tuple[Operation, ...] = _PIPELINE + DIRECT + _STAGE + _ROLE + _EPILOGUE_STAGE + _FREE + DIRECT_FREE

@@ -53,7 +53,8 @@ class Pipeline:
     """A staged hand-over between roles. `kind` is the name of its type on the seed pages (a row of the pipeline table).
 
     `stages` counts what has barriers: with a `k_group_size` above 1 the group stages, each with that many tiles of every member.
-    Each side completes a barrier per stage, or several: one for each of its sub-stages.
+    Each side completes a barrier per stage, or several: one for each of its sub-stages. `cta_group` 2: a pair of CTAs shares it;
+    `scope` "cluster": every CTA of the cluster fills its own stage, and all of them read all (see pipec.kir.clusters).
     """
 
     name: str
@@ -64,6 +65,7 @@ class Pipeline:
     producer_sub_stages: int = 1
     consumer_sub_stages: int = 1
     cta_group: int = 1
+    scope: str = "cta"
 
     def sub_stages(self, side: str) -> int:
         """The barriers that a side completes per stage."""
@@ -203,7 +205,7 @@ class ReadParameter:
 
 @record
 class Special:
-    """A hardware value, i32: block.x block.y block.z, grid.x grid.y grid.z, lane_id, role_thread, role_warp."""
+    """A hardware value, i32: a row of `pipec.isa.specials`, or lane_id, role_thread, role_warp."""
 
     name: str
     type: ScalarType
@@ -451,11 +453,17 @@ class ExpectBytes:
 
 @record
 class TmaLoad:
-    """Global to shared memory; its bytes complete on the full barrier of the destination's handle. One thread."""
+    """Global to shared memory; its bytes complete on the full barrier of the destination's handle. One thread.
+
+    `multicast`: the axis of the cluster along which CTAs share the tile; each loads a part of its rows for all. `mask`: the CTAs it
+    goes to, stated by hand, one bit for each rank.
+    """
 
     destination: BufferRef
     source: TensorSlice
     span: Span
+    multicast: str | None = None
+    mask: Expression | None = None
 
 
 @record
@@ -671,6 +679,7 @@ class Role:
     body: tuple[Statement, ...]
     span: Span
     end: Span  # the last token of the body
+    leader: bool = False  # it runs in the leader of each pair of CTAs only
 
 
 @record(eq=False)
@@ -693,6 +702,34 @@ class StatedCounts:
 
 
 @record
+class Cluster:
+    """The CTAs that run together and reach each other's shared memory, along x, y and z; the rank counts x first (PTX ISA 10).
+
+    `span` is that of the `cluster(...)` statement; None where there is none.
+    """
+
+    shape: tuple[int, int, int]
+    span: Span | None = None
+
+    @property
+    def size(self) -> int:
+        x, y, z = self.shape
+        return x * y * z
+
+    def rank(self, place: tuple[int, int, int]) -> int:
+        width, height, _ = self.shape
+        return place[0] + width * (place[1] + height * place[2])
+
+    def places(self) -> tuple[tuple[int, int, int], ...]:
+        """The place of each CTA, by rank."""
+        x, y, z = (range(extent) for extent in self.shape)
+        return tuple((i, j, k) for k in z for j in y for i in x)
+
+
+ONE_CTA = Cluster((1, 1, 1))
+
+
+@record
 class Kernel:
     name: str
     document: str
@@ -704,6 +741,7 @@ class Kernel:
     buffers: tuple[Buffer, ...]
     roles: tuple[Role, ...]
     span: Span
+    cluster: Cluster = ONE_CTA
     parameters: tuple[str, ...] = ()  # tensor and scalar names in the order the caller passes them
     stated: tuple[StatedCounts, ...] = ()
     allocations: tuple[TensorAllocation, ...] = ()

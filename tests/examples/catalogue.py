@@ -55,6 +55,9 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"BM": "64", "BN": "64", "STAGES": "1", "WARPS": "4"},
     ),
     "gemm_sm90_pingpong": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"}, {"BM": "64", "BN": "256", "STAGES": "2"}),
+    "gemm_2cta": ({"BN": "64", "STAGES": "1"}, {"BN": "128", "BK": "128", "STAGES": "2"}),
+    "gemm_2cta_persistent": ({"CX": "2", "CY": "1"}, {"CY": "1", "BN": "64", "BLOCKS": "4"}, {"CX": "2", "CY": "4", "BK": "32"}),
+    "gemm_sm90_cluster": ({"CX": "1", "CY": "2"}, {"CY": "2", "BN": "64", "STAGES": "2", "BLOCKS": "4"}),
     "gemm_sm90_persistent": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"},),
     "gemm_mxfp8": (
         {"BN": "64", "A": "e5m2", "B": "e4m3"},

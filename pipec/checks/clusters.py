@@ -1,0 +1,257 @@
+"""The CTAs of a cluster: roles on the leader of a pair, loads by multicast, and that all CTAs go the same way (E045x, E053x, E0603).
+
+The proof of freedom from deadlock (pipec.checks.protocol) looks at one CTA. It holds for a cluster where all CTAs go through the same
+operations on the pipelines they share: then the order that it finds is an order for all of them together.
+"""
+
+from collections.abc import Iterator
+
+from pipec.checks.cluster_values import ClusterValues, number
+from pipec.diag.catalogue import clusters as messages
+from pipec.diag.message import Sink
+from pipec.isa.specials import AXES
+from pipec.kir.clusters import Sharing, line, mask, sharing
+from pipec.sema import tree
+from pipec.source import Span
+
+_PART_ROWS = 8  # rows after which every swizzle pattern starts anew (SM100.md 2.3)
+
+
+def check(kernel: tree.Kernel, sink: Sink) -> None:
+    paired = _shape(kernel, sink)
+    loads = [load for role in kernel.roles for load in _loads(role.body)]
+    for load in loads:
+        _multicast(kernel, load, sink)
+    if paired:
+        _leaders(kernel, sink)
+    if sink.failed:
+        return
+    shared_by = sharing(kernel.cluster, kernel.pipelines, kernel.roles, loads)
+    for role in kernel.roles:
+        _Walk(kernel, ClusterValues(kernel.cluster, role), shared_by, sink).statements(role.body, None)
+
+
+def _statements(body: tuple[tree.Statement, ...]) -> Iterator[tree.Statement]:
+    for statement in body:
+        yield statement
+        match statement:
+            case tree.If():
+                yield from _statements((*statement.then, *statement.otherwise))
+            case tree.For() | tree.While() | tree.Elect():
+                yield from _statements(statement.body)
+            case _:
+                pass
+
+
+def _loads(body: tuple[tree.Statement, ...]) -> Iterator[tree.TmaLoad]:
+    return (statement for statement in _statements(body) if isinstance(statement, tree.TmaLoad))
+
+
+def _shape(kernel: tree.Kernel, sink: Sink) -> bool:
+    """Whether there are pairs where they are asked for."""
+    cluster = kernel.cluster
+    width, height, depth = cluster.shape
+    for axis, blocks, extent in zip(AXES, kernel.grid, cluster.shape, strict=True):
+        if isinstance(blocks, tree.Constant) and int(blocks.value) % extent:
+            sink.report(
+                messages.GridOfClusters(
+                    blocks=int(blocks.value), axis=axis, extent=extent, at=blocks.span, cluster=cluster.span
+                )
+            )
+    for pipeline in kernel.pipelines:
+        if pipeline.cta_group == 2 and width % 2:
+            sink.report(
+                messages.PairCluster(
+                    pipeline=pipeline.name,
+                    width=width,
+                    even=width + 1,
+                    height=height,
+                    depth=depth,
+                    at=pipeline.span,
+                    cluster=cluster.span,
+                )
+            )
+            return False
+    return True
+
+
+# ---------------------------------------------------------------------------------------------------------------- pairs
+
+
+def _leaders(kernel: tree.Kernel, sink: Sink) -> None:
+    for role in kernel.roles:
+        if role.leader and kernel.cluster.shape[0] % 2:
+            sink.report(
+                messages.LeaderOfNothing(
+                    role=role.name, width=kernel.cluster.shape[0], at=role.span, cluster=kernel.cluster.span
+                )
+            )
+        for pipeline in dict.fromkeys((*role.produces, *role.consumes)):
+            if role.leader and pipeline.cta_group == 1:
+                sink.report(
+                    messages.LeaderAlone(role=role.name, pipeline=pipeline.name, at=role.span, declared=pipeline.span)
+                )
+    _one_group(kernel, sink)
+    for pipeline in kernel.pipelines:
+        if pipeline.cta_group == 2:
+            for side in ("produces", "consumes"):
+                _one_place(pipeline, [role for role in kernel.roles if pipeline in getattr(role, side)], sink)
+
+
+def _one_place(pipeline: tree.Pipeline, roles: list[tree.Role], sink: Sink) -> None:
+    where = {True: "the leader", False: "both CTAs"}
+    for role in roles[1:]:
+        if role.leader != roles[0].leader:
+            sink.report(
+                messages.SideInBoth(
+                    one=role.name,
+                    other=roles[0].name,
+                    pipeline=pipeline.name,
+                    where=where[role.leader],
+                    first_where=where[roles[0].leader],
+                    at=role.span,
+                    first=roles[0].span,
+                )
+            )
+
+
+def _one_group(kernel: tree.Kernel, sink: Sink) -> None:
+    """Every MMA works on as many CTAs, and one for a pair is issued by the leader."""
+    first: tree.Pipeline | None = None
+    told: set[tree.Pipeline | tree.Role] = set()
+    for role in kernel.roles:
+        for mma in (statement for statement in _statements(role.body) if isinstance(statement, tree.Mma)):
+            if mma.accumulator.handle.pipeline.cta_group == 2 and not role.leader and role not in told:
+                told.add(role)
+                sink.report(messages.NeedsLeader(role=role.name, at=mma.span, role_at=role.span))
+            for pipeline in (operand.handle.pipeline for operand in (mma.accumulator, mma.a, mma.b)):
+                first = first or pipeline
+                if pipeline.cta_group != first.cta_group and pipeline not in told:
+                    told.add(pipeline)
+                    sink.report(
+                        messages.MixedGroups(
+                            one=pipeline.name,
+                            other=first.name,
+                            group=pipeline.cta_group,
+                            first_group=first.cta_group,
+                            most=2,
+                            at=pipeline.span,
+                            first=first.span,
+                        )
+                    )
+
+
+# ------------------------------------------------------------------------------------------------------------ multicast
+
+
+def _multicast(kernel: tree.Kernel, load: tree.TmaLoad, sink: Sink) -> None:
+    if load.multicast is None:
+        return
+    buffer, pipeline = load.destination.buffer, load.destination.handle.pipeline
+    sharers = line(kernel.cluster, load.multicast, pipeline.cta_group)
+    if sharers is None:
+        return
+    if buffer.dtype.is_scale:
+        sink.report(messages.MulticastTile(tile=buffer.label, at=load.span))
+        return
+    step = _PART_ROWS * sharers.count
+    if buffer.rows % step:
+        sink.report(
+            messages.MulticastRows(
+                tile=buffer.label,
+                rows=buffer.rows,
+                ctas=sharers.count,
+                part=f"{buffer.rows / sharers.count:g}",
+                fitting=step * -(-buffer.rows // step),
+                at=load.span,
+                declared=buffer.span,
+            )
+        )
+
+
+# ------------------------------------------------------------------------------------------------------- the way through
+
+
+class _Walk:
+    """One role's body, with the span of what makes the CTAs of a cluster go different ways around a statement."""
+
+    def __init__(
+        self, kernel: tree.Kernel, values: ClusterValues, shared_by: dict[tree.Pipeline, Sharing], sink: Sink
+    ) -> None:
+        self._kernel, self._values, self._shared_by, self._sink = kernel, values, shared_by, sink
+        self._told: set[tree.Pipeline] = set()
+
+    def statements(self, body: tuple[tree.Statement, ...], control: Span | None) -> None:
+        for statement in body:
+            self._statement(statement, control)
+
+    def _statement(self, statement: tree.Statement, control: Span | None) -> None:
+        match statement:
+            case tree.If():
+                inner = control or self._differing(statement.condition)
+                self.statements(statement.then, inner)
+                self.statements(statement.otherwise, inner)
+            case tree.For():
+                inner = control or self._differing(statement.start) or self._differing(statement.stop)
+                self.statements(statement.body, inner)
+            case tree.While():
+                self.statements(statement.body, control or self._differing(statement.condition))
+            case tree.Elect():
+                self.statements(statement.body, control)
+            case tree.Acquire(handle=handle) | tree.Signal(handle=handle) | tree.Release(handle=handle):
+                self._shared(handle.pipeline, statement.span, control)
+            case tree.Drain(pipeline=pipeline):
+                self._shared(pipeline, statement.span, control)
+            case tree.CopyAsync():
+                self._copies(statement)
+            case tree.TmaLoad():
+                self._shared(statement.destination.handle.pipeline, statement.span, control)
+                if statement.multicast is not None:
+                    self._load(statement, statement.multicast)
+            case _:
+                pass
+
+    def _differing(self, expression: tree.Expression) -> Span | None:
+        return expression.span if self._values.differs(expression) else None
+
+    def _shared(self, pipeline: tree.Pipeline, at: Span, control: Span | None) -> None:
+        if control is None or self._shared_by[pipeline].local or pipeline in self._told:
+            return
+        self._told.add(pipeline)
+        self._sink.report(
+            messages.ClusterDiverges(pipeline=pipeline.name, at=at, control=control, declared=pipeline.span)
+        )
+
+    def _copies(self, copy: tree.CopyAsync) -> None:
+        pipeline = copy.destination.handle.pipeline
+        if not self._shared_by[pipeline].producer.local:
+            self._sink.report(messages.RemoteCopies(pipeline=pipeline.name, at=copy.span, declared=pipeline.span))
+
+    def _load(self, load: tree.TmaLoad, axis: str) -> None:
+        cluster, group = self._kernel.cluster, load.destination.handle.pipeline.cta_group
+        sharers = line(cluster, axis, group)
+        if sharers is None:
+            return
+        for rank in range(cluster.size):
+            derived = mask(sharers, cluster, rank)
+            ranks = [other for other in range(cluster.size) if derived >> other & 1]
+            for coordinate in load.source.coordinates:
+                if self._values.differs(coordinate, ranks):
+                    self._sink.report(messages.MulticastDiffers(axis=axis, at=coordinate.span, load=load.span))
+                    return
+        if load.mask is None:
+            return
+        for rank, form in enumerate(self._values.forms(load.mask)):
+            derived, stated = mask(sharers, cluster, rank), number(form)
+            if stated != derived:
+                self._sink.report(
+                    messages.MulticastMask(
+                        stated="not a number of the CTA's place alone" if stated is None else f"{stated:#b}",
+                        derived=f"{derived:#b}",
+                        rank=rank,
+                        axis=axis,
+                        at=load.mask.span,
+                        load=load.span,
+                    )
+                )
+                return

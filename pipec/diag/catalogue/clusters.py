@@ -1,0 +1,234 @@
+"""Clusters of CTAs: their size (E079x), roles on one CTA of a pair (E045x), what differs between CTAs (E053x, E0603)."""
+
+from pipec.diag.message import Message, primary, secondary
+from pipec.source import Span
+
+
+class ClusterSize(Message):
+    """A cluster is 1 to 8 CTAs, stated as compile-time numbers along x, y and z. Up to 8 run on every part that has clusters; more
+    need a part and a launch that allow it, and fewer of them fit on the GPU at once."""
+
+    code = "E0791"
+    title = "a cluster of {shape} is {ctas} CTAs; it must be 1 to {most}"
+    labels = (primary("at", "declared here"),)
+    note = "the launch fails when no group of SMs can hold the cluster"
+    shape: str
+    ctas: int
+    most: int
+    at: Span
+
+
+class PairCluster(Message):
+    """With `cta_group=2` two CTAs with neighbouring ranks work as a pair: ranks 0 and 1, 2 and 3, and so on. The rank counts along x
+    first, so the cluster must be a multiple of 2 wide."""
+
+    code = "E0792"
+    title = "pipeline `{pipeline}` works in pairs of CTAs, but the cluster is {width} wide"
+    labels = (primary("at", "declared with `cta_group=2`"), secondary("cluster", "the cluster"))
+    note = "the instructions of a pair address the CTA whose rank differs in the last bit; there is none, or it belongs to another row"
+    help = "declare `cluster({even}, {height}, {depth})`"
+    pipeline: str
+    width: int
+    even: int
+    height: int
+    depth: int
+    at: Span
+    cluster: Span | None
+
+
+class GridOfClusters(Message):
+    """The grid counts CTAs, and is launched in whole clusters."""
+
+    code = "E0793"
+    title = "a grid of {blocks} CTAs along {axis} is not a whole number of clusters of {extent}"
+    labels = (primary("at", "the grid"), secondary("cluster", "the cluster"))
+    note = "the launch is refused"
+    help = "round it up, for example `{extent} * ceildiv(..., {extent})`"
+    blocks: int
+    axis: str
+    extent: int
+    at: Span
+    cluster: Span | None
+
+
+class MulticastRows(Message):
+    """In a multicast each CTA loads an equal part of the tile's rows and hands it to all; a part starts where a swizzle pattern does,
+    every 8 rows."""
+
+    code = "E0794"
+    title = "tile `{tile}` of {rows} rows cannot be shared out to {ctas} CTAs"
+    labels = (primary("at", "each of {ctas} CTAs would load {part} rows"), secondary("declared", "declared here"))
+    note = "a part of a tile starts at a multiple of 8 rows, where its swizzle pattern does"
+    help = "use a tile of {fitting} rows"
+    tile: str
+    rows: int
+    ctas: int
+    part: str
+    fitting: int
+    at: Span
+    declared: Span
+
+
+class MulticastTile(Message):
+    """Tiles of scale factors are loaded by each CTA for itself."""
+
+    code = "E0795"
+    title = "tile `{tile}` of scale factors cannot be loaded by multicast"
+    labels = (primary("at", "loaded by multicast here"),)
+    note = "it is small: each CTA loads its own"
+    help = "remove `multicast=...`"
+    tile: str
+    at: Span
+
+
+class MixedGroups(Message):
+    """All tcgen05 instructions of a kernel name the same group of CTAs (PTX ISA 9.7.16): either every MMA is of one CTA, or every
+    MMA is of a pair."""
+
+    code = "E0796"
+    title = "`{one}` and `{other}` multiply in different groups of CTAs"
+    labels = (primary("at", "`cta_group={group}` here"), secondary("first", "`cta_group={first_group}` here"))
+    note = "ptxas refuses tcgen05 instructions of both kinds in one kernel"
+    help = "declare both with `cta_group={most}`"
+    one: str
+    other: str
+    group: int
+    first_group: int
+    most: int
+    at: Span
+    first: Span
+
+
+class NeedsLeader(Message):
+    """An MMA of a pair of CTAs is issued once, by the leader (the CTA with the even rank), and uses the memory of both."""
+
+    code = "E0451"
+    title = "role `{role}` multiplies for a pair of CTAs but runs in both"
+    labels = (primary("at", "one `mma` uses the tiles of both CTAs"), secondary("role_at", "this role runs in every CTA"))
+    note = "each CTA would issue the whole product of the pair: every accumulator would be added to twice"
+    help = 'declare the role `on="leader"`'
+    role: str
+    at: Span
+    role_at: Span
+
+
+class LeaderAlone(Message):
+    """A role on the leader only takes part in pipelines of the pair, whose barriers its CTA keeps for both. In any other pipeline the
+    CTA without the role would have nobody on that side."""
+
+    code = "E0452"
+    title = "role `{role}` runs in the leader of each pair only, but `{pipeline}` is not a pipeline of the pair"
+    labels = (primary("at", "the other CTA of the pair has no such role"), secondary("declared", "declared with `cta_group=1`"))
+    note = "in the CTA without the role, the other side of `{pipeline}` waits for ever"
+    help = "declare `{pipeline}` with `cta_group=2`"
+    role: str
+    pipeline: str
+    at: Span
+    declared: Span
+
+
+class LeaderOfNothing(Message):
+    """A role on the leader needs pairs of CTAs: a cluster with an even width."""
+
+    code = "E0453"
+    title = "role `{role}` runs in the leader of each pair of CTAs, but the cluster is {width} wide"
+    labels = (primary("at", "this role"), secondary("cluster", "the cluster"))
+    note = "the leader is the CTA with the even rank of the ranks 2i and 2i + 1"
+    help = "declare `cluster(2)`"
+    role: str
+    width: int
+    at: Span
+    cluster: Span | None
+
+
+class SideInBoth(Message):
+    """The roles of one side of a pipeline all run in both CTAs of the pair, or all in the leader: the barrier counts one or the other."""
+
+    code = "E0454"
+    title = "`{one}` and `{other}` are on the same side of `{pipeline}`, but run in different CTAs"
+    labels = (primary("at", "this role runs in {where}"), secondary("first", "this one in {first_where}"))
+    note = "its barrier stands in one place for all of them"
+    one: str
+    other: str
+    pipeline: str
+    where: str
+    first_where: str
+    at: Span
+    first: Span
+
+
+class RemoteCopies(Message):
+    """`cp.async` signals a barrier of its own CTA only."""
+
+    code = "E0455"
+    title = "`{pipeline}` is filled by cp.async, which cannot signal another CTA"
+    labels = (primary("at", "filled here"), secondary("declared", "its stages are handed to another CTA"))
+    note = "the instruction that signals when copies have landed names a barrier in the thread's own shared memory"
+    help = "fill it with `tma.load`"
+    pipeline: str
+    at: Span
+    declared: Span
+
+
+class MulticastDiffers(Message):
+    """A multicast brings one tile to all CTAs in a line of the cluster. The tile is named once, so its coordinates must be the same in
+    all of them: made of what the line has in common."""
+
+    code = "E0531"
+    title = "the tile loaded by multicast along {axis} is not the same in the CTAs of that line"
+    labels = (primary("at", "differs between CTAs that differ in {axis} only"), secondary("load", "loaded once for all of them"))
+    note = "each CTA loads a part of the tile for all; they would put parts of different tiles together"
+    help = "load it without `multicast`, or leave `block.{axis}` and `cta.{axis}` out of its coordinates"
+    axis: str
+    at: Span
+    load: Span
+
+
+class MulticastMask(Message):
+    """A mask that was written by hand is compared with the one that follows from the cluster: bit i stands for the CTA of rank i."""
+
+    code = "E0532"
+    title = "the mask is {stated} in the CTA of rank {rank}; the tile goes to {derived}"
+    labels = (primary("at", "stated here"), secondary("load", "loaded for the CTAs along {axis}"))
+    note = "a CTA that is left out waits for bytes that never come; one too many gets bytes that it does not expect"
+    help = "leave the mask out: it is derived"
+    stated: str
+    derived: str
+    rank: int
+    axis: str
+    at: Span
+    load: Span
+
+
+class CompleteMask(Message):
+    """`mma_complete_mask` says which CTAs of the group hear that an accumulator is finished: all of them, since each reads its part."""
+
+    code = "E0533"
+    title = "`mma_complete_mask` is {stated}; with `cta_group={group}` it is {derived}"
+    labels = (primary("at", "stated here"),)
+    note = "a CTA that is left out never learns that its part of the accumulator is finished"
+    help = "leave it out: it is derived"
+    stated: str
+    derived: str
+    group: int
+    at: Span
+
+
+class ClusterDiverges(Message):
+    """The CTAs of a cluster share this pipeline: what one of them hands over, others wait for. So all of them must go through the same
+    operations, equally often: loop bounds and conditions around them are made of what the CTAs have in common (`cluster.x`, sizes,
+    constants), not of `block.x` or `cta.x`."""
+
+    code = "E0603"
+    title = "the CTAs of a cluster do not all reach this operation on `{pipeline}` equally often"
+    labels = (
+        primary("at", "others of the cluster wait for this"),
+        secondary("control", "this differs between the CTAs of a cluster"),
+        secondary("declared", "shared by them"),
+    )
+    note = "the CTA that does it more often waits for ever for one that has stopped"
+    help = "walk over the work of the whole cluster: `cluster.x` and `clusters.x` in place of `block.x` and `grid.x`"
+    pipeline: str
+    at: Span
+    control: Span
+    declared: Span

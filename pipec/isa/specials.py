@@ -1,0 +1,40 @@
+"""The hardware values that a kernel may read, one row each (PTX ISA 10)."""
+
+from pipec.record import record
+
+AXES = ("x", "y", "z")
+
+
+@record
+class Special:
+    """`name` is the language's; `llvm` the intrinsic's end; `ptx` the register. `varies`: what must be the same for two threads to
+    read the same value: "cta", "cluster" (the CTAs of one cluster agree) or "launch"."""
+
+    name: str
+    llvm: str
+    ptx: str
+    varies: str
+
+
+_FAMILIES = (
+    ("block", "ctaid", "cta"),  # this CTA in the grid
+    ("grid", "nctaid", "launch"),  # CTAs in the grid
+    ("cta", "cluster.ctaid", "cta"),  # this CTA in its cluster
+    ("cluster", "clusterid", "cluster"),  # this cluster in the grid
+    ("clusters", "nclusterid", "launch"),  # clusters in the grid
+)
+
+_ROWS = (
+    *(
+        Special(f"{family}.{axis}", f"{llvm}.{axis}", f"%{llvm.replace('.', '_')}.{axis}", varies)
+        for family, llvm, varies in _FAMILIES
+        for axis in AXES
+    ),
+    Special("cta.rank", "cluster.ctarank", "%cluster_ctarank", "cta"),
+)
+
+SPECIALS: dict[str, Special] = {row.name: row for row in _ROWS}
+# Of a first name, what may stand behind the dot. `cta.leader` is `cta.rank % 2 == 0`.
+MEMBERS: dict[str, tuple[str, ...]] = {
+    family: (*AXES, "rank", "leader") if family == "cta" else AXES for family, _, _ in _FAMILIES
+}
