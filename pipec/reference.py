@@ -21,7 +21,7 @@ import numpy as np
 
 from pipec.interface import KernelInterface, TensorArgument
 from pipec.kir.ir import Kernel
-from pipec.sema.tree import BufferRef, Mma, RegisterMma, Write
+from pipec.sema.tree import BufferRef, Mma, ReadVariable, RegisterMma, Write
 
 
 class ReferenceProblem(Exception):
@@ -234,13 +234,15 @@ def accumulation_unit(kernel: Kernel) -> float:
 
 
 def operand_rounding(kernel: Kernel) -> float:
-    """What a kernel loses that makes an operand of its MMAs by itself: half a unit in the last place of the coarsest float type that its
-    threads write into a tile which an MMA reads; 0 where all operands come from the arguments."""
+    """What a kernel loses that makes an operand of its MMAs by itself: half a unit in the last place of the coarsest float type of the
+    operands that its threads write into a tile or hold in registers; 0 where all operands come from the arguments."""
     operations = [operation for role in kernel.roles for block in role.blocks for operation in block.operations]
     mmas = [operation for operation in operations if isinstance(operation, Mma | RegisterMma)]
     read = {operand.buffer for mma in mmas for operand in (mma.a, mma.b) if isinstance(operand, BufferRef)}
-    written = (operation.destination.buffer for operation in operations if isinstance(operation, Write))
-    names = {buffer.dtype.numpy for buffer in written if buffer in read and buffer.dtype.is_float}
+    written = {operation.destination.buffer for operation in operations if isinstance(operation, Write)}
+    dtypes = {buffer.dtype for buffer in written & read}
+    dtypes |= {mma.a_dtype for mma in mmas if isinstance(mma, RegisterMma) and isinstance(mma.a, ReadVariable)}
+    names = {dtype.numpy for dtype in dtypes if dtype.is_float}
     return max((_half_unit(name) for name in names if name), default=0.0)
 
 
