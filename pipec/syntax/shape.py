@@ -37,7 +37,9 @@ Reduce = Callable[[list], object]
 def shape(lark: Lark, builder: Builder) -> None:
     """Makes `lark.parse` give a Part whose value is what the builder made of the whole file."""
     machine = lark.parser.parser.parser
-    machine.callbacks = {rule: _reduce(rule, builder) for rule in machine.callbacks}
+    # The table's own rule objects: looking an equal one up would compare them at each reduction.
+    targets = (target for actions in machine.parse_table.states.values() for _, target in actions.values())
+    machine.callbacks = {rule: _reduce(rule, builder) for rule in dict.fromkeys(targets) if isinstance(rule, Rule)}
 
 
 def _reduce(rule: Rule, builder: Builder) -> Reduce:
