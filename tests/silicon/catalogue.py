@@ -9,7 +9,6 @@ from silicon.program import Program, unique
 NOT_SIMULATED = {
     "tma_interleaved_": "interleaved tensor maps",
     "tensormap_replace_": "tensormap.replace",
-    "mma_": "mma.sync",
     "wgmma_b1": "wgmma of single bits",
     "wgmma_sparse_": "sparse wgmma",
     "atom_b128_": "128-bit atomics",

@@ -17,6 +17,7 @@ from . import (  # noqa: F401
     loadstore,
     matrix,
     mbarrier,
+    mma,
     packed,
     tcgen05,
     warp,

@@ -14,6 +14,7 @@ deliberately independent of the emitter's: the two meet only in tests, so that a
     numerics      what one MMA instruction adds up and how it rounds
     tcgen05       tensor memory, descriptors, mma, cp
     wgmma         Hopper's warpgroup MMA
+    mma           mma.sync, a warp's MMA on registers
 
 Not modelled, and refused with "unsupported" or "illegal" where a program can ask for it: interleaved tensor maps,
 stores of packed sub-byte types, sparse MMA, K = 96, base offsets of tcgen05 descriptors, block-scaled pairs with M = 128, A in

@@ -1,0 +1,122 @@
+"""mma.sync: the warp-wide MMA on registers (PTX ISA 9.7.14.5), with what it adds up as measured on Hopper.
+
+16-bit types, tf32 and integers: one sum of all K products and C, as wgmma makes it. 8-bit floats have no unit of their own here: the
+assembler turns them into two multiplications of halves, first of the elements 0 and 1 of each four, then of 2 and 3, the second
+adding to the first; C is added last, rounded to nearest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from . import numerics as accumulation
+from .errors import UnitError
+from .formats import Decomposed, decode, decompose
+from .wgmma import FP8, INTEGERS, OPERAND_TYPES, a_fragment, d_fragment
+
+LANES = 32
+ROWS, COLUMNS = 16, 8
+# K of m16n8kK by operand type, and the results.
+_SHAPES = {
+    "f16": ((8, 16), ("f16", "f32")),
+    "bf16": ((8, 16), ("f32",)),
+    "tf32": ((4, 8), ("f32",)),
+    **dict.fromkeys(FP8, ((32,), ("f32",))),
+    **dict.fromkeys(INTEGERS, ((16, 32), ("s32",))),
+}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """mma.sync.aligned.m16n8kK.row.col: formats of A, B and of C and D."""
+
+    k: int
+    d_format: str
+    a_format: str
+    b_format: str
+    saturate: bool = False
+
+    @property
+    def element_bytes(self) -> int:
+        return OPERAND_TYPES[self.a_format].element_bytes
+
+    @property
+    def registers(self) -> tuple[int, int, int]:
+        """Registers per lane of A, B and D."""
+        per = self.element_bytes * self.k // 4
+        return ROWS * per // LANES, COLUMNS * per // LANES, 2 if self.d_format == "f16" else 4
+
+    def validate(self) -> Instruction:
+        """UnitError "unsupported" for types and shapes that are not modelled."""
+        shapes, results = _SHAPES.get(self.a_format, ((), ()))
+        if self.k not in shapes or self.d_format not in results or self.b_format not in OPERAND_TYPES[self.a_format].partners:
+            raise UnitError(
+                "unsupported",
+                f"mma.sync of m16n8k{self.k}, {self.a_format} and {self.b_format} to {self.d_format} is not modelled",
+            )
+        return self
+
+
+@lru_cache(maxsize=8)
+def b_fragment(element_bytes: int) -> tuple[np.ndarray, np.ndarray]:
+    """(column, k) of every B value: int64 [32 lanes, 2 registers * values per register]."""
+    per_register = 4 // element_bytes
+    lane = np.arange(LANES, dtype=np.int64)[:, None]
+    value = np.arange(2 * per_register, dtype=np.int64)[None, :]
+    k = lane % 4 * per_register + value % per_register + value // per_register * (4 * per_register)
+    return np.broadcast_to(lane // 4, k.shape), k
+
+
+def mma(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, numerics: str = "exact") -> np.ndarray:
+    """D registers (uint32 [32 lanes, registers]) from those of A, B and C."""
+    size = instruction.element_bytes
+    left = _matrix(a, ROWS, instruction.k, size, a_fragment(size))
+    right = _matrix(b, COLUMNS, instruction.k, size, b_fragment(size))
+    storage = "<u2" if instruction.d_format == "f16" else "<u4"
+    place = tuple(part[:LANES] for part in d_fragment(COLUMNS))
+    old = np.empty((ROWS, COLUMNS), storage)
+    old[place] = np.ascontiguousarray(c, np.uint32).view(storage)
+    return np.ascontiguousarray(_multiply(instruction, left, right, old, numerics).astype(storage)[place]).view(np.uint32)
+
+
+def _matrix(registers: np.ndarray, rows: int, k: int, size: int, fragment: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Patterns [rows, k] of one operand; forms with half of K have the first half of the registers."""
+    values = np.ascontiguousarray(registers, np.uint32).view(f"<u{size}")
+    patterns = np.empty((rows, k), f"<u{size}")
+    patterns[tuple(part[:LANES, : values.shape[1]] for part in fragment)] = values
+    return patterns
+
+
+def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, numerics: str) -> np.ndarray:
+    if instruction.a_format in INTEGERS:
+        integers = (_integers(a, instruction.a_format), _integers(b, instruction.b_format))
+        return accumulation.accumulate_integer(*integers, c.view(np.int32).astype(np.int64), instruction.saturate).view(np.uint32)
+    left, right = decompose(a, instruction.a_format), decompose(b, instruction.b_format)
+    if instruction.a_format in FP8:
+        return _through_halves(left, right, c.view(np.float32), numerics)
+    old = decode(c, "f16") if instruction.d_format == "f16" else c.view(np.float32)
+    return accumulation.accumulate(left, right, old, accumulation.WGMMA, instruction.d_format, numerics=numerics)
+
+
+def _through_halves(a: Decomposed, b: Decomposed, c: np.ndarray, numerics: str) -> np.ndarray:
+    k = np.arange(a.value.shape[1])
+    total = None
+    for chosen in (np.flatnonzero(k % 4 < 2), np.flatnonzero(k % 4 >= 2)):
+        parts = (_columns(a, chosen), _columns(b, chosen))
+        bits = accumulation.accumulate(*parts, total, accumulation.WGMMA, "f32", numerics=numerics)
+        total = bits.astype(np.uint32).view(np.float32)
+    assert total is not None
+    with np.errstate(all="ignore"):
+        result = total + c
+    return np.where(np.isnan(result), np.uint32(accumulation.F32_NAN), result.view(np.uint32))
+
+
+def _columns(parts: Decomposed, chosen: np.ndarray) -> Decomposed:
+    return Decomposed(parts.value[:, chosen], parts.exponent[:, chosen], parts.lowest[:, chosen])
+
+
+def _integers(patterns: np.ndarray, format_name: str) -> np.ndarray:
+    return (patterns.view(np.int8) if format_name == "s8" else patterns).astype(np.float64)
