@@ -46,7 +46,9 @@ def test_eight_bit_floats_add_c_last() -> None:
     assert (mma(what, ones, ones[:, :2], c).view(np.float32) == 2.0**24 + 32).all()
 
 
-@pytest.mark.parametrize("form", [(4, "f32", "f16", "f16"), (16, "f16", "bf16", "bf16"), (16, "f32", "f16", "bf16"), (8, "f64", "f64", "f64")])
+@pytest.mark.parametrize(
+    "form", [(4, "f32", "f16", "f16"), (16, "f16", "bf16", "bf16"), (16, "f32", "f16", "bf16"), (8, "f64", "f64", "f64")]
+)
 def test_unknown_forms(form: tuple) -> None:
     with pytest.raises(UnitError, match="not modelled"):
         Instruction(*form).validate()
