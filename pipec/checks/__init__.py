@@ -6,6 +6,7 @@ put its messages into the catalogue.
 
 from pipec.checks import (
     accumulators,
+    grids,
     lifetime,
     linear,
     mma,
@@ -32,6 +33,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     signals.check(facts, sink)
     lifetime.check(facts, sink)
     turns.check(kernel, sink)
+    grids.check(kernel, sink)
     wrong = shapes.check(facts, target, sink)
     accumulators.check(facts, target, sink)
     mma.check(facts, wrong, sink)

@@ -262,6 +262,8 @@ def _role_wide_name(operation: tree.Operation, touches: tuple[Touch, ...]) -> st
             return "`cp.async`"
         case tree.AwaitTurn():
             return "taking a turn"
+        case tree.AwaitGrids():
+            return "`griddepcontrol.wait`"
         case tree.Assign() if operation.variable.kept:
             return f"assigning the tile `{operation.variable.name}`"
         case _:
@@ -336,6 +338,8 @@ def _missing_threads(operation: tree.Operation) -> str:
             return "the other threads do not step on: from here on they wait for another stage than this one"
         case tree.Signal():
             return "the barrier waits for the arrivals of the other threads for ever"
+        case tree.AwaitGrids():
+            return "the other threads do not wait: they may read what the grids in front have not written yet"
         case tree.AwaitTurn():
             return "the other threads do not wait: they read and write what another block has not finished"
         case tree.RegisterMma():

@@ -34,6 +34,7 @@ def build(kernel: tree.Kernel) -> ir.Kernel:
         cluster=kernel.cluster,
         stated=kernel.stated,
         allocations=kernel.allocations,
+        programmatic=kernel.programmatic,
     )
 
 
@@ -117,6 +118,7 @@ class _Builder:
                     tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
                     | tree.TmaLoad() | tree.CopyAsync() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma()
                     | tree.WriteAccumulator() | tree.Store() | tree.Write() | tree.AwaitTurn() | tree.PassTurn()
+                    | tree.AwaitGrids() | tree.LaunchDependents()
                 ):  # fmt: skip
                     self._append(statement)
                 case _:

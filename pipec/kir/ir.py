@@ -12,6 +12,7 @@ from pipec.sema.tree import (
     Expression,
     Operation,
     Pipeline,
+    ProgrammaticLaunch,
     ScalarParameter,
     StatedCounts,
     TensorAllocation,
@@ -127,6 +128,7 @@ class Kernel:
     cluster: Cluster = ONE_CTA
     stated: tuple[StatedCounts, ...] = ()
     allocations: tuple[TensorAllocation, ...] = ()
+    programmatic: ProgrammaticLaunch | None = None
 
 
 def successors(terminator: Terminator) -> tuple[int, ...]:

@@ -95,6 +95,7 @@ def _collect(body: Iterable[tree.Statement], guarded: bool, found: set[tree.Vari
                 tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes() | tree.TmaLoad()
                 | tree.CopyAsync() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma() | tree.Store()
                 | tree.Write() | tree.WriteAccumulator() | tree.AwaitTurn() | tree.PassTurn()
+                | tree.AwaitGrids() | tree.LaunchDependents()
             ):  # fmt: skip
                 pass
             case _:

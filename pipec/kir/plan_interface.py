@@ -179,6 +179,7 @@ def plan_interface(
         roles=tuple(RoleWarps(row.role.name, row.first_warp, row.role.warps, row.registers) for row in roles),
         barriers=barriers,
         source=kernel.span.source.name,
+        programmatic_launch=kernel.programmatic is not None,
     )
 
 

@@ -62,6 +62,8 @@ class RolePlan:
     touches_shared: bool = False  # its threads read or write stages in shared memory
     flight: Flight | None = None  # of roles that multiply in registers
     drains: tuple[Pipeline, ...] = ()  # waited for before the role ends: commits still arrive on their barriers
+    awaits_grids: bool = False  # at its start: griddepcontrol.wait
+    launches_dependents: bool = False  # at its end: griddepcontrol.launch_dependents
 
     @property
     def threads(self) -> int:

@@ -143,6 +143,10 @@ def operation_text(operation: tree.Operation) -> str:
             return f"store.{operation.path} {slice_text(operation.destination)} {_arrow(operation)} {expression_text(operation.value)}"
         case tree.AwaitTurn():
             return f"await {slice_text(operation.counter)} == {expression_text(operation.turn)}"
+        case tree.AwaitGrids():
+            return "griddepcontrol.wait"
+        case tree.LaunchDependents():
+            return "griddepcontrol.launch_dependents"
         case tree.PassTurn():
             return f"pass {slice_text(operation.counter)} <- {expression_text(operation.turn)}"
         case tree.Write():

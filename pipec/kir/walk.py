@@ -58,7 +58,7 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
             return (operation.value,)
         case (
             tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
-            | tree.ClearAccumulator()
+            | tree.ClearAccumulator() | tree.AwaitGrids() | tree.LaunchDependents()
         ):  # fmt: skip
             return ()
         case tree.TmaLoad() | tree.CopyAsync():
@@ -88,6 +88,7 @@ def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
         case (
             tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
             | tree.ClearAccumulator() | tree.WriteAccumulator() | tree.Store() | tree.AwaitTurn() | tree.PassTurn()
+            | tree.AwaitGrids() | tree.LaunchDependents()
         ):  # fmt: skip
             return ()
         case tree.TmaLoad() | tree.CopyAsync() | tree.Write():

@@ -24,6 +24,8 @@ def lower_role(role: RoleContext, end: str) -> None:
     _declare(role)
     signalled = _signalled_at_entry(plan.role)
     rejoining = rejoins(plan.role)
+    if plan.awaits_grids:
+        role.builder.call("griddepcontrol.wait")
     role.builder.jump(labels[0])
     for number, block in enumerate(plan.role.blocks):
         role.participation = block.participation
@@ -136,6 +138,10 @@ def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -
             turns.await_turn(role, operation)
         case tree.PassTurn():
             turns.pass_turn(role, operation)
+        case tree.AwaitGrids():
+            role.builder.call("griddepcontrol.wait")
+        case tree.LaunchDependents():
+            role.builder.call("griddepcontrol.launch_dependents")
         case _:
             assert_never(operation)
 
@@ -231,6 +237,8 @@ def _finish(role: RoleContext) -> None:
         pipelines.drain(role, tree.Drain(pipeline, role.plan.role.end))
     if role.plan.flight is not None and role.plan.flight.at_end:
         flight.settle(role)
+    if role.plan.launches_dependents:
+        role.builder.call("griddepcontrol.launch_dependents")
     if role.plan.stores_bulk:
         with role.one_thread("stores", rejoin=False):  # the warp comes together right after
             role.builder.call("bulk.wait_group", integer(0))

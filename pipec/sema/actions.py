@@ -38,6 +38,7 @@ from pipec.sema.expressions import (
     tensor_slice,
     value,
 )
+from pipec.sema.grids import GRID_ACTIONS
 from pipec.sema.operations import EPILOGUE_LOAD, INPUT, RING, Operation
 from pipec.sema.role_pipeline import ROLE_ACTIONS
 from pipec.sema.scope import Scope
@@ -504,6 +505,7 @@ ACTIONS: dict[str, Action] = {
     "registers": _registers,
     "assert": _assert,
     "semaphore": semaphore,
+    **GRID_ACTIONS,
     **ROLE_ACTIONS,
     **DIRECT_ACTIONS,
 }

@@ -102,13 +102,17 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Entity:
     return _operate(context, operation, entity, node)
 
 
+# Actions that stand in the kernel, outside its roles: where to move them.
+_OUTSIDE = {"init": "next to the declaration", "programmatic": "next to `grid(...)`"}
+
+
 def _operate(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     """An operation of the table: its action does the work."""
-    if operation.action == "init" and context.place == "role":
+    if operation.action in _OUTSIDE and context.place == "role":
         context.fail(
-            messages.Misplaced(what=f"`{operation.name}`", where="inside a role", to="next to the declaration", at=node.span)
+            messages.Misplaced(what=f"`{operation.name}`", where="inside a role", to=_OUTSIDE[operation.action], at=node.span)
         )
-    if context.place != "role" and operation.action not in ("assert", "grid", "cluster", "init", "property", "underlying"):
+    if context.place != "role" and operation.action not in ("assert", "grid", "cluster", "property", "underlying", *_OUTSIDE):
         context.fail(messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span))
     if operation.action in ("grid", "cluster"):
         what = f"`{operation.name}(...)`"

@@ -50,6 +50,7 @@ class Context:
     ranges: dict[tree.Variable, range] = field(default_factory=dict)  # of variables of loops with constant bounds
     unrollable: frozenset[tree.Variable] = frozenset()  # variables of the loops around that have constant bounds
     open_stages: set[tree.Handle] = field(default_factory=set)  # of RolePipelines: obtained, and not stepped over yet
+    programmatic: list[tree.ProgrammaticLaunch] = field(default_factory=list)  # the statement, once it was made
     turn: Span | None = None  # the `with semaphore(...)` around the statement
 
     def fail(self, message: Message) -> NoReturn:

@@ -162,6 +162,7 @@ class _Kernel:
             tuple(parameter.name.name for parameter in node.parameters),
             tuple(context.stated),
             tuple(context.allocations),
+            programmatic=context.programmatic[0] if context.programmatic else None,
         )
 
     # ----------------------------------------------------------------------------------------------------- parameters

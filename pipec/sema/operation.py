@@ -79,5 +79,5 @@ THREADS: dict[str, str] = {
     **dict.fromkeys(("index", "barrier", "payload", "accumulator", "current_stage", "stage_barrier", "role_barrier"), _ANY),
     **dict.fromkeys(("role_index", "view", "per_k", "expect_bytes"), _ANY),
     **dict.fromkeys(("property", "underlying"), ANYWHERE),
-    **dict.fromkeys(("init",), OUTSIDE),
+    **dict.fromkeys(("init", "programmatic"), OUTSIDE),
 }

@@ -507,6 +507,30 @@ _FREE = (
         document="a register tile by each thread's own stores; any alignment; `reduce` as in `store`",
     ),
     Operation(
+        "programmatic_launch",
+        ("",),
+        "programmatic_launch(tensor, ...)",
+        "programmatic",
+        document="the kernel may start before the grids in front of it have ended; its roles wait for them before they touch any tensor "
+        "but these, which no grid in front writes",
+    ),
+    Operation(
+        "griddepcontrol.wait",
+        ("",),
+        "griddepcontrol.wait()",
+        "await_grids",
+        waits="the grids in front",
+        document="the grids in front have ended, and what they wrote is seen; all threads of the role; derived where a role has none",
+    ),
+    Operation(
+        "griddepcontrol.launch_dependents",
+        ("",),
+        "griddepcontrol.launch_dependents()",
+        "launch_dependents",
+        document="the grids behind may start once every block did this or ended; any thread; derived where a programmatic kernel has "
+        "none",
+    ),
+    Operation(
         "semaphore",
         ("",),
         "semaphore(counter[i, ...], turn, turns)",

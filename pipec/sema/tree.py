@@ -607,6 +607,20 @@ class PassTurn:
     span: Span
 
 
+@record
+class AwaitGrids:
+    """`griddepcontrol.wait`: the grids in front have ended and what they wrote is seen. All threads of the role."""
+
+    span: Span
+
+
+@record
+class LaunchDependents:
+    """`griddepcontrol.launch_dependents`: the grids behind may start once every block did this, or ended. Any thread."""
+
+    span: Span
+
+
 Operation = (
     Assign
     | Acquire
@@ -626,6 +640,8 @@ Operation = (
     | Write
     | AwaitTurn
     | PassTurn
+    | AwaitGrids
+    | LaunchDependents
 )
 
 # ------------------------------------------------------------------------------------------------- statements and kernels
@@ -730,6 +746,14 @@ ONE_CTA = Cluster((1, 1, 1))
 
 
 @record
+class ProgrammaticLaunch:
+    """`programmatic_launch(ready, ...)`: the kernel may start before the grids in front have ended, which write none of `ready`."""
+
+    ready: tuple[TensorParameter, ...]
+    span: Span
+
+
+@record
 class Kernel:
     name: str
     document: str
@@ -745,3 +769,4 @@ class Kernel:
     parameters: tuple[str, ...] = ()  # tensor and scalar names in the order the caller passes them
     stated: tuple[StatedCounts, ...] = ()
     allocations: tuple[TensorAllocation, ...] = ()
+    programmatic: ProgrammaticLaunch | None = None

@@ -1,0 +1,87 @@
+"""Kernels that overlap the grids in front of them wait for these before they touch what those may write (E047x)."""
+
+from pipec.diag.catalogue import grids as messages
+from pipec.diag.message import Sink
+from pipec.kir import ir
+from pipec.kir.plan_flight import lazy_tiles
+from pipec.kir.plan_grids import TileNames, early, needs_wait, tensors_read, waits
+from pipec.kir.plan_roles import operations
+from pipec.sema import tree
+from pipec.source import Span
+
+
+def check(kernel: ir.Kernel, sink: Sink) -> None:
+    if kernel.programmatic is None:
+        for role in kernel.roles:
+            for operation in operations(role):
+                if isinstance(operation, tree.AwaitGrids):
+                    sink.report(messages.WaitWithoutStatement(kernel=kernel.name, at=operation.span, declared=kernel.span))
+        return
+    always = any(needs_wait(kernel, role) and not waits(role) for role in kernel.roles)
+    reported = len(sink.diagnostics)
+    for role in kernel.roles:
+        if waits(role) and not _wait_of_some(role):
+            always = _role(kernel, role, sink) or always
+    if not always and len(sink.diagnostics) == reported and not any(_wait_of_some(role) for role in kernel.roles):
+        stated = [
+            operation.span for role in kernel.roles for operation in operations(role) if isinstance(operation, tree.AwaitGrids)
+        ]
+        sink.report(messages.MayEndFirst(kernel=kernel.name, at=kernel.programmatic.span, waits=tuple(stated)))
+
+
+def _wait_of_some(role: ir.Role) -> bool:
+    """Only some threads wait, which the check of participation reports."""
+    return any(
+        isinstance(operation, tree.AwaitGrids) and block.participation.threads != "all"
+        for block in role.blocks
+        for operation in block.operations
+    )
+
+
+def _role(kernel: ir.Kernel, role: ir.Role, sink: Sink) -> bool:
+    """Reports the first access on each path that comes before the wait; whether every path through the role waits."""
+    names = lazy_tiles(role)
+    waited = _waited(role)
+    first = next(operation.span for operation in operations(role) if isinstance(operation, tree.AwaitGrids))
+    for block, before in zip(role.blocks, waited, strict=True):
+        found = _early_in(kernel, block, before, names)
+        if found is not None:
+            tensor, at = found
+            sink.report(messages.BeforeWait(role=role.name, tensor=tensor.name, at=at, wait=first, declared=tensor.span))
+            break
+    return all(
+        _after(block, before) for block, before in zip(role.blocks, waited, strict=True) if isinstance(block.terminator, ir.Exit)
+    )
+
+
+def _early_in(kernel: ir.Kernel, block: ir.Block, waited: bool, names: TileNames) -> tuple[tree.TensorParameter, Span] | None:
+    for operation in block.operations:
+        if isinstance(operation, tree.AwaitGrids):
+            return None
+        tensor = None if waited else early(kernel, operation, names)
+        if tensor is not None:
+            return tensor, operation.span
+    if not waited and isinstance(block.terminator, ir.Branch):
+        assert kernel.programmatic is not None
+        for tensor in tensors_read(block.terminator.condition, names):
+            if tensor not in kernel.programmatic.ready:
+                return tensor, block.terminator.span
+    return None
+
+
+def _after(block: ir.Block, waited: bool) -> bool:
+    return waited or any(isinstance(operation, tree.AwaitGrids) for operation in block.operations)
+
+
+def _waited(role: ir.Role) -> list[bool]:
+    """Per block: every path to it waits. Loops run zero times on some path."""
+    entries = [number > 0 for number in range(len(role.blocks))]
+    changed = True
+    while changed:
+        changed = False
+        for number, block in enumerate(role.blocks):
+            after = _after(block, entries[number])
+            for target in ir.successors(block.terminator):
+                if entries[target] and not after:
+                    entries[target], changed = False, True
+    return entries
