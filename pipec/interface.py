@@ -9,8 +9,9 @@ from typing import Any
 
 from pipec.record import fields_of, record
 
-# A launch expression: an int, a name (dimension or scalar parameter), or (operator, operand, ...); see `evaluate`.
+# A launch expression: an int, a name (dimension, scalar parameter or MULTIPROCESSORS), or (operator, operand, ...); see `evaluate`.
 LaunchExpression = Any
+MULTIPROCESSORS = "gpu.multiprocessors"  # how many the GPU has that the kernel is launched on
 
 _OPERATORS: dict[str, Callable[..., int]] = {
     "+": lambda a, b: a + b,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipec.interface import KernelInterface
+from pipec.isa.targets import DEFAULT_TARGET, TARGETS
 from pipec.runtime.errors import DeviceError, LaunchError
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ class Image:
     ptx: str | None
     cubin: bytes | None
     arch: str
+
+    @property
+    def multiprocessors(self) -> int:
+        """Of the largest GPU that runs the code."""
+        return TARGETS[self.arch if self.arch in TARGETS else DEFAULT_TARGET].multiprocessors
 
     @staticmethod
     def of(code: "Image | str | bytes") -> "Image":
@@ -103,10 +109,10 @@ class Launcher:
 
         bound = bind(self.interface, arguments)
         where = self._resolve(device, bound)
-        grid = grid_of(self.interface, bound)
         if where == "sim":
-            return self._simulate(bound, grid, options)
+            return self._simulate(bound, grid_of(self.interface, bound, self.image.multiprocessors), options)
         kernel = self._kernel(int(where.removeprefix("cuda:")))
+        grid = grid_of(self.interface, bound, kernel.device.multiprocessors)
         kernel.check_limits()
         result = LaunchResult(self.interface.name, where, grid, bound.dimensions, 0 not in grid)
         if result.launched:

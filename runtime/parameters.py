@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipec.interface import (
+    MULTIPROCESSORS,
     DimensionParameter,
     KernelInterface,
     PointerParameter,
@@ -51,12 +52,13 @@ class RecordsValue:
 Value = TensorMapValue | PointerValue | RecordsValue | bytes
 
 
-def grid_of(interface: KernelInterface, bound: Bound) -> tuple[int, int, int]:
-    """The grid in CTAs; a 0 in it means that there is nothing to launch."""
+def grid_of(interface: KernelInterface, bound: Bound, multiprocessors: int) -> tuple[int, int, int]:
+    """The grid in CTAs, on a GPU with so many multiprocessors; a 0 in it means that there is nothing to launch."""
     extents = []
+    values = {**bound.integers, MULTIPROCESSORS: multiprocessors}
     for axis, (expression, limit) in enumerate(zip(interface.grid, MAXIMUM_GRID, strict=True)):
         try:
-            extent = evaluate(expression, bound.integers)
+            extent = evaluate(expression, values)
         except ZeroDivisionError:
             raise _grid_error(interface, bound, f"the extent along {'xyz'[axis]} divides by zero") from None
         if not 0 <= extent <= limit:

@@ -13,6 +13,7 @@ from pipec.checks import (
     registers,
     resources,
     roles,
+    scheduling,
     shapes,
     signals,
     stated,
@@ -34,6 +35,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     lifetime.check(facts, sink)
     turns.check(kernel, sink)
     grids.check(kernel, sink)
+    scheduling.check(kernel, target, sink)
     wrong = shapes.check(facts, target, sink)
     accumulators.check(facts, target, sink)
     mma.check(facts, wrong, sink)

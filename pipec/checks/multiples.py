@@ -50,6 +50,8 @@ class Multiples:
                 return 0, int(value)
             case tree.ReadVariable(variable):
                 return self._known.get(variable)
+            case tree.Convert(operand) if isinstance(operand.type, DType) and operand.type.is_integer:
+                return self.residue(operand)
             case tree.ReadDimension() | tree.ReadParameter() | tree.Call() | tree.Convert():
                 return self._unit, 0
             case tree.Select():

@@ -11,6 +11,7 @@ from pipec.sema import tree
 from pipec.source import Span
 
 _MOST_WRITTEN_OUT = 8
+TILES = "tiles per block"  # of a block that is handed one tile after the other: the same number for all of its roles
 THREAD_VALUES = ("lane_id", "role_thread", "role_warp")
 
 
@@ -39,6 +40,8 @@ def event_of(operation: tree.Statement) -> Event | None:
             return Event("wait", handle.pipeline, handle.side, handle, span, sub_stage, first)
         case tree.Signal(handle=handle, span=span, sub_stage=sub_stage):
             return Event("signal", handle.pipeline, handle.side, handle, span, sub_stage)
+        case tree.RequestTile(handle=handle, span=span):
+            return Event("signal", handle.pipeline, handle.side, handle, span)
         case tree.TmaLoad(destination=tile, span=span) | tree.CopyAsync(destination=tile, span=span):
             # The bytes complete the barrier; that all loads of a stage are issued is checked apart (E05xx).
             return Event("signal", tile.handle.pipeline, tile.handle.side, tile.handle, span, tile.sub_stage or 0)
@@ -52,10 +55,13 @@ def event_of(operation: tree.Statement) -> Event | None:
 
 @record
 class Repeat:
-    """A counted loop; `key` is equal for loops that run equally often, with equal values of their variable."""
+    """A counted loop, or one over the tiles that a scheduler hands out.
+
+    `key` is equal for loops that run equally often, with equal values of their variable.
+    """
 
     key: str
-    loop: tree.For
+    loop: tree.For | tree.While
     body: tuple["Item", ...]
 
 
@@ -134,7 +140,9 @@ class _Reader:
 
     def _item(self, statement: tree.Statement, depth: int) -> Iterator[Item]:
         match statement:
-            case tree.Acquire() | tree.Signal() | tree.TmaLoad() | tree.CopyAsync() | tree.Release() | tree.Drain():
+            case (
+                tree.Acquire() | tree.Signal() | tree.RequestTile() | tree.TmaLoad() | tree.CopyAsync() | tree.Release() | tree.Drain()
+            ):  # fmt: skip
                 event = event_of(statement)
                 assert event is not None
                 yield event
@@ -144,6 +152,9 @@ class _Reader:
                 yield from self.items(statement.body, depth)
             case tree.For():
                 yield from self._repeat(statement, depth)
+            case tree.While(tile=tile) if tile is not None:
+                self._keys[tile] = f"tile of loop {depth}"
+                yield Repeat(TILES, statement, self.items(statement.body, depth + 1))
             case tree.While():
                 if self.items(statement.body, depth):
                     yield Opaque(statement.span)

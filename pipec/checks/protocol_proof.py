@@ -63,11 +63,11 @@ class Given:
 
 
 class Ring:
-    """One pipeline: how many stages each role obtained, which ones it holds, and the signals given by role and sub-stage."""
+    """One pipeline: how many stages each role obtained on each side, which ones it holds, and the signals given by role and sub-stage."""
 
     def __init__(self, pipeline: tree.Pipeline, producers: list[str], consumers: list[str]) -> None:
         self.pipeline = pipeline
-        self.obtained = dict.fromkeys(producers + consumers, 0)
+        self.obtained = dict.fromkeys([(role, "producer") for role in producers] + [(role, "consumer") for role in consumers], 0)
         self.held: dict[tuple[str, tree.Handle], int] = {}
         self.full = {(role, sub): Given() for role in producers for sub in range(pipeline.sub_stages("producer"))}
         self.empty = {(role, sub): Given() for role in consumers for sub in range(pipeline.sub_stages("consumer"))}
@@ -75,10 +75,10 @@ class Ring:
     def allows(self, role: str, event: Event) -> bool:
         """Whether the event does not wait."""
         if event.kind == "drain":
-            return all(given.below == self.obtained[role] for given in self.empty.values())
+            return all(given.below == self.obtained[role, "producer"] for given in self.empty.values())
         if event.kind != "wait":
             return True
-        number = self.obtained[role] if event.first else self._held(role, event)
+        number = self.obtained[role, event.side] if event.first else self._held(role, event)
         if event.side == "consumer":
             return all(given.holds(number) for (_, sub), given in self.full.items() if sub == event.sub_stage)
         before = number - self.pipeline.stages
@@ -86,8 +86,8 @@ class Ring:
 
     def apply(self, role: str, event: Event) -> None:
         if event.kind == "wait" and event.first and event.handle is not None:
-            self.held[role, event.handle] = self.obtained[role]
-            self.obtained[role] += 1
+            self.held[role, event.handle] = self.obtained[role, event.side]
+            self.obtained[role, event.side] += 1
         elif event.kind == "signal":
             self._own(event)[role, event.sub_stage].add(self._held(role, event))
         elif event.kind == "release" and event.handle is not None:
@@ -102,7 +102,7 @@ class Ring:
 
     def _held(self, role: str, event: Event) -> int:
         assert event.handle is not None
-        return self.held.get((role, event.handle), self.obtained[role] - 1)
+        return self.held.get((role, event.handle), self.obtained[role, event.side] - 1)
 
     def even(self) -> bool:
         """Every stage that was obtained by anybody was signalled by everybody."""

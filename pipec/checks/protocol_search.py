@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
-from pipec.checks.protocol_model import Choice, Event, Item, Repeat, differs_between_threads, event_of
+from pipec.checks.protocol_model import TILES, Choice, Event, Item, Repeat, differs_between_threads, event_of
 from pipec.checks.protocol_proof import Programs, State
 from pipec.record import record
 from pipec.sema import tree
@@ -13,6 +13,7 @@ from pipec.sema import tree
 _MOST_RUNS = 150
 _MOST_EVENTS = 20_000
 _BLOCK = ("block.x", "block.y", "block.z")
+_GRID = ("grid.x", "grid.y", "grid.z")
 
 
 class Undecided(Exception):
@@ -42,7 +43,7 @@ def search(kernel: tree.Kernel, programs: Programs) -> tuple[Failure | None, int
     names = _sizes(kernel, programs)
     deepest = max((pipeline.stages for pipeline in kernel.pipelines), default=1)
     # Two blocks per axis show what a condition on the block's place can do.
-    candidates = [[count * unit for count in range(2 if name in _BLOCK else deepest + 3)] for name, unit in names.items()]
+    candidates = [[count * unit for count in _counts(name, deepest)] for name, unit in names.items()]
     assignments = sorted(itertools.product(*candidates), key=lambda values: (sum(values), values))[:_MOST_RUNS]
     spent, runs = 0, 0
     for values in assignments:
@@ -54,6 +55,12 @@ def search(kernel: tree.Kernel, programs: Programs) -> tuple[Failure | None, int
         if spent > _MOST_EVENTS:
             break
     return None, runs
+
+
+def _counts(name: str, deepest: int) -> range:
+    if name == TILES:
+        return range(1, deepest + 3)  # the block's own at least
+    return range(2 if name in _BLOCK else deepest + 3)
 
 
 def _sizes(kernel: tree.Kernel, programs: Programs) -> dict[str, int]:
@@ -68,7 +75,8 @@ def _sizes(kernel: tree.Kernel, programs: Programs) -> dict[str, int]:
     scalars = [
         f"parameter {scalar.name}" for scalar in kernel.scalars if scalar.type.is_integer and f"parameter {scalar.name}" in text
     ]
-    return {name: units.get(name, 1) for name in (*controlling, *scalars, *(axis for axis in _BLOCK if axis in text))}
+    others = (name for name in (*_BLOCK, TILES) if name in text)
+    return {name: units.get(name, 1) for name in (*controlling, *scalars, *others)}
 
 
 def _keys(items: tuple[Item, ...]) -> str:
@@ -149,7 +157,7 @@ def _events(
     """The events of a role in order, its scalars computed on the way."""
     for statement in statements:
         match statement:
-            case tree.Acquire() | tree.Signal() | tree.TmaLoad() | tree.Release() | tree.Drain():
+            case tree.Acquire() | tree.Signal() | tree.RequestTile() | tree.TmaLoad() | tree.Release() | tree.Drain():
                 event = event_of(statement)
                 assert event is not None
                 yield event
@@ -172,6 +180,10 @@ def _events(
                 for count in range(int(start), int(stop), statement.step):
                     values[statement.variable] = count
                     yield from _events(statement.body, sizes, values)
+            case tree.While(tile=tile) if tile is not None:
+                for count in range(sizes[TILES]):
+                    values[tile] = count
+                    yield from _events(statement.body, sizes, values)
             case tree.While() if _has_events(statement.body):
                 raise Undecided
 
@@ -179,7 +191,7 @@ def _events(
 def _has_events(statements: tuple[tree.Statement, ...]) -> bool:
     for statement in statements:
         match statement:
-            case tree.Acquire() | tree.Signal() | tree.TmaLoad() | tree.Release() | tree.Drain():
+            case tree.Acquire() | tree.Signal() | tree.RequestTile() | tree.TmaLoad() | tree.Release() | tree.Drain():
                 return True
             case tree.For() | tree.While() | tree.Elect():
                 if _has_events(statement.body):
@@ -215,6 +227,8 @@ def _value(expression: tree.Expression, sizes: dict[str, int], values: dict[tree
             return sizes[parameter.name]
         case tree.Special(name=name) if name in _BLOCK:
             return sizes.get(name, 0)
+        case tree.Special(name=name) if name in _GRID:
+            return 2  # the blocks that are tried
         case tree.ReadVariable(variable=variable) if isinstance(values.get(variable), int):
             return values[variable]  # type: ignore[return-value]
         case tree.Unary(operator="-", operand=operand):

@@ -137,6 +137,22 @@ def _bulk_copies() -> list[Instruction]:
     return rows
 
 
+def _launch_control() -> list[Instruction]:
+    """The answer is 128 opaque bits; what it grants is undefined where it grants nothing, so that read stands under a predicate."""
+    query = "clusterlaunchcontrol.query_cancel"
+    template = (
+        "{\\0A\\09.reg .b128 answer;\\0A\\09.reg .pred granted;\\0A\\09ld.shared.b128 answer, [$1];\\0A\\09"
+        f"{query}.is_canceled.pred.b128 granted, answer;\\0A\\09mov.b32 $0, -1;\\0A\\09"
+        f"@granted {query}.get_first_ctaid::x.b32.b128 $0, answer;\\0A\\09}}"
+    )
+    return [
+        _intrinsic("clc.try_cancel", "clusterlaunchcontrol.try_cancel.async.shared", VOID, (SHARED, SHARED),
+                   "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128", "thread", "9.7.13.17",
+                   "sm_100a"),
+        Instruction("clc.first_block", template, I32, (SHARED,), query, "thread", "9.7.13.18", "sm_100a", "=&r,r"),
+    ]  # fmt: skip
+
+
 def _async_copies() -> list[Instruction]:
     """Non-bulk copies of one element. The size present and the predicate are run-time values, hence the template."""
     rows = [
@@ -330,7 +346,8 @@ def _watchdog() -> list[Instruction]:
 
 def _rows() -> list[Instruction]:
     return [
-        *_special_registers(), *_barriers(), *_bulk_copies(), *_async_copies(), *_tensor_memory(), *_register_mma(), *_conversions(),
+        *_special_registers(), *_barriers(), *_bulk_copies(), *_launch_control(),
+        *_async_copies(), *_tensor_memory(), *_register_mma(), *_conversions(),
         *_functions(),
         *_guarded_memory(), *_ordered_memory(), *_reductions(), *_watchdog(),
     ]  # fmt: skip

@@ -14,13 +14,15 @@ class Target:
     tensor_columns: int  # tensor-memory columns per CTA; 0 where there is none
     max_threads: int  # per CTA
     registers: int  # 32-bit registers per CTA
+    multiprocessors: int  # of the largest part
+    launch_control: bool  # whether a running cluster may take over one that has not started (SM100.md 6)
     max_named_barriers: int = 16
 
 
 # LLVM knows no PTX 8.9, and at 8.5 or below with sm_100a it aborts; 8.8 is the first version that carries the sm_100 family.
 _ROWS = (
-    Target("sm_100a", "8.8", "+ptx88", 232_448, 512, 1024, 65_536),
-    Target("sm_90a", "8.8", "+ptx88", 232_448, 0, 1024, 65_536),
+    Target("sm_100a", "8.8", "+ptx88", 232_448, 512, 1024, 65_536, 148, True),
+    Target("sm_90a", "8.8", "+ptx88", 232_448, 0, 1024, 65_536, 132, False),
 )
 
 MOST_CLUSTER_CTAS = 8  # what every part with clusters can run (CUDA C++ programming guide, portable cluster size)

@@ -35,6 +35,8 @@ def build(kernel: tree.Kernel) -> ir.Kernel:
         stated=kernel.stated,
         allocations=kernel.allocations,
         programmatic=kernel.programmatic,
+        schedule=kernel.schedule,
+        stated_grid=kernel.stated_grid,
     )
 
 
@@ -116,6 +118,7 @@ class _Builder:
                     self._elect(statement)
                 case (
                     tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
+                    | tree.RequestTile()
                     | tree.TmaLoad() | tree.CopyAsync() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma()
                     | tree.WriteAccumulator() | tree.Store() | tree.Write() | tree.AwaitTurn() | tree.PassTurn()
                     | tree.AwaitGrids() | tree.LaunchDependents()

@@ -14,7 +14,9 @@ from pipec.sema.tree import (
     Pipeline,
     ProgrammaticLaunch,
     ScalarParameter,
+    Schedule,
     StatedCounts,
+    StatedGrid,
     TensorAllocation,
     TensorParameter,
     Variable,
@@ -129,6 +131,8 @@ class Kernel:
     stated: tuple[StatedCounts, ...] = ()
     allocations: tuple[TensorAllocation, ...] = ()
     programmatic: ProgrammaticLaunch | None = None
+    schedule: Schedule | None = None
+    stated_grid: StatedGrid | None = None
 
 
 def successors(terminator: Terminator) -> tuple[int, ...]:

@@ -92,7 +92,7 @@ def _collect(body: Iterable[tree.Statement], guarded: bool, found: set[tree.Vari
             case tree.Elect():
                 _collect(statement.body, True, found)
             case (
-                tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes() | tree.TmaLoad()
+                tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes() | tree.RequestTile() | tree.TmaLoad()
                 | tree.CopyAsync() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma() | tree.Store()
                 | tree.Write() | tree.WriteAccumulator() | tree.AwaitTurn() | tree.PassTurn()
                 | tree.AwaitGrids() | tree.LaunchDependents()

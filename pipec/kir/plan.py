@@ -61,6 +61,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         buffer_offsets=shared.buffer_offsets,
         buffer_strides=shared.buffer_strides,
         barrier_offsets=shared.barrier_offsets,
+        response_offset=shared.response_offset,
         staging=shared.staging,
         row_maps=row_maps,
         zero_fills=shared.zero_fills,

@@ -217,6 +217,8 @@ def launch_expression(expression: tree.Expression) -> LaunchExpression:
             return name
         case tree.ReadParameter(parameter):
             return parameter.name
+        case tree.Special(name):
+            return name
         case tree.Convert(operand):
             return launch_expression(operand)
         case tree.Unary("-", operand):

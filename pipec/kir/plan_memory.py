@@ -8,7 +8,17 @@ from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel
 from pipec.kir.plan_roles import operations
 from pipec.kir.plan_scales import scale_columns, scale_layout, stored_bits, unpacked_tiles
-from pipec.kir.plan_types import TILE_ALIGNMENT, RolePlan, RowMap, SharedItem, Staging, TileLayout, ZeroFill, round_up
+from pipec.kir.plan_types import (
+    RESPONSE_BYTES,
+    TILE_ALIGNMENT,
+    RolePlan,
+    RowMap,
+    SharedItem,
+    Staging,
+    TileLayout,
+    ZeroFill,
+    round_up,
+)
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Expression, Pipeline
 from pipec.sema.types import TileType
@@ -103,6 +113,7 @@ class SharedPlan:
     items: tuple[SharedItem, ...]
     bytes: int
     tensor_address_offset: int | None
+    response_offset: int | None
 
 
 class _Shared:
@@ -137,8 +148,11 @@ def plan_shared(
         for pipeline in kernel.pipelines
     )
     small += sum(4 * buffer.count for buffer, (_, condition) in unwritten.items() if condition is None)
-    small = round_up(small + 4 + 8, 16)
+    responses = kernel.schedule.responses if kernel.schedule is not None else None
+    response_bytes = RESPONSE_BYTES * responses.stages if responses is not None else 0
+    small = round_up(small + 4 + 8, 16) + response_bytes
     staging = _plan_staging(shared, target, roles, row_maps, small)
+    answers = shared.take(f"{responses.name} responses", response_bytes, RESPONSE_BYTES) if responses is not None else None
     barriers: dict[tuple[Pipeline, str], int] = {}
     for pipeline in kernel.pipelines:
         for side, name in (("producer", "full"), ("consumer", "empty")):
@@ -150,7 +164,7 @@ def plan_shared(
         flag = shared.take(f"{buffer.label} written flags", 4 * buffer.count, 4) if condition is None else None
         zero_fills[buffer] = ZeroFill(pipeline, condition, flag)
     size = round_up(shared.offset, 16)
-    return SharedPlan(offsets, strides, barriers, staging, zero_fills, tuple(shared.items), size, address)
+    return SharedPlan(offsets, strides, barriers, staging, zero_fills, tuple(shared.items), size, address, answers)
 
 
 def _plan_staging(

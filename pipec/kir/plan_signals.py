@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pipec.kir.clusters import Reach, Sharing
 from pipec.kir.ir import Kernel, Participation, Role, successors
 from pipec.kir.plan_roles import expressions, operations
-from pipec.kir.plan_types import WARP, RolePlan, SideSignals, TileLayout
+from pipec.kir.plan_types import RESPONSE_BYTES, WARP, RolePlan, SideSignals, TileLayout
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Handle, Pipeline
 
@@ -57,21 +57,23 @@ def _kinds(row: RolePlan, pipeline: Pipeline, side: str) -> list[str]:
 
 def _fills(role: Role, pipeline: Pipeline) -> list[str]:
     found = dict.fromkeys(
-        kind for operation in operations(role) for kind, reference in _filled(operation) if reference.handle.pipeline is pipeline
+        kind for operation in operations(role) for kind, handle in _filled(operation) if handle.pipeline is pipeline
     )
     return sorted(found, key=("tma", "copies", "commit", "threads").index)
 
 
-def _filled(operation: tree.Operation) -> list[tuple[str, tree.BufferRef]]:
+def _filled(operation: tree.Operation) -> list[tuple[str, Handle]]:
     match operation:
         case tree.TmaLoad():
-            return [("tma", operation.destination)]
+            return [("tma", operation.destination.handle)]
+        case tree.RequestTile():
+            return [("tma", operation.handle)]
         case tree.CopyAsync():
-            return [("copies", operation.destination)]
+            return [("copies", operation.destination.handle)]
         case tree.Mma():
-            return [("commit", operation.accumulator)]
+            return [("commit", operation.accumulator.handle)]
         case tree.Write():
-            return [("threads", operation.destination)]
+            return [("threads", operation.destination.handle)]
         case _:
             return []
 
@@ -151,6 +153,7 @@ def expected_bytes(
         handles = {operation.destination.handle: None for operation in operations(role) if isinstance(operation, tree.TmaLoad)}
         for handle in handles:
             expected[handle] = _most_bytes(role, handle, layouts) * sharing[handle.pipeline].producer.senders
+        expected |= {one.handle: RESPONSE_BYTES for one in operations(role) if isinstance(one, tree.RequestTile)}
     return expected
 
 

@@ -10,6 +10,7 @@ from pipec.sema.tree import Buffer, Expression, Handle, Pipeline, Variable
 WARP = 32
 WARPGROUP_WARPS = 4
 PANEL_ALIGNMENT = 128  # what TMA asks of a shared address, in bytes (SM100.md 2.2)
+RESPONSE_BYTES = 16  # of an answer to clusterlaunchcontrol.try_cancel, and its alignment (SM100.md 6)
 TILE_ALIGNMENT = 1024  # the repeat of the 128-byte swizzle (SM100.md 2.3)
 
 _LONGEST_HALF_RUN = 8  # columns: half of the narrowest panel that a row of so many columns can have (16 elements of 8 bytes)
@@ -209,6 +210,7 @@ class Plan:
     buffer_offsets: dict[Buffer, int]  # byte offset of stage 0 in dynamic shared memory
     buffer_strides: dict[Buffer, int]  # bytes from one stage to the next
     barrier_offsets: dict[tuple[Pipeline, str], int]  # "producer" -> full barriers, "consumer" -> empty barriers
+    response_offset: int | None  # where the answers to a tile scheduler's requests arrive, one after the other
     staging: dict[int, Staging]  # id(Store) -> staging, for path "tma"
     row_maps: dict[tuple[str, int], RowMap]  # (role, id(Store | Write)) -> map
     zero_fills: dict[Buffer, ZeroFill]  # of accumulators that may stay unwritten

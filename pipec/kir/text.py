@@ -26,6 +26,8 @@ def _kernel_lines(kernel: ir.Kernel) -> Iterator[str]:
     if kernel.constants:
         yield "  constants " + ", ".join(f"{name} = {value}" for name, value in kernel.constants.items())
     yield "  grid " + ", ".join(expression_text(size) for size in kernel.grid)
+    if kernel.schedule is not None:
+        yield f"  {_schedule_text(kernel.schedule)}"
     for pipeline in kernel.pipelines:
         group = f" k_group_size={pipeline.k_group_size}" if pipeline.k_group_size != 1 else ""
         for side in ("producer", "consumer"):
@@ -37,6 +39,12 @@ def _kernel_lines(kernel: ir.Kernel) -> Iterator[str]:
     for role in kernel.roles:
         yield ""
         yield from _role_lines(role)
+
+
+def _schedule_text(schedule: tree.Schedule) -> str:
+    options = [f"{name}={value}" for name, value in (("blocks", schedule.blocks), ("group", schedule.group)) if value is not None]
+    extents = ", ".join(expression_text(extent) for extent in schedule.extents)
+    return " ".join((f"tiles {schedule.name}: {extents} {schedule.mode}", *options))
 
 
 def _role_lines(role: ir.Role) -> Iterator[str]:
@@ -118,6 +126,8 @@ def operation_text(operation: tree.Operation) -> str:
             return f"drain {operation.pipeline.name}"
         case tree.ExpectBytes():
             return f"expect {operation.handle.name} {operation.bytes} bytes"
+        case tree.RequestTile(handle):
+            return f"request a tile into {handle.name}"
         case tree.TmaLoad():
             return f"tma.load {reference_text(operation.destination)} <- {slice_text(operation.source)}"
         case tree.CopyAsync():
@@ -204,6 +214,8 @@ def _parts(expression: tree.Expression) -> tuple[str, int]:
             return expression.name + ("" if "." in expression.name else "()"), _ATOM
         case tree.StageIndex():
             return f"{expression.handle.name}.index()", _ATOM
+        case tree.ReadResponse():
+            return f"the tile granted in {expression.handle.name}", _ATOM
         case tree.Unary():
             gap = " " if expression.operator == "not" else ""
             return f"{expression.operator}{gap}{_expression(expression.operand, _UNARY)}", _UNARY

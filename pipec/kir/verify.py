@@ -93,7 +93,7 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
     match operation:
         case tree.Assign():
             _require(operation.variable.type == operation.value.type, where, f"types differ in `{operation_text(operation)}`")
-        case tree.Acquire() | tree.Signal() | tree.Release() | tree.ExpectBytes():
+        case tree.Acquire() | tree.Signal() | tree.Release() | tree.ExpectBytes() | tree.RequestTile():
             handles.append(operation.handle)
         case tree.Peek():
             _require(str(operation.ready.type) == "bool", where, "the result of a peek is a bool")
@@ -107,7 +107,7 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
             if isinstance(node, tree.ReadBuffer):
                 tiles.append(node.source)
                 handles.append(node.source.handle)
-            elif isinstance(node, tree.StageIndex):
+            elif isinstance(node, tree.StageIndex | tree.ReadResponse):
                 handles.append(node.handle)
     for handle in handles:
         _require(handle.pipeline in pipelines, where, f"foreign pipeline in `{operation_text(operation)}`")

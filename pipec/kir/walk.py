@@ -10,7 +10,7 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
     match expression:
         case (
             tree.Constant() | tree.ReadVariable() | tree.ReadDimension() | tree.ReadParameter() | tree.Special()
-            | tree.StageIndex() | tree.ReadAccumulator() | tree.Position()
+            | tree.StageIndex() | tree.ReadResponse() | tree.ReadAccumulator() | tree.Position()
         ):  # fmt: skip
             return ()
         case tree.ReadBuffer():
@@ -58,7 +58,7 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
             return (operation.value,)
         case (
             tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
-            | tree.ClearAccumulator() | tree.AwaitGrids() | tree.LaunchDependents()
+            | tree.RequestTile() | tree.ClearAccumulator() | tree.AwaitGrids() | tree.LaunchDependents()
         ):  # fmt: skip
             return ()
         case tree.TmaLoad() | tree.CopyAsync():
@@ -87,7 +87,7 @@ def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
     match operation:
         case (
             tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
-            | tree.ClearAccumulator() | tree.WriteAccumulator() | tree.Store() | tree.AwaitTurn() | tree.PassTurn()
+            | tree.RequestTile() | tree.ClearAccumulator() | tree.WriteAccumulator() | tree.Store() | tree.AwaitTurn() | tree.PassTurn()
             | tree.AwaitGrids() | tree.LaunchDependents()
         ):  # fmt: skip
             return ()

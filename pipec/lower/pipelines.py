@@ -13,6 +13,7 @@ from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.llvm import FALSE, Builder, Slot, Value, integer
 from pipec.lower.scalars import scalar
 from pipec.sema import tree
+from pipec.sema.operation import SCHEDULER
 
 OTHER = {"producer": "consumer", "consumer": "producer"}
 _ZERO_COLUMNS = 32  # columns that one tcgen05.st clears
@@ -110,7 +111,7 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
         role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.parity")
         role.parities[handle].write(parity)
         watchdog.keep(role, handle, turn)
-    if role.plan.uses_tensor:
+    if role.plan.uses_tensor and pipeline.kind != SCHEDULER:
         builder.call("tcgen05.fence.after")
     for (written, _), slot in role.written.items():
         if written is handle:
@@ -170,6 +171,8 @@ def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
                     clusters.arrive(role, handle, pointer)
             case "copies":
                 builder.call("cp.async.mbarrier.arrive", pointer)
+            case "threads" if handle.pipeline.kind == SCHEDULER:
+                builder.call("mbarrier.arrive", pointer, integer(1))  # the answer was read, and the read fenced
             case "threads":
                 hand_over_fences(role)
                 clusters.arrive(role, handle, pointer)

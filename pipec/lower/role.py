@@ -5,7 +5,7 @@ from typing import assert_never
 from pipec.kir import ir
 from pipec.kir.plan_roles import operations
 from pipec.kir.walk import subexpressions
-from pipec.lower import async_copy, flight, fragments, pipelines, stores, tma, turns, wgmma
+from pipec.lower import async_copy, flight, fragments, launch_control, pipelines, stores, tma, turns, wgmma
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import integer
 from pipec.lower.mma import mma
@@ -116,6 +116,8 @@ def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -
             pipelines.drain(role, operation)
         case tree.ExpectBytes():
             pass  # the acquire expected the derived bytes, which a check found to be these
+        case tree.RequestTile(handle):
+            launch_control.request(role, handle, pipelines.barrier(role, handle.pipeline, "producer", role.stage(handle)))
         case tree.TmaLoad():
             tma.load(role, operation)
         case tree.CopyAsync():

@@ -6,6 +6,7 @@ from pipec.isa.dtypes import DTYPES, DType
 from pipec.lower.arithmetic import binary, constant, convert, negate
 from pipec.lower.context import RoleContext
 from pipec.lower.functions import call_function
+from pipec.lower.launch_control import read_response
 from pipec.lower.llvm import TRUE, Value, integer
 from pipec.sema import tree
 from pipec.sema.types import dtype_of
@@ -28,6 +29,8 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             return _special(role, name)
         case tree.StageIndex(handle):
             return role.stage(handle)
+        case tree.ReadResponse(handle):
+            return read_response(role, handle)
         case tree.Unary(operator, operand, type_):
             return unary(role, operator, dtype_of(type_), scalar(role, operand))
         case tree.Binary(operator, left, right):

@@ -235,6 +235,7 @@ class TileReader:
                 return [chunk.row.values[id(expression)]] * chunk.count
             case (
                 tree.Constant() | tree.ReadVariable() | tree.ReadDimension() | tree.ReadParameter() | tree.Special() | tree.StageIndex()
+                | tree.ReadResponse()
             ):  # fmt: skip
                 raise AssertionError("a scalar that is typed as a tile")
             case _:

@@ -72,6 +72,7 @@ _DECLARATIONS = (
     "TilePayload",
     "SharedTiles",
     "TensorTiles",
+    "TileScheduler",
 )
 
 # ---------------------------------------------------------------------------------------------------------------- methods

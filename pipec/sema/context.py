@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeVar
 
 from pipec.diag.catalogue import names as messages
+from pipec.diag.catalogue import scheduling
 from pipec.diag.message import Message, Sink
 from pipec.sema import tree
 from pipec.sema.entities import BarrierArray, Entity, Poison, Reported
@@ -23,6 +24,20 @@ Result = TypeVar("Result")
 @dataclass(slots=True)
 class Budget:
     left: int = MOST_OPERATIONS
+
+
+@dataclass(slots=True)
+class Walks:
+    """A kernel's tile scheduler, the loop over it in each role, and the role that holds its requests back.
+
+    `declared`: there is one, though maybe a wrong one. `targets`: where the loops name their tile.
+    """
+
+    declared: bool = False
+    schedule: tree.Schedule | None = None
+    targets: set[Span] = field(default_factory=set)
+    loops: dict[str, Span] = field(default_factory=dict)
+    throttling: str | None = None
 
 
 @dataclass(slots=True)
@@ -52,6 +67,9 @@ class Context:
     open_stages: set[tree.Handle] = field(default_factory=set)  # of RolePipelines: obtained, and not stepped over yet
     programmatic: list[tree.ProgrammaticLaunch] = field(default_factory=list)  # the statement, once it was made
     turn: Span | None = None  # the `with semaphore(...)` around the statement
+    walks: Walks = field(default_factory=Walks)
+    role: ast.Role | None = None
+    inside: Span | None = None  # the statement whose block this is
 
     def fail(self, message: Message) -> NoReturn:
         self.sink.report(message)
@@ -88,6 +106,8 @@ class Context:
         binding = self.scope.find(name.name)
         if binding is None:
             ended = self.scope.ended_at(name.name)
+            if ended in self.walks.targets:
+                self.fail(scheduling.TileOutsideLoop(tile=name.name, at=name.span, loop=ended))
             if ended is not None:
                 self.fail(messages.OutOfBlock(name=name.name, at=name.span, assigned=ended))
             self.fail(messages.UnknownName(name=name.name, close=self.scope.close_to(name.name, extra), at=name.span))
@@ -116,8 +136,8 @@ class Context:
         self.sink.take_back(diagnostics)
 
     @contextmanager
-    def block(self) -> Iterator["Context"]:
-        """An inner block: its own names and statements."""
-        inner = replace(self, scope=self.scope.inner(), statements=[])
+    def block(self, inside: Span) -> Iterator["Context"]:
+        """An inner block of the statement at `inside`: its own names and statements."""
+        inner = replace(self, scope=self.scope.inner(), statements=[], inside=inside)
         yield inner
         self.scope.end(inner.scope)

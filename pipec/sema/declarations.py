@@ -15,6 +15,7 @@ from pipec.sema.context import Context
 from pipec.sema.entities import PayloadSpec, TileSpec, describe
 from pipec.sema.expressions import elaborate, known_int
 from pipec.sema.operations import EPILOGUE_LOAD, INPUT, OUTPUT, RING, ROLE
+from pipec.sema.scheduling import SCHEDULER, declare_scheduler
 from pipec.sema.storage import declare_allocation, declare_barriers, own_barriers, tensor_allocation
 from pipec.syntax import ast
 
@@ -240,4 +241,5 @@ _CONSTRUCTORS: dict[str, Callable[[Context, ast.Name, ast.Call], None]] = {
     "TensorTiles": _buffer("tensor"),
     "TmemAllocation": declare_allocation,
     "BarrierArray": declare_barriers,
+    SCHEDULER: declare_scheduler,
 }

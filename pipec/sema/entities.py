@@ -182,6 +182,16 @@ class Range:
     span: Span
 
 
+@record(eq=False)
+class Tile:
+    """The tile of one iteration of `for tile in tiles`; `places` are the variables of its coordinates that were asked for so far."""
+
+    name: str
+    schedule: tree.Schedule
+    index: tree.Variable
+    places: dict[str, tree.Variable]
+
+
 @record
 class Void:
     """The result of an operation that gives none."""
@@ -216,6 +226,8 @@ Entity = (
     | Elected
     | Turn
     | Range
+    | Tile
+    | tree.Schedule
     | Void
     | Helper
     | tree.Pipeline
@@ -237,6 +249,7 @@ EXPRESSIONS = (
     tree.ReadParameter,
     tree.Special,
     tree.StageIndex,
+    tree.ReadResponse,
     tree.Unary,
     tree.Binary,
     tree.Convert,
@@ -316,6 +329,10 @@ def describe(entity: Entity) -> str:
             return "a turn, which a `with` holds"
         case Range():
             return "a range"
+        case Tile(name):
+            return f"the tile `{name}`"
+        case tree.Schedule(name):
+            return f"the tile scheduler `{name}`"
         case Void():
             return "an operation that gives no value"
         case Poison():

@@ -20,6 +20,7 @@ from pipec.sema.entities import (
     Payload,
     PipelinePayload,
     Reported,
+    Tile,
     TileGroup,
     TileSpec,
     Token,
@@ -28,6 +29,7 @@ from pipec.sema.entities import (
 )
 from pipec.sema.groups import known_place, pick, tile_group
 from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, INPUT, MEMBERS, PRODUCER, VIEWS
+from pipec.sema.tile_order import AXES
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
@@ -260,6 +262,8 @@ def members_of(context: Context, entity: Entity) -> tuple[str, tuple[str, ...]]:
             return describe(entity), ("T",)
         case Barrier():
             return describe(entity), tuple(MEMBERS[BARRIER])
+        case Tile():
+            return describe(entity), (*AXES, "index")
         case _:
             return describe(entity), ()
 
@@ -327,6 +331,12 @@ def _attribute(context: Context, node: ast.Attribute) -> Entity:
         entity = entity.input
     if isinstance(entity, Payload):
         entity = entity.handle
+    if isinstance(entity, Tile):
+        from pipec.sema.scheduling import tile_place  # which reads the extents as expressions
+
+        place = tile_place(entity, node.name, node.span)
+        if place is not None:
+            return place
     if isinstance(entity, tree.Handle):
         tile = _tile_of(context, entity, node)
         if tile is not None:

@@ -14,6 +14,8 @@ from pipec.sema.context import Context
 from pipec.sema.declarations import declare, is_declaration
 from pipec.sema.entities import EXPRESSIONS, Helper, Known, KnownValue, Poison, Reported, TileSpec, describe
 from pipec.sema.expressions import coordinate, elaborate, known, known_dtype, known_int
+from pipec.sema.launch_values import launch_uniform
+from pipec.sema.scheduling import clauses_of_walk, derived_grid, refuse_unused, scheduler_role
 from pipec.sema.scope import Scope
 from pipec.sema.statements import comptime, run_body
 from pipec.sema.types import I32, TileType
@@ -25,11 +27,10 @@ _CONSTANT_TYPES: dict[str, tuple[type[KnownValue], str]] = {
     "float": (float, "a number with a decimal point"),
     "bool": (bool, "True or False"),
     "dtype": (DType, "an element type"),
+    "str": (str, "a text"),
 }
 _ANY_CONSTANT: tuple[type[KnownValue], ...] = (int, float, bool, DType)
-_LAUNCH_OPERATORS = ("+", "-", "*", "//", "%")
 _ROLE_SIGNATURE = 'role name(warps=1, registers=232, on="leader")'
-_LAUNCH_FUNCTIONS = ("min", "max", "ceildiv")
 _MOST_BLOCKS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}  # CUDA C++ Programming Guide, compute capabilities
 # What PTX calls by a name that the language lets a kernel have.
 _PTX_NAMES = {"WARP_SZ": "in PTX this is the number of threads of a warp", "_": "in PTX this is no name"}
@@ -126,6 +127,7 @@ class _Kernel:
         self._role_names: dict[str, Span] = {}
         self._pipelines: list[tree.Pipeline] = []
         self._buffers: list[tree.Buffer] = []
+        self._stated_grid: tree.StatedGrid | None = None
 
     def analyse(self) -> tree.Kernel:
         context, node = self.context, self.node
@@ -142,7 +144,8 @@ class _Kernel:
         for parameter in node.parameters:
             _guarded(context, lambda parameter=parameter: self._parameter(parameter, tensors, scalars), parameter.name)
         self._body(node.body)
-        if self._grid is None and not self._grid_failed:
+        self._finish_schedule()
+        if self._grid is None and not self._grid_failed and not context.walks.declared:
             context.sink.report(messages.MissingGrid(kernel=node.name.name, at=node.name.span))
         if not self._role_names:
             context.sink.report(messages.NoRoles(kernel=node.name.name, at=node.name.span))
@@ -163,7 +166,20 @@ class _Kernel:
             tuple(context.stated),
             tuple(context.allocations),
             programmatic=context.programmatic[0] if context.programmatic else None,
+            schedule=context.walks.schedule,
+            stated_grid=self._stated_grid,
         )
+
+    def _finish_schedule(self) -> None:
+        """A tile scheduler gives the kernel its grid, and maybe a role of its own."""
+        schedule = self.context.walks.schedule
+        if schedule is None:
+            return
+        refuse_unused(self.context)
+        self._grid = derived_grid(schedule)
+        role, pipelines = scheduler_role(self.context)
+        self._pipelines += pipelines
+        self._roles += [] if role is None else [role]
 
     # ----------------------------------------------------------------------------------------------------- parameters
 
@@ -177,7 +193,7 @@ class _Kernel:
                 context.fail(
                     messages.WrongType(
                         what="the type of a compile-time parameter",
-                        expected="int, float, bool or dtype",
+                        expected="int, float, bool, dtype or str",
                         found=f"`{constant.annotation.span.text()}`",
                         at=constant.annotation.span,
                     )
@@ -187,9 +203,7 @@ class _Kernel:
             value = parse_override(self.overrides[name])
             if kind is float and isinstance(value, int) and not isinstance(value, bool):
                 value = float(value)
-            if not isinstance(value, int | float | bool | DType) or (
-                kind and (not isinstance(value, kind) or (kind is int and isinstance(value, bool)))
-            ):
+            if not isinstance(value, kind or _ANY_CONSTANT) or (kind is int and isinstance(value, bool)):
                 context.fail(
                     messages.BadConstant(
                         name=name,
@@ -319,7 +333,7 @@ class _Kernel:
             return
         if isinstance(entity, EXPRESSIONS) and not isinstance(entity.type, TileType):
             # A name for a value that is the same in every thread; it stands for its expression.
-            self._launch_uniform(entity, f"`{statement.target.name}`")
+            launch_uniform(context, entity, f"`{statement.target.name}`")
             context.define(statement.target, entity)
             return
         context.fail(
@@ -334,20 +348,21 @@ class _Kernel:
     def _read_grid(self, node: ast.Expression) -> None:
         context = self.context
         assert isinstance(node, ast.Call)
-        if self._grid is not None:
-            context.fail(messages.Redefined(name="grid", at=node.span, first=None))
+        if self._stated_grid is not None:
+            context.fail(messages.Redefined(name="grid", at=node.span, first=self._stated_grid.span))
         self._grid_failed = True
         bound = bind_arguments(context, node, "grid", ("x",), ("y", "z"))
 
         def size(axis: str) -> tree.Expression:
             found = coordinate(context, bound[axis]) if axis in bound else tree.Constant(1, I32, node.span)
-            self._launch_uniform(found, "the grid")
+            launch_uniform(context, found, "the grid")
             if isinstance(found, tree.Constant) and not 1 <= found.value <= _MOST_BLOCKS[axis]:
                 size = int(found.value)
                 context.sink.report(messages.GridSize(size=size, axis=axis, most=_MOST_BLOCKS[axis], at=found.span))
             return found
 
         self._grid = size("x"), size("y"), size("z")
+        self._stated_grid = tree.StatedGrid(self._grid, node.span)
 
     def _read_cluster(self, node: ast.Expression) -> None:
         context = self.context
@@ -359,21 +374,6 @@ class _Kernel:
         if min(x, y, z) < 1 or x * y * z > MOST_CLUSTER_CTAS:
             context.fail(cluster_messages.ClusterSize(shape=f"{x} x {y} x {z}", ctas=x * y * z, most=MOST_CLUSTER_CTAS, at=node.span))
         self._cluster = tree.Cluster((x, y, z), node.span)
-
-    def _launch_uniform(self, expression: tree.Expression, what: str) -> None:
-        match expression:
-            case tree.Constant() | tree.ReadDimension():
-                return
-            case tree.ReadParameter(parameter) if parameter.type.is_integer:
-                return
-            case tree.Binary(operator, left, right) if operator in _LAUNCH_OPERATORS:
-                self._launch_uniform(left, what)
-                self._launch_uniform(right, what)
-            case tree.Call(function, arguments) if function in _LAUNCH_FUNCTIONS:
-                for argument in arguments:
-                    self._launch_uniform(argument, what)
-            case _:
-                self.context.fail(messages.NotLaunchUniform(what=what, at=expression.span))
 
     # ---------------------------------------------------------------------------------------------------------- roles
 
@@ -394,13 +394,22 @@ class _Kernel:
             pipelines = produces if clause.word == "produces" else consumes
             pipelines.extend(self._clause_pipeline(pipeline) for pipeline in clause.pipelines)
         inner = replace(
-            context, scope=context.scope.inner(), place="role", statements=[], current={}, stage_numbers={}, picked=set()
+            context, scope=context.scope.inner(), place="role", statements=[], current={}, stage_numbers={}, picked=set(), role=node
         )
         run_body(inner, node.body)
         end = _last_span(node.body) or node.span
+        throttles, responses = clauses_of_walk(context, name)
         self._roles.append(
             tree.Role(
-                name, warps, registers, tuple(produces), tuple(consumes), tuple(inner.statements), node.name.span, end, leader
+                name,
+                warps,
+                registers,
+                (*produces, *throttles),
+                (*consumes, *responses),
+                tuple(inner.statements),
+                node.name.span,
+                end,
+                leader,
             )
         )
 

@@ -42,6 +42,7 @@ class Operation:
 
 
 RING = "ProducerConsumerPipeline"
+SCHEDULER = "TileScheduler"  # the kind of the pipeline that hands a scheduler's answers out
 INPUT = "InputTilePipeline"
 OUTPUT = "OutputTilePipeline"
 EPILOGUE_LOAD = "EpiLoadPipeline"

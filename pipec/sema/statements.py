@@ -23,6 +23,7 @@ from pipec.sema.entities import (
     Poison,
     Range,
     Reported,
+    Tile,
     TileGroup,
     Token,
     Turn,
@@ -32,6 +33,7 @@ from pipec.sema.entities import (
 )
 from pipec.sema.expressions import as_runtime, as_value, elaborate, known, known_dtype, operate, runtime
 from pipec.sema.groups import NeedsValue
+from pipec.sema.scheduling import refuse_assignment, walk
 from pipec.sema.turns import take_turn
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
@@ -42,6 +44,7 @@ _ALIASES = (
     EpilogueStage,
     Payload,
     PipelinePayload,
+    Tile,
     TileGroup,
     View,
     Token,
@@ -114,8 +117,9 @@ def comptime(context: Context, statement: ast.Comptime) -> None:
 
 
 def _assign(context: Context, statement: ast.Assign) -> None:
-    entity = elaborate(context, statement.value)
     target = statement.target
+    refuse_assignment(context, target)
+    entity = elaborate(context, statement.value)
     match entity:
         case Peeked():
             _refuse_shadowing(context, target)
@@ -255,6 +259,7 @@ def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree
 
 
 def _augmented(context: Context, statement: ast.AugmentedAssign) -> None:
+    refuse_assignment(context, statement.target)
     entity = context.look_up(statement.target)
     right = elaborate(context, statement.value)
     if not isinstance(right, Known):
@@ -318,8 +323,8 @@ def _dropped_peek(peeked: Peeked) -> Message:
 # ----------------------------------------------------------------------------------------------------------------- blocks
 
 
-def _block(context: Context, body: tuple[ast.Statement, ...]) -> tuple[tree.Statement, ...]:
-    with context.block() as inner:
+def _block(context: Context, body: tuple[ast.Statement, ...], inside: Span) -> tuple[tree.Statement, ...]:
+    with context.block(inside) as inner:
         run_body(inner, body)
     return tuple(inner.statements)
 
@@ -344,16 +349,19 @@ def _if(context: Context, statement: ast.If) -> None:
         # Chosen while compiling: the other branch is not looked at, and the names of this one stay in sight.
         run_body(context, statement.then if condition.value else statement.otherwise)
         return
-    then = _block(context, statement.then)
-    otherwise = _block(context, statement.otherwise)
+    then = _block(context, statement.then, statement.condition.span)
+    otherwise = _block(context, statement.otherwise, statement.condition.span)
     context.emit(tree.If(condition, then, otherwise, statement.condition.span))
 
 
 def _for(context: Context, statement: ast.For) -> None:
     iterable = elaborate(context, statement.iterable)
-    if not isinstance(iterable, Range):
+    if not isinstance(iterable, Range | tree.Schedule):
         context.fail(messages.BadRange(found=describe(iterable), at=statement.iterable.span))
     _refuse_shadowing(context, statement.target)
+    if isinstance(iterable, tree.Schedule):
+        walk(context, statement, iterable, run_body)
+        return
     if not isinstance(iterable.step, int):
         _strided(context, statement, iterable, iterable.step)
         return
@@ -388,7 +396,7 @@ def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.E
     length = tree.Binary("-", iterable.stop, start, I32, iterable.span)
     trips = tree.Call("ceildiv", (length, step), I32, iterable.span)
     walked = tree.Binary("*", tree.ReadVariable(count, at), step, I32, at)
-    with context.block() as inner:
+    with context.block(statement.span) as inner:
         inner.emit(tree.Assign(target, tree.Binary("+", start, walked, I32, at), at))
         inner.bind(name, tree.ReadVariable(target, at), at)
         run_body(inner, statement.body)
@@ -399,7 +407,7 @@ def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.E
 def _unrolled(context: Context, statement: ast.For, values: range) -> None:
     """The body once per value, which it knows while compiling."""
     for number in values:
-        with context.block() as inner:
+        with context.block(statement.span) as inner:
             inner.bind(statement.target.name, Known(number, statement.target.span), statement.target.span)
             run_body(inner, statement.body)
         context.statements.extend(inner.statements)
@@ -407,7 +415,7 @@ def _unrolled(context: Context, statement: ast.For, values: range) -> None:
 
 def _loop(context: Context, statement: ast.For, iterable: Range, variable: tree.Variable, constant: bool) -> None:
     assert isinstance(iterable.step, int)
-    with context.block() as inner:
+    with context.block(statement.span) as inner:
         if constant:
             inner.unrollable = context.unrollable | {variable}
         # Bound as a value, not as the variable: assigning to it makes a new name, and the count goes on, as in Python.
@@ -422,7 +430,7 @@ def _while(context: Context, statement: ast.While) -> None:
         if condition.value:
             context.fail(messages.EndlessLoop(at=statement.condition.span))
         return
-    context.emit(tree.While(condition, _block(context, statement.body), statement.condition.span))
+    context.emit(tree.While(condition, _block(context, statement.body, statement.condition.span), statement.condition.span))
 
 
 def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> None:
@@ -433,7 +441,7 @@ def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> N
     item, rest = items[0], items[1:]
     entity = elaborate(context, item.context)
     if isinstance(entity, Elected):
-        with context.block() as inner:
+        with context.block(item.span) as inner:
             _with(inner, statement, rest)
         context.emit(tree.Elect(tuple(inner.statements), item.span))
         return
@@ -460,7 +468,7 @@ def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> N
         _refuse_shadowing(context, item.target)
     name = item.target.name if item.target is not None else entity.pipeline.name
     handle = acquire(context, name, entity)
-    with context.block() as inner:
+    with context.block(item.span) as inner:
         if item.target is not None:
             inner.bind(name, handle, item.target.span)
         _with(inner, statement, rest)
@@ -477,7 +485,7 @@ def _with_pair(
     name = item.target.name if item.target is not None else entity.output.pipeline.name
     output = acquire(context, name, entity.output)
     source = acquire(context, f"{name}.input_stage", entity.input)
-    with context.block() as inner:
+    with context.block(item.span) as inner:
         if item.target is not None:
             inner.bind(name, EpilogueStage(output, source), item.target.span)
         _with(inner, statement, rest)

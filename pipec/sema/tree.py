@@ -223,6 +223,15 @@ class StageIndex:
 
 
 @record
+class ReadResponse:
+    """The tile that a held response of a tile scheduler grants, i32; -1 when none is left."""
+
+    handle: Handle
+    type: ScalarType
+    span: Span
+
+
+@record
 class Unary:
     """operator: "-", "not", "~"."""
 
@@ -360,6 +369,7 @@ Expression = (
     | ReadParameter
     | Special
     | StageIndex
+    | ReadResponse
     | Unary
     | Binary
     | Convert
@@ -448,6 +458,14 @@ class ExpectBytes:
 
     handle: Handle
     bytes: int
+    span: Span
+
+
+@record
+class RequestTile:
+    """Asks for the tile of a cluster that has not started. The answer's bytes complete on the full barrier of the handle. One thread."""
+
+    handle: Handle
     span: Span
 
 
@@ -629,6 +647,7 @@ Operation = (
     | Release
     | Drain
     | ExpectBytes
+    | RequestTile
     | TmaLoad
     | CopyAsync
     | TmaStore
@@ -669,9 +688,13 @@ class For:
 
 @record
 class While:
+    """`tile` is the index in a loop over tiles that a scheduler hands out: every role runs such a loop equally often, over the same tiles,
+    and at least once."""
+
     condition: Expression
     body: tuple["Statement", ...]
     span: Span
+    tile: Variable | None = None
 
 
 @record
@@ -704,6 +727,34 @@ class TensorAllocation:
 
     name: str
     columns: int
+    span: Span
+
+
+@record(eq=False)
+class Schedule:
+    """`TileScheduler(x, y, z)`: the tiles of a kernel, of which each is the work of one cluster, and how they are shared out.
+
+    `mode` "static": worker w of n takes the tiles w, w + n, ...; at most `blocks` CTAs run (None: as many as the GPU has
+    multiprocessors). "clc": a cluster for each tile is launched, and one that is done takes over the tile of one that has not started;
+    the answers of the hardware come through the pipeline `responses`, requests are held back by `throttle`. `group`: the order of
+    the tiles, see pipec.sema.scheduling.
+    """
+
+    name: str
+    mode: str
+    extents: tuple[Expression, Expression, Expression]
+    blocks: int | None
+    group: int | None
+    span: Span
+    responses: Pipeline | None = None
+    throttle: Pipeline | None = None
+
+
+@record
+class StatedGrid:
+    """`grid(x, y, z)` beside a scheduler, checked against the grid derived."""
+
+    extents: tuple[Expression, Expression, Expression]
     span: Span
 
 
@@ -770,3 +821,5 @@ class Kernel:
     stated: tuple[StatedCounts, ...] = ()
     allocations: tuple[TensorAllocation, ...] = ()
     programmatic: ProgrammaticLaunch | None = None
+    schedule: Schedule | None = None
+    stated_grid: StatedGrid | None = None

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from random import Random
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from .units.errors import UnitError
 TIMINGS = ("order", "late", "random")
 # CUDA programming guide, technical specifications per compute capability.
 MAXIMUM_GRID = (2**31 - 1, 65_535, 65_535)
+_REFUSED = 0.25  # of the requests for pending clusters, with timing "random"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,15 @@ class Machine:
         self.trace: list[TraceEvent] = []
         self.printed: list[str] = []
         self.pending_clusters = PendingClusters((0, 0, 0))
+        self._refusals = Random(options.seed)
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
+
+    def refuses(self) -> bool:
+        """Whether a request for a pending cluster fails all the same, as where the GPU wants the place for other work.
+
+        With timing "random" one in four does; what was refused starts as a cluster of its own later.
+        """
+        return self.options.timing == "random" and self._refusals.random() < _REFUSED
 
     def tick(self) -> int:
         """A number that grows with every memory effect."""

@@ -52,6 +52,7 @@ class Cta:
         self.mbarriers: dict[int, TrackedBarrier] = {}
         self.tensor = None
         self.outstanding = 0
+        self.launch_control_ended = False  # a request for another cluster was seen to fail
         self.setmaxnreg: dict[int, int] = {}
         self.warpgroups: dict[int, list] = {}
         threads = self.block[0] * self.block[1] * self.block[2]

@@ -198,7 +198,7 @@ class MissingGrid(Message):
     code = "E0216"
     title = "kernel `{kernel}` has no `grid(...)`"
     labels = (primary("at", "this kernel never says how many blocks run"),)
-    help = "add for example `grid(ceildiv(M, BM), ceildiv(N, BN))` as its first line"
+    help = "add for example `grid(ceildiv(M, BM), ceildiv(N, BN))` as its first line, or a `TileScheduler`"
     kernel: str
     at: Span
 
@@ -362,10 +362,11 @@ class WrongBarrier(Message):
 
 
 class BadRange(Message):
-    """`range(stop)`, `range(start, stop)` or `range(start, stop, step)` with a step that is known and not zero."""
+    """A loop runs over `range(stop)`, `range(start, stop)` or `range(start, stop, step)` with a step that is known and not zero, or over
+    the tiles of a `TileScheduler`."""
 
     code = "E0231"
-    title = "a loop runs over `range(...)`"
+    title = "a loop runs over `range(...)` or the tiles of a scheduler"
     labels = (primary("at", "this is {found}"),)
     found: str
     at: Span

@@ -34,6 +34,9 @@ def try_cancel(d: Decoder):
             if offset % _RESPONSE_BYTES:
                 raise SimulationError("misaligned", f"try_cancel response at 0x{offset:x} is not 16-byte aligned")
             targets = cta.cluster.ctas if everybody else [cta]
+            if cta.launch_control_ended:
+                problem = "this CTA has seen a request fail: another one is undefined (PTX ISA 9.7.13.17)"
+                raise SimulationError("undefined", f"clusterlaunchcontrol.try_cancel: {problem}")
 
             def answer(offset=offset, signal=signal, targets=targets) -> None:
                 data = _response(machine, cta.cluster.shape)
@@ -49,7 +52,7 @@ def try_cancel(d: Decoder):
 
 def _response(machine, shape: tuple) -> bytes:
     """Private encoding: x, y, z of the cluster's first CTA, then the granted flag."""
-    if not machine.pending_clusters:
+    if not machine.pending_clusters or machine.refuses():
         return np.zeros(4, np.uint32).tobytes()
     index = machine.pending_clusters.popleft()
     origin = [index[axis] * shape[axis] for axis in range(3)]
@@ -61,7 +64,14 @@ def is_canceled(d: Decoder):
     d.ignore("pred")
     d.types()
     write, read = d.destination(0, TYPES["pred"]), d.source(1, TYPES["b128"])
-    return lambda warp: write(warp, (read(warp)[:, 1] >> np.uint64(63)).astype(bool))
+
+    def execute(warp: Warp) -> None:
+        granted = (read(warp)[:, 1] >> np.uint64(63)).astype(bool)
+        if not granted[warp.active].all():
+            warp.cta.launch_control_ended = True
+        write(warp, granted)
+
+    return execute
 
 
 @instruction(

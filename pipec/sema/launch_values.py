@@ -1,0 +1,25 @@
+"""Expressions that the host evaluates before the launch: the grid, the number of tiles."""
+
+from pipec.diag.catalogue import names as messages
+from pipec.sema import tree
+from pipec.sema.context import Context
+
+_OPERATORS = ("+", "-", "*", "//", "%")
+_FUNCTIONS = ("min", "max", "ceildiv")
+
+
+def launch_uniform(context: Context, expression: tree.Expression, what: str) -> None:
+    """Refuses what cannot be computed from sizes, integer parameters and constants."""
+    match expression:
+        case tree.Constant() | tree.ReadDimension():
+            return
+        case tree.ReadParameter(parameter) if parameter.type.is_integer:
+            return
+        case tree.Binary(operator, left, right) if operator in _OPERATORS:
+            launch_uniform(context, left, what)
+            launch_uniform(context, right, what)
+        case tree.Call(function, arguments) if function in _FUNCTIONS:
+            for argument in arguments:
+                launch_uniform(context, argument, what)
+        case _:
+            context.fail(messages.NotLaunchUniform(what=what, at=expression.span))

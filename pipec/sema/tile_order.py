@@ -1,0 +1,89 @@
+"""Tiles in the order in which a scheduler hands them out: from a tile's index to its place.
+
+Tile 0 is (0, 0, 0). Without a group x runs fastest, then y, then z:
+
+    index = x + X * (y + Y * z)
+
+With `group=G` the tiles of one z are cut into strips of G values of x (the last strip has what is left), and each strip is walked
+y by y, so that blocks that run at one time share G rows and few columns of the operands:
+
+    index = strip * G * Y + y * width + (x - strip * G) + X * Y * z,    width = min(X - strip * G, G)
+
+All numbers are below 2**31 and none is negative, so the arithmetic is unsigned, which divides without corrections for signs.
+"""
+
+from pipec.sema import tree
+from pipec.sema.types import I32, U32
+from pipec.source import Span
+
+AXES = ("x", "y", "z")
+
+
+class Order:
+    """The place of the tile with number `index`; `name` is the loop's variable, `at` its span."""
+
+    def __init__(self, schedule: tree.Schedule, name: str, index: tree.Variable, at: Span) -> None:
+        self._schedule, self._name, self._index, self._at = schedule, name, index, at
+        self._assignments: list[tree.Assign] = []
+
+    def assignments(self, wanted: dict[str, tree.Variable]) -> list[tree.Assign]:
+        """What gives the coordinates (axis -> i32 variable) their values, in front of what reads them."""
+        if wanted:
+            places = self._places()
+            for axis, variable in wanted.items():
+                self._assignments.append(tree.Assign(variable, tree.Convert(places[axis], I32, self._at), self._at))
+        return self._assignments
+
+    def _places(self) -> dict[str, tree.Expression]:
+        """Along an axis that has one tile the place is 0, which needs no division."""
+        x, y, z = (self._unsigned(extent) for extent in self._schedule.extents)
+        index, plane = self._unsigned(tree.ReadVariable(self._index, self._at)), _product(x, y)
+        if _is_one(z):
+            return {**self._in_plane(index, x, y), "z": self._constant(0)}
+        inside = self._named("in_plane", self._binary("%", index, plane))
+        return {**self._in_plane(inside, x, y), "z": self._binary("//", index, plane)}
+
+    def _in_plane(self, inside: tree.Expression, x: tree.Expression, y: tree.Expression) -> dict[str, tree.Expression]:
+        if _is_one(y):
+            return {"x": inside, "y": self._constant(0)}
+        if self._schedule.group is None or _is_one(x):
+            return {"x": self._binary("%", inside, x), "y": self._binary("//", inside, x)}
+        group = self._constant(self._schedule.group)
+        strip = _product(group, y)
+        first = self._named("first", self._binary("*", self._binary("//", inside, strip), group))
+        rest = self._named("in_strip", self._binary("%", inside, strip))
+        width = self._named("width", tree.Call("min", (self._binary("-", x, first), group), U32, self._at))
+        return {"x": self._binary("+", first, self._binary("%", rest, width)), "y": self._binary("//", rest, width)}
+
+    def _named(self, part: str, value: tree.Expression) -> tree.Expression:
+        """Computed once, read several times."""
+        variable = tree.Variable(f"{self._name}.{part}", U32, self._at)
+        self._assignments.append(tree.Assign(variable, value, self._at))
+        return tree.ReadVariable(variable, self._at)
+
+    def _binary(self, operator: str, left: tree.Expression, right: tree.Expression) -> tree.Expression:
+        return tree.Binary(operator, left, right, U32, self._at)
+
+    def _constant(self, value: int) -> tree.Expression:
+        return tree.Constant(value, U32, self._at)
+
+    def _unsigned(self, value: tree.Expression) -> tree.Expression:
+        if isinstance(value, tree.Constant):
+            return tree.Constant(value.value, U32, value.span)
+        return tree.Convert(value, U32, value.span)
+
+
+def tile_count(schedule: tree.Schedule) -> tree.Expression:
+    """How many tiles there are, i32."""
+    x, y, z = schedule.extents
+    return _product(_product(x, y), z)
+
+
+def _product(left: tree.Expression, right: tree.Expression) -> tree.Expression:
+    if _is_one(left):
+        return right
+    return left if _is_one(right) else tree.Binary("*", left, right, left.type, left.span)
+
+
+def _is_one(value: tree.Expression) -> bool:
+    return isinstance(value, tree.Constant) and value.value == 1
