@@ -32,6 +32,13 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "gemm_split_k": ({"SPLITS": "1", "BN": "64"}, {"SPLITS": "3", "BM": "64", "STAGES": "1"}, {"SPLITS": "8", "BN": "96"}),
     "gemm_split_k_serial": ({"SPLITS": "1", "BN": "64"}, {"SPLITS": "2", "BM": "64", "STAGES": "1"}, {"SPLITS": "7", "BN": "96"}),
     "gemm_persistent": ({"BLOCKS": "2"}, {"BLOCKS": "1", "BM": "64", "BN": "64", "STAGES": "2"}),
+    "gemm_tiles": (
+        {"MODE": "clc"},
+        {"BLOCKS": "2", "GROUP": "2", "BM": "64", "BN": "64"},
+        {"BLOCKS": "1", "GROUP": "3", "BN": "32", "STAGES": "2"},
+        {"MODE": "clc", "GROUP": "1", "BM": "64", "BN": "64", "STAGES": "1"},
+    ),
+    "gemm_clc": ({"MODE": "static"}, {"BM": "64", "BN": "64", "GROUP": "3", "STAGES": "2"}),
     "gemm_blockwise_fp8": ({"BM": "64", "BN": "64"}, {"STAGES": "1", "ACCUMULATORS": "1", "BN": "32"}),
     "softmax": ({"BM": "64", "STAGES": "1"}, {"BN": "128"}),
     "gemm_sm90": (

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pipec.sim import ArrayArgument, Options, launch
+from pipec.sim import ArrayArgument, Options, SimulationError, launch
 
 HEAD = ".version 8.8\n.target sm_100a\n.address_size 64\n"
 TIMINGS = [Options("order"), Options("late"), Options("random", seed=3)]
@@ -81,6 +81,19 @@ def test_launch_control_hands_out_every_block_once(options):
     out = np.zeros(13, np.uint32)
     launch(CLC, grid=13, arguments=[ArrayArgument(out)], options=options)
     assert (out == 1).all()
+
+
+def test_a_block_that_was_refused_once_may_not_ask_again():
+    again = CLC.replace("@!%p3 bra END;", "@!%p3 bra WORK;")
+    with pytest.raises(SimulationError, match="has seen a request fail"):
+        launch(again, grid=2, arguments=[ArrayArgument(np.zeros(2, np.uint32))])
+
+
+def test_a_refused_block_leaves_the_others_to_start_on_their_own():
+    out = np.zeros(40, np.uint32)
+    result = launch(CLC, grid=40, arguments=[ArrayArgument(out)], options=Options("random", seed=1))
+    assert (out == 1).all()
+    assert 1 < len({event.cta for event in result.trace}) < 40
 
 
 EXCHANGE = (

@@ -1,0 +1,133 @@
+"""Tile schedulers on the simulator: every tile is visited once, whatever the extents, the mode, and the timing."""
+
+import numpy as np
+import pytest
+
+import pipec
+from pipec.program import CompiledKernel
+from pipec.runtime import LaunchOptions
+from pipec.sim import Options as Simulation
+
+# Each tile adds its place to the row of its index: a row that is right was visited once.
+VISITS = """kernel visits[MODE: str = "static", BLOCKS: int = 3, GROUP: int = 1](seen: tensor[i32, T, 4], x: i32, y: i32, z: i32):
+    tiles = TileScheduler(x, y, z, mode=MODE, blocks=BLOCKS, group=GROUP)
+    role look(warps=2):
+        for tile in tiles:
+            one = fill(1, i32, 1, 1)
+            store.direct(seen[tile.index, 0], one * (tile.x + 1), reduce="add")
+            store.direct(seen[tile.index, 1], one * (tile.y + 1), reduce="add")
+            store.direct(seen[tile.index, 2], one * (tile.z + 1), reduce="add")
+            store.direct(seen[tile.index, 3], one, reduce="add")
+"""
+
+# A producer and two consumers that take turns with different amounts of work.
+SUMS = """kernel sums[MODE: str = "clc", STAGES: int = 2](a: tensor[f32, M, N], b: tensor[f32, M, N], c: tensor[f32, M, N]):
+    tiles = TileScheduler(ceildiv(M, 32), ceildiv(N, 32), mode=MODE, blocks=2, group=2)
+    ring = InputTilePipeline(TilePayload(a=tile[f32, 32, 32]), stages=STAGES)
+    role load(warps=1) produces ring:
+        for tile in tiles:
+            for again in range(tile.x % 3 + 1):
+                with ring.produce() as s:
+                    tma.load(s.a, a[tile.x * 32, tile.y * 32])
+    role once(warps=1) consumes ring:
+        for tile in tiles:
+            for again in range(tile.x % 3 + 1):
+                with ring.consume() as s:
+                    store(b[tile.x * 32, tile.y * 32], s.a * cast[f32](again + 1))
+    role twice(warps=2) consumes ring:
+        for tile in tiles:
+            for again in range(tile.x % 3 + 1):
+                with ring.consume() as s:
+                    store(c[tile.x * 32, tile.y * 32], s.a + s.a)
+"""
+
+
+def kernel(source: str, **constants: object) -> CompiledKernel:
+    return next(iter(pipec.compile(source, constants=constants).values()))
+
+
+def visited(mode: str, extents: tuple[int, int, int], group: int, simulation: Simulation | None = None) -> np.ndarray:
+    x, y, z = extents
+    seen = np.zeros((x * y * z, 4), np.int32)
+    compiled = kernel(VISITS, MODE=mode, GROUP=group)
+    compiled(seen, x, y, z, device="sim", options=LaunchOptions(simulation))
+    return seen
+
+
+def expected(extents: tuple[int, int, int], group: int) -> list[list[int]]:
+    x, y, z = extents
+    strips = [range(first, min(first + group, x)) for first in range(0, x, group)]
+    return [[i + 1, j + 1, k + 1, 1] for k in range(z) for strip in strips for j in range(y) for i in strip]
+
+
+@pytest.mark.parametrize("mode", ["static", "clc"])
+@pytest.mark.parametrize("extents", [(1, 1, 1), (2, 1, 1), (1, 3, 2), (5, 3, 1), (4, 2, 2), (7, 1, 3)])
+@pytest.mark.parametrize("group", [1, 2, 4])
+def test_every_tile_is_visited_once_at_its_place(mode: str, extents: tuple[int, int, int], group: int) -> None:
+    assert visited(mode, extents, group).tolist() == expected(extents, group)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tiles_that_the_hardware_does_not_hand_out_start_as_blocks(seed: int) -> None:
+    assert visited("clc", (5, 4, 1), 2, Simulation(timing="random", seed=seed)).tolist() == expected((5, 4, 1), 2)
+
+
+@pytest.mark.parametrize("mode", ["static", "clc"])
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+def test_roles_stay_on_the_same_tile(mode: str, timing: str) -> None:
+    a = np.random.default_rng(0).integers(-4, 5, (150, 80)).astype(np.float32)
+    b, c = np.zeros_like(a), np.zeros_like(a)
+    kernel(SUMS, MODE=mode)(a, b, c, device="sim", options=LaunchOptions(Simulation(timing=timing, seed=3)))
+    factor = np.arange(150)[:, None] // 32 % 3 + 1
+    np.testing.assert_array_equal(b, a * factor)
+    np.testing.assert_array_equal(c, 2 * a)
+
+
+@pytest.mark.parametrize("source", [VISITS, SUMS])
+@pytest.mark.parametrize("mode", ["static", "clc"])
+def test_kernels_that_walk_over_tiles_are_proved(source: str, mode: str) -> None:
+    report = kernel(source, MODE=mode).report
+    assert report.undecided == ()
+
+
+def test_the_scheduler_is_a_role_with_pipelines_of_its_own() -> None:
+    report = kernel(SUMS, MODE="clc").report
+    assert {role.name: role.warps for role in report.roles} == {"load": 1, "once": 1, "twice": 2, "tiles.scheduler": 1}
+    counts = {(one.pipeline, one.side): (one.stages, one.count) for one in report.barriers}
+    # Answers: one arrival and 16 bytes; read by one thread of `load`, 32 of `once`, 64 of `twice`, one of the scheduler.
+    assert counts["tiles", "full"] == (3, 1)
+    assert counts["tiles", "empty"] == (3, 1 + 32 + 64 + 1)
+    assert counts["tiles.throttle", "full"] == counts["tiles.throttle", "empty"] == (3, 1)
+    assert [item.bytes for item in report.shared_items if item.name == "tiles responses"] == [48]
+    assert "tiles.scheduler" not in {role.name for role in kernel(SUMS, MODE="static").report.roles}
+
+
+def test_a_tile_is_claimed_at_most_one_ahead_of_the_loads() -> None:
+    """The first request waits for the first load, however far the ring of answers would reach."""
+    compiled = kernel(SUMS, MODE="clc", STAGES=1)
+    a = np.zeros((32 * 6, 32), np.float32)
+    result = compiled(a, np.zeros_like(a), np.zeros_like(a), device="sim")
+    assert result.simulation is not None
+    addresses = {(one.pipeline, one.side): 0x400 + one.offset for one in compiled.interface.barriers}
+
+    def times(pipeline: str, side: str) -> list[int]:
+        first = addresses[pipeline, side]
+        found = (one for one in result.simulation.trace if one.kind == "phase")
+        return [one.time for one in found if first <= one.details["address"] < first + 24]
+
+    granted, begun = times("tiles", "full"), times("tiles.throttle", "full")
+    assert len(granted) == len(begun) == 6
+    assert all(answer > begin for answer, begin in zip(granted, begun, strict=True))
+
+
+def test_the_default_number_of_blocks_is_that_of_the_gpu() -> None:
+    program = pipec.compile(VISITS.replace(", blocks=BLOCKS", ""))
+    seen = np.zeros((200, 4), np.int32)
+    result = program["visits"](seen, 200, 1, 1, device="sim")
+    assert result.grid == (148, 1, 1)
+    assert seen.tolist() == expected((200, 1, 1), 1)
+
+
+def test_no_tiles_no_launch() -> None:
+    result = kernel(VISITS)(np.zeros((4, 4), np.int32), 0, 5, 1, device="sim")
+    assert not result.launched
