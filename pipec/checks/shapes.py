@@ -23,7 +23,6 @@ from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.source import Span
 
-MOST_STAGES = 32
 MOST_WARPS = 32
 _ASYNC_READERS = {OPERAND: "an MMA", STORE: "a TMA store"}
 SMALLEST_COPY = 4  # bytes of a cp.async (PTX ISA 9.7.9.25.3)
@@ -35,9 +34,6 @@ REGISTER_RANGE = (24, 256)
 def check(facts: Facts, target: Target, sink: Sink) -> set[tree.Buffer]:
     """Returns the tiles that are wrong, so that what follows from them is not told again."""
     kernel = facts.kernel
-    for pipeline in kernel.pipelines:
-        if not 1 <= pipeline.stages <= MOST_STAGES:
-            sink.report(messages.StageCount(pipeline=pipeline.name, stages=pipeline.stages, most=MOST_STAGES, at=pipeline.span))
     wrong = _buffers(facts, target, sink)
     for role in kernel.roles:
         _role(role, sink)

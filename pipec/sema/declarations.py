@@ -35,6 +35,7 @@ _SIGNATURES = {
 }
 
 
+MOST_STAGES = 32
 MOST_SUB_STAGES = 8
 
 # Payloads with members of fixed names.
@@ -146,6 +147,12 @@ def _pipeline(
         )
     if stages < 1:
         context.fail(resource_messages.NoStages(pipeline=target.name, stages=stages, at=bound["stages"].span))
+    if stages // group > MOST_STAGES:
+        context.sink.report(
+            resource_messages.StageCount(
+                pipeline=target.name, stages=stages, most=MOST_STAGES * group, at=bound["stages"].span
+            )
+        )
     pipeline = tree.Pipeline(target.name, kind, stages // group, target.span, group, **counts)
     context.define(target, pipeline)
     context.buffers[pipeline] = tuple(

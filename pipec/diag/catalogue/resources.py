@@ -12,9 +12,9 @@ class StageCount(Message):
 
     code = "E0701"
     title = "pipeline `{pipeline}` has {stages} stages"
-    labels = (primary("at", "a pipeline has at most {most} stages"),)
+    labels = (primary("at", "{most} at most"),)
     note = "more stages than that hide no latency: they only take shared memory, for their tiles and two barriers each"
-    help = "write `stages={most}` or fewer"
+    help = "write `stages={most}`, or fewer"
     pipeline: str
     stages: int
     most: int
