@@ -5,7 +5,7 @@ from typing import assert_never
 
 from pipec.kir import ir
 from pipec.sema import tree
-from pipec.sema.types import TileType
+from pipec.sema.types import TileType, ValueType
 
 _PRECEDENCE = {
     "or": 1, "and": 2, "==": 3, "!=": 3, "<": 3, "<=": 3, ">": 3, ">=": 3, "|": 4, "^": 5, "&": 6, "<<": 7, ">>": 7,
@@ -252,7 +252,7 @@ def _parts(expression: tree.Expression) -> tuple[str, int]:
             assert_never(expression)
 
 
-def _dtype(value_type: tree.ValueType) -> str:
+def _dtype(value_type: ValueType) -> str:
     return str(value_type.dtype if isinstance(value_type, TileType) else value_type)
 
 

@@ -1,0 +1,250 @@
+"""Values: pure, typed, with the tiles of stages and tensors that they read.
+
+All integer division and remainder here follow Python (floor); lowering picks the machine form.
+"""
+
+from pipec.record import record
+from pipec.sema.tree.symbols import Accumulator, Buffer, Handle, ScalarParameter, TensorParameter, Variable
+from pipec.sema.types import ScalarType, TileType, ValueType
+from pipec.source import Span
+
+
+@record
+class BufferRef:
+    """The tile of `buffer` that belongs to the stage of `handle`; `transposed` is the view `.T` (an MMA operand only).
+
+    `sub_stage` says which sub-stage hands the tile over; None: it belongs to all of them.
+    """
+
+    buffer: Buffer
+    handle: Handle
+    transposed: bool
+    span: Span
+    sub_stage: int | None = None
+
+
+@record
+class TensorSlice:
+    """The tile of `tensor` whose first element is at `coordinates` (i32, outermost first); the tile's size comes from its use."""
+
+    tensor: TensorParameter
+    coordinates: tuple["Expression", ...]
+    span: Span
+
+
+@record
+class Constant:
+    value: int | float | bool
+    type: ScalarType
+    span: Span
+
+
+@record
+class ReadVariable:
+    variable: Variable
+    span: Span
+
+    @property
+    def type(self) -> ValueType:
+        return self.variable.type
+
+
+@record
+class ReadDimension:
+    """A launch-bound dimension, i32."""
+
+    name: str
+    type: ScalarType
+    span: Span
+
+
+@record
+class ReadParameter:
+    parameter: ScalarParameter
+    span: Span
+
+    @property
+    def type(self) -> ScalarType:
+        return self.parameter.type
+
+
+@record
+class Special:
+    """A hardware value, i32: a row of `pipec.isa.specials`, or lane_id, role_thread, role_warp."""
+
+    name: str
+    type: ScalarType
+    span: Span
+
+
+@record
+class StageIndex:
+    """The stage number of a held handle, i32. `sub_stage`: what it indexes belongs to that sub-stage alone."""
+
+    handle: Handle
+    type: ScalarType
+    span: Span
+    sub_stage: int | None = None
+
+
+@record
+class ReadResponse:
+    """The tile that a held response of a tile scheduler grants, i32; -1 when none is left."""
+
+    handle: Handle
+    type: ScalarType
+    span: Span
+
+
+@record
+class Unary:
+    """operator: "-", "not", "~"."""
+
+    operator: str
+    operand: "Expression"
+    type: ValueType
+    span: Span
+
+
+@record
+class Binary:
+    """operator: + - * / // % & | ^ << >>, comparisons == != < <= > >= (type bool), "and", "or".
+
+    Both operands have the same element type (conversions are explicit nodes); tiles broadcast over rows or columns of size 1.
+    """
+
+    operator: str
+    left: "Expression"
+    right: "Expression"
+    type: ValueType
+    span: Span
+
+
+@record
+class Convert:
+    """To another element type (type's dtype): round to nearest even, saturating for e4m3 and e5m2; int from float truncates."""
+
+    operand: "Expression"
+    type: ValueType
+    span: Span
+
+
+@record
+class Select:
+    """`when_true if condition else when_false`, both evaluated."""
+
+    condition: "Expression"
+    when_true: "Expression"
+    when_false: "Expression"
+    type: ValueType
+    span: Span
+
+
+@record
+class Call:
+    """An elementwise function: a row of `pipec.sema.functions`."""
+
+    function: str
+    arguments: tuple["Expression", ...]
+    type: ValueType
+    span: Span
+
+
+@record
+class Splat:
+    """A scalar as a tile."""
+
+    operand: "Expression"
+    type: TileType
+    span: Span
+
+
+@record
+class ReadBuffer:
+    """The values of a held stage's tile, as a register tile; read when used, so its handle must still be held there.
+
+    With `first_column` (i32, the same in all threads) the type's columns from there on; None stands for the whole tile.
+    """
+
+    source: BufferRef
+    type: TileType
+    span: Span
+    first_column: "Expression | None" = None
+
+
+@record
+class ReadTensor:
+    """Values read straight from global memory; elements outside the tensor read as zero.
+
+    A 1-D tensor gives a per-row (`axis` 0, columns == 1) or per-column (`axis` 1, rows == 1) vector; a 2-D tensor a whole tile
+    (`axis` None).
+    """
+
+    source: TensorSlice
+    axis: int | None
+    type: TileType
+    span: Span
+
+
+@record
+class Position:
+    """Each element's row number (`axis` 0, columns == 1) or column number (`axis` 1, rows == 1) inside its tile, i32."""
+
+    axis: int
+    type: TileType
+    span: Span
+
+
+@record
+class ReadAccumulator:
+    """The values of an accumulator in registers, once every MMA into it is complete; read when used."""
+
+    accumulator: Accumulator
+    span: Span
+
+    @property
+    def type(self) -> TileType:
+        return self.accumulator.type
+
+
+@record
+class Columns:
+    """The columns from `first` on, as many as the type has. Both suit any chunk of columns a thread works on."""
+
+    operand: "Expression"
+    first: int
+    type: TileType
+    span: Span
+
+
+@record
+class RowReduce:
+    """Reduces each row: function "sum", "max" or "min"; the result has one column."""
+
+    function: str
+    operand: "Expression"
+    type: TileType
+    span: Span
+
+
+Expression = (
+    Constant
+    | ReadVariable
+    | ReadDimension
+    | ReadParameter
+    | Special
+    | StageIndex
+    | ReadResponse
+    | Unary
+    | Binary
+    | Convert
+    | Select
+    | Call
+    | Splat
+    | ReadBuffer
+    | ReadTensor
+    | Position
+    | ReadAccumulator
+    | Columns
+    | RowReduce
+)

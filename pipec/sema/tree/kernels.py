@@ -1,0 +1,166 @@
+"""Statements that hold others, roles, and the kernel as a whole."""
+
+from pipec.record import record
+from pipec.sema.tree.expressions import Expression
+from pipec.sema.tree.operations import Operation
+from pipec.sema.tree.symbols import Buffer, Pipeline, ScalarParameter, TensorParameter, Variable
+from pipec.source import Span
+
+
+@record
+class If:
+    condition: Expression
+    then: tuple["Statement", ...]
+    otherwise: tuple["Statement", ...]
+    span: Span  # of the condition
+
+
+@record
+class For:
+    """`for variable in range(start, stop, step)`; the step is a non-zero constant."""
+
+    variable: Variable
+    start: Expression
+    stop: Expression
+    step: int
+    body: tuple["Statement", ...]
+    span: Span
+
+
+@record
+class While:
+    """`tile` is the index in a loop over tiles that a scheduler hands out: every role runs such a loop equally often, over the same tiles,
+    and at least once."""
+
+    condition: Expression
+    body: tuple["Statement", ...]
+    span: Span
+    tile: Variable | None = None
+
+
+@record
+class Elect:
+    """`with elect():` one thread of the role runs the body."""
+
+    body: tuple["Statement", ...]
+    span: Span
+
+
+Statement = Operation | If | For | While | Elect
+
+
+@record
+class Role:
+    name: str
+    warps: int
+    registers: int | None
+    produces: tuple[Pipeline, ...]
+    consumes: tuple[Pipeline, ...]
+    body: tuple[Statement, ...]
+    span: Span
+    end: Span  # the last token of the body
+    leader: bool = False  # it runs in the leader of each pair of CTAs only
+
+
+@record(eq=False)
+class TensorAllocation:
+    """`TmemAllocation(columns)`: the kernel's tensor memory, stated by hand. It is owned by the kernel and given back when it ends."""
+
+    name: str
+    columns: int
+    span: Span
+
+
+@record(eq=False)
+class Schedule:
+    """`TileScheduler(x, y, z)`: the tiles of a kernel, of which each is the work of one cluster, and how they are shared out.
+
+    `mode` "static": worker w of n takes the tiles w, w + n, ...; at most `blocks` CTAs run (None: as many as the GPU has
+    multiprocessors). "clc": a cluster for each tile is launched, and one that is done takes over the tile of one that has not started;
+    the answers of the hardware come through the pipeline `responses`, requests are held back by `throttle`. `group`: the order of
+    the tiles, see pipec.sema.scheduling.
+    """
+
+    name: str
+    mode: str
+    extents: tuple[Expression, Expression, Expression]
+    blocks: int | None
+    group: int | None
+    span: Span
+    responses: Pipeline | None = None
+    throttle: Pipeline | None = None
+
+
+@record
+class StatedGrid:
+    """`grid(x, y, z)` beside a scheduler, checked against the grid derived."""
+
+    extents: tuple[Expression, Expression, Expression]
+    span: Span
+
+
+@record
+class StatedCounts:
+    """`init_barriers(producer, consumer)`: the arrival counts the author expects, checked against those derived."""
+
+    pipeline: Pipeline
+    producer: int
+    consumer: int
+    span: Span
+
+
+@record
+class Cluster:
+    """The CTAs that run together and reach each other's shared memory, along x, y and z; the rank counts x first (PTX ISA 10).
+
+    `span` is that of the `cluster(...)` statement; None where there is none.
+    """
+
+    shape: tuple[int, int, int]
+    span: Span | None = None
+
+    @property
+    def size(self) -> int:
+        x, y, z = self.shape
+        return x * y * z
+
+    def rank(self, place: tuple[int, int, int]) -> int:
+        width, height, _ = self.shape
+        return place[0] + width * (place[1] + height * place[2])
+
+    def places(self) -> tuple[tuple[int, int, int], ...]:
+        """The place of each CTA, by rank."""
+        x, y, z = (range(extent) for extent in self.shape)
+        return tuple((i, j, k) for k in z for j in y for i in x)
+
+
+ONE_CTA = Cluster((1, 1, 1))
+
+
+@record
+class ProgrammaticLaunch:
+    """`programmatic_launch(ready, ...)`: the kernel may start before the grids in front have ended, which write none of `ready`."""
+
+    ready: tuple[TensorParameter, ...]
+    span: Span
+
+
+@record
+class Kernel:
+    name: str
+    document: str
+    tensors: tuple[TensorParameter, ...]
+    scalars: tuple[ScalarParameter, ...]
+    constants: dict[str, object]
+    grid: tuple[Expression, Expression, Expression]
+    pipelines: tuple[Pipeline, ...]
+    buffers: tuple[Buffer, ...]
+    roles: tuple[Role, ...]
+    span: Span
+    cluster: Cluster = ONE_CTA
+    parameters: tuple[str, ...] = ()  # tensor and scalar names in the order the caller passes them
+    stated: tuple[StatedCounts, ...] = ()
+    allocations: tuple[TensorAllocation, ...] = ()
+    programmatic: ProgrammaticLaunch | None = None
+    schedule: Schedule | None = None
+    stated_grid: StatedGrid | None = None

@@ -1,0 +1,135 @@
+"""What a kernel names: parameters, variables, pipelines with their buffers and stages, accumulators."""
+
+from pipec.isa.dtypes import DType
+from pipec.record import record
+from pipec.sema.types import ScalarType, TileType, ValueType
+from pipec.source import Span
+
+
+@record(eq=False)
+class Variable:
+    """A run-time variable of one role; assigned any number of times. Its type never changes.
+
+    `kept` is about tiles: a kept tile stands in registers, is evaluated when it is assigned and may be assigned again; any other
+    tile variable is a name for its expression.
+    """
+
+    name: str
+    type: ValueType
+    span: Span
+    kept: bool = False
+
+    @property
+    def is_lazy(self) -> bool:
+        """A tile that is evaluated where it is used."""
+        return isinstance(self.type, TileType) and not self.kept
+
+
+@record
+class TensorParameter:
+    """A tensor in global memory, row-major; `shape` holds dimension names (bound at launch) or literal sizes, outermost first."""
+
+    name: str
+    dtype: DType
+    shape: tuple[str | int, ...]
+    span: Span
+
+
+@record
+class ScalarParameter:
+    name: str
+    type: ScalarType
+    span: Span
+
+
+@record(eq=False)
+class Pipeline:
+    """A staged hand-over between roles. `kind` is the name of its type on the seed pages (a row of the pipeline table).
+
+    `stages` counts what has barriers: with a `k_group_size` above 1 the group stages, each with that many tiles of every member.
+    Each side completes a barrier per stage, or several: one for each of its sub-stages. `cta_group` 2: a pair of CTAs shares it;
+    `scope` "cluster": every CTA of the cluster fills its own stage, and all of them read all (see pipec.kir.clusters).
+    """
+
+    name: str
+    kind: str
+    stages: int
+    span: Span
+    k_group_size: int = 1
+    producer_sub_stages: int = 1
+    consumer_sub_stages: int = 1
+    cta_group: int = 1
+    scope: str = "cta"
+
+    def sub_stages(self, side: str) -> int:
+        """The barriers that a side completes per stage."""
+        return self.producer_sub_stages if side == "producer" else self.consumer_sub_stages
+
+
+@record(eq=False)
+class Buffer:
+    """`count` tiles of `rows` x `columns` elements in shared memory ("shared") or tensor memory ("tensor").
+
+    `owner` is the pipeline whose payload it is; None for buffers the kernel declares itself (indexed by a stage's index()).
+    """
+
+    name: str
+    space: str
+    dtype: DType
+    rows: int
+    columns: int
+    count: int
+    owner: Pipeline | None
+    span: Span
+    slot: int | None = None  # its place in a k group, of stages that hold several tiles of each payload member
+    stride: int | None = None  # stated columns of tensor memory from one tile to the next; at least a tile's
+
+    @property
+    def tensor_columns(self) -> int:
+        """Columns of tensor memory from the start of the first tile to the end of the last."""
+        return (self.stride or self.columns) * (self.count - 1) + self.columns
+
+    @property
+    def member(self) -> str:
+        """The name of the payload member: `a` for `a` and for `a[0]` alike."""
+        return self.name if self.slot is None else self.name.removesuffix(f"[{self.slot}]")
+
+    @property
+    def label(self) -> str:
+        """The name a reader knows: `input.a` for payload tiles."""
+        return f"{self.owner.name}.{self.name}" if self.owner else self.name
+
+
+@record(eq=False)
+class Handle:
+    """An acquired stage. `side` is "producer" or "consumer".
+
+    `form` is "scoped" (with), "linear", "explicit" (consume_explicit), "direct" (the stage between a wait and its step) or "token":
+    no stage yet, but the result of a peek, which the wait that completes it takes up.
+    """
+
+    name: str
+    pipeline: Pipeline
+    side: str
+    form: str
+    span: Span
+
+    @property
+    def label(self) -> str:
+        """The name without what no identifier has, for symbols."""
+        return self.name.removesuffix("()")
+
+
+@record(eq=False)
+class Accumulator:
+    """What a role adds up in its own registers (`wgmma`): `rows` x `columns`, the rows shared out evenly to its warpgroups."""
+
+    name: str
+    dtype: DType
+    rows: int
+    columns: int
+    span: Span
+
+    @property
+    def type(self) -> TileType:
+        return TileType(self.dtype, self.rows, self.columns)
