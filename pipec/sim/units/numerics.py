@@ -60,7 +60,7 @@ def accumulate(
     if special is not None:
         a, b, c = _finite_part(a), _finite_part(b), None if c is None else np.where(np.isfinite(c), c, 0.0)
     if numerics == "fast":
-        total = a.value @ b.value.T
+        total = _product(a.value, b.value)
         bits = round_result(total if c is None else total + c, d_format, None)
     else:
         bits = round_result(_truncated_sum(a, b, c, model.fraction_bits), d_format, model.result_bits)
@@ -88,7 +88,7 @@ def accumulate_fp4(
         block = group * blocks // groups
         left, right = scale_a.column(block), scale_b.column(block)
         with np.errstate(invalid="ignore"):
-            product = (a[:, span] @ b[:, span].T) * (left.value[:, None] * right.value[None, :])
+            product = _product(a[:, span], b[:, span]) * (left.value[:, None] * right.value[None, :])
         terms.append(product)
         exponents.append(np.where(product != 0, np.add.outer(left.exponent, right.exponent), ZERO_EXPONENT))
     if c is not None:
@@ -108,12 +108,30 @@ def accumulate_fp4(
 
 def accumulate_integer(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, saturate: bool) -> np.ndarray:
     """Kind i8: int32 [M, N] of integer-valued float64 a [M, K] times b [N, K] transposed plus int32 c; wraps or saturates."""
-    total = (a @ b.T).astype(np.int64)
+    total = _product(a, b).astype(np.int64)
     if c is not None:
         total = total + c
     if saturate:
         total = np.clip(total, -(1 << 31), (1 << 31) - 1)
     return total.astype(np.uint64).astype(np.uint32).view(np.int32)
+
+
+# OpenBLAS starts threads for products of more multiplications than this, and where other processes keep the cores busy their
+# waiting for each other takes a thousand times as long as the product.
+_ONE_THREAD = 1 << 18
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a [M, K] times b [N, K] transposed, in float64."""
+    rows, depth = a.shape
+    columns = b.shape[0]
+    height = max(1, _ONE_THREAD // max(1, columns * depth))
+    if rows <= height:
+        return a @ b.T
+    out = np.empty((rows, columns))
+    for start in range(0, rows, height):
+        np.matmul(a[start : start + height], b.T, out=out[start : start + height])
+    return out
 
 
 def _apply_scale(parts: Decomposed, scale: Decomposed) -> Decomposed:
@@ -159,7 +177,7 @@ def _truncated_sum(a: Decomposed, b: Decomposed, c: np.ndarray | None, fraction_
     with small integers (or any data of narrow range) that is all of them.
     """
     if _nothing_to_truncate(a, b, c, fraction_bits):
-        total = a.value @ b.value.T
+        total = _product(a.value, b.value)
         return total if c is None else total + c
     largest = _outer_extreme(a.exponent, b.exponent, np.maximum)
     lowest = _outer_extreme(a.lowest, b.lowest, np.minimum)
@@ -172,7 +190,7 @@ def _truncated_sum(a: Decomposed, b: Decomposed, c: np.ndarray | None, fraction_
     if inexact.size * _DENSE_FRACTION > largest.size:
         total = _truncated_everywhere(a, b, largest, fraction_bits)
     else:
-        total = a.value @ b.value.T
+        total = _product(a.value, b.value)
         total.reshape(-1)[inexact] = _truncated_products(a, b, largest.reshape(-1)[inexact], inexact, fraction_bits)
     return total if truncated_c is None else total + truncated_c
 
