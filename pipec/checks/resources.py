@@ -41,15 +41,19 @@ def _registers(plan: Plan, sink: Sink) -> None:
         registers = group.registers if group.registers is not None else plan.launch_registers or 0
         total += group.warps * WARP * registers
         parts.append(f"warps {group.first_warp} to {group.first_warp + group.warps - 1}: {registers} each")
-    if total <= plan.target.registers:
+    launch = plan.launch_registers or 0
+    pool = launch * plan.threads
+    if total <= pool:
         return
     kernel = plan.kernel
     sink.report(
         messages.RegisterTotal(
             kernel=kernel.name,
             total=total,
-            most=plan.target.registers,
-            list=f"budgets hold for groups of 4 warps; {'; '.join(parts)}",
+            most=pool,
+            threads=plan.threads,
+            launch=launch,
+            list="; ".join(parts),
             at=kernel.span,
             roles=tuple(role.span for role in kernel.roles if role.registers is not None),
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .errors import SimulationError
-from .execution import LANE, Fragment, Warp
+from .execution import LANE, Fragment, Wait, Warp
 from .memory import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, space_of
 from .specials import SPECIALS, special_value
 from .types import LANES, unsigned
@@ -53,7 +53,8 @@ class Cta:
         self.tensor = None
         self.outstanding = 0
         self.launch_control_ended = False  # a request for another cluster was seen to fail
-        self.setmaxnreg: dict[int, int] = {}
+        self.register_counts: dict[int, int] = {}  # warp -> registers of each thread, once they were set
+        self.register_waiters: list[Fragment] = []
         self.warpgroups: dict[int, list] = {}
         threads = self.block[0] * self.block[1] * self.block[2]
         self.warps = [self._warp(number, threads) for number in range(-(-threads // LANES))]
@@ -81,6 +82,28 @@ class Cta:
     @property
     def name(self) -> str:
         return f"CTA ({self.index[0]},{self.index[1]},{self.index[2]})"
+
+    # ---- registers
+
+    def set_registers(self, warp: Warp, count: int) -> Wait | None:
+        """setmaxnreg: takes registers from the CTA's pool, what the launch gave its threads (`.maxnreg`), or gives them back.
+
+        Returns what to wait for while the pool is too small (PTX ISA 9.7.20.5). Without `.maxnreg` nobody knows the pool.
+        """
+        (launch,) = self.program.function.directives.get("maxnreg") or (None,)
+        if launch is not None:
+            others = sum(self.register_counts.get(one.index, launch) for one in self.warps if one is not warp)
+            free = launch * len(self.warps) - others
+            if count > free:
+                self.register_waiters.append(warp.fragment)
+                text = f"{count} registers per thread, where the other warps leave {free}"
+                return Wait("registers", text, retry=True)
+        self.register_counts[warp.index] = count
+        self.machine.progress += 1
+        for fragment in self.register_waiters:
+            fragment.wait = None
+        self.register_waiters.clear()
+        return None
 
     # ---- address spaces
 

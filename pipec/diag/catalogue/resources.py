@@ -97,19 +97,26 @@ class RegisterBudget(Message):
 
 
 class RegisterTotal(Message):
-    """The register budgets of the roles add up to more than the register file of one thread block.
+    """The register budgets of the roles add up to more than the launch gives one thread block.
 
-    Budgets hold for whole groups of 4 warps; a group without one keeps what the launch gave it. The sum of 32 * warps *
-    registers must stay within 65536. Give copying roles few (`registers=40`), computing roles the rest.
+    Every thread starts with the same number of registers: 65536 divided by the threads of the block, rounded down to a multiple of 8,
+    and at most 248. What a role gives back (`setmaxnreg.dec`) another may take (`setmaxnreg.inc`), and no more: a role that asks for
+    more waits for registers that never come, so the kernel hangs. Budgets hold for whole groups of 4 warps; a group without one keeps
+    what the launch gave it. Give copying roles few (`registers=40`), computing roles the rest.
     """
 
     code = "E0706"
-    title = "the register budgets of kernel `{kernel}` add up to {total}, but a block has {most}"
+    title = "the register budgets of kernel `{kernel}` add up to {total}, but a block starts with {most}"
     labels = (primary("at", "its roles ask for too much together"), secondary("roles", "has a budget"))
-    note = "{list}"
+    note = (
+        "{threads} threads start with {launch} registers each; the role that asks for the last ones waits for ever. "
+        "Budgets hold for groups of 4 warps: {list}"
+    )
     kernel: str
     total: int
     most: int
+    threads: int
+    launch: int
     list: str
     at: Span
     roles: tuple[Span, ...]

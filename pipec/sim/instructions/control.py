@@ -116,9 +116,12 @@ def setmaxnreg(d: Decoder):
     if not 24 <= count <= 256 or count % 8:
         d.fail(f"register count {count} is not a multiple of 8 in 24..256", "malformed")
 
-    def execute(warp: Warp) -> None:
+    def execute(warp: Warp) -> Wait | None:
         require_converged(warp, "setmaxnreg")
-        warp.cta.setmaxnreg[warp.index] = count
+        wait = warp.cta.set_registers(warp, count)
+        if wait is not None:
+            warp.fragment.wait = wait
+        return wait
 
     return execute
 
