@@ -9,12 +9,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipec.interface import KernelInterface
-from pipec.runtime import cubins
+from pipec.runtime import cubins, guards
 from pipec.runtime.arguments import Bound, tensors
 from pipec.runtime.cuda_driver import Device, Driver, device, devices, fitting_device, load
 from pipec.runtime.errors import DeviceError, LaunchError
@@ -24,11 +25,11 @@ from pipec.runtime.views import View
 from pipec.watchdog import BYTES
 
 if TYPE_CHECKING:
-    from pipec.runtime.launcher import Image, LaunchResult
+    from pipec.runtime.launcher import Image
 
 __all__ = ["CudaKernel", "Device", "devices", "fitting_device"]
 
-REMEMBERED = 256  # prepared launches and tensor maps kept per kernel and device
+REMEMBERED = 256  # tensor maps kept per kernel and device
 PORTABLE_CLUSTER = 8  # CTAs; up to 16 after opting in
 LARGEST_CLUSTER = 16
 _DUMMY_BYTES = 256  # stands for a tensor without elements
@@ -45,13 +46,14 @@ _MAP_DTYPES = {
 class Prepared:
     """A launch that only needs its stream; `current_stream` gives it when the caller names none.
 
-    `copies`: host outputs to fetch afterwards, with their device addresses.
+    `views`: the tensors in device memory; `copies`: host outputs to fetch afterwards, with their device addresses.
     """
 
     config: Any
-    parameters: int  # host address of the array of pointers to the parameter bytes
+    start: Callable[[], int]  # gives the number of the driver's result
     stream: int  # what `config` holds
     current_stream: Callable[[], int]
+    views: Mapping[str, View]
     copies: tuple[tuple[View, int], ...]
     allocations: tuple[int, ...]
     keep_alive: tuple[Any, ...] = field(repr=False)
@@ -71,11 +73,11 @@ class CudaKernel:
             )
         self.driver: Driver = load()
         self.image = image
-        self.remembered: OrderedDict[tuple, tuple[Prepared, LaunchResult]] = OrderedDict()
         self._maps: OrderedDict[tuple, bytes] = OrderedDict()
         self._function: Any = None
         self._dummy: int | None = None
         self._records: int | None = None
+        self._streams: set[int] = set(guards.DEFAULT_STREAMS)  # that belong to this device
 
     # --- limits --------------------------------
 
@@ -96,7 +98,8 @@ class CudaKernel:
     def function(self) -> Any:
         """The loaded kernel, with its shared memory and cluster size opted in to."""
         if self._function is None:
-            self._function = self._load()
+            with self.driver.uncaptured(self.name):
+                self._function = self._load()
         return self._function
 
     def _load(self) -> Any:
@@ -124,21 +127,19 @@ class CudaKernel:
         """Everything of a launch but the stream. Host arrays are copied to the device here."""
         with self._context():
             function = self.function()
+            guards.check_pointers(self.driver, self.name, self.device, bound.views)
+            config, attributes = self._config(grid, programmatic)
+            guards.check_cluster(self.driver, self.interface, self.device, function, config)
             views, copies, allocations = self._on_device(bound)
             blocks = [
                 value if isinstance(value, bytes) else self._device_value(value, views)
                 for value in values_of(self.interface, replace(bound, views=views))
             ]
         buffer, pointers = _parameter_buffer(blocks)
-        config, attributes = self._config(grid, programmatic)
         keep = (buffer, pointers, attributes, function)
         current = _current_stream_of(bound.views, self.device.index)
-        return Prepared(config, ctypes.addressof(pointers), 0, current, copies, allocations, keep)
-
-    def remember(self, signature: tuple, prepared: Prepared, result: "LaunchResult") -> None:
-        self.remembered[signature] = (prepared, result)
-        if len(self.remembered) > REMEMBERED:
-            self.remembered.popitem(last=False)
+        start = self.driver.starter(config, function, ctypes.addressof(pointers))
+        return Prepared(config, start, 0, current, views, copies, allocations, keep)
 
     def _config(self, grid: tuple[int, int, int], programmatic: bool) -> tuple[Any, list[Any]]:
         api = self.driver.api
@@ -239,8 +240,9 @@ class CudaKernel:
 
     def _dummy_address(self) -> int:
         if self._dummy is None:
-            address = int(self._call("cuMemAlloc", _DUMMY_BYTES, doing="allocating a stand-in for an empty array"))
-            self._call("cuMemsetD8", address, 0, _DUMMY_BYTES, doing="clearing the stand-in for an empty array")
+            with self.driver.uncaptured(self.name):
+                address = int(self._call("cuMemAlloc", _DUMMY_BYTES, doing="allocating a stand-in for an empty array"))
+                self._call("cuMemsetD8", address, 0, _DUMMY_BYTES, doing="clearing the stand-in for an empty array")
             self._dummy = address
         return self._dummy
 
@@ -255,10 +257,13 @@ class CudaKernel:
             ctypes.memset(self._records, 0, BYTES)
         return int(self._call("cuMemHostGetDevicePointer", self._records, 0, doing=doing))
 
-    def _watch(self, stream: int) -> None:
+    def _watch(self, prepared: Prepared) -> None:
         """Waits for the kernel's end; raises HangError with what the watchdog wrote, if it did."""
+        places = ", ".join(
+            f"`{name}` {view.address:#x} to {view.address + view.extent:#x}" for name, view in prepared.views.items()
+        )
         try:
-            self._call("cuStreamSynchronize", stream, doing="running it")
+            self._call("cuStreamSynchronize", prepared.stream, doing=f"running it (with {places})")
         except LaunchError:
             written = ctypes.string_at(self._records, BYTES) if self._records is not None else b""
             if (found := hang(self.interface, written, lost=True)) is not None:
@@ -271,42 +276,46 @@ class CudaKernel:
         """Launches on `stream` (None: torch's current one for torch tensors, else the default stream)."""
         handle = prepared.current_stream() if stream is None else stream_handle(stream)
         if handle != prepared.stream:
-            prepared.config.hStream = prepared.stream = handle
+            self._use_stream(prepared, handle)
         if prepared.allocations:
-            self._launch_and_fetch(prepared, handle)
+            self._launch_and_fetch(prepared)
         elif self._records is not None:
-            self._refuse_capture(handle, "a launch with a watchdog waits for the kernel's end")
             with self._context():
+                guards.refuse_capture(self.driver, self.name, handle, "a launch with a watchdog waits for the kernel's end")
                 self._start(prepared)
-                self._watch(handle)
+                self._watch(prepared)
         elif self.driver.is_current(self.name, self.device.index):
             self._start(prepared)
         else:
             with self._context():
                 self._start(prepared)
 
-    def _start(self, prepared: Prepared) -> None:
-        # The one call of a repeated launch: without the layers of `_call`, which cost as much as the driver itself.
-        (status,) = self.driver.api.cuLaunchKernelEx(prepared.config, self._function, prepared.parameters, 0)
-        if status:
-            self.driver.refuse(status, "cuLaunchKernelEx", self.name, "launching it")
+    def _use_stream(self, prepared: Prepared, handle: int) -> None:
+        if handle not in self._streams:
+            guards.check_stream(self.driver, self.name, self.device, handle)
+            self._streams.add(handle)
+        prepared.config.hStream = prepared.stream = handle
 
-    def _launch_and_fetch(self, prepared: Prepared, stream: int) -> None:
+    def refuse_capture(self, stream: Any) -> None:
+        """Raises LaunchError for host arrays on a stream that is being captured."""
+        if stream is not None and (handle := stream_handle(stream)) not in guards.DEFAULT_STREAMS:
+            why = "arrays in host memory are copied and waited for"
+            with self._context():
+                guards.refuse_capture(self.driver, self.name, handle, why)
+
+    def _start(self, prepared: Prepared) -> None:
+        if status := prepared.start():
+            self.driver.refuse(self.driver.api.CUresult(int(status)), "cuLaunchKernelEx", self.name, "launching it")
+
+    def _launch_and_fetch(self, prepared: Prepared) -> None:
         with self._context():
             try:
                 self._start(prepared)
-                self._watch(stream)
+                self._watch(prepared)
                 for view, address in prepared.copies:
                     self._fetch(view, address)
             finally:
                 self._free(prepared.allocations)
-
-    def _refuse_capture(self, stream: int, why: str) -> None:
-        """Raises LaunchError when a CUDA graph is being captured from `stream`."""
-        with self._context():
-            status = self._call("cuStreamIsCapturing", stream, doing="asking whether the stream is being captured")
-        if status != self.driver.api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE:
-            raise LaunchError(self.name, f"the stream is being captured into a graph, and {why}", "launch it outside of the capture")
 
     def _call(self, function: str, *arguments: Any, doing: str, help: str | None = None) -> Any:
         return self.driver.call(function, *arguments, kernel=self.name, doing=doing, help=help)
@@ -351,5 +360,6 @@ def _current_stream_of(views: Mapping[str, View], index: int) -> Callable[[], in
         if type(view.owner).__module__.partition(".")[0] == "torch" and getattr(view.owner, "is_cuda", False):
             import torch
 
-            return lambda: int(torch.cuda.current_stream(index).cuda_stream)
+            raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch.compile and Triton use: no Stream object is made
+            return (lambda: int(torch.cuda.current_stream(index).cuda_stream)) if raw is None else partial(raw, index)
     return _default_stream

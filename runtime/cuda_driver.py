@@ -6,16 +6,39 @@ Imports on a machine without GPU or driver; `load` then raises a DeviceError tha
 import ctypes
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NoReturn
 
 from pipec.runtime.errors import DeviceError, LaunchError
 
 _USE_SIMULATOR = "use device='sim'"
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
+# Results that tell of a kernel that went wrong, whichever call reports them, and what went wrong.
+_FAULTS = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel touched memory outside of every allocation, or memory that was freed",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel touched an address that is no multiple of what the access needs",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel ended in an illegal instruction, or reached memory that an instruction must not",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "a kernel used an address of another memory than the instruction works on",
+    "CUDA_ERROR_INVALID_PC": "a kernel jumped out of its code",
+    "CUDA_ERROR_LAUNCH_FAILED": "a kernel ended in a fault, for example a trap",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel ran longer than the system allows",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR": "a kernel's stack was corrupted",
+    "CUDA_ERROR_ASSERT": "a kernel's assertion failed",
+}
+_WAITING = ("cuStreamSynchronize",)  # calls that report what the launch in front of them did
+_FIND = "go on in a fresh process; device='sim' with the same arguments, or compute-sanitizer, finds the access"
+_HELP = {
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": "the machine code is for another GPU: compile for the architecture of this one",
+    "CUDA_ERROR_INVALID_IMAGE": "the machine code is damaged or for another GPU: compile for the architecture of this one",
+    "CUDA_ERROR_NOT_FOUND": "the code holds no kernel of this name",
+    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "a block has fewer registers or less memory: use fewer threads or stages",
+    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": "a graph is being captured: host arrays and waiting calls cannot be part of one",
+    "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT": "a graph is being captured: pass the stream that it is captured from",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +70,16 @@ class Device:
 
 
 class Driver:
-    """Calls of the driver API that raise. `api` is the module cuda.bindings.driver, or a stand-in of the same shape."""
+    """Calls of the driver API that raise. `api` is the module cuda.bindings.driver, or a stand-in of the same shape.
 
-    def __init__(self, api: Any) -> None:
+    `library` is the driver itself, for the calls of a repeated launch: past the layers of cuda.bindings.
+    """
+
+    def __init__(self, api: Any, library: ctypes.CDLL | None = None) -> None:
         self.api = api
         self._contexts: dict[int, int] = {}
+        self._current = None if library is None else library.cuCtxGetCurrent
+        self._launch = None if library is None else library.cuLaunchKernelEx
 
     def call(self, function: str, *arguments: Any, kernel: str, doing: str, help: str | None = None) -> Any:
         """The value that a driver function returns; `doing` says for the message what it was for."""
@@ -63,7 +91,16 @@ class Driver:
     def refuse(self, status: Any, function: str, kernel: str, doing: str, help: str | None = None) -> NoReturn:
         """Raises what a result other than success means."""
         name, text = self.describe(status)
-        raise LaunchError(kernel, f"{doing} failed: {function} returned {name} ({text})", help, function, name)
+        problem = f"{doing} failed: {function} returned {name} ({text})"
+        raise LaunchError(kernel, problem, help or self._help(function, name), function, name)
+
+    def _help(self, function: str, name: str) -> str | None:
+        if name == "CUDA_ERROR_OUT_OF_MEMORY":
+            status, *sizes = self.api.cuMemGetInfo()
+            return None if int(status) or len(sizes) < 2 else f"{int(sizes[0])} of {int(sizes[1])} bytes are free"
+        if name in _FAULTS and function not in _WAITING:
+            return f"the fault is of work launched earlier in this process ({_FAULTS[name]}); the GPU's context is lost: {_FIND}"
+        return f"{_FAULTS[name]}; the GPU's context is lost: {_FIND}" if name in _FAULTS else _HELP.get(name)
 
     def describe(self, status: Any) -> tuple[str, str]:
         """Name and text of a result code."""
@@ -75,10 +112,40 @@ class Driver:
 
     def is_current(self, kernel: str, index: int) -> bool:
         """Whether the device's primary context (the one torch and CuPy use) is current."""
+        if self._current is not None:
+            found = ctypes.c_void_p()
+            if failed := self._current(ctypes.byref(found)):
+                self.refuse(self.api.CUresult(failed), "cuCtxGetCurrent", kernel, "asking for the current context")
+            return found.value == self.primary_context(index)
         status, current = self.api.cuCtxGetCurrent()
         if status:
             self.refuse(status, "cuCtxGetCurrent", kernel, "asking for the current context")
         return int(current) == self.primary_context(index)
+
+    def starter(self, config: Any, function: Any, parameters: int) -> Callable[[], int]:
+        """What launches with `config` (of cuda.bindings) and gives the result's number: the one call of a repeated launch."""
+        if self._launch is None:
+            launch = self.api.cuLaunchKernelEx
+            return lambda: launch(config, function, parameters, 0)[0]
+        pointers = (int(config.getPtr()), int(function), parameters, None)
+        return partial(self._launch, *(ctypes.c_void_p(pointer) for pointer in pointers))
+
+    def owner_of(self, address: int) -> int | None:
+        """The device whose memory an address lies in; None for memory that CUDA does not know."""
+        attribute = self.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        status, *found = self.api.cuPointerGetAttribute(attribute, address)
+        return None if int(status) or not found else int(found[0])
+
+    @contextmanager
+    def uncaptured(self, kernel: str) -> Iterator[None]:
+        """Lets this thread load code and allocate while a stream is being captured into a graph."""
+        doing = "allowing calls during a capture"
+        mode = self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        before = self.call("cuThreadExchangeStreamCaptureMode", mode, kernel=kernel, doing=doing)
+        try:
+            yield
+        finally:
+            self.call("cuThreadExchangeStreamCaptureMode", before, kernel=kernel, doing=doing)
 
     @contextmanager
     def context(self, kernel: str, index: int) -> Iterator[None]:
@@ -106,14 +173,14 @@ class Driver:
 def load() -> Driver:
     """The driver, initialised; raises DeviceError."""
     try:
-        ctypes.CDLL(_LIBRARY)  # a failing import of cuda.bindings costs far more than this
+        library = ctypes.CDLL(_LIBRARY)  # a failing import of cuda.bindings costs far more than this
     except OSError:
         raise DeviceError(f"there is no NVIDIA driver here ({_LIBRARY} cannot be loaded)", _USE_SIMULATOR) from None
     try:
         from cuda.bindings import driver as api
     except ImportError as error:
         raise DeviceError(f"the package cuda-python is missing ({error})", "python -m pip install cuda-python") from None
-    driver = Driver(api)
+    driver = Driver(api, library)
     (status,) = api.cuInit(0)
     if int(status) != 0:
         name, text = driver.describe(status)

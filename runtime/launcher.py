@@ -4,6 +4,7 @@ A `Launcher` belongs to one kernel and keeps what it prepared; `launch` is the s
 """
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,11 @@ from pipec.runtime.errors import DeviceError, LaunchError
 
 if TYPE_CHECKING:
     from pipec.runtime.arguments import Bound
-    from pipec.runtime.cuda import CudaKernel
+    from pipec.runtime.cuda import CudaKernel, Prepared
     from pipec.sim import Options, Result
 
 DEVICES = ("auto", "cuda", "sim")
+REMEMBERED = 256  # prepared launches kept per kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,10 @@ class Image:
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
     """`simulation`: options of the simulator. `programmatic`: the kernel may start before the one in front of it in the
-    stream has ended (programmatic dependent launch; the kernel must wait for it itself)."""
+    stream has ended (programmatic dependent launch; the kernel must wait for it itself); None: as the kernel says."""
 
     simulation: "Options | None" = None
-    programmatic: bool = False
+    programmatic: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class Launcher:
         self.interface = interface
         self.image = Image.of(code)
         self._cuda: dict[int, CudaKernel] = {}
+        self._remembered: OrderedDict[tuple, tuple[CudaKernel, Prepared, LaunchResult]] = OrderedDict()
         self._fitting: int | None | DeviceError = None
 
     def __call__(
@@ -102,7 +105,10 @@ class Launcher:
     ) -> LaunchResult:
         options = options or _DEFAULTS
         signature = _signature(arguments, device, options) if self._cuda else None
-        if signature is not None and (result := self._repeat(signature, stream)) is not None:
+        # The same launch as an earlier one: same addresses, extents and scalars, so every check has been made.
+        if signature is not None and (known := self._remembered.get(signature)) is not None:
+            kernel, prepared, result = known
+            kernel.launch(prepared, stream)
             return result
         from pipec.runtime.arguments import bind
         from pipec.runtime.parameters import grid_of
@@ -116,21 +122,18 @@ class Launcher:
         kernel.check_limits()
         result = LaunchResult(self.interface.name, where, grid, bound.dimensions, 0 not in grid)
         if result.launched:
-            prepared = kernel.prepare(bound, grid, options.programmatic)
+            if bound.device == "cpu":
+                kernel.refuse_capture(stream)
+            programmatic = self.interface.programmatic_launch if options.programmatic is None else options.programmatic
+            prepared = kernel.prepare(bound, grid, programmatic)
             kernel.launch(prepared, stream)
             if signature is None:
                 signature = _signature(arguments, device, options)
             if signature is not None and bound.device != "cpu":
-                kernel.remember(signature, prepared, result)
+                self._remembered[signature] = kernel, prepared, result
+                if len(self._remembered) > REMEMBERED:
+                    self._remembered.popitem(last=False)
         return result
-
-    def _repeat(self, signature: tuple, stream: Any) -> LaunchResult | None:
-        """The same launch as an earlier one: same addresses, extents and scalars, so every check has been made."""
-        for kernel in self._cuda.values():
-            if (known := kernel.remembered.get(signature)) is not None:
-                kernel.launch(known[0], stream)
-                return known[1]
-        return None
 
     def _simulate(self, bound: "Bound", grid: tuple[int, int, int], options: LaunchOptions) -> LaunchResult:
         if self.image.ptx is None:
@@ -188,7 +191,8 @@ _DEFAULTS = LaunchOptions()
 
 
 def _torch_signature(tensor: Any) -> tuple:
-    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+    # An address is one of one device only, so the device need not be asked for.
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
 def _interface_signature(array: Any) -> tuple:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipec.runtime import dlpack
+from pipec.runtime.errors import DeviceError
 
 HOST = "cpu"
 
@@ -127,7 +128,7 @@ def _cuda_array_interface(array: Any) -> View:
         dtype,
         itemsize,
         bool(readonly),
-        f"cuda:{_cuda_index(array)}",
+        f"cuda:{_cuda_index(array, address)}",
         array,
     )
 
@@ -141,10 +142,18 @@ def _type_string(text: str, array: Any) -> tuple[str, int]:
     return str(getattr(named, "name", named)), dtype.itemsize
 
 
-def _cuda_index(array: Any) -> int:
+def _cuda_index(array: Any, address: int) -> int:
+    """The protocol does not tell the device: the array's own attribute does, else the driver knows whose memory it is."""
     device = getattr(array, "device", None)
     index = getattr(device, "id", getattr(device, "index", None))
-    return index if isinstance(index, int) else 0
+    if isinstance(index, int):
+        return index
+    from pipec.runtime import cuda_driver
+
+    try:
+        return cuda_driver.load().owner_of(address) or 0
+    except DeviceError:
+        return 0
 
 
 def _dlpack(array: Any) -> View:

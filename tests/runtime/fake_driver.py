@@ -12,6 +12,7 @@ class FakeApi:
         self.capability, self.count = capability, count
         self.calls, self.fail, self.memory, self.launches = [], {}, {}, []
         self.current = 0
+        self.owners = {}  # address -> device, where it is not the first
 
     def __getattr__(self, name):
         if not name.startswith("cu") or name.startswith("cuuint"):
@@ -75,6 +76,21 @@ class FakeApi:
     def on_cuCtxPopCurrent(self):
         popped, self.current = self.current, self.before
         return popped
+
+    def on_cuPointerGetAttribute(self, attribute, address):
+        return self.owners.get(address, 0)
+
+    def on_cuStreamGetDevice(self, stream):
+        return 0
+
+    def on_cuStreamIsCapturing(self, stream):
+        return self.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
+
+    def on_cuThreadExchangeStreamCaptureMode(self, mode):
+        return self.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
+
+    def on_cuOccupancyMaxActiveClusters(self, function, config):
+        return 4
 
     def on_cuLibraryLoadData(self, code, *_):
         return 77

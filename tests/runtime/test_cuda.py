@@ -165,10 +165,9 @@ def test_only_the_elements_of_an_output_come_back(api):
 
 def test_nothing_stays_allocated_after_a_fault(api):
     api.fail["cuStreamSynchronize"] = api.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
-    with pytest.raises(
-        LaunchError, match="kernel `gemm`: running it failed: cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS"
-    ):
+    with pytest.raises(LaunchError, match="cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
         Launcher(gemm(), CODE)(gemm_arrays(), device="cuda")
+    assert "kernel `gemm`: running it (with `a` 0x" in str(caught.value) and "outside of every allocation" in caught.value.help
     assert not api.memory
 
 
@@ -283,6 +282,83 @@ def test_types_of_tensor_maps_are_those_of_the_table():
     assert all(row.numpy is None or hasattr(ml_dtypes, row.numpy) or np.dtype(row.numpy) for row in DTYPES.values())
 
 
+# --- what the driver is asked before a launch --------------------------------
+
+
+def test_memory_that_cuda_does_not_know(api):
+    arrays = [Torch(array) for array in gemm_arrays()]
+    end = arrays[1].data_ptr() + arrays[1].array.nbytes - 1
+    api.owners[end] = None
+    with pytest.raises(ArgumentError, match=f"`b`: it ends at {end:#x}, which is no memory that CUDA knows"):
+        Launcher(gemm(), CODE)(arrays)
+    api.owners[end] = 1
+    with pytest.raises(ArgumentError, match="`b`: it ends in memory of cuda:1, but the launch is on cuda:0"):
+        Launcher(gemm(), CODE)(arrays)
+    assert not api.launches
+
+
+def test_a_stream_of_another_device(api):
+    arrays = [Torch(array) for array in gemm_arrays()]
+    api.on_cuStreamGetDevice = lambda stream: 1 if stream == 5 else 0
+    call = Launcher(gemm(), CODE)
+    with pytest.raises(DeviceError, match="kernel `gemm`: the stream belongs to cuda:1, but the launch is on cuda:0"):
+        call(arrays, stream=5)
+    for stream in (7, 7, 9, 7):
+        call(arrays, stream=stream)
+    assert api.names().count("cuStreamGetDevice") == 3  # once for each stream
+
+
+def test_host_arrays_cannot_be_captured(api):
+    api.on_cuStreamIsCapturing = lambda stream: api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
+    with pytest.raises(LaunchError, match="captured into a graph, and arrays in host memory are copied"):
+        Launcher(gemm(), CODE)(gemm_arrays(), device="cuda", stream=5)
+    assert not api.memory and "cuMemAlloc" not in api.names()
+
+
+def test_code_is_loaded_outside_of_a_capture(api):
+    Launcher(gemm(), CODE)([Torch(array) for array in gemm_arrays()])
+    names = api.names()
+    first, last = (at for at, name in enumerate(names) if name == "cuThreadExchangeStreamCaptureMode")
+    assert first < names.index("cuLibraryLoadData") < last
+
+
+def test_a_cluster_that_does_not_fit(api):
+    kernel = interface(gemm().arguments, gemm().parameters, (16, 1, 1), cluster=(16, 1, 1))
+    api.on_cuOccupancyMaxActiveClusters = lambda function, config: 0
+    with pytest.raises(LaunchError, match="no cluster of 16 x 1 x 1 CTAs, each with 192 threads and 200000 bytes") as caught:
+        Launcher(kernel, CODE)([Torch(array) for array in gemm_arrays()])
+    assert "Imaginary GPU" in str(caught.value) and not api.launches
+
+
+@pytest.mark.parametrize(("says", "asked", "set_"), [(True, None, 1), (True, False, 0), (False, None, 0), (False, True, 1)])
+def test_programmatic_launch_is_what_the_kernel_says(api, says, asked, set_):
+    kernel = interface(gemm().arguments, gemm().parameters, programmatic_launch=says)
+    Launcher(kernel, CODE)([Torch(array) for array in gemm_arrays()], options=LaunchOptions(programmatic=asked))
+    config, _ = api.launches[0]
+    assert config.numAttrs == set_
+
+
+def test_out_of_memory_says_how_much_there_is(api):
+    api.fail["cuMemAlloc"] = api.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    api.answer = lambda name, arguments: (5, 7) if name == "cuMemGetInfo" else type(api).answer(api, name, arguments)
+    with pytest.raises(LaunchError, match=r"copying parameter `a` \(32768 bytes\)") as caught:
+        Launcher(gemm(), CODE)(gemm_arrays(), device="cuda")
+    assert caught.value.help == "5 of 7 bytes are free"
+
+
+def test_a_fault_that_another_call_reports_is_not_blamed_on_it(api):
+    api.fail["cuLaunchKernelEx"] = api.CUresult.CUDA_ERROR_MISALIGNED_ADDRESS
+    with pytest.raises(LaunchError, match="work launched earlier in this process"):
+        Launcher(gemm(), CODE)([Torch(array) for array in gemm_arrays()])
+
+
+def test_what_wrong_machine_code_is(api):
+    api.fail["cuLibraryLoadData"] = api.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU
+    with pytest.raises(LaunchError, match="loading the code failed") as caught:
+        Launcher(gemm(), CODE)([Torch(array) for array in gemm_arrays()])
+    assert "is for another GPU" in caught.value.help
+
+
 # --- watchdog --------------------------------
 
 
@@ -292,7 +368,6 @@ def watched(api, **changes):
 
     api.on_cuMemHostAlloc = lambda size, flags: api.on_cuMemAlloc(size)
     api.on_cuMemHostGetDevicePointer = lambda address, flags: address
-    api.on_cuStreamIsCapturing = lambda stream: api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
     fields = {
         "roles": (RoleWarps("load", 0, 1, None),),
         "barriers": (BarrierRange("ring", "empty", 2, 512, 1),),

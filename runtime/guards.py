@@ -1,0 +1,69 @@
+"""What only the driver can tell before a launch: whose memory an address is, whose stream a handle is, whether a cluster fits.
+
+Asked once for each set of arguments and each stream; a repeated launch asks nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipec.interface import KernelInterface
+from pipec.runtime.cuda_driver import Device, Driver
+from pipec.runtime.errors import ArgumentError, DeviceError, LaunchError
+from pipec.runtime.views import View
+
+# The legacy and the per-thread default stream belong to whatever device is current.
+DEFAULT_STREAMS = (0, 1, 2)
+
+
+def check_pointers(driver: Driver, kernel: str, device: Device, views: Mapping[str, View]) -> None:
+    """Each array in device memory begins and ends in memory of `device`; raises ArgumentError."""
+    for name, view in views.items():
+        if view.on_host or view.empty:
+            continue
+        for address, end in ((view.address, "begins"), (view.address + view.extent - 1, "ends")):
+            owner = driver.owner_of(address)
+            if owner is None:
+                raise ArgumentError(
+                    kernel,
+                    name,
+                    f"it {end} at {address:#x}, which is no memory that CUDA knows ({view.extent} bytes from {view.address:#x})",
+                    "was it freed? does its shape say more than was allocated? arrays in host memory are passed as NumPy arrays",
+                )
+            if owner != device.index:
+                raise ArgumentError(kernel, name, f"it {end} in memory of cuda:{owner}, but the launch is on cuda:{device.index}")
+
+
+def check_stream(driver: Driver, kernel: str, device: Device, stream: int) -> None:
+    """The stream is one of `device`: the driver would run the kernel wherever the stream is. Raises DeviceError."""
+    if stream in DEFAULT_STREAMS:
+        return
+    owner = int(driver.call("cuStreamGetDevice", stream, kernel=kernel, doing=f"asking for the device of stream {stream:#x}"))
+    if owner != device.index:
+        raise DeviceError(
+            f"kernel `{kernel}`: the stream belongs to cuda:{owner}, but the launch is on cuda:{device.index}",
+            f"pass a stream of that device, in torch `torch.cuda.Stream(device={device.index})`",
+        )
+
+
+def refuse_capture(driver: Driver, kernel: str, stream: int, why: str) -> None:
+    """Raises LaunchError when a CUDA graph is being captured from `stream`."""
+    status = driver.call("cuStreamIsCapturing", stream, kernel=kernel, doing="asking whether the stream is being captured")
+    if status != driver.api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE:
+        raise LaunchError(kernel, f"the stream is being captured into a graph, and {why}", "launch it outside of the capture")
+
+
+def check_cluster(driver: Driver, interface: KernelInterface, device: Device, function: Any, config: Any) -> None:
+    """One cluster at least fits the GPU; raises LaunchError with what it needs."""
+    x, y, z = interface.cluster
+    if x * y * z == 1:
+        return
+    function = driver.api.CUfunction(int(function))
+    doing = "asking how many of its clusters fit"
+    if int(driver.call("cuOccupancyMaxActiveClusters", function, config, kernel=interface.name, doing=doing)) > 0:
+        return
+    raise LaunchError(
+        interface.name,
+        f"no cluster of {x} x {y} x {z} CTAs, each with {interface.threads} threads and {interface.shared_bytes} bytes of shared "
+        f"memory, fits {device.name}: the CTAs of a cluster share one group of multiprocessors",
+        "use a smaller cluster, fewer stages or smaller tiles",
+    )
