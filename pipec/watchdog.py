@@ -141,6 +141,7 @@ def _entry(one: Blocked, names: Names, stages: Mapping[str, int], file: str, bas
         "phase": state.wanted,
         "parity": one.parity,
         "current": state.current,
+        "word": one.state,
         **blocked.barrier_facts(name),
         "text": blocked.blocked_text(blocked.cta_text(one.cta), role, one.warp, lanes, what, where),
     }

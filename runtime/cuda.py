@@ -253,7 +253,8 @@ class CudaKernel:
         flags = self.driver.api.CU_MEMHOSTALLOC_DEVICEMAP | self.driver.api.CU_MEMHOSTALLOC_PORTABLE
         doing = "allocating the watchdog's records in host memory"
         if self._records is None:
-            self._records = int(self._call("cuMemHostAlloc", BYTES, flags, doing=doing))
+            with self.driver.uncaptured(self.name):
+                self._records = int(self._call("cuMemHostAlloc", BYTES, flags, doing=doing))
             ctypes.memset(self._records, 0, BYTES)
         return int(self._call("cuMemHostGetDevicePointer", self._records, 0, doing=doing))
 
@@ -291,8 +292,7 @@ class CudaKernel:
                 self._start(prepared)
 
     def _use_stream(self, prepared: Prepared, handle: int) -> None:
-        if handle not in self._streams:
-            guards.check_stream(self.driver, self.name, self.device, handle)
+        if handle not in self._streams and guards.check_stream(self.driver, self.name, self.device, handle):
             self._streams.add(handle)
         prepared.config.hStream = prepared.stream = handle
 

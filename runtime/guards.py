@@ -33,22 +33,32 @@ def check_pointers(driver: Driver, kernel: str, device: Device, views: Mapping[s
                 raise ArgumentError(kernel, name, f"it {end} in memory of cuda:{owner}, but the launch is on cuda:{device.index}")
 
 
-def check_stream(driver: Driver, kernel: str, device: Device, stream: int) -> None:
-    """The stream is one of `device`: the driver would run the kernel wherever the stream is. Raises DeviceError."""
+def check_stream(driver: Driver, kernel: str, device: Device, stream: int) -> bool:
+    """The stream is one of `device`: the driver would run the kernel wherever the stream is. Raises DeviceError.
+
+    False when that cannot be asked: a stream that is being captured tells nothing else (and the question would end the capture).
+    """
     if stream in DEFAULT_STREAMS:
-        return
+        return True
+    if _captured(driver, kernel, stream):
+        return False
     owner = int(driver.call("cuStreamGetDevice", stream, kernel=kernel, doing=f"asking for the device of stream {stream:#x}"))
     if owner != device.index:
         raise DeviceError(
             f"kernel `{kernel}`: the stream belongs to cuda:{owner}, but the launch is on cuda:{device.index}",
             f"pass a stream of that device, in torch `torch.cuda.Stream(device={device.index})`",
         )
+    return True
+
+
+def _captured(driver: Driver, kernel: str, stream: int) -> bool:
+    status = driver.call("cuStreamIsCapturing", stream, kernel=kernel, doing="asking whether the stream is being captured")
+    return status != driver.api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 
 
 def refuse_capture(driver: Driver, kernel: str, stream: int, why: str) -> None:
     """Raises LaunchError when a CUDA graph is being captured from `stream`."""
-    status = driver.call("cuStreamIsCapturing", stream, kernel=kernel, doing="asking whether the stream is being captured")
-    if status != driver.api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE:
+    if _captured(driver, kernel, stream):
         raise LaunchError(kernel, f"the stream is being captured into a graph, and {why}", "launch it outside of the capture")
 
 

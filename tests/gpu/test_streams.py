@@ -193,21 +193,22 @@ print(json.dumps(told))
 
 
 @pytest.mark.parametrize(
-    ("offset", "status", "says"),
+    ("offset", "statuses"),
     [
-        ("0x7fffff00", "CUDA_ERROR_ILLEGAL_ADDRESS", "outside of every allocation"),
-        ("1", "CUDA_ERROR_MISALIGNED_ADDRESS", "no multiple of what the access needs"),
+        # Which of the two depends on what lies there.
+        ("0x7fffff00", ("CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_INVALID_ADDRESS_SPACE")),
+        ("1", ("CUDA_ERROR_MISALIGNED_ADDRESS",)),
     ],
 )
 @pytest.mark.parametrize("arrays", ["numpy", "torch"])
-def test_faults_of_kernels(offset, status, says, arrays):
+def test_faults_of_kernels(offset, statuses, arrays):
     done = subprocess.run(
         [sys.executable, "-c", FAULT, offset, arrays], cwd=TESTS, capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stdout + done.stderr
     first, *_ = json.loads(done.stdout.splitlines()[-1])
     text, call, found = first
-    assert found == status and says in text and "kernel `scale`" in text, first
+    assert found in statuses and "kernel `scale`" in text and "context is lost" in text, first
     if arrays == "numpy":  # the call waited for its own kernel: it can name what the kernel was given
         assert call == "cuStreamSynchronize" and "`y` 0x" in text
     else:  # seen by the next launch, which must not take the blame

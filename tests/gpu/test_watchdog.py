@@ -40,7 +40,7 @@ try:
     kernel(*given, device="cuda")
 except LaunchError as error:
     told["again"] = str(error)
-print(json.dumps(told))
+print(json.dumps(told), flush=True)
 """.replace("SECONDS", str(SECONDS))
 
 
@@ -48,7 +48,7 @@ def hang(name: str, columns: int = 16, arrays_of: str = "numpy") -> dict:
     """What a process in which the kernel hangs tells of it."""
     done = subprocess.run(
         [sys.executable, "-c", HANG, name, str(columns), arrays_of],
-        cwd=TESTS, capture_output=True, text=True, check=False, timeout=120,
+        cwd=TESTS, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -59,7 +59,7 @@ def test_every_blocked_role_is_named_as_in_the_simulator(name: str) -> None:
     told = hang(name)
     with pytest.raises(HangError) as simulated:
         compiled(FAULTS[name], "sm_90a", 1e-4)["pass_on"](*arrays(), device="sim")
-    print(told["report"])
+    print(told["report"], *(f"{entry['role']} {entry['warp']}: {entry['word']:#018x}" for entry in told["blocked"]), sep="\n")
     assert told["report"] == simulated.value.report
     assert told["cycle"] == simulated.value.cycle
     role, pipeline, side, iteration, line = FAULTS[name].blocked
@@ -86,7 +86,7 @@ def test_the_command_line_prints_it() -> None:
         "raise SystemExit(cli.main(['run', '--watchdog=0.2', 'pass_on.pipe', '--arch', 'sm_90a', '--device', 'cuda',"
         " '--shape', 'M=768', 'N=16']))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=TESTS, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], cwd=TESTS, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1 and "error[E1010]: kernel `pass_on` hangs" in done.stderr, done.stdout + done.stderr
     assert "wait cycle: `compute` waits on empty[0] of `ready`" in done.stderr
     print(done.stderr)

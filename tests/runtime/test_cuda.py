@@ -308,6 +308,17 @@ def test_a_stream_of_another_device(api):
     assert api.names().count("cuStreamGetDevice") == 3  # once for each stream
 
 
+def test_a_stream_that_is_captured_is_not_asked_for_its_device(api):
+    arrays = [Torch(array) for array in gemm_arrays()]
+    status = api.CUstreamCaptureStatus
+    call = Launcher(gemm(), CODE)
+    for captured, asked in ((status.CU_STREAM_CAPTURE_STATUS_ACTIVE, 0), (status.CU_STREAM_CAPTURE_STATUS_NONE, 1)):
+        api.on_cuStreamIsCapturing = lambda stream, captured=captured: captured
+        call(arrays, stream=7)
+        call(arrays, stream=0)
+        assert api.names().count("cuStreamGetDevice") == asked
+
+
 def test_host_arrays_cannot_be_captured(api):
     api.on_cuStreamIsCapturing = lambda stream: api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
     with pytest.raises(LaunchError, match="captured into a graph, and arrays in host memory are copied"):
