@@ -105,18 +105,32 @@ def parts(kernel: Any, arrays: tuple[torch.Tensor, ...]) -> dict[str, Callable[[
     if not remembered:
         return {}
     options = module.LaunchOptions()
-    cuda, prepared, _ = next(iter(remembered.values()))
-    driver, function = load(), cuda.function()
-    pointers = prepared.keep_alive[1]
-    call, address = driver.api.cuLaunchKernelEx, ctypes.addressof(pointers)
+    _, prepared, _ = next(iter(remembered.values()))
+    driver = load()
+    past = through_ctypes(prepared)
     return {
         "part: recognising the arguments": lambda: module._signature(arrays, "auto", options),
         "part: torch's current stream": prepared.current_stream,
         "part: the current context": lambda: driver.is_current("add", 0),
-        "part: the driver's launch, as pipec calls it": prepared.start,
-        "part: the driver's launch through cuda.bindings": lambda: call(prepared.config, function, address, 0),
+        "part: the driver's launch": prepared.start,
         "part: Launcher without CompiledKernel": lambda: launcher(arrays),
+        "not taken: the current context through ctypes": past["cuCtxGetCurrent"],
+        "not taken: the driver's launch through ctypes": past["cuLaunchKernelEx"],
     }
+
+
+def through_ctypes(prepared: Any) -> dict[str, Callable[[], object]]:
+    """The two driver calls of a repeated launch, past cuda.bindings."""
+    library = ctypes.CDLL("libcuda.so.1")
+    config, function, address, _ = prepared.start.args
+    pointers = [ctypes.c_void_p(value) for value in (int(config.getPtr()), int(function), address, None)]
+
+    def context() -> int | None:
+        found = ctypes.c_void_p()
+        library.cuCtxGetCurrent(ctypes.byref(found))
+        return found.value
+
+    return {"cuCtxGetCurrent": context, "cuLaunchKernelEx": lambda: library.cuLaunchKernelEx(*pointers)}
 
 
 # ------------------------------------------------------------------------------------------------------------ measurement

@@ -50,7 +50,7 @@ class Prepared:
     """
 
     config: Any
-    start: Callable[[], int]  # gives the number of the driver's result
+    start: Callable[[], tuple[Any]]  # the driver's call, with all its arguments
     stream: int  # what `config` holds
     current_stream: Callable[[], int]
     views: Mapping[str, View]
@@ -138,7 +138,7 @@ class CudaKernel:
         buffer, pointers = _parameter_buffer(blocks)
         keep = (buffer, pointers, attributes, function)
         current = _current_stream_of(bound.views, self.device.index)
-        start = self.driver.starter(config, function, ctypes.addressof(pointers))
+        start = partial(self.driver.api.cuLaunchKernelEx, config, function, ctypes.addressof(pointers), 0)
         return Prepared(config, start, 0, current, views, copies, allocations, keep)
 
     def _config(self, grid: tuple[int, int, int], programmatic: bool) -> tuple[Any, list[Any]]:
@@ -304,8 +304,10 @@ class CudaKernel:
                 guards.refuse_capture(self.driver, self.name, handle, why)
 
     def _start(self, prepared: Prepared) -> None:
-        if status := prepared.start():
-            self.driver.refuse(self.driver.api.CUresult(int(status)), "cuLaunchKernelEx", self.name, "launching it")
+        # The one call of a repeated launch: without the layers of `_call`, which cost as much as the driver itself.
+        (status,) = prepared.start()
+        if status:
+            self.driver.refuse(status, "cuLaunchKernelEx", self.name, "launching it")
 
     def _launch_and_fetch(self, prepared: Prepared) -> None:
         with self._context():

@@ -6,10 +6,10 @@ Imports on a machine without GPU or driver; `load` then raises a DeviceError tha
 import ctypes
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any, NoReturn
 
 from pipec.runtime.errors import DeviceError, LaunchError
@@ -72,14 +72,13 @@ class Device:
 class Driver:
     """Calls of the driver API that raise. `api` is the module cuda.bindings.driver, or a stand-in of the same shape.
 
-    `library` is the driver itself, for the calls of a repeated launch: past the layers of cuda.bindings.
+    `library` is the driver itself, for what cuda.bindings has been seen to answer wrongly.
     """
 
     def __init__(self, api: Any, library: ctypes.CDLL | None = None) -> None:
         self.api = api
         self._contexts: dict[int, int] = {}
-        self._current = None if library is None else library.cuCtxGetCurrent
-        self._launch = None if library is None else library.cuLaunchKernelEx
+        self._attribute = None if library is None else library.cuPointerGetAttribute
 
     def call(self, function: str, *arguments: Any, kernel: str, doing: str, help: str | None = None) -> Any:
         """The value that a driver function returns; `doing` says for the message what it was for."""
@@ -112,29 +111,20 @@ class Driver:
 
     def is_current(self, kernel: str, index: int) -> bool:
         """Whether the device's primary context (the one torch and CuPy use) is current."""
-        if self._current is not None:
-            found = ctypes.c_void_p()
-            if failed := self._current(ctypes.byref(found)):
-                self.refuse(self.api.CUresult(failed), "cuCtxGetCurrent", kernel, "asking for the current context")
-            return found.value == self.primary_context(index)
         status, current = self.api.cuCtxGetCurrent()
         if status:
             self.refuse(status, "cuCtxGetCurrent", kernel, "asking for the current context")
         return int(current) == self.primary_context(index)
 
-    def starter(self, config: Any, function: Any, parameters: int) -> Callable[[], int]:
-        """What launches with `config` (of cuda.bindings) and gives the result's number: the one call of a repeated launch."""
-        if self._launch is None:
-            launch = self.api.cuLaunchKernelEx
-            return lambda: launch(config, function, parameters, 0)[0]
-        pointers = (int(config.getPtr()), int(function), parameters, None)
-        return partial(self._launch, *(ctypes.c_void_p(pointer) for pointer in pointers))
-
     def owner_of(self, address: int) -> int | None:
         """The device whose memory an address lies in; None for memory that CUDA does not know."""
         attribute = self.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-        status, *found = self.api.cuPointerGetAttribute(attribute, address)
-        return None if int(status) or not found else int(found[0])
+        if self._attribute is not None:
+            found = ctypes.c_int(-1)
+            failed = self._attribute(ctypes.byref(found), ctypes.c_int(int(attribute)), ctypes.c_uint64(address))
+            return None if failed or found.value < 0 else found.value
+        status, *values = self.api.cuPointerGetAttribute(attribute, address)
+        return None if int(status) or not values else int(values[0])
 
     @contextmanager
     def uncaptured(self, kernel: str) -> Iterator[None]:

@@ -137,7 +137,7 @@ def test_addresses_that_are_no_memory(torch):
         kernel(Pretends(0x1000, (768, 64)), y)
     torch.cuda.empty_cache()
     with pytest.raises(ArgumentError, match="`x`: it ends at 0x"):
-        kernel(Pretends(x.data_ptr(), (768, 1 << 24)), Pretends(y.data_ptr(), (768, 1 << 24)))
+        kernel(Pretends(x.data_ptr(), (768, 1 << 24)), Pretends(0x10000, (768, 1 << 24)))
 
 
 def test_memory_that_is_not_enough(torch):
