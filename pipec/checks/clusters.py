@@ -5,12 +5,14 @@ operations on the pipelines they share: then the order that it finds is an order
 """
 
 from collections.abc import Iterator
+from typing import get_args
 
 from pipec.checks.cluster_values import ClusterValues, number
 from pipec.diag.catalogue import clusters as messages
 from pipec.diag.message import Sink
 from pipec.isa.specials import AXES
 from pipec.kir.clusters import Sharing, line, mask, sharing
+from pipec.kir.walk import operands, subexpressions
 from pipec.sema import tree
 from pipec.source import Span
 
@@ -186,6 +188,7 @@ class _Walk:
             self._statement(statement, control)
 
     def _statement(self, statement: tree.Statement, control: Span | None) -> None:
+        self._ranks(statement)
         match statement:
             case tree.If():
                 inner = control or self._differing(statement.condition)
@@ -204,6 +207,9 @@ class _Walk:
                 self._shared(pipeline, statement.span, control)
             case tree.CopyAsync():
                 self._copies(statement)
+            case tree.TmaLoad() if statement.destination.handle.pipeline.scope == "cluster":
+                pipeline = statement.destination.handle.pipeline
+                self._sink.report(messages.LocalBytes(pipeline=pipeline.name, at=statement.span, declared=pipeline.span))
             case tree.TmaLoad():
                 self._shared(statement.destination.handle.pipeline, statement.span, control)
                 if statement.multicast is not None:
@@ -221,6 +227,16 @@ class _Walk:
         self._sink.report(
             messages.ClusterDiverges(pipeline=pipeline.name, at=at, control=control, declared=pipeline.span)
         )
+
+    def _ranks(self, statement: tree.Statement) -> None:
+        size = self._kernel.cluster.size
+        for value in operands(statement) if isinstance(statement, get_args(tree.Operation)) else ():
+            for node in subexpressions(value):
+                rank = node.source.cta if isinstance(node, tree.ReadBuffer) else None
+                if isinstance(rank, tree.Constant) and not 0 <= int(rank.value) < size:
+                    self._sink.report(
+                        messages.RankOutside(rank=int(rank.value), size=size, at=rank.span, cluster=self._kernel.cluster.span)
+                    )
 
     def _copies(self, copy: tree.CopyAsync) -> None:
         pipeline = copy.destination.handle.pipeline

@@ -189,6 +189,7 @@ class _Collector:
                 case tree.ReadBuffer():
                     source = node.source
                     yield Touch(READ, source.handle, source.buffer, node.span, operation, sub_stage=source.sub_stage)
+                    stack.extend(children(node))
                 case tree.StageIndex() | tree.ReadResponse():
                     yield Touch(INDEX, node.handle, None, node.span, operation)
                 case tree.ReadVariable():

@@ -3,7 +3,11 @@
 from pipec.checks.facts import ACCUMULATE, OPERAND, WRITE, Facts, Touch
 from pipec.diag.catalogue import tensor_tiles as messages
 from pipec.diag.message import Sink
+from pipec.kir import ir
+from pipec.kir.plan_roles import lazy_tiles, operations, tensor_tiles
+from pipec.kir.walk import evaluated_tile, subexpressions
 from pipec.sema import tree
+from pipec.source import Span
 
 _LANES = 128
 _WHOLE_COLUMNS = (16, 32)
@@ -17,6 +21,8 @@ def check(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
         for _, touch in handle.touches:
             if touch.buffer is not None and touch.buffer.space == "tensor" and touch.buffer not in wrong:
                 first.setdefault((touch.buffer, touch.kind), touch)
+    for role in facts.kernel.roles:
+        _folded(role, sink)
     told: set[tree.Buffer] = set()
     for (buffer, kind), touch in first.items():
         if kind not in _USES or buffer in told:
@@ -40,3 +46,57 @@ def check(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
             sink.report(
                 messages.OperandAndAccumulator(buffer=buffer.label, at=touch.span, accumulator=accumulator, declared=buffer.span)
             )
+
+
+def _folded(role: ir.Role, sink: Sink) -> None:
+    """The two halves of a folded accumulator's columns stand in different warps: it can be converted and stored, no more."""
+    lets = lazy_tiles(role)
+    for operation in operations(role):
+        if isinstance(operation, tree.Mma):
+            _folded_elsewhere(operation, sink)
+        value = evaluated_tile(operation)
+        buffer = None if value is None else next((tile for tile in tensor_tiles(value, lets) if tile.folded), None)
+        if value is None or buffer is None:
+            continue
+        problem, at = _beyond_storing(value, lets)
+        if not isinstance(operation, tree.Store):
+            problem, at = "kept in registers or written to a tile", operation.span
+        if problem is not None:
+            sink.report(
+                messages.FoldedAccumulator(
+                    buffer=buffer.label, use=problem, columns=buffer.columns, at=at, declared=buffer.span
+                )
+            )
+
+
+def _beyond_storing(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> tuple[str | None, Span]:
+    for node in subexpressions(value):
+        match node:
+            case tree.RowReduce():
+                return "reduced along its rows", node.span
+            case tree.Columns():
+                return "read from another column on", node.span
+            case tree.ReadBuffer(first_column=first) if first is not None:
+                return "read from another column on", node.span
+            case tree.ReadVariable(variable=variable) if variable in lets:
+                problem, at = _beyond_storing(lets[variable], lets)
+                if problem is not None:
+                    return problem, at
+            case _:
+                pass
+    return None, value.span
+
+
+def _folded_elsewhere(mma: tree.Mma, sink: Sink) -> None:
+    """Where the columns of a folded tile stand follows from its pipeline."""
+    buffer = mma.accumulator.buffer
+    if mma.accumulator.handle.pipeline.cta_group == 2 and buffer.rows == 64 and not buffer.folded:
+        sink.report(
+            messages.FoldedAccumulator(
+                buffer=buffer.label,
+                use="a buffer of the kernel's own",
+                columns=buffer.columns,
+                at=mma.accumulator.span,
+                declared=buffer.span,
+            )
+        )

@@ -55,6 +55,12 @@ _REMOTE_ARRIVE = (
 )
 
 
+_REMOTE_STORE = (
+    "{\\0A\\09.reg .b32 remote;\\0A\\09@$3 mapa.shared::cluster.u32 remote, $0, $1;"
+    "\\0A\\09@$3 st.shared::cluster.b32 [remote], $2;\\0A\\09}"
+)
+
+
 def _barriers() -> list[Instruction]:
     mbarrier = "9.7.13.15"
     return [
@@ -69,6 +75,8 @@ def _barriers() -> list[Instruction]:
         # On the barrier at the same place in another CTA of the cluster.
         Instruction("mbarrier.arrive.remote.if", _REMOTE_ARRIVE, VOID, (SHARED, I32, I1),
                     "mbarrier.arrive.release.cluster.shared::cluster.b64", "thread", mbarrier, constraints="r,r,b"),
+        Instruction("store.remote.if", _REMOTE_STORE, VOID, (SHARED, I32, I32, I1), "st.shared::cluster.b32", "thread", "9.7.9.12",
+                    constraints="r,r,r,b"),
         # Waits for what threads of another CTA did before they arrived, too.
         _intrinsic("mbarrier.try_wait.parity.cluster", "mbarrier.try.wait.parity.scope.cluster.space.cta", I1, (SHARED, I32),
                    "mbarrier.try_wait.parity.acquire.cluster.shared.b64", "thread", mbarrier),
@@ -82,6 +90,7 @@ def _barriers() -> list[Instruction]:
         _intrinsic("griddepcontrol.launch_dependents", "griddepcontrol.launch.dependents", VOID, (),
                    "griddepcontrol.launch_dependents", "thread", "9.7.13.13"),
         _intrinsic("fence.proxy.async.global", "fence.proxy.async.global", VOID, (), "fence.proxy.async.global", "thread", "9.7.13.4"),
+        _intrinsic("mapa", "mapa.shared.cluster", CLUSTER, (SHARED, I32), "mapa.shared::cluster", "thread", "9.7.9.23"),
         _intrinsic("barrier.cluster.arrive", "barrier.cluster.arrive.aligned", VOID, (), "barrier.cluster.arrive.aligned", "warp",
                    "9.7.13.3"),
         _intrinsic("barrier.cluster.wait", "barrier.cluster.wait.aligned", VOID, (), "barrier.cluster.wait.aligned", "warp",

@@ -75,7 +75,7 @@ def packed_buffers(kernel: Kernel) -> frozenset[Buffer]:
 
 def tensor_width(buffer: Buffer, packed: frozenset[Buffer]) -> int:
     """Columns of tensor memory that one tile takes."""
-    return -(-buffer.columns * buffer.dtype.bits // 32) if buffer in packed else buffer.columns
+    return -(-buffer.columns * buffer.dtype.bits // 32) if buffer in packed else buffer.width
 
 
 def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer, int], dict[Buffer, int], int]:
@@ -183,7 +183,9 @@ def _plan_staging(
             if isinstance(operation, tree.Store) and operation.path == "tma":
                 value = operation.value.type
                 assert isinstance(value, TileType)
-                layout = tile_layout(row_maps[row.role.name, id(operation)].block_rows, value.columns, value.dtype)
+                row_map = row_maps[row.role.name, id(operation)]
+                # A panel lies in one half of a folded tile.
+                layout = tile_layout(row_map.block_rows, value.columns // (2 if row_map.folded else 1), value.dtype)
                 panels[id(operation)] = TileLayout(layout.swizzle, layout.span_bytes, 1, layout.rows)
         if panels:
             wanted.append((row, panels))

@@ -139,6 +139,9 @@ def _row_maps_of_role(row: RolePlan) -> dict[int, RowMap]:
         if key in written or reads_accumulator(value, lets) or (row.flight is not None and key in kept):
             maps[key] = _fragment_map(rows, row, kept=key in kept)
             continue
+        if rows == 64 and any(buffer.folded for buffer in tensor_tiles(value, lets)):
+            maps[key] = RowMap(rows, 1, 1, False, row.threads > 2 * rows, folded=True)
+            continue
         half_warps = rows == 64 and (kept_half_warps if key in kept else _reads_half_warp_tile(value, lets))
         maps[key] = _row_map(rows, row.threads, half_warps)
         if key in kept:
@@ -182,12 +185,16 @@ def _row_map(rows: int, threads: int, half_warps: bool) -> RowMap:
 
 def _reads_half_warp_tile(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> bool:
     """An M = 64 accumulator stands in lanes 32w .. 32w + 15 (SM100.md 3.9, layout F)."""
+    return any(buffer.rows == 64 for buffer in tensor_tiles(value, lets))
+
+
+def tensor_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Buffer]:
+    """The tiles in tensor memory that an expression reads, itself or through lazy ones."""
     for node in subexpressions(value):
-        if isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "tensor" and node.source.buffer.rows == 64:
-            return True
-        if isinstance(node, tree.ReadVariable) and node.variable in lets and _reads_half_warp_tile(lets[node.variable], lets):
-            return True
-    return False
+        if isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "tensor":
+            yield node.source.buffer
+        elif isinstance(node, tree.ReadVariable) and node.variable in lets:
+            yield from tensor_tiles(lets[node.variable], lets)
 
 
 def with_split(row_map: RowMap, split: int) -> RowMap:
@@ -205,5 +212,6 @@ __all__ = [
     "plan_row_maps",
     "reads_tensor",
     "references",
+    "tensor_tiles",
     "with_split",
 ]

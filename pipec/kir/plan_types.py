@@ -151,6 +151,7 @@ class RowMap:
     idle: bool  # there are more threads than rows * split
     kept: bool = False
     fragment: bool = False  # as wgmma spreads an accumulator: see pipec.lower.fragments
+    folded: bool = False  # as an accumulator of 64 rows of a pair of CTAs: threads 64-127 have the right half of the columns
 
     def half_run(self, columns: int) -> int:
         """Small enough to divide half of every panel that a row is stored in."""

@@ -183,7 +183,8 @@ def tensor_type(tensor: tree.TensorParameter) -> str:
 def reference_text(reference: tree.BufferRef) -> str:
     handle = reference.handle
     name = handle.name if reference.buffer.space == "tensor" else f"{handle.name}.{reference.buffer.name}"
-    return name + (".T" if reference.transposed else "")
+    where = "" if reference.cta is None else f".of({expression_text(reference.cta)})"
+    return name + where + (".T" if reference.transposed else "")
 
 
 def slice_text(tile: tree.TensorSlice) -> str:

@@ -14,7 +14,7 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
         ):  # fmt: skip
             return ()
         case tree.ReadBuffer():
-            return () if expression.first_column is None else (expression.first_column,)
+            return tuple(part for part in (expression.first_column, expression.source.cta) if part is not None)
         case tree.Unary() | tree.Convert() | tree.Splat() | tree.Columns() | tree.RowReduce():
             return (expression.operand,)
         case tree.Binary():

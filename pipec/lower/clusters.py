@@ -96,6 +96,16 @@ def arrive(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
         builder.call("mbarrier.arrive.remote.if", pointer, target, reached)
 
 
+def tell(role: RoleContext, handle: tree.Handle, pointer: Value, word: Value) -> None:
+    """Writes a word of shared memory wherever the handle's signal goes; an arrival there publishes it."""
+    reach = reach_of(role, handle.pipeline, handle.side)
+    if reach.local:
+        role.builder.store(word, pointer, 4)
+        return
+    for target, reached in _targets(role, handle, reach):
+        role.builder.call("store.remote.if", pointer, target, word, reached)
+
+
 def arrive_per_warp(role: RoleContext, pipeline: tree.Pipeline, side: str, pointer: Value, when: Value | None = None) -> None:
     """One lane of each warp arrives, at each place the side's signal goes to; without a branch, so that the warp stays together."""
     builder, reach = role.builder, reach_of(role, pipeline, side)

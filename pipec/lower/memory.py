@@ -1,11 +1,13 @@
 """Reading and writing runs of elements: swizzled shared memory, tensor memory, and the packing of elements into 32-bit words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.kir.plan_types import TileLayout
 from pipec.lower.arithmetic import convert, is_narrow_float, pack_pair
 from pipec.lower.llvm import FALSE, Builder, Value, integer
+
+MakePointer = Callable[[Value], Value]  # of an address
 
 _F32 = DTYPES["f32"]
 _VECTOR_BYTES = 16
@@ -37,12 +39,12 @@ def store_words(builder: Builder, start: Value, offset: Value, words: Sequence[V
         builder.store(value, pointer, 4 * len(part))
 
 
-def load_words(builder: Builder, start: Value, offset: Value, count: int) -> list[Value]:
+def load_words(builder: Builder, start: Value, offset: Value, count: int, make_pointer: MakePointer) -> list[Value]:
     base = builder.binary("xor", start, offset)
     words: list[Value] = []
     for first in range(0, count, 4):
         size = min(4, count - first)
-        pointer = builder.shared_pointer(builder.bits("xor", base, first * 4))
+        pointer = make_pointer(builder.bits("xor", base, first * 4))
         if size == 1:
             words.append(builder.load("i32", pointer, 4))
             continue
@@ -52,9 +54,19 @@ def load_words(builder: Builder, start: Value, offset: Value, count: int) -> lis
 
 
 def load_shared(
-    builder: Builder, layout: TileLayout, tile: Value, dtype: DType, row: Value, column: Value, count: int
+    builder: Builder,
+    layout: TileLayout,
+    tile: Value,
+    dtype: DType,
+    row: Value,
+    column: Value,
+    count: int,
+    make_pointer: MakePointer,
 ) -> list[Value]:
-    """`count` elements of a row from `column` on, which is a multiple of `count` (a power of two)."""
+    """`count` elements of a row from `column` on, which is a multiple of `count` (a power of two).
+
+    `make_pointer` says whose shared memory `tile` is an address of.
+    """
     span = layout.span_bytes
     run = min(count * dtype.bytes, span)
     per_run = run // dtype.bytes
@@ -69,10 +81,10 @@ def load_shared(
             inside = builder.bits("urem", position, span)
         address = row_address(builder, layout, tile, panel, row)
         if run < 4:
-            pointer = builder.shared_pointer(builder.binary("xor", address, inside))
+            pointer = make_pointer(builder.binary("xor", address, inside))
             values.append(builder.load(dtype.llvm, pointer, dtype.bytes))
             continue
-        values += unpack(builder, load_words(builder, address, inside, run // 4), dtype)
+        values += unpack(builder, load_words(builder, address, inside, run // 4, make_pointer), dtype)
     return values
 
 

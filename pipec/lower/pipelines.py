@@ -227,9 +227,10 @@ def _note_written(role: RoleContext, handle: tree.Handle, pointer: Value) -> Non
     for buffer in noted:
         slot = role.written.get((handle, buffer))
         written = FALSE if slot is None else slot.read()
-        builder.store(builder.cast("zext", written, "i32"), _flag_pointer(role, buffer, fills[buffer], role.stage(handle)), 4)
+        flag = _flag_pointer(role, buffer, fills[buffer], role.stage(handle))
+        clusters.tell(role, handle, flag, builder.cast("zext", written, "i32"))
     if noted:
-        builder.call("mbarrier.arrive", pointer, integer(1))
+        clusters.arrive(role, handle, pointer)
 
 
 def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: ZeroFill) -> None:
@@ -243,10 +244,10 @@ def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: Z
     builder.branch(unwritten, clear, done)
     builder.place(clear)
     width = _ZERO_COLUMNS
-    while buffer.columns % width:
+    while buffer.width % width:
         width //= 2
     base = builder.binary("add", accumulator_address(role, buffer, stage), lane_quarter(role))
-    with counted_loop(role.kernel, buffer.columns // width, f"{role.prefix}.clear.columns") as index:
+    with counted_loop(role.kernel, buffer.width // width, f"{role.prefix}.clear.columns") as index:
         address = builder.binary("add", base, builder.multiply(index, width))
         zeros = Value(f"<{width} x i32>", "zeroinitializer") if width > 1 else integer(0)
         builder.call(f"tcgen05.st.32x32b.x{width}", builder.tensor_pointer(address), zeros, FALSE)

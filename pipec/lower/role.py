@@ -4,7 +4,7 @@ from typing import assert_never
 
 from pipec.kir import ir
 from pipec.kir.plan_roles import operations
-from pipec.kir.walk import subexpressions
+from pipec.kir.walk import children, subexpressions
 from pipec.lower import async_copy, flight, fragments, launch_control, pipelines, stores, tma, turns, wgmma
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import integer
@@ -166,8 +166,8 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
                 scalars: tuple[tree.Expression, ...] = (operand,)
             case tree.ReadTensor(source):
                 scalars = source.coordinates
-            case tree.ReadBuffer(first_column=first) if first is not None:
-                scalars = (first,)
+            case tree.ReadBuffer() if children(node):
+                scalars = children(node)
             case tree.ReadVariable(variable) if variable.kept:
                 _capture_tile(role, node)
                 continue

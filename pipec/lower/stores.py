@@ -36,6 +36,7 @@ class PanelShare:
     count: int
     step: int
     part_step: int
+    half_columns: int = 0  # of a folded tile: a panel lies in one half
 
 
 def panel_share(row_map: RowMap, columns: int, value_type: TileType) -> PanelShare:
@@ -44,6 +45,9 @@ def panel_share(row_map: RowMap, columns: int, value_type: TileType) -> PanelSha
         run = row_map.half_run(value_type.columns)
         return PanelShare(columns, 2, columns // (2 * run), run, 2 * run, run)
     dtype = value_type.dtype
+    if row_map.folded:
+        count = chunk_columns(columns)
+        return PanelShare(columns, 1, columns // count, count, count, columns, value_type.columns // 2)
     least = 2 if row_map.half_warps else 1
     parts = row_map.split
     while parts > least and (columns % parts or columns // parts * dtype.bytes < _VECTOR_BYTES):
@@ -69,6 +73,9 @@ def _chunks(role: RoleContext, row: Row, panel: tuple[Value, int | None], share:
     """This thread's share of a panel, chunk by chunk, with the first column of each inside the panel."""
     builder = role.builder
     start = builder.multiply(panel[0], share.columns)
+    if row.half is not None:
+        half = builder.binary("udiv", start, integer(share.half_columns))
+        row.working = builder.compare("eq", half, row.half)
     inner = share.chunks if share.chunks > _UNROLLED_CHUNKS and not row.map.kept else 1
     for unrolled in range(share.chunks // inner):
         with counted_loop(role.kernel, inner, f"{role.prefix}.chunk") as index:
@@ -230,6 +237,8 @@ def _store_direct(role: RoleContext, operation: tree.Store) -> None:
 def _direct_panel(row_map: RowMap, columns: int) -> int:
     """Columns that the threads of a row take in one step: a chunk each, if that divides the tile."""
     width = MOST_COLUMNS * row_map.split
+    if row_map.folded:
+        columns //= 2
     while width > 1 and columns % width:
         width //= 2
     return max(width, 2) if row_map.half_warps else width

@@ -46,6 +46,7 @@ class Row:
     number: int | None = None  # of the row block, where it is known (`map.kept`)
     values: dict[int, Value] = field(default_factory=dict)  # id(node) -> value of one-column expressions
     fragment: "Place | None" = None
+    half: Value | None = None  # of a folded tile's columns, the one that this thread has
 
 
 @record
@@ -116,8 +117,8 @@ class TileReader:
                 self._scalars(expression, (operand,))
             case tree.ReadTensor(source):
                 self._scalars(expression, source.coordinates)
-            case tree.ReadBuffer(first_column=first) if first is not None:
-                self._scalars(expression, (first,))
+            case tree.ReadBuffer() if children(expression):
+                self._scalars(expression, children(expression))
             case _ if not isinstance(expression.type, TileType):
                 self._scalars(expression, (expression,))
             case _:
@@ -135,6 +136,8 @@ class TileReader:
         role, builder = self.role, self.builder
         if row_map.half_warps:
             return replace(self._half_warp_row(row_map), number=number)
+        if row_map.folded:
+            return self._folded_row(row_map)
         threads = role.plan.threads
         if row_map.block_rows == threads:
             inside, part = role.role_thread, integer(0)
@@ -147,6 +150,12 @@ class TileReader:
             part = builder.select(working, part, integer(0))
         index = builder.binary("add", inside, builder.multiply(block, row_map.block_rows)) if row_map.blocks > 1 else inside
         return Row(row_map, index, part, part, working, number)
+
+    def _folded_row(self, row_map: RowMap) -> Row:
+        """Which columns are this thread's is known where they are (see `Row.half`)."""
+        builder, thread = self.builder, self.role.role_thread
+        half = builder.bits("lshr", thread, row_map.block_rows.bit_length() - 1)
+        return Row(row_map, builder.bits("and", thread, row_map.block_rows - 1), integer(0), integer(0), None, half=half)
 
     def _half_warp_row(self, row_map: RowMap) -> Row:
         role, builder = self.role, self.builder
@@ -250,7 +259,7 @@ class TileReader:
 
     def _read_buffer(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
         source, builder = node.source, self.builder
-        key = (id(source.buffer), id(source.handle), source.transposed, None if node.first_column is None else id(node))
+        key = (id(source.buffer), id(source.handle), source.transposed, id(node) if children(node) else None)
         if key in chunk.cache:
             return chunk.cache[key]
         place = chunk
@@ -259,28 +268,35 @@ class TileReader:
             column, uniform = (builder.binary("add", start, first) for start in (chunk.column, chunk.uniform_column))
             place = replace(chunk, column=column, uniform_column=uniform)
         read = self._read_tensor_memory if source.buffer.space == "tensor" else self._read_shared
-        chunk.cache[key] = read(source, node.type, place)
+        chunk.cache[key] = read(node, place)
         return chunk.cache[key]
 
-    def _read_tensor_memory(self, source: tree.BufferRef, type_: TileType, chunk: Chunk) -> list[Value]:
-        role, builder = self.role, self.builder
-        address = tensor_address(role, source, chunk.uniform_column)
+    def _read_tensor_memory(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
+        role, builder, source, type_ = self.role, self.builder, node.source, node.type
+        column = chunk.uniform_column
+        if source.buffer.folded:
+            column = builder.bits("urem", column, source.buffer.width)
+        address = tensor_address(role, source, column)
         if source.buffer in role.kernel.plan.packed:
             return load_packed(builder, address, type_.dtype, chunk.count)
         split = chunk.split if chunk.row.map.half_warps else 0
         return load_accumulator(builder, address, type_.dtype, chunk.count, split)
 
-    def _read_shared(self, source: tree.BufferRef, type_: TileType, chunk: Chunk) -> list[Value]:
+    def _read_shared(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
+        source, type_ = node.source, node.type
         row, column = (chunk.row.index if type_.rows > 1 else integer(0)), chunk.column
         if source.transposed:  # a tile of one row, as a column
             row, column = integer(0), chunk.row.index
         layout = self.role.kernel.plan.layouts[source.buffer]
-        tile = shared_tile(self.role, source)
+        tile, pointer = shared_tile(self.role, source), self.builder.shared_pointer
+        if source.cta is not None:
+            mapped = self.builder.call("mapa", pointer(tile), self.scalars[id(node)][-1])
+            tile, pointer = self.builder.cast("ptrtoint", mapped, "i32"), self.builder.cluster_pointer
         if chunk.place is None or source.transposed:
-            return load_shared(self.builder, layout, tile, type_.dtype, row, column, chunk.count)
+            return load_shared(self.builder, layout, tile, type_.dtype, row, column, chunk.count, pointer)
         run = 2 if type_.dtype.bytes > 1 else 1  # a word at least
         firsts = (chunk.position(self.builder, index) for index in range(0, chunk.count, run))
-        return [value for first in firsts for value in load_shared(self.builder, layout, tile, type_.dtype, row, first, run)]
+        return [value for first in firsts for value in load_shared(self.builder, layout, tile, type_.dtype, row, first, run, pointer)]
 
     def _read_tensor(self, node: tree.ReadTensor, chunk: Chunk) -> list[Value]:
         """Straight from global memory; a per-column vector is loaded once per warp and handed around."""

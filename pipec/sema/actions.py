@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+from pipec.diag.catalogue import clusters as cluster_messages
 from pipec.diag.catalogue import names as messages
 from pipec.isa.reductions import OPERATIONS as REDUCTIONS
 from pipec.isa.specials import AXES
+from pipec.record import replace
 from pipec.sema import arithmetic, tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
@@ -178,6 +180,19 @@ def _accumulator(context: Context, operation: Operation, receiver: Entity | None
             )
         )
     return found
+
+
+def _of_cta(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+    bound = bind_arguments(context, node, operation.name, ("rank",), signature=operation.signature)
+    assert isinstance(receiver, tree.BufferRef)
+    pipeline = receiver.handle.pipeline
+    if pipeline.scope != "cluster" or receiver.handle.side != "consumer" or receiver.buffer.space != "shared":
+        context.fail(
+            cluster_messages.OwnTile(
+                tile=receiver.span.text(), pipeline=pipeline.name, at=node.span, declared=pipeline.span, obtained=receiver.handle.span
+            )
+        )
+    return replace(receiver, cta=scalar(context, bound["rank"], I32, "the rank of a CTA"), span=node.span)
 
 
 def _property(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
@@ -484,6 +499,7 @@ ACTIONS: dict[str, Action] = {
     "release_current": _release_current,
     "arrive": _arrive,
     "property": _property,
+    "of_cta": _of_cta,
     "init": _init,
     "expect_bytes": _expect_bytes,
     "index": _index,

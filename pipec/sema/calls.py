@@ -28,7 +28,7 @@ from pipec.sema.expressions import (
     value,
 )
 from pipec.sema.functions import FUNCTIONS, REDUCTIONS, ElementFunction
-from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, MEMBERS, PRODUCER, VIEWS, Operation
+from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, MEMBERS, PRODUCER, TILE, VIEWS, Operation
 from pipec.sema.role_pipeline import sub_stage
 from pipec.sema.types import BOOL, I32, TileType, dtype_of, with_dtype
 from pipec.syntax import ast
@@ -88,6 +88,8 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Entity:
         receiver = BARRIER
     elif isinstance(entity, EpilogueStage):
         receiver = EPILOGUE_STAGE
+    elif isinstance(entity, tree.BufferRef):
+        receiver = TILE
     else:
         receiver = VIEWS.get(getattr(entity, "side", ""), "")
     operation = MEMBERS.get(receiver, {}).get(callee.name) if receiver else None

@@ -13,16 +13,17 @@ from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
 from pipec.sema.entities import PayloadSpec, TileSpec, describe
-from pipec.sema.expressions import elaborate, known_int
+from pipec.sema.expressions import elaborate, known, known_int
 from pipec.sema.operations import EPILOGUE_LOAD, INPUT, OUTPUT, RING, ROLE
 from pipec.sema.scheduling import SCHEDULER, declare_scheduler
 from pipec.sema.storage import declare_allocation, declare_barriers, own_barriers, tensor_allocation
 from pipec.syntax import ast
 
 _SIGNATURES = {
-    RING: f"{RING}(stages=2, cta_group=1)",
+    RING: f'{RING}(stages=2, cta_group=1, scope="cta")',
     EPILOGUE_LOAD: f"{EPILOGUE_LOAD}(stages=2)",
-    INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4, k_group_size=1, cta_group=1)",
+    INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4, k_group_size=1, cta_group=1, "
+    'scope="cta")',
     OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1, stage_stride_cols=columns, barriers=BarrierArray(2), "
     "tmem=allocation, cta_group=1, mma_complete_mask=1)",
     ROLE: f"{ROLE}(stages=2, producer_sub_stages=1, consumer_sub_stages=1, cta_group=1)",
@@ -60,17 +61,19 @@ def is_declaration(node: ast.Expression) -> str | None:
 
 def _barriers_only(kind: str) -> Callable[[Context, ast.Name, ast.Call], None]:
     def make(context: Context, target: ast.Name, node: ast.Call) -> None:
-        options = ("cta_group",) if kind == RING else ()
+        options = ("cta_group", "scope") if kind == RING else ()
         bound = bind_arguments(context, node, kind, ("stages",), options, signature=_SIGNATURES[kind])
-        _pipeline(context, target, node, kind, bound, {}, **_small_counts(context, target, bound, options))
+        _pipeline(context, target, node, kind, bound, {}, **_small_counts(context, target, bound, options), **_scope(context, bound))
 
     return make
 
 
 def _input(context: Context, target: ast.Name, node: ast.Call) -> None:
-    bound = bind_arguments(context, node, INPUT, ("payload", "stages"), ("k_group_size", "cta_group"), signature=_SIGNATURES[INPUT])
+    options = ("k_group_size", "cta_group", "scope")
+    bound = bind_arguments(context, node, INPUT, ("payload", "stages"), options, signature=_SIGNATURES[INPUT])
     payload = payload_spec(context, bound["payload"])
-    _pipeline(context, target, node, INPUT, bound, payload.tiles, **_small_counts(context, target, bound, ("cta_group",)))
+    counts = _small_counts(context, target, bound, ("cta_group",))
+    _pipeline(context, target, node, INPUT, bound, payload.tiles, **counts, **_scope(context, bound))
 
 
 def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
@@ -117,7 +120,7 @@ def _complete_mask(context: Context, node: ast.Expression, group: int) -> None:
 
 
 def _small_counts(context: Context, target: ast.Name, bound: dict, options: tuple[str, ...]) -> dict[str, int]:
-    counts = {name: known_int(context, bound[name], f"`{name}`") for name in options if name in bound}
+    counts = {name: known_int(context, bound[name], f"`{name}`") for name in options if name in bound and name != "scope"}
     for name, count in counts.items():
         most = 2 if name == "cta_group" else MOST_SUB_STAGES
         if not 1 <= count <= most:
@@ -127,6 +130,18 @@ def _small_counts(context: Context, target: ast.Name, bound: dict, options: tupl
             )
             counts[name] = 1
     return counts
+
+
+def _scope(context: Context, bound: dict) -> dict[str, str]:
+    if "scope" not in bound:
+        return {}
+    scope = known(context, bound["scope"], str, "the scope of a pipeline", '`"cta"` or `"cluster"`')
+    if scope not in ("cta", "cluster"):
+        found = f"`{bound['scope'].span.text()}`"
+        context.fail(
+            messages.WrongType(what="the scope of a pipeline", expected='`"cta"` or `"cluster"`', found=found, at=bound["scope"].span)
+        )
+    return {"scope": str(scope)}
 
 
 def _pipeline(

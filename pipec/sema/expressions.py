@@ -28,7 +28,7 @@ from pipec.sema.entities import (
     describe,
 )
 from pipec.sema.groups import known_place, pick, tile_group
-from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, INPUT, MEMBERS, PRODUCER, VIEWS
+from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, INPUT, MEMBERS, PRODUCER, TILE, VIEWS
 from pipec.sema.tile_order import AXES
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
@@ -259,7 +259,7 @@ def members_of(context: Context, entity: Entity) -> tuple[str, tuple[str, ...]]:
         case PipelinePayload(pipeline):
             return describe(entity), _member_names(context, pipeline)
         case tree.BufferRef():
-            return describe(entity), ("T",)
+            return describe(entity), ("T", *MEMBERS[TILE])
         case Barrier():
             return describe(entity), tuple(MEMBERS[BARRIER])
         case Tile():

@@ -54,11 +54,12 @@ PRODUCER_VIEW = "producer view"
 CONSUMER_VIEW = "consumer view"
 PER_K_VIEW = "per-K view"
 EPILOGUE_STAGE = "per-K epilogue stage"
+TILE = "tile"
 # What a pipeline is used through: itself, its views, the stages it gives.
 PARTS = {
-    RING: (RING, PRODUCER, CONSUMER),
+    RING: (RING, PRODUCER, CONSUMER, TILE),
     ROLE: (ROLE, BARRIER),
-    INPUT: (INPUT, PRODUCER_VIEW, CONSUMER_VIEW, PRODUCER, CONSUMER),
+    INPUT: (INPUT, PRODUCER_VIEW, CONSUMER_VIEW, PRODUCER, CONSUMER, TILE),
     OUTPUT: (OUTPUT, PRODUCER_VIEW, CONSUMER_VIEW, PER_K_VIEW, PRODUCER, CONSUMER, EPILOGUE_STAGE),
     EPILOGUE_LOAD: (EPILOGUE_LOAD, PRODUCER, CONSUMER),
 }
@@ -76,6 +77,7 @@ THREADS: dict[str, str] = {
     **dict.fromkeys(("release", "release_silent", "release_stage", "release_current", "step", "signal_and_step"), _ALL),
     **dict.fromkeys(("role_signal", "role_step"), _ALL),
     **dict.fromkeys(("arrive", "barrier_arrive"), _LANES),
+    **dict.fromkeys(("of_cta",), _ALL),
     **dict.fromkeys(("role_commit_mma",), _ONE),
     **dict.fromkeys(("index", "barrier", "payload", "accumulator", "current_stage", "stage_barrier", "role_barrier"), _ANY),
     **dict.fromkeys(("role_index", "view", "per_k", "expect_bytes"), _ANY),

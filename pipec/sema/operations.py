@@ -18,6 +18,7 @@ from pipec.sema.operation import (
     PRODUCER_VIEW,
     RING,
     ROLE,
+    TILE,
     VIEWS,
     Operation,
 )
@@ -555,6 +556,13 @@ _FREE = (
     ),
     Operation("static_assert", ("",), 'static_assert(condition, "text")', "assert", document="a compile-time check"),
     Operation("grid", ("",), "grid(x, y, z)", "grid", document="how many blocks (CTAs) run"),
+    Operation(
+        "of",
+        (TILE,),
+        "of(rank)",
+        "of_cta",
+        document="the same tile in another CTA of the cluster, of a pipeline with `scope=\"cluster\"`; read by the role's threads",
+    ),
     Operation("cluster", ("",), "cluster(x, y, z)", "cluster", document="how many of them form a cluster, along each axis"),
 )
 
@@ -583,6 +591,7 @@ __all__ = [
     "PRODUCER_VIEW",
     "RING",
     "ROLE",
+    "TILE",
     "VIEWS",
     "Operation",
 ]

@@ -170,6 +170,53 @@ class RemoteCopies(Message):
     declared: Span
 
 
+class OwnTile(Message):
+    """`tile.of(rank)` reads the tile of another CTA. That CTA must have filled it, and must not fill it again before it was read. A
+    pipeline with `scope="cluster"` sees to both: its full barriers hear the producers of every CTA, its empty barriers the consumers."""
+
+    code = "E0456"
+    title = "`{tile}` of another CTA cannot be read: `{pipeline}` hands stages over inside a CTA"
+    labels = (
+        primary("at", "this needs a held stage of the whole cluster, in shared memory"),
+        secondary("obtained", "held by this role"),
+        secondary("declared", "declared here"),
+    )
+    note = "nothing says that the other CTA has filled its stage, or still holds it"
+    help = "declare `{pipeline}` with `scope=\"cluster\"`, and read it as a consumer"
+    tile: str
+    pipeline: str
+    at: Span
+    declared: Span
+    obtained: Span
+
+
+class RankOutside(Message):
+    """The CTAs of a cluster have the ranks 0 to size - 1."""
+
+    code = "E0457"
+    title = "there is no CTA of rank {rank} in a cluster of {size}"
+    labels = (primary("at", "this rank"), secondary("cluster", "the cluster"))
+    note = "the address would lie outside the cluster's memory: the kernel traps"
+    rank: int
+    size: int
+    at: Span
+    cluster: Span | None
+
+
+class LocalBytes(Message):
+    """The bytes of a TMA load complete a barrier of the CTA that they land in. A pipeline with `scope="cluster"` tells every CTA that a
+    stage is full."""
+
+    code = "E0458"
+    title = "`{pipeline}` is shared by the cluster but filled by `tma.load`, whose bytes the other CTAs do not see"
+    labels = (primary("at", "filled here"), secondary("declared", "declared with `scope=\"cluster\"`"))
+    note = "the barriers of the other CTAs would wait for ever"
+    help = "load into a pipeline of the CTA, by `multicast` if several need the tile; hand on through `{pipeline}` what threads write"
+    pipeline: str
+    at: Span
+    declared: Span
+
+
 class MulticastDiffers(Message):
     """A multicast brings one tile to all CTAs in a line of the cluster. The tile is named once, so its coordinates must be the same in
     all of them: made of what the line has in common."""

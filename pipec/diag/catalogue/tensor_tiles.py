@@ -1,4 +1,4 @@
-"""E0736 to E0738: tiles in tensor memory that threads write, or that an MMA reads as its first operand."""
+"""E0736 to E0738 and E0797: tiles in tensor memory that threads write, or that an MMA reads as its first operand."""
 
 from pipec.diag.message import Message, primary, secondary
 from pipec.source import Span
@@ -58,4 +58,21 @@ class OperandAndAccumulator(Message):
     buffer: str
     at: Span
     accumulator: Span
+    declared: Span
+
+
+class FoldedAccumulator(Message):
+    """An accumulator of 64 rows in a pair of CTAs (M = 128 over the pair) lies folded in tensor memory: lanes 0 to 63 hold the left half
+    of its columns, lanes 64 to 127 the right half. Threads that share a row stand in different warps, so the accumulator of an
+    OutputTilePipeline can be converted, combined element by element and stored, but not reduced, shifted or kept."""
+
+    code = "E0797"
+    title = "`{buffer}`, 64 rows in a pair of CTAs, is {use}"
+    labels = (primary("at", "the halves of a row stand in different warps"), secondary("declared", "64 rows with `cta_group=2`"))
+    note = "a thread would see {columns} / 2 columns of its row and take them for all"
+    help = "use 128 rows per CTA: M = 256 over the pair"
+    buffer: str
+    use: str
+    columns: int
+    at: Span
     declared: Span

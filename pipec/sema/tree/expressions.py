@@ -13,7 +13,8 @@ from pipec.source import Span
 class BufferRef:
     """The tile of `buffer` that belongs to the stage of `handle`; `transposed` is the view `.T` (an MMA operand only).
 
-    `sub_stage` says which sub-stage hands the tile over; None: it belongs to all of them.
+    `sub_stage` says which sub-stage hands the tile over; None: it belongs to all of them. `cta` (i32): of the CTA with that rank in the
+    cluster, in place of this one's.
     """
 
     buffer: Buffer
@@ -21,6 +22,7 @@ class BufferRef:
     transposed: bool
     span: Span
     sub_stage: int | None = None
+    cta: "Expression | None" = None
 
 
 @record

@@ -85,9 +85,20 @@ class Buffer:
     stride: int | None = None  # stated columns of tensor memory from one tile to the next; at least a tile's
 
     @property
+    def folded(self) -> bool:
+        """Whether the right half of the columns stands below the left one: 64 rows of an M = 128 product of a pair of CTAs, the halves
+        in lanes 0-63 and 64-127 (SM100.md 3.9, layout B)."""
+        return self.space == "tensor" and self.rows == 64 and self.owner is not None and self.owner.cta_group == 2
+
+    @property
+    def width(self) -> int:
+        """Columns of tensor memory that one tile takes, of which each element takes one."""
+        return self.columns // 2 if self.folded else self.columns
+
+    @property
     def tensor_columns(self) -> int:
         """Columns of tensor memory from the start of the first tile to the end of the last."""
-        return (self.stride or self.columns) * (self.count - 1) + self.columns
+        return (self.stride or self.width) * (self.count - 1) + self.width
 
     @property
     def member(self) -> str:

@@ -1,0 +1,87 @@
+"""Clusters and pairs of CTAs beyond what the examples hold, in the simulator against NumPy."""
+
+import numpy as np
+import pytest
+from running import exact, run, values
+
+import pipec
+
+# The MMA role counts its steps itself, so only at run time is it known whether any MMA ran.
+PAIR = """
+kernel pair(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
+    cluster(2)
+    grid(2 * ceildiv(M, 256), ceildiv(N, 64))
+    input  = InputTilePipeline(StandardTilePayload(a=tile[bf16, 128, 64], b=tile[bf16, 32, 64]), stages=2, cta_group=2)
+    output = OutputTilePipeline(tmem[f32, 128, 64], stages=1, cta_group=2, mma_complete_mask=0b11)
+    input.init_barriers(1, 1)
+    output.get_pipeline().init_barriers(1, 256)
+
+    role load(warps=1) produces input:
+        for k in range(ceildiv(K, 64)):
+            s = input.acquire_producer()
+            s.expect_bytes(2 * (128 + 32) * 64 * 2)
+            tma.load(s.a, a[block.x * 128, k * 64], s.mbar())
+            tma.load(s.b, b[block.y * 64 + cta.x * 32, k * 64])
+            s.release()
+
+    role mma(warps=1, on="leader") consumes input produces output:
+        acc = output.acquire_mma_linear()
+        k = 0
+        while k * 64 < K:
+            s = input.acquire_consumer()
+            mma(acc, s.a, s.b)
+            mma.commit(s.mbar())
+            s.release()
+            k += 1
+        acc.release()
+
+    role epilogue(warps=4) consumes output:
+        acc = output.acquire_epilogue_linear()
+        store(d[block.x * 128, block.y * 64], acc)
+        acc.release()
+"""
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+@pytest.mark.parametrize("shape", [(256, 64, 192), (200, 72, 0), (264, 8, 64)])
+def test_a_pair_learns_at_run_time_whether_there_is_a_product(shape: tuple[int, int, int], timing: str) -> None:
+    m, n, k = shape
+    a, b, d = values((m, k), "bf16", 1), values((n, k), "bf16", 2), np.full((m, n), 9, np.float32)
+    run(PAIR, "pair", a, b, d, timing=timing)
+    np.testing.assert_array_equal(d, exact(a) @ exact(b).T)
+
+
+RING = """
+kernel ring[CX: int = 4](x: tensor[f32, M, 32], y: tensor[f32, M, 32], rounds: i32):
+    cluster(CX)
+    grid(CX)
+    hand = InputTilePipeline(TilePayload(x=tile[f32, 64, 32]), stages=2, scope="cluster")
+
+    role fill_it(warps=2) produces hand:
+        for turn in range(rounds):
+            with hand.produce() as s:
+                write(s.x, load(x[cta.x * 64, 0], 64, 32) * cast[f32](turn + 1))
+
+    role work(warps=2) consumes hand:
+        total = registers(fill(0.0, f32, 64, 32))
+        for turn in range(rounds):
+            with hand.consume() as s:
+                total = total + s.x.of((cta.rank + turn) % CX)
+        store.direct(y[cta.x * 64, 0], total)
+"""
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+def test_each_cta_reads_every_other(timing: str) -> None:
+    x, y = values((256, 32), "f32", 3), np.zeros((256, 32), np.float32)
+    run(RING, "ring", x, y, 6, timing=timing)
+    parts = x.reshape(4, 64, 32)
+    expected = [sum((turn + 1) * parts[(rank + turn) % 4] for turn in range(6)) for rank in range(4)]
+    np.testing.assert_array_equal(y, np.concatenate(expected))
+
+
+def test_a_grid_of_half_a_cluster_is_refused_before_the_launch() -> None:
+    source = RING.replace("grid(CX)", "grid(rounds)")
+    arrays = values((256, 32), "f32", 3), np.zeros((256, 32), np.float32)
+    with pytest.raises(pipec.runtime.ArgumentError, match="no multiple of the cluster's 4"):
+        pipec.compile(source)["ring"](*arrays, 6, device="sim")
