@@ -34,10 +34,10 @@ def _replaced(name: str, edits: str, bytes_: int, coordinates: str) -> Program:
     body += wait_a_while("%r0", 0, "%r5") + put(4, "%r5") + dump(2, kept)
     other = generator(name).integers(0, 256, 4096, np.uint8)
     arguments = (
-        Map(case.map(), tma.tensor_data(case)), Buffer(np.zeros(128, np.uint8)), Buffer(np.zeros(kept, np.uint8), True), Buffer(other),
+        Map(case.map(), tma.tensor_data(case)), Buffer(np.zeros(128, np.uint8), scratch=True),
+        Buffer(np.zeros(kept, np.uint8), True), Buffer(other),
         Buffer(np.zeros(128, np.uint32), True),
     )  # fmt: skip
-    arguments = (arguments[0], Buffer(np.zeros(128, np.uint8), False), *arguments[2:])
     return Program(f"tensormap_replace_{name}", body, arguments, shared=kept + 256)
 
 
@@ -64,15 +64,16 @@ def _replacements() -> Iterator[Program]:
 
 MMA = (
     ("m16n8k8", "f32", "f16", "f16", 4, 2, 1), ("m16n8k16", "f32", "f16", "f16", 4, 4, 2), ("m16n8k16", "f16", "f16", "f16", 2, 4, 2),
-    ("m16n8k8", "f32", "bf16", "bf16", 4, 2, 1), ("m16n8k16", "f32", "bf16", "bf16", 4, 4, 2), ("m16n8k4", "f32", "tf32", "tf32", 4, 2, 1),
+    ("m16n8k8", "f16", "f16", "f16", 2, 2, 1), ("m16n8k8", "f32", "bf16", "bf16", 4, 2, 1), ("m16n8k16", "f32", "bf16", "bf16", 4, 4, 2),
+    ("m16n8k4", "f32", "tf32", "tf32", 4, 2, 1),
     ("m16n8k8", "f32", "tf32", "tf32", 4, 4, 2), ("m16n8k16", "s32", "s8", "s8", 4, 2, 1), ("m16n8k32", "s32", "s8", "u8", 4, 4, 2),
     ("m16n8k32", "s32", "u8", "u8", 4, 4, 2), ("m16n8k32", "f32", "e4m3", "e4m3", 4, 4, 2), ("m16n8k32", "f32", "e5m2", "e4m3", 4, 4, 2),
 )  # fmt: skip
 
 
-def _mma(shape: str, d: str, a: str, b: str, counts: tuple[int, int, int], kind: str) -> Program:
+def _mma(shape: str, d: str, a: str, b: str, counts: tuple[int, int, int], kind: str, saturate: bool = False) -> Program:
     """One warp-wide multiplication per warp on registers of random elements."""
-    name = f"mma_{shape}_{d}_{a}_{b}_{kind}"
+    name = f"mma_{shape}_{d}_{a}_{b}_{'saturated' if saturate else kind}"
     random, threads = generator(name), 128
     parts = []
     for dtype, count in ((d, counts[0]), (a, counts[1]), (b, counts[2])):
@@ -95,6 +96,7 @@ def _mma_programs() -> Iterator[Program]:
     for shape, d, a, b, *counts in MMA:
         for kind in ("small", "bits") if d == "s32" else ("small", "random", "wide", "bits"):
             yield _mma(shape, d, a, b, (counts[0], counts[1], counts[2]), kind)
+    yield _mma("m16n8k32", "s32", "s8", "s8", (4, 4, 2), "bits", saturate=True)
 
 
 # ---- wgmma on bits, and with half of A left out

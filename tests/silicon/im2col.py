@@ -107,6 +107,17 @@ def _im2col_store() -> Program:
     return Program("im2col_store", body, (Map(encoded, tensor, True), Buffer(values)), shared=size)
 
 
+def _im2col_reduction() -> Program:
+    encoded = _im2col("u32", (8, 5, 4, 2), (0, 0), (0, 0), 8, 24)
+    size = 4 * 8 * 24
+    copy = "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.im2col_no_offs.bulk_group [%rd1, {0, 1, 2, 0}], [%r1];"
+    body = "mov.b64 %rd1, p0; cvta.param.u64 %rd1, %rd1; mov.u32 %r1, smem;\n" + fill(1, size)
+    body += first_thread(copy + " cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;")
+    random = generator("im2col_reduction")
+    tensor, values = random.integers(0, 256, 5 * 4 * 2 * 32, np.uint8), random.integers(0, 256, size, np.uint8)
+    return Program("im2col_reduction", body, (Map(encoded, tensor, True), Buffer(values)), shared=size)
+
+
 def _im2col_multicast() -> Program:
     """CTA 1 of two loads into both."""
     encoded = _im2col("u16", (16, 7, 6, 2), (-1, -1), (-1, -1), 16, 20)
@@ -136,8 +147,8 @@ class Slices:
     name: str
     box: tuple[int, ...]
     at: tuple[int, ...]
-    dims: tuple[int, ...] = (10, 5, 20, 2)
-    strides: tuple[int, ...] = (160, 800, 2400)
+    dims: tuple[int, ...] = (20, 5, 20, 2)
+    strides: tuple[int, ...] = (320, 1600, 4800)
     interleave: str = "16B"
     swizzle: str = "none"
     dtype: str = "u16"
@@ -149,13 +160,30 @@ class Slices:
 
     @property
     def copied(self) -> int:
-        """Bytes, if a started slice counts as a whole one."""
+        """What the phase expects: bytes, if a started slice counted as a whole one."""
         channels = -(-self.box[-2] * np.dtype(tma.NUMPY[self.dtype]).itemsize // self.slice_bytes)
         return int(np.prod(self.box[:-2])) * channels * self.box[-1] * self.slice_bytes
 
 
 def slices() -> Iterator[Slices]:
-    yield Slices("words", (4, 3, 4, 1), (2, 1, 1, 0), (10, 5, 10, 2), (160, 800, 2400), dtype="u32")
+    yield Slices("one", (8, 3, 8, 1), (2, 1, 0, 0))
+    yield Slices("two", (8, 3, 16, 1), (2, 1, 0, 1))
+    yield Slices("part", (8, 3, 9, 1), (2, 1, 0, 0))
+    yield Slices("few_channels", (8, 3, 4, 2), (2, 1, 0, 0))
+    yield Slices("second_slice", (8, 3, 8, 1), (2, 1, 1, 0))
+    yield Slices("third_slice", (8, 3, 8, 2), (0, 0, 2, 0))
+    yield Slices("past_channels", (8, 2, 16, 1), (0, 0, 2, 0))
+    yield Slices("channel_8", (8, 2, 8, 1), (0, 0, 8, 0))
+    yield Slices("edges", (8, 3, 8, 2), (-2, 3, 0, 1), dtype="f16", fill="nan")
+    yield Slices("right", (8, 3, 8, 2), (17, -1, 1, 0))
+    yield Slices("3d", (8, 8, 1), (2, 1, 1), (20, 20, 2), (320, 960))
+    yield Slices("5d", (8, 2, 2, 8, 1), (2, 1, 1, 1, 0), (20, 5, 3, 20, 2), (320, 1600, 4800, 14400))
+    yield Slices("wide", (16, 3, 16, 1), (2, 1, 0, 0), (20, 5, 40, 2), (640, 3200, 9600), "32B", "32B")
+    yield Slices("wide_two", (16, 3, 32, 1), (2, 1, 1, 1), (20, 5, 40, 2), (640, 3200, 9600), "32B", "32B")
+    yield Slices("wide_plain", (16, 3, 16, 1), (2, 1, 0, 0), (20, 5, 40, 2), (640, 3200, 9600), "32B")
+    yield Slices("swizzled", (8, 4, 8, 1), (2, 1, 0, 0), swizzle="64B")
+    yield Slices("bytes", (16, 3, 16, 1), (2, 1, 0, 0), (20, 5, 40, 2), dtype="u8")
+    yield Slices("words", (4, 3, 4, 1), (2, 1, 1, 0), (20, 5, 10, 2), dtype="u32")
 
 
 def _interleaved(case: Slices) -> Program:
@@ -179,6 +207,7 @@ def programs() -> Iterator[Program]:
     for window in windows():
         yield _im2col_load(window)
     yield _im2col_store()
+    yield _im2col_reduction()
     yield _im2col_multicast()
     for case in slices():
         yield _interleaved(case)

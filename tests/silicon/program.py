@@ -20,10 +20,11 @@ _POOLS += ".reg .b128 %q<4>;"
 
 @dataclass(frozen=True)
 class Buffer:
-    """A pointer to `data`; `output`: the kernel writes it, and what it holds afterwards is compared."""
+    """A pointer to `data`; `output`: the kernel writes it, and what it holds afterwards is compared; `scratch`: written, not compared."""
 
     data: np.ndarray
     output: bool = False
+    scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Program:
     def fresh(self) -> tuple[Buffer | Map, ...]:
         """The arguments with arrays of their own, so that a run does not change the program."""
         return tuple(
-            Buffer(argument.data.copy(), argument.output)
+            Buffer(argument.data.copy(), argument.output, argument.scratch)
             if isinstance(argument, Buffer)
             else Map(argument.map, argument.data.copy(), argument.output)
             for argument in self.arguments

@@ -36,7 +36,7 @@ def simulate(program: Program, options: Options | None = None) -> np.ndarray:
 def _argument(argument: Buffer | Map) -> Argument:
     if isinstance(argument, Map):
         return TensorMapArgument(argument.map, argument.data, argument.output)
-    return ArrayArgument(argument.data, argument.output)
+    return ArrayArgument(argument.data, argument.output or argument.scratch)
 
 
 def assembled(program: Program) -> bytes:

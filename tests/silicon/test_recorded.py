@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from silicon import recorded
-from silicon.catalogue import NOT_SIMULATED, programs
+from silicon.catalogue import NEVER_END, NOT_SIMULATED, programs
 from silicon.program import Program
 from silicon.run import simulate
 
@@ -29,7 +29,10 @@ def test_every_program_is_recorded_as_it_is_now() -> None:
     assert {program.name: program.digest for program in programs()} == {name: digest for name, (digest, _) in rows.items()}
 
 
-@pytest.mark.parametrize("program", [program for program in programs() if not unknown(program)], ids=lambda program: program.name)
+SIMULATED = [program for program in programs() if not unknown(program) and program.name not in NEVER_END]
+
+
+@pytest.mark.parametrize("program", SIMULATED, ids=lambda program: program.name)
 def test_simulator_agrees(program: Program) -> None:
     got, want = simulate(program), recorded.outputs()[program.name]
     assert np.array_equal(got, want), difference(got, want)
@@ -38,10 +41,20 @@ def test_simulator_agrees(program: Program) -> None:
 @pytest.mark.parametrize("timing", ["late", "random"])
 @pytest.mark.parametrize("family", ["tma_", "bulk_", "dsmem_", "mbarrier_", "wgmma_k_major", "cp_async"])
 def test_simulator_agrees_whatever_the_timing(family: str, timing: str) -> None:
-    for program in programs():
-        if program.name.startswith(family) and not unknown(program):
+    for program in SIMULATED:
+        if program.name.startswith(family):
             got, want = simulate(program, Options(timing=timing, seed=3)), recorded.outputs()[program.name]
             assert np.array_equal(got, want), (program.name, difference(got, want))
+
+
+@pytest.mark.parametrize("name", NEVER_END)
+def test_simulator_reports_a_phase_that_never_ends(name: str) -> None:
+    (program,) = (program for program in programs() if program.name == name)
+    flags = recorded.outputs()[name][-4 * program.threads :].view(np.uint32)
+    assert not flags.any(), "on the GPU the phase did not end"
+    with pytest.raises(SimulationError) as caught:
+        simulate(program)
+    assert caught.value.kind == "deadlock"
 
 
 @pytest.mark.parametrize("program", [program for program in programs() if unknown(program)], ids=lambda program: program.name)

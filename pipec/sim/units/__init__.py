@@ -16,7 +16,7 @@ deliberately independent of the emitter's: the two meet only in tests, so that a
     wgmma         Hopper's warpgroup MMA
     mma           mma.sync, a warp's MMA on registers
 
-Not modelled, and refused with "unsupported" or "illegal" where a program can ask for it: interleaved tensor maps,
+Not modelled, and refused with "unsupported" or "illegal" where a program can ask for it: stores through interleaved tensor maps,
 stores of packed sub-byte types, sparse MMA, K = 96, base offsets of tcgen05 descriptors, block-scaled pairs with M = 128, A in
 tensor memory for weight-stationary M = 32 and 64, the zero-column mask, tcgen05.shift.
 """

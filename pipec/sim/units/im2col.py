@@ -63,6 +63,10 @@ class Im2colMap:
         return SWIZZLES[self.swizzle]
 
     @property
+    def unit_bits(self) -> int:
+        return self.element.bits
+
+    @property
     def inner_bytes(self) -> int:
         return self.channels * self.element.bits // 8
 

@@ -45,6 +45,7 @@ ELEMENT_TYPES = {
     "b6x16_p32": ElementType(6, payload=12, packed=True),
 }
 INTERLEAVES = ("none", "16B", "32B")
+_SLICE_BITS = {"16B": 128, "32B": 256}
 FILLS = ("zero", "nan")
 SWIZZLE_NAMES = tuple(SWIZZLES)
 DTYPE_NAMES = tuple(ELEMENT_TYPES)
@@ -54,6 +55,7 @@ MAXIMUM_BOX_BYTES = 233_472
 
 _MAGIC = b"PIPE-TM1"
 _LAYOUT = struct.Struct("<8s5BxxxQ5I4Q5H5B33xI")
+MAP_BYTES = _LAYOUT.size
 
 
 @dataclass(frozen=True)
@@ -97,15 +99,26 @@ class TensorMap:
         steps = self.element_strides or (1,) * self.rank
         return (1,) + tuple(steps[1:])
 
+    @property
+    def unit_bits(self) -> int:
+        """Bits between neighbours in dimension 0: an element, or with interleave a slice of channels."""
+        return _SLICE_BITS.get(self.interleave, self.element.bits)
+
     @cached_property
     def box_shape(self) -> tuple[int, ...]:
-        """Elements actually moved per dimension, dimension 0 first."""
-        return tuple(-(-extent // step) for extent, step in zip(self.box, self.steps))
+        """Elements actually moved per dimension, dimension 0 first.
+
+        With interleave the last dimension but one counts slices of channels, and one copy moves one of them (measured).
+        """
+        counts = [-(-extent // step) for extent, step in zip(self.box, self.steps)]
+        if self.interleave != "none":
+            counts[-2] = 1
+        return tuple(counts)
 
     @cached_property
     def inner_bytes(self) -> int:
         """Global-memory bytes of one box row (dimension 0)."""
-        return self.box[0] * self.element.bits // 8
+        return self.box[0] * self.unit_bits // 8
 
     @cached_property
     def box_bytes(self) -> int:
@@ -159,12 +172,65 @@ class TensorMap:
             dims=tuple(extent + 1 for extent in fields[7 : 7 + rank]),
             strides=tuple(fields[12 : 12 + rank - 1]),
             box=tuple(fields[16 : 16 + rank]),
-            element_strides=tuple(steps) if any(steps) else None,
+            element_strides=tuple(step or 1 for step in steps) if any(steps) else None,
             swizzle=SWIZZLE_NAMES[swizzle],
             interleave=INTERLEAVES[interleave],
             fill=FILLS[fill],
             address=address,
         )
+
+
+# tensormap.replace numbers element types in an order of its own (PTX ISA 9.7.9.26).
+_REPLACED_TYPES = (
+    "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32_ftz", "f64", "bf16", "tf32", "tf32_ftz", "b4x16", "b4x16_p64", "b6x16_p32",
+)  # fmt: skip
+_REPLACED_SWIZZLES = ("none", "32B", "64B", "128B")
+_REPLACED_ATOMS = ("128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B")
+# Places of the first element of each field in the unpacked map.
+_FIRST = {"global_address": 6, "global_dim": 7, "global_stride": 12, "box_dim": 16, "element_stride": 21}
+_ENTRIES = {"global_dim": 5, "global_stride": 4, "box_dim": 5, "element_stride": 5}
+
+
+def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
+    """A map's 128 bytes with one field of tensormap.replace changed; rules are applied when the map is used.
+
+    `data` may be all zeros, which is a map with nothing filled in. UnitError "illegal" for values that the field does not have.
+    """
+    if not any(data):
+        data = _LAYOUT.pack(_MAGIC, 1, *[0] * 25)
+    elif data[:8] != _MAGIC:
+        raise UnitError("illegal", f"tensormap.replace on what is no tiled tensor map: starts with {data[:8].hex()}")
+    fields = list(_LAYOUT.unpack(data))
+    if field in _FIRST:
+        if ordinal >= _ENTRIES.get(field, 1):
+            raise UnitError("illegal", f"tensormap.replace: {field} has no element {ordinal}")
+        fields[_FIRST[field] + ordinal] = value - 1 if field == "global_dim" else value
+    else:
+        place, stored = _named_field(field, value, SWIZZLE_NAMES[fields[3]])
+        fields[place] = stored
+    try:
+        body = _LAYOUT.pack(*fields)
+    except struct.error:
+        raise UnitError("illegal", f"tensormap.replace: {field} cannot be {value}") from None
+    return body[:-4] + struct.pack("<I", zlib.crc32(body[:-4]))
+
+
+def _named_field(field: str, value: int, swizzle: str) -> tuple[int, int]:
+    """Place and stored value of a field whose values are codes."""
+    wide = swizzle.startswith("128B")
+    names: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
+        "elemtype": (2, _REPLACED_TYPES, DTYPE_NAMES),
+        "swizzle_mode": (3, _REPLACED_SWIZZLES, SWIZZLE_NAMES),
+        "swizzle_atomicity": (3, _REPLACED_ATOMS if wide else (swizzle,), SWIZZLE_NAMES),
+        "interleave_layout": (4, INTERLEAVES, INTERLEAVES),
+        "fill_mode": (5, FILLS, FILLS),
+    }
+    if field == "rank":
+        return 1, value + 1
+    place, codes, stored = names[field]
+    if value >= len(codes):
+        raise UnitError("illegal", f"tensormap.replace: {field} {value} is none of {', '.join(codes)}")
+    return place, stored.index(codes[value])
 
 
 def _padded(items: Sequence[int], length: int) -> tuple[int, ...]:
@@ -242,13 +308,12 @@ def _check_box(tensor_map: TensorMap) -> None:
         inner = tensor_map.box[0]
         _require(inner == 128, "illegal", f"{tensor_map.dtype} needs a box of 128 elements in dimension 0, got {inner}")
     bits = tensor_map.box[0] * tensor_map.element.bits
-    if tensor_map.interleave == "none":
-        _require(bits % 128 == 0, "misaligned", f"box row of {bits / 8:g} bytes is no multiple of 16 bytes")
-        _require(
-            tensor_map.box_bytes <= MAXIMUM_BOX_BYTES,
-            "out_of_bounds",
-            f"box of {tensor_map.box_bytes} bytes exceeds the {MAXIMUM_BOX_BYTES} bytes of shared memory",
-        )
+    _require(bits % 128 == 0, "misaligned", f"box row of {bits / 8:g} bytes is no multiple of 16 bytes")
+    _require(
+        tensor_map.box_bytes <= MAXIMUM_BOX_BYTES,
+        "out_of_bounds",
+        f"box of {tensor_map.box_bytes} bytes exceeds the {MAXIMUM_BOX_BYTES} bytes of shared memory",
+    )
 
 
 def _shared_inner_bytes(tensor_map: TensorMap) -> int:

@@ -47,8 +47,11 @@ def check_coordinates(tensor_map: AnyMap, coords: Sequence[int], storing: bool =
 
     coord0 * element size must be a multiple of 16 bytes; stores and reductions must not start at a negative index.
     """
-    if tensor_map.interleave != "none":
-        raise UnitError("unsupported", f"tensor copies with interleave {tensor_map.interleave} are not modelled")
+    if storing and tensor_map.interleave != "none":
+        raise UnitError("unsupported", f"tensor stores with interleave {tensor_map.interleave} are not modelled")
+    if storing and isinstance(tensor_map, Im2colMap) and min(tensor_map.lower) < 0:
+        # Even where no such pixel is reached (measured).
+        raise UnitError("out_of_bounds", f"store through an im2col map with the lower corner {tensor_map.lower} (minimum 0)")
     if len(coords) != tensor_map.rank:
         raise UnitError("illegal", f"{len(coords)} coordinates for a tensor map of rank {tensor_map.rank}")
     _check_inner_coordinate(tensor_map, coords[0])
@@ -60,7 +63,7 @@ def check_coordinates(tensor_map: AnyMap, coords: Sequence[int], storing: bool =
 
 
 def _check_inner_coordinate(tensor_map: AnyMap, coordinate: int) -> None:
-    bits = coordinate * tensor_map.element.bits
+    bits = coordinate * tensor_map.unit_bits
     if bits % 128:
         raise UnitError(
             "misaligned", f"coordinate 0 is {coordinate}: {bits / 8:g} bytes of {tensor_map.dtype}, not a multiple of 16 bytes"
@@ -121,8 +124,8 @@ def store_im2col(tensor_map: Im2colMap, coords: Sequence[int], op: str | None, d
 
 def bytes_past_the_edge(tensor_map: AnyMap, coords: Sequence[int]) -> int:
     """Bytes per row (0..15) that a store at `coords` writes beyond the tensor in dimension 0: legal, but seldom meant."""
-    start = coords[0] * tensor_map.element.bits // 8
-    edge = tensor_map.dims[0] * tensor_map.element.bits // 8
+    start = coords[0] * tensor_map.unit_bits // 8
+    edge = tensor_map.dims[0] * tensor_map.unit_bits // 8
     end = min(start + tensor_map.inner_bytes, _round_up(edge, 16))
     return max(0, end - max(edge, start))
 
@@ -141,7 +144,8 @@ def smem_offsets(tensor_map: AnyMap, dst_address: int, rows: int | None = None) 
 
 
 def _row_pitch(tensor_map: AnyMap) -> int:
-    if tensor_map.swizzle != "none":
+    """Bytes between rows; interleaved rows stay dense under a swizzle (measured)."""
+    if tensor_map.swizzle != "none" and tensor_map.interleave == "none":
         return tensor_map.swizzle_mode.width
     return tensor_map.inner_bytes * 16 // tensor_map.element.payload
 
@@ -175,7 +179,7 @@ def _region(tensor_map: TensorMap, coords: Sequence[int], storing: bool = False)
 
 def _with_inner(tensor_map: AnyMap, column: int, starts: np.ndarray, rows_inside: np.ndarray, storing: bool) -> Region:
     """Add dimension 0 to row starts.  Loads end exactly at the edge, stores at the next multiple of 16 bytes."""
-    bits = tensor_map.element.bits
+    bits = tensor_map.unit_bits
     inner = column * bits // 8 + np.arange(tensor_map.inner_bytes, dtype=np.int64)
     edge = -(-tensor_map.dims[0] * bits // 8)
     limit = _round_up(edge, 16) if storing else edge

@@ -48,6 +48,12 @@ def test_rules(changes: dict, words: str) -> None:
         Im2colMap(**fields).encode()
 
 
+def test_stores_need_a_box_that_starts_inside() -> None:
+    """A negative lower corner faults on an H200 even if the copy meets no pixel outside."""
+    with pytest.raises(UnitError, match="lower corner"):
+        tma.store_im2col(PLANE, (0, 2, 2, 0), None, np.zeros(640, np.uint8), memory_of(np.zeros(2688, np.uint8)))
+
+
 def test_wrong_number_of_offsets() -> None:
     with pytest.raises(UnitError, match="1 im2col offsets"):
         tma.load_im2col(PLANE, (0, 0, 0, 0), (1,), memory_of(np.zeros(2688, np.uint8)))

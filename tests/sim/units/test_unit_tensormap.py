@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from unit_memories import raises
 
-from pipec.sim.units.tensormap import DTYPE_NAMES, TensorMap
+from pipec.sim.units.tensormap import DTYPE_NAMES, MAP_BYTES, TensorMap, replaced
 
 BF16 = TensorMap("bf16", (512, 256), (1024,), (64, 128), swizzle="128B", address=0x1000)
 FP4 = TensorMap("b4x16_p64", (256, 64), (128,), (128, 32), swizzle="128B", address=0x1000)
@@ -85,3 +85,36 @@ def test_decode_refuses_other_bytes():
     data[40] ^= 1
     with raises("illegal", "checksum"):
         TensorMap.decode(data)
+
+
+def test_a_map_can_be_built_from_zeros_by_replacing_fields():
+    data = bytes(MAP_BYTES)
+    for field, ordinal, value in (
+        ("rank", 0, 1), ("elemtype", 0, 10), ("global_address", 0, 0x1000), ("global_dim", 0, 512), ("global_dim", 1, 256),
+        ("global_stride", 0, 1024), ("box_dim", 0, 64), ("box_dim", 1, 128), ("swizzle_mode", 0, 3), ("fill_mode", 0, 0),
+        ("interleave_layout", 0, 0), ("element_stride", 0, 1), ("element_stride", 1, 1),
+    ):  # fmt: skip
+        data = replaced(data, field, ordinal, value)
+    built = TensorMap.decode(data)
+    assert built == dataclasses.replace(BF16, element_strides=(1, 1))
+    assert TensorMap.decode(replaced(data, "swizzle_atomicity", 0, 1)).swizzle == "128B_ATOM_32B"
+
+
+@pytest.mark.parametrize(
+    ("field", "ordinal", "value", "words"),
+    [
+        ("elemtype", 0, 16, "elemtype 16"),
+        ("swizzle_mode", 0, 4, "swizzle_mode 4"),
+        ("box_dim", 5, 8, "no element 5"),
+        ("box_dim", 0, 1 << 20, "cannot be"),
+        ("fill_mode", 0, 2, "fill_mode 2"),
+    ],
+)
+def test_fields_that_cannot_be_replaced(field: str, ordinal: int, value: int, words: str):
+    with raises("illegal", words):
+        replaced(BF16.encode(), field, ordinal, value)
+
+
+def test_replacing_in_what_is_no_map():
+    with raises("illegal", "no tiled tensor map"):
+        replaced(bytes(range(128)), "rank", 0, 1)

@@ -257,7 +257,14 @@ def test_reduce_combines_in_place():
     assert (grid[1:4, :32] == 3).all() and grid.sum() == 20 * 64 + 2 * 3 * 32
 
 
-def test_interleaved_maps_are_not_modelled():
-    tensor_map = TensorMap("u8", (16, 8, 4), (16, 128), (16, 8, 1), interleave="16B", address=BASE).validate()
+def test_interleaved_loads_move_one_slice_of_channels():
+    """Dimensions W, H, slices of 8 channels, images; dimension 0 steps by a slice of 16 bytes."""
+    memory = FlatGlobal(2 * 3 * 5 * 20 * 16, BASE)
+    tensor = np.arange(memory.data.size // 2, dtype=np.uint16).reshape(2, 3, 5, 20, 8)
+    memory.data[:] = tensor.view(np.uint8).reshape(-1)
+    tensor_map = TensorMap("u16", (20, 5, 3, 2), (320, 1600, 4800), (8, 3, 16, 2), interleave="16B", address=BASE).validate()
+    got = tma.load(tensor_map, (2, 1, 1, 0), memory).view(np.uint16).reshape(2, 3, 8, 8)
+    assert np.array_equal(got, tensor[:, 1, 1:4, 2:10])
+    assert tensor_map.box_bytes == 2 * 3 * 8 * 16
     with raises("unsupported", "16B"):
-        tma.load(tensor_map, (0, 0, 0), FlatGlobal(512, BASE))
+        tma.store(tensor_map, (0, 0, 0, 0), got.view(np.uint8).reshape(-1), memory)
