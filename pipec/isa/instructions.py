@@ -108,6 +108,15 @@ def _barriers() -> list[Instruction]:
     ]  # fmt: skip
 
 
+def _matrix_stores() -> list[Instruction]:
+    """8 x 8 matrices of 16-bit elements, one for each register: lane l gives the address of row l % 8 of matrix l // 8."""
+    return [
+        _intrinsic(f"stmatrix.x{count}", f"stmatrix.sync.aligned.m8n8.x{count}.b16.p3", VOID, (SHARED, *(I32,) * count),
+                   f"stmatrix.sync.aligned.m8n8.x{count}.shared.b16", "warp", "9.7.14.5.16")
+        for count in (2, 4)
+    ]  # fmt: skip
+
+
 def _bulk_copies() -> list[Instruction]:
     section = "9.7.9.25"
     rows = [
@@ -356,6 +365,7 @@ def _watchdog() -> list[Instruction]:
 def _rows() -> list[Instruction]:
     return [
         *_special_registers(), *_barriers(), *_bulk_copies(), *_launch_control(),
+        *_matrix_stores(),
         *_async_copies(), *_tensor_memory(), *_register_mma(), *_conversions(),
         *_functions(),
         *_guarded_memory(), *_ordered_memory(), *_reductions(), *_watchdog(),

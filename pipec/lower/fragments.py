@@ -23,6 +23,7 @@ from pipec.lower.wgmma import BLOCK_ROWS, warpgroups
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 
+_MATRIX_ELEMENT = 2  # bytes
 _MOST_GROUPS = 8  # groups of columns that are computed together
 
 
@@ -97,6 +98,9 @@ def _write_panel(
     """This thread's elements of the columns from `first` on, a pair at a time; with the 128-byte swizzle no two lanes meet in a bank."""
     builder = role.builder
     dtype = dtype_of(value.type)
+    if dtype.bits == 16:
+        _write_matrices(role, reader, value, rows, layout, panel, first, columns)
+        return
     inside = builder.multiply(builder.bits("shl", builder.bits("and", role.lane, 3), 1), dtype.bytes)
     for row, chunk in _chunks(role, rows, first, columns):
         assert chunk.place is not None
@@ -105,6 +109,31 @@ def _write_panel(
             skipped = (group * GROUP_COLUMNS - first) * dtype.bytes
             pointer = builder.shared_pointer(builder.bits("xor", start, skipped))
             builder.store(words, pointer, 2 * dtype.bytes)
+
+
+def _write_matrices(
+    role: RoleContext, reader: TileReader, value: tree.Expression, rows: list[Row], layout: TileLayout, panel: Value, first: int,
+    columns: int,
+) -> None:  # fmt: skip
+    """16-bit elements by stmatrix: the halves of 16 rows, in two groups of columns at a time.
+
+    Lane l gives the address of row l % 16 and of group l // 16 of the two. A row of a matrix is 16 bytes, what the swizzle moves
+    as a whole: the rows of a matrix lie in different banks wherever the swizzle spans 128 bytes.
+    """
+    builder = role.builder
+    parts = list(_chunks(role, rows, first, columns))
+    inside = builder.bits("and", role.lane, 16)  # bytes, too
+    aside = builder.binary("sub", builder.bits("and", role.lane, 15), builder.bits("lshr", role.lane, 2))
+    for (row, upper), (_, lower) in zip(parts[::2], parts[1::2], strict=True):
+        assert upper.place is not None
+        start = row_address(builder, layout, panel, 0, builder.binary("add", row.index, aside))
+        start = builder.binary("xor", start, inside)
+        words = list(zip(_pairs(reader, value, upper), _pairs(reader, value, lower), strict=True))
+        for at in range(0, len(words), 2):
+            matrices = [word for pair in words[at : at + 2] for word in pair]
+            skipped = ((upper.place.groups.start + at) * GROUP_COLUMNS - first) * _MATRIX_ELEMENT
+            pointer = builder.shared_pointer(builder.bits("xor", start, skipped))
+            builder.call(f"stmatrix.x{len(matrices)}", pointer, *matrices)
 
 
 def _pairs(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> list[Value]:
