@@ -90,7 +90,7 @@ def _analyse(state: Compilation) -> None:
     from pipec.sema import analyse
 
     assert state.file is not None
-    state.trees = analyse(state.file, state.sink, dict(state.options.constants), state.options.kernel)
+    state.trees = analyse(state.file, state.sink, dict(state.options.constants), state.options.kernel, state.target)
 
 
 def _build(state: Compilation) -> None:

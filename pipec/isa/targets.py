@@ -19,6 +19,12 @@ class Target:
     max_named_barriers: int = 16
 
 
+    @property
+    def facts(self) -> dict[str, str | int | bool]:
+        """What a kernel may ask of it while compiling: `target.tensor_memory` and so on."""
+        return {"name": self.name, "tensor_memory": self.tensor_columns > 0, "shared_bytes": self.shared_bytes}
+
+
 # LLVM knows no PTX 8.9, and at 8.5 or below with sm_100a it aborts; 8.8 is the first version that carries the sm_100 family.
 _ROWS = (
     Target("sm_100a", "8.8", "+ptx88", 232_448, 512, 1024, 65_536, 148, True),

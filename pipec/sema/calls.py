@@ -28,6 +28,7 @@ from pipec.sema.expressions import (
     value,
 )
 from pipec.sema.functions import FUNCTIONS, REDUCTIONS, ElementFunction
+from pipec.sema.groups import ask_for_value
 from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, MEMBERS, PRODUCER, TILE, VIEWS, Operation
 from pipec.sema.role_pipeline import sub_stage
 from pipec.sema.types import BOOL, I32, TileType, dtype_of, with_dtype
@@ -341,7 +342,10 @@ def _position(axis: int) -> Callable[[Context, ast.Call], Entity]:
 
 def _columns(context: Context, node: ast.Call) -> Entity:
     bound = bind_arguments(context, node, "columns", ("tile", "first", "count"))
-    if not isinstance(elaborate(context, bound["first"]), Known):
+    start = elaborate(context, bound["first"])
+    if not isinstance(start, Known):
+        if isinstance(elaborate(context, bound["tile"]), (tree.Accumulator, *EXPRESSIONS)):
+            ask_for_value(context, start)  # registers cannot be indexed
         return moving_columns(context, bound, node)
     operand = runtime(context, bound["tile"], None, "the tile")
     if not isinstance(operand.type, TileType):

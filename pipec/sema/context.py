@@ -8,6 +8,7 @@ from typing import NoReturn, TypeVar
 from pipec.diag.catalogue import names as messages
 from pipec.diag.catalogue import scheduling
 from pipec.diag.message import Message, Sink
+from pipec.isa.targets import Target
 from pipec.sema import tree
 from pipec.sema.entities import BarrierArray, Entity, Poison, Reported
 from pipec.sema.scope import Scope, closest
@@ -50,6 +51,7 @@ class Context:
     sink: Sink
     scope: Scope
     place: str
+    target: Target
     statements: list[tree.Statement] = field(default_factory=list)
     kernel_scope: Scope | None = None  # what an inlined helper sees besides its parameters
     inlining: tuple[str, ...] = ()

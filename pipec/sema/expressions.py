@@ -57,6 +57,7 @@ BUILT_IN = (
     "row_index",
     "column_index",
     *MEMBERS_OF_SPECIALS,
+    "target",
 )
 
 
@@ -314,12 +315,22 @@ def _special(context: Context, first: str, rest: str, span: Span) -> tree.Expres
     return tree.Binary("==", tree.Binary("%", tree.Special("cta.rank", I32, span), two, I32, span), zero, BOOL, span)
 
 
+def _fact(context: Context, name: str, span: Span) -> Known:
+    """What is known of the target while compiling."""
+    facts = context.target.facts
+    if name not in facts:
+        context.no_member("`target`", name, tuple(facts), span)
+    return Known(facts[name], span)
+
+
 def _attribute(context: Context, node: ast.Attribute) -> Entity:
     path = dotted(context, node)
     if path is not None:
         first, _, rest = path.partition(".")
         if first in MEMBERS_OF_SPECIALS:
             return _special(context, first, rest, node.span)
+        if first == "target":
+            return _fact(context, rest, node.span)
         if path in FREE:
             context.fail(messages.NoEffect(hint=f"call it: `{FREE[path].signature}`", at=node.span))
         if any(name.startswith(first + ".") for name in FREE):

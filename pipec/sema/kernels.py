@@ -7,7 +7,7 @@ from pipec.diag.catalogue import names as messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.isa.specials import AXES
-from pipec.isa.targets import MOST_CLUSTER_CTAS
+from pipec.isa.targets import DEFAULT_TARGET, MOST_CLUSTER_CTAS, TARGETS, Target
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
@@ -36,13 +36,15 @@ _MOST_BLOCKS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}  # CUDA C++ Programmin
 _PTX_NAMES = {"WARP_SZ": "in PTX this is the number of threads of a warp", "_": "in PTX this is no name"}
 
 
-def analyse(file: ast.File, sink: Sink, overrides: dict[str, object], only: str | None = None) -> list[tree.Kernel]:
+def analyse(
+    file: ast.File, sink: Sink, overrides: dict[str, object], only: str | None = None, target: Target = TARGETS[DEFAULT_TARGET]
+) -> list[tree.Kernel]:
     """The typed kernels of a file (all, or the one called `only`); those with a mistake are reported and left out.
 
     `overrides` gives compile-time parameters from outside: numbers, conditions, element types, or their text.
     """
     scope = Scope()
-    context = Context(sink, scope, "file")
+    context = Context(sink, scope, "file", target)
     for constant in file.constants:
         _guarded(context, lambda constant=constant: comptime(context, constant), constant.target)
     for function in file.functions:
@@ -59,7 +61,7 @@ def analyse(file: ast.File, sink: Sink, overrides: dict[str, object], only: str 
             sink.report(messages.Redefined(name=kernel.name.name, at=kernel.name.span, first=seen[kernel.name.name]))
         seen[kernel.name.name] = kernel.name.span
         before = len(sink.diagnostics)
-        analysed = _Kernel(kernel, Context(sink, scope.inner(), "kernel"), overrides).analyse()
+        analysed = _Kernel(kernel, Context(sink, scope.inner(), "kernel", target), overrides).analyse()
         if len(sink.diagnostics) == before:
             kernels.append(analysed)
     return kernels

@@ -94,32 +94,38 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
 }
 
 
+# Examples for both targets from one source; the others are for the one that they name, or the default.
+BOTH_TARGETS = ("elementwise", "gemm_residual")
+
 # Examples whose reference a `numpy:` line cannot say: a test of their own compares them.
 COMPARED_ELSEWHERE = ("attention", "attention_sm90")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One example file with one set of compile-time parameters."""
+    """One example file with one set of compile-time parameters; `arch` None takes what the file says."""
 
     path: Path
     constants: tuple[tuple[str, str], ...]
+    arch: str | None = None
 
     @property
     def name(self) -> str:
-        return "-".join([self.path.stem, *(f"{name}{value}" for name, value in self.constants)])
+        arch = [] if self.arch is None else [self.arch]
+        return "-".join([self.path.stem, *arch, *(f"{name}{value}" for name, value in self.constants)])
 
 
 def cases() -> list[Case]:
     found = []
     for path in sorted(EXAMPLES.glob("*.pipe")):
-        found += [Case(path, tuple(constants.items())) for constants in ({}, *VARIANTS.get(path.stem, ()))]
+        for arch in (None, "sm_90a") if path.stem in BOTH_TARGETS else (None,):
+            found += [Case(path, tuple(constants.items()), arch) for constants in ({}, *VARIANTS.get(path.stem, ()))]
     return found
 
 
 @cache
 def compiled(case: Case) -> Compilation:
     source = Source(f"examples/{case.path.name}", case.path.read_text(encoding="utf-8"))
-    state = compile_source(source, Options(constants=dict(case.constants)))
+    state = compile_source(source, Options(case.arch, dict(case.constants)))
     assert state.diagnostics == [], [diagnostic.title for diagnostic in state.diagnostics]
     return state

@@ -30,15 +30,17 @@ pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_
 
 HERE = [case for case in cases() if compiled(case).arch == "sm_90a"]
 CASES = [case for case in HERE if case.path.stem not in COMPARED_ELSEWHERE]
+_INEXACT = ("gemm_residual",)  # its results are no integers
 _MOST = 3  # the largest integer drawn
 
 
-def runs() -> list:
+def runs(left_out: tuple[str, ...] = ()) -> list:
     return [
         pytest.param(
             case, plan, values, id="-".join([case.name, plan.kernel.name, *(f"{key}{value}" for key, value in values.items())])
         )
         for case in CASES
+        if case.path.stem not in left_out
         for plan in compiled(case).plans or []
         for values in shape_sets(plan.kernel.document)
     ]
@@ -61,7 +63,7 @@ def integers(plan: Plan, values: dict[str, str]) -> dict:
     return given
 
 
-@pytest.mark.parametrize(("case", "plan", "values"), runs())
+@pytest.mark.parametrize(("case", "plan", "values"), runs(_INEXACT))
 def test_integers_agree_bit_for_bit(case: Case, plan: Plan, values: dict[str, str]) -> None:
     results = {}
     for device in ("cuda", "sim"):

@@ -4,6 +4,7 @@ import pytest
 
 from pipec.diag.message import Message, Sink
 from pipec.isa.dtypes import DTYPES
+from pipec.isa.targets import TARGETS
 from pipec.sema import analyse, tree
 from pipec.sema.kernels import parse_override
 from pipec.sema.types import BOOL, F32, I32, I64, U32, TileType
@@ -524,3 +525,19 @@ def test_one_message_for_one_mistake(body: str) -> None:
 def test_the_tree_points_at_its_source() -> None:
     added = value("alpha + n0".replace("n0", "1"))
     assert added.span.text() == "alpha + 1"
+
+
+@pytest.mark.parametrize(("name", "stages"), [("sm_100a", 3), ("sm_90a", 2)])
+def test_what_the_target_says_is_known(name: str, stages: int) -> None:
+    text = _FRAME.format(
+        before="",
+        constants="BM: int = 16",
+        grid="1",
+        kernel="    comptime STAGES = 3 if target.tensor_memory else 2",
+        body="            pass",
+    ).replace("stages=2", 'stages=STAGES if target.name == "' + name + '" and target.shared_bytes > 1000 else 0')
+    sink = Sink()
+    file = parse(Source("t.pipe", text), sink)
+    assert file is not None
+    (found,) = analyse(file, sink, {}, target=TARGETS[name])
+    assert [pipeline.stages for pipeline in found.pipelines] == [stages]
