@@ -115,6 +115,8 @@ class ClusterValues:
                 return self._special(name, place)
             case tree.StageIndex(handle=handle):
                 return _atom("stage", id(handle))
+            case tree.ReadResponse(handle=handle):
+                return _atom("answer", id(handle))  # sent to all CTAs of the cluster
             case tree.ReadVariable(variable=variable):
                 return self._variable(variable, place)
             case tree.Unary(operator="-", operand=operand):

@@ -14,6 +14,7 @@ from pipec.isa.specials import AXES
 from pipec.kir.clusters import Sharing, line, mask, sharing
 from pipec.kir.walk import operands, subexpressions
 from pipec.sema import tree
+from pipec.sema.operation import SCHEDULER
 from pipec.source import Span
 
 _PART_ROWS = 8  # rows after which every swizzle pattern starts anew (SM100.md 2.3)
@@ -89,7 +90,7 @@ def _leaders(kernel: tree.Kernel, sink: Sink) -> None:
                 )
             )
         for pipeline in dict.fromkeys((*role.produces, *role.consumes)):
-            if role.leader and pipeline.cta_group == 1:
+            if role.leader and pipeline.cta_group == 1 and pipeline.kind != SCHEDULER:
                 sink.report(
                     messages.LeaderAlone(role=role.name, pipeline=pipeline.name, at=role.span, declared=pipeline.span)
                 )

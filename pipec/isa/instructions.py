@@ -167,6 +167,9 @@ def _launch_control() -> list[Instruction]:
         _intrinsic("clc.try_cancel", "clusterlaunchcontrol.try_cancel.async.shared", VOID, (SHARED, SHARED),
                    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128", "thread", "9.7.13.17",
                    "sm_100a"),
+        _intrinsic("clc.try_cancel.multicast", "clusterlaunchcontrol.try_cancel.async.multicast.shared", VOID, (SHARED, SHARED),
+                   "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128",
+                   "thread", "9.7.13.17", "sm_100a"),
         Instruction("clc.first_block", template, I32, (SHARED,), query, "thread", "9.7.13.18", "sm_100a", "=&r,r"),
     ]  # fmt: skip
 

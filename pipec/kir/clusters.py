@@ -2,7 +2,8 @@
 
 Three things spread a pipeline over CTAs. With `cta_group` 2 the two CTAs of a pair share it: a role on the leader alone keeps the
 barriers of its side for both. A load by multicast along an axis writes into every CTA of that line, so a stage is free when all of
-them have given it back. With scope "cluster" every CTA hears from every other.
+them have given it back. With scope "cluster" every CTA hears from every other. A tile scheduler's answers are asked for by the first
+CTA and come to all of them: each answer is awaited in its own CTA and given back to the first.
 """
 
 from collections.abc import Iterable
@@ -11,9 +12,10 @@ from pipec.isa.specials import AXES
 from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
+from pipec.sema.operation import SCHEDULER
 from pipec.sema.tree import Cluster, Pipeline
 
-OWN, LEADER, PAIR, EVERY = "own", "leader", "pair", "every"
+OWN, LEADER, PAIR, EVERY, FIRST = "own", "leader", "pair", "every", "first"
 
 
 @record
@@ -49,8 +51,8 @@ def mask(line_: Line, cluster: Cluster, rank: int) -> int:
 class Reach:
     """Where the signals of a side go, of one pipeline.
 
-    `to`: "own" CTA, the "leader" of the pair, both of the "pair", or "every" CTA of the cluster; `lines`: and in the same way along
-    these. `senders`: how many CTAs' signals one barrier hears, that many times the arrivals of one CTA's roles.
+    `to`: "own" CTA, the "leader" of the pair, both of the "pair", "every" CTA of the cluster or its "first"; `lines`: and in the same
+    way along these. `senders`: how many CTAs' signals one barrier hears, that many times the arrivals of one CTA's roles.
     """
 
     to: str
@@ -106,6 +108,8 @@ def kernel_sharing(kernel: ir.Kernel) -> dict[Pipeline, Sharing]:
 def _sharing(cluster: Cluster, pipeline: Pipeline, roles: tuple[ir.Role | tree.Role, ...], axes: tuple[str, ...]) -> Sharing:
     lines = tuple(one for axis in axes if (one := line(cluster, axis, pipeline.cta_group)) is not None)
     together = 1 + sum(one.count - 1 for one in lines)
+    if pipeline.kind == SCHEDULER and cluster.size > 1:
+        return Sharing(LOCAL, Reach(FIRST, (), cluster.size))
     if pipeline.scope == "cluster":
         return Sharing(Reach(EVERY, (), cluster.size), Reach(EVERY, (), cluster.size))
     if pipeline.cta_group == 1:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pipec.kir.clusters import Reach, Sharing
+from pipec.kir.clusters import FIRST, Reach, Sharing
 from pipec.kir.ir import Kernel, Participation, Role, successors
 from pipec.kir.plan_roles import expressions, operations
 from pipec.kir.plan_types import RESPONSE_BYTES, WARP, RolePlan, SideSignals, TileLayout
@@ -29,7 +29,7 @@ def plan_signals(
                 kinds = _kinds(row, pipeline, side)
                 how[row.role.name] = "+".join(kinds)
                 reach = sharing[pipeline].of(side)
-                counts[row.role.name] = sum(_count(row, pipeline, side, kind) * _senders(kind, reach) for kind in kinds)
+                counts[row.role.name] = sum(_count(row, pipeline, side, kind) * _senders(row.role, kind, reach) for kind in kinds)
                 if side == "producer" and pipeline in noting:
                     counts[row.role.name] += 1  # the note that tells whether an MMA ran
             bytes_ = [count for handle, count in expected.items() if handle.pipeline is pipeline]
@@ -111,8 +111,10 @@ def _count(row: RolePlan, pipeline: Pipeline, side: str, kind: str) -> int:
     return _arriving(_participation(row.role, pipeline, side), row.role.warps)
 
 
-def _senders(kind: str, reach: Reach) -> int:
+def _senders(role: Role, kind: str, reach: Reach) -> int:
     """Of how many CTAs a barrier counts the signal. The bytes of both CTAs of a pair are announced by the leader alone."""
+    if reach.to == FIRST and role.leader:
+        return reach.senders // 2
     return 1 if kind == "tma" else reach.senders
 
 

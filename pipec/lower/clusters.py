@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipec.kir.clusters import EVERY, LEADER, PAIR, Line, Reach
+from pipec.kir.clusters import EVERY, FIRST, LEADER, PAIR, Line, Reach
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import TRUE, Value, integer
 from pipec.sema import tree
@@ -38,6 +38,13 @@ def rank(role: RoleContext) -> Value:
 def leads(role: RoleContext) -> Value:
     """Whether this CTA is the leader of its pair."""
     return role.builder.compare("eq", role.builder.bits("and", rank(role), 1), integer(0))
+
+
+def others_ask(role: RoleContext, pipeline: tree.Pipeline) -> Value | None:
+    """Whether a CTA of the cluster other than this one asks for the answers of a tile scheduler; None where each asks for itself."""
+    if reach_of(role, pipeline, "consumer").to != FIRST:
+        return None
+    return role.builder.compare("ne", rank(role), integer(0))
 
 
 def leaders_barrier(role: RoleContext, pointer: Value) -> Value:
@@ -130,6 +137,9 @@ def _targets(role: RoleContext, handle: tree.Handle, reach: Reach) -> Iterator[t
     builder = role.builder
     if reach.to == LEADER:
         yield builder.bits("and", rank(role), -2), TRUE
+        return
+    if reach.to == FIRST:
+        yield integer(0), TRUE
         return
     mask = role.masks[handle.pipeline, handle.side]
     for number in range(role.kernel.plan.kernel.cluster.size):

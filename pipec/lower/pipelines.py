@@ -103,6 +103,8 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
         _wait_again(role, operation)
         return
     ready = role.peeked[operation.token].read() if operation.token is not None else None
+    if handle.side == "producer" and ready is None:
+        ready = clusters.others_ask(role, pipeline)
     stage, parity, turn = _wait_at_cursor(role, pipeline, handle.side, operation.sub_stage, ready)
     if handle not in role.stages:
         role.stages[handle] = builder.variable("i32", f"{role.prefix}.{handle.label}.stage")
@@ -172,7 +174,7 @@ def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
             case "copies":
                 builder.call("cp.async.mbarrier.arrive", pointer)
             case "threads" if handle.pipeline.kind == SCHEDULER:
-                builder.call("mbarrier.arrive", pointer, integer(1))  # the answer was read, and the read fenced
+                clusters.arrive(role, handle, pointer)  # the answer was read, and the read fenced
             case "threads":
                 hand_over_fences(role)
                 clusters.arrive(role, handle, pointer)

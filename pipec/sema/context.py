@@ -70,6 +70,7 @@ class Context:
     programmatic: list[tree.ProgrammaticLaunch] = field(default_factory=list)  # the statement, once it was made
     turn: Span | None = None  # the `with semaphore(...)` around the statement
     walks: Walks = field(default_factory=Walks)
+    cluster: tree.Cluster = tree.ONE_CTA
     role: ast.Role | None = None
     inside: Span | None = None  # the statement whose block this is
 

@@ -178,7 +178,7 @@ class _Kernel:
         if schedule is None:
             return
         refuse_unused(self.context)
-        self._grid = derived_grid(schedule)
+        self._grid = derived_grid(self.context, schedule)
         role, pipelines = scheduler_role(self.context)
         self._pipelines += pipelines
         self._roles += [] if role is None else [role]
@@ -375,7 +375,10 @@ class _Kernel:
         x, y, z = (known_int(context, bound[axis], "the size of a cluster") if axis in bound else 1 for axis in AXES)
         if min(x, y, z) < 1 or x * y * z > MOST_CLUSTER_CTAS:
             context.fail(cluster_messages.ClusterSize(shape=f"{x} x {y} x {z}", ctas=x * y * z, most=MOST_CLUSTER_CTAS, at=node.span))
-        self._cluster = tree.Cluster((x, y, z), node.span)
+        self._cluster = context.cluster = tree.Cluster((x, y, z), node.span)
+        if context.walks.loops:
+            where, to = "behind a role that walks over tiles", "in front of the roles"
+            context.fail(messages.Misplaced(what="`cluster(...)`", where=where, to=to, at=node.span))
 
     # ---------------------------------------------------------------------------------------------------------- roles
 

@@ -33,9 +33,20 @@ _RESPONSES = 3
 RunBody = Callable[[Context, tuple[ast.Statement, ...]], None]
 
 
-def worker(at: Span) -> tuple[tree.Expression, tree.Expression]:
-    """This worker's number, and how many there are. A worker is a cluster."""
-    return tree.Special("block.x", I32, at), tree.Special("grid.x", I32, at)
+def worker(context: Context, at: Span) -> tuple[tree.Expression, tree.Expression]:
+    """This worker's number, and how many there are. A worker is a cluster; they stand side by side along x."""
+    one, all_ = ("block.x", "grid.x") if context.cluster.size == 1 else ("cluster.x", "clusters.x")
+    return tree.Special(one, I32, at), tree.Special(all_, I32, at)
+
+
+def _workers(context: Context, schedule: tree.Schedule, blocks: int) -> int:
+    """How many clusters have that many CTAs."""
+    size = context.cluster.size
+    if blocks < size:
+        context.sink.report(
+            messages.HalfACluster(blocks=blocks, size=size, at=schedule.span, cluster=context.cluster.span or schedule.span)
+        )
+    return max(1, blocks // size)
 
 
 # ------------------------------------------------------------------------------------------------------------ declaration
@@ -86,14 +97,25 @@ def _at_least_one(context: Context, node: ast.Expression, what: str) -> int:
     return value
 
 
-def derived_grid(schedule: tree.Schedule) -> tuple[tree.Expression, tree.Expression, tree.Expression]:
+def derived_grid(context: Context, schedule: tree.Schedule) -> tuple[tree.Expression, tree.Expression, tree.Expression]:
     """Every tile has a cluster of its own, but for mode "static" with more tiles than CTAs fit on the GPU."""
-    tiles, at = tile_count(schedule), schedule.span
-    one = tree.Constant(1, I32, at)
-    if schedule.mode == "clc":
-        return tiles, one, one
-    blocks = tree.Special(MULTIPROCESSORS, I32, at) if schedule.blocks is None else tree.Constant(schedule.blocks, I32, at)
-    return tree.Call("min", (tiles, blocks), I32, at), one, one
+    at, clusters = schedule.span, tile_count(schedule)
+    if schedule.mode == "static":
+        clusters = tree.Call("min", (clusters, _resident(context, schedule)), I32, at)
+    x, y, z = (tree.Constant(extent, I32, at) for extent in context.cluster.shape)
+    return clusters if x.value == 1 else tree.Binary("*", x, clusters, I32, at), y, z
+
+
+def _resident(context: Context, schedule: tree.Schedule) -> tree.Expression:
+    """The most clusters that mode "static" runs."""
+    at, size = schedule.span, context.cluster.size
+    if schedule.blocks is not None:
+        return tree.Constant(_workers(context, schedule, schedule.blocks), I32, at)
+    multiprocessors = tree.Special(MULTIPROCESSORS, I32, at)
+    if size == 1:
+        return multiprocessors
+    one, all_ = tree.Constant(1, I32, at), tree.Constant(size, I32, at)
+    return tree.Call("max", (one, tree.Binary("//", multiprocessors, all_, I32, at)), I32, at)
 
 
 # ------------------------------------------------------------------------------------------------------------------ loops
@@ -142,9 +164,9 @@ def _count(
 ) -> None:
     """Where fewer clusters run than `blocks` there are no more tiles than clusters, so that the step may be `blocks` all the same."""
     at = statement.target.span
-    (own, workers), tiles = worker(at), tile_count(schedule)
+    (own, workers), tiles = worker(context, at), tile_count(schedule)
     if schedule.blocks is not None:
-        context.emit(tree.For(index, own, tiles, schedule.blocks, body, statement.span))
+        context.emit(tree.For(index, own, tiles, _workers(context, schedule, schedule.blocks), body, statement.span))
         return
     zero, count = tree.Constant(0, I32, at), tree.Variable(f"{index.name}.count", I32, at)
     trips = tree.Call("ceildiv", (tree.Binary("-", tiles, own, I32, at), workers), I32, at)
@@ -159,7 +181,7 @@ def _claim(
     """Each iteration ends with the answer to the request for the next tile."""
     at = statement.span
     assert schedule.responses is not None and schedule.throttle is not None and context.role is not None
-    context.emit(tree.Assign(index, worker(at)[0], at))
+    context.emit(tree.Assign(index, worker(context, at)[0], at))
     throttled: tuple[tree.Statement, ...] = ()
     if _runs_ahead(context):
         throttled = _turn(schedule.throttle, "producer", at)
@@ -167,10 +189,14 @@ def _claim(
 
 
 def _runs_ahead(context: Context) -> bool:
-    """The first walking role that reads no pipeline sets the pace: it waits for nobody but for free stages."""
+    """The first walking role that reads no pipeline sets the pace: it waits for nobody but for free stages.
+
+    It must be there in every CTA of a cluster.
+    """
     assert context.role is not None
     walks = context.walks
-    if walks.throttling is None and not any(clause.word == "consumes" for clause in context.role.clauses):
+    alone = any(argument.name == "on" for argument in context.role.arguments)
+    if walks.throttling is None and not alone and not any(clause.word == "consumes" for clause in context.role.clauses):
         walks.throttling = context.role.name.name
     return walks.throttling == context.role.name.name
 

@@ -42,6 +42,19 @@ SUMS = """kernel sums[MODE: str = "clc", STAGES: int = 2](a: tensor[f32, M, N], 
 """
 
 
+# All CTAs of a cluster work on its tile, in two roles.
+CLUSTER = """kernel visits[MODE: str = "static", CX: int = 2, CY: int = 1, CZ: int = 1](seen: tensor[i32, T, 8], x: i32, y: i32):
+    cluster(CX, CY, CZ)
+    tiles = TileScheduler(x, y, mode=MODE, blocks=3 * CX * CY * CZ + 1, group=2)
+    role look(warps=1):
+        for tile in tiles:
+            store.direct(seen[tile.index, cta.rank], fill(1, i32, 1, 1) * (10 * tile.x + tile.y + 1), reduce="add")
+    role wait(warps=2):
+        for tile in tiles:
+            store.direct(seen[tile.index, cta.rank], fill(1000, i32, 1, 1), reduce="add")
+"""
+
+
 def kernel(source: str, **constants: object) -> CompiledKernel:
     return next(iter(pipec.compile(source, constants=constants).values()))
 
@@ -65,6 +78,29 @@ def expected(extents: tuple[int, int, int], group: int) -> list[list[int]]:
 @pytest.mark.parametrize("group", [1, 2, 4])
 def test_every_tile_is_visited_once_at_its_place(mode: str, extents: tuple[int, int, int], group: int) -> None:
     assert visited(mode, extents, group).tolist() == expected(extents, group)
+
+
+@pytest.mark.parametrize("mode", ["static", "clc"])
+@pytest.mark.parametrize("shape", [(2, 1, 1), (3, 1, 1), (2, 2, 2), (1, 2, 1)])
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+def test_a_tile_is_the_work_of_a_cluster(mode: str, shape: tuple[int, int, int], timing: str) -> None:
+    x, y = 5, 3
+    seen = np.zeros((x * y, 8), np.int32)
+    compiled = kernel(CLUSTER, MODE=mode, **dict(zip(("CX", "CY", "CZ"), shape, strict=True)))
+    result = compiled(seen, x, y, device="sim", options=LaunchOptions(Simulation(timing=timing, seed=5)))
+    clusters = 3 if mode == "static" else x * y
+    assert result.grid == (shape[0] * clusters, *shape[1:])
+    places = [1000 + 10 * (i - 1) + j for i, j, _, _ in expected((x, y, 1), 2)]
+    ctas = int(np.prod(shape))
+    np.testing.assert_array_equal(seen, np.outer(places, np.arange(8) < ctas))
+
+
+def test_answers_in_a_cluster_are_given_back_to_its_first_cta() -> None:
+    compiled = kernel(CLUSTER, MODE="clc", CX=2, CY=2)
+    counts = {(one.pipeline, one.side): one.count for one in compiled.report.barriers}
+    assert counts["tiles", "full"] == 1
+    assert counts["tiles", "empty"] == 4 * (32 + 64 + 1)
+    assert compiled.ptx.count("multicast::cluster::all") == 1
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -126,6 +162,12 @@ def test_the_default_number_of_blocks_is_that_of_the_gpu() -> None:
     result = program["visits"](seen, 200, 1, 1, device="sim")
     assert result.grid == (148, 1, 1)
     assert seen.tolist() == expected((200, 1, 1), 1)
+
+
+def test_the_default_number_of_clusters_is_what_fits_on_the_gpu() -> None:
+    program = pipec.compile(CLUSTER.replace(", blocks=3 * CX * CY * CZ + 1", ""), constants={"CX": 3})
+    result = program["visits"](np.zeros((200, 8), np.int32), 200, 1, device="sim")
+    assert result.grid == (147, 1, 1)
 
 
 def test_no_tiles_no_launch() -> None:

@@ -28,6 +28,21 @@ class NoBlocks(Message):
     at: Span
 
 
+class HalfACluster(Message):
+    """A tile is the work of one cluster, so `blocks` holds at least one of them. It counts thread blocks: with clusters of 2 and
+    `blocks=148`, 74 clusters run."""
+
+    code = "E0272"
+    title = "{blocks} blocks are less than one cluster of {size}"
+    labels = (primary("at", "its tiles are shared out to {blocks} blocks"), secondary("cluster", "{size} blocks run together"))
+    note = "no cluster could run, and no tile would be computed"
+    help = "write `blocks={size}` or more, or leave it out"
+    blocks: int
+    size: int
+    at: Span
+    cluster: Span
+
+
 class EmptyGroup(Message):
     """`group=G` orders the tiles in strips of G values of x, each walked y by y, so that blocks that run together share what the
     L2 cache holds. Without it x runs fastest over the whole width."""
