@@ -10,6 +10,7 @@ The line is data of the source file, so it is not run as Python: a small set of 
 """
 
 import ast
+import itertools
 import math
 import operator
 import re
@@ -52,6 +53,19 @@ def _scaled(operand: np.ndarray, chunks: np.ndarray, block: int) -> np.ndarray:
     return scaled(operand, chunks, block)
 
 
+def _grouped(a: np.ndarray, b: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """Rows begins[g] to begins[g + 1] of `a` times the transposed b[g]; zeros in rows of no group."""
+    out = np.zeros((a.shape[0], b.shape[1]))
+    for group, (first, last) in enumerate(itertools.pairwise(begins.astype(int))):
+        out[first:last] = a[first:last] @ b[group].T
+    return out
+
+
+def _offsets(*sizes: float) -> np.ndarray:
+    """Where runs of these sizes begin, one behind the other, and where the last one ends."""
+    return np.cumsum([0, *sizes])
+
+
 def _erf(x: Any) -> Any:
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
@@ -84,12 +98,15 @@ FUNCTIONS: dict[str, Callable] = {
     "softmax": _softmax,
     "block_scale": _block_scale,
     "scaled": _scaled,
+    "grouped": _grouped,
+    "offsets": _offsets,
 }
 _OPERATORS: dict[type, Callable] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
     ast.MatMult: operator.matmul,
     ast.Pow: operator.pow,
     ast.USub: operator.neg,
@@ -104,7 +121,11 @@ _OPERATORS: dict[type, Callable] = {
 
 def reference_lines(document: str) -> list[str]:
     """The `numpy:` lines of a docstring, without the word."""
-    return [line.strip().removeprefix("numpy:").strip() for line in document.splitlines() if line.strip().startswith("numpy:")]
+    return _lines(document, "numpy:")
+
+
+def _lines(document: str, word: str) -> list[str]:
+    return [line.strip().removeprefix(word).strip() for line in document.splitlines() if line.strip().startswith(word)]
 
 
 def shape_sets(document: str) -> list[dict[str, str]]:
@@ -119,6 +140,21 @@ def shape_sets(document: str) -> list[dict[str, str]]:
     return sets
 
 
+def apply_given(document: str, arguments: Mapping[str, Any], sizes: Mapping[str, float]) -> None:
+    """Fills arguments with what the `given:` lines say of them, made of sizes: `given: begins = offsets(M // 2, 0, M - M // 2)`.
+
+    Raises ReferenceProblem.
+    """
+    for line in _lines(document, "given:"):
+        target, value = _assignment(line, sizes)
+        if not isinstance(arguments.get(target), np.ndarray):
+            raise ReferenceProblem(f"there is no tensor `{target}`")
+        try:
+            arguments[target][...] = value
+        except (TypeError, ValueError) as error:
+            raise ReferenceProblem(str(error)) from None
+
+
 def expected_values(
     lines: list[str],
     arguments: Mapping[str, Any],
@@ -131,23 +167,27 @@ def expected_values(
     names |= {name: _float64(value, (dtypes or {}).get(name)) for name, value in arguments.items()}
     outputs = {}
     for line in lines:
-        try:
-            (statement,) = ast.parse(line).body
-        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-            raise ReferenceProblem(f"it is no Python expression ({error})") from None
-        if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
-            raise ReferenceProblem("it must have the form `output = expression`")
-        target = statement.targets[0].id
-        with np.errstate(all="ignore"):
-            try:
-                names[target] = _evaluate(statement.value, names)
-            except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
-                raise ReferenceProblem(str(error) or type(error).__name__) from None
-        outputs[target] = names[target]
+        target, value = _assignment(line, names)
+        names[target] = outputs[target] = value
     compared = {name: _shaped(name, value, arguments[name]) for name, value in outputs.items() if name in arguments}
     if not compared:
         raise ReferenceProblem("it assigns to no argument of the kernel")
     return compared
+
+
+def _assignment(line: str, names: Mapping[str, Any]) -> tuple[str, Any]:
+    """The target of `output = expression`, and the value. Raises ReferenceProblem."""
+    try:
+        (statement,) = ast.parse(line).body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise ReferenceProblem(f"it is no Python expression ({error})") from None
+    if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
+        raise ReferenceProblem("it must have the form `output = expression`")
+    with np.errstate(all="ignore"):
+        try:
+            return statement.targets[0].id, _evaluate(statement.value, names)
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+            raise ReferenceProblem(str(error) or type(error).__name__) from None
 
 
 def before_launch(interface: KernelInterface, arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:

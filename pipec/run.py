@@ -17,6 +17,7 @@ from pipec.reference import (
     Comparison,
     ReferenceProblem,
     accumulation_unit,
+    apply_given,
     before_launch,
     compare,
     dtypes_of,
@@ -45,7 +46,7 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
         _print_report(report_of(plan, state.protocol[plan.kernel.name]), state.arch)
         print(f"  built   {built.get(plan.kernel.name, built[''])}")
         for values in _value_sets(plan.interface, plan.kernel.document, options.shapes):
-            arguments, before = _run_one(plan.interface, state.ptx, values, options, state.source)
+            arguments, before = _run_one(plan.interface, state.ptx, values, options, state.source, plan.kernel.document)
             _compare(plan, arguments, before, values)
     return 0
 
@@ -149,7 +150,12 @@ def _number(name: str, text: str, dimension: bool) -> float:
 
 
 def _run_one(
-    interface: KernelInterface, ptx: str, values: dict[str, float], options: argparse.Namespace, source: Source | None
+    interface: KernelInterface,
+    ptx: str,
+    values: dict[str, float],
+    options: argparse.Namespace,
+    source: Source | None,
+    document: str = "",
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Runs a kernel with made-up arguments and shows what happened; the arguments, with the outputs written, and what they held before
     where that counts."""
@@ -161,6 +167,7 @@ def _run_one(
     simulation = Options(options.timing, options.seed, options.steps, progress)
     try:
         arguments = random_arguments(interface, values, options.seed)
+        apply_given(document, arguments, values)
         before = before_launch(interface, arguments)
         started = time.perf_counter()
         result = Launcher(interface, ptx)(arguments, device=options.device, options=LaunchOptions(simulation))
@@ -175,6 +182,8 @@ def _run_one(
         raise Failure(_hang_message(error, source)) from None
     except (ArgumentError, RuntimeFault) as error:
         raise Failure(messages.LaunchRefused(message=str(error), hint=None)) from None
+    except ReferenceProblem as problem:
+        raise Failure(messages.BadReference(kernel=interface.name, problem=str(problem), text="its `given:` line")) from None
     finally:
         progress.end()
     print(f"\n{interface.name}({_shown(values)}) on {result.device}, grid {result.grid}: {seconds:.2f} s")

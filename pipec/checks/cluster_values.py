@@ -135,7 +135,7 @@ class ClusterValues:
             case tree.Convert(operand=operand, type=value_type):
                 inner = self.form(operand, place)
                 return inner if getattr(value_type, "is_integer", False) else _atom("convert", str(value_type), inner)
-            case tree.ReadTensor(source=source):
+            case tree.ReadTensor(source=source) | tree.ReadElement(source=source):
                 return _atom("tensor", source.tensor.name, *(self.form(one, place) for one in source.coordinates))
             case _:
                 return _atom("own", id(expression), place)

@@ -6,6 +6,7 @@ launch values and of the loops around them; `key` writes such an expression down
 
 from collections.abc import Iterator
 
+from pipec.checks.protocol_carried import Carried, bodies
 from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
@@ -87,7 +88,22 @@ Item = Event | Repeat | Choice | Opaque
 
 def programs(kernel: tree.Kernel) -> dict[str, tuple[Item, ...]]:
     """Role name -> its items."""
-    return {role.name: _Reader(role).items(role.body, 0) for role in kernel.roles}
+    written = _written(kernel)
+    return {role.name: _Reader(role, written).items(role.body, 0) for role in kernel.roles}
+
+
+def _written(kernel: tree.Kernel) -> set[str]:
+    """The tensors whose elements may change while the kernel runs."""
+    found: set[str] = set()
+    unseen: list[tree.Statement] = [statement for role in kernel.roles for statement in role.body]
+    while unseen:
+        statement = unseen.pop()
+        if isinstance(statement, tree.Store | tree.TmaStore):
+            found.add(statement.destination.tensor.name)
+        elif isinstance(statement, tree.PassTurn):
+            found.add(statement.counter.tensor.name)
+        unseen += [inner for body in bodies(statement) for inner in body]
+    return found
 
 
 def differs_between_threads(expression: tree.Expression) -> bool:
@@ -115,8 +131,15 @@ def _known_range(loop: tree.For) -> range | None:
 
 
 class _Reader:
-    def __init__(self, role: tree.Role) -> None:
+    """`_place` is the number of the statement at hand, `_around` those of the loops and branches around it."""
+
+    def __init__(self, role: tree.Role, written: set[str]) -> None:
         self._role = role
+        self._written = written
+        self._carried = Carried(role, self._leaf)
+        self._place = -1
+        self._around: tuple[int, ...] = ()
+        self._iterations: tuple[str, ...] = ()
         self._assignments: dict[tree.Variable, int] = {}
         self._keys: dict[tree.Variable, str] = {}
         self._count(role.body)
@@ -134,8 +157,12 @@ class _Reader:
 
     def items(self, statements: tuple[tree.Statement, ...], depth: int) -> tuple[Item, ...]:
         found: list[Item] = []
+        outer = self._around, self._place
+        self._around = (*self._around, self._place)
         for statement in statements:
+            self._place = self._carried.number(statement)
             found.extend(self._item(statement, depth))
+        self._around, self._place = outer
         return tuple(found)
 
     def _item(self, statement: tree.Statement, depth: int) -> Iterator[Item]:
@@ -154,17 +181,18 @@ class _Reader:
                 yield from self._repeat(statement, depth)
             case tree.While(tile=tile) if tile is not None:
                 self._keys[tile] = f"tile of loop {depth}"
-                yield Repeat(TILES, statement, self.items(statement.body, depth + 1))
+                yield Repeat(TILES, statement, self._iteration(statement.body, tile, depth + 1))
             case tree.While():
                 if self.items(statement.body, depth):
                     yield Opaque(statement.span)
             case tree.If():
+                condition = self.key(statement.condition)
                 then, otherwise = self.items(statement.then, depth), self.items(statement.otherwise, depth)
                 if differs_between_threads(statement.condition):
                     # Some threads go here, some there: together the role does both.
                     yield from (*then, *otherwise)
                 elif then or otherwise:
-                    yield Choice(self.key(statement.condition), statement, then, otherwise)
+                    yield Choice(condition, statement, then, otherwise)
 
     def _repeat(self, loop: tree.For, depth: int) -> Iterator[Item]:
         known = _known_range(loop)
@@ -172,17 +200,24 @@ class _Reader:
             # A few known iterations are written out: they may line up with separate loops of another role.
             for value in known:
                 self._keys[loop.variable] = repr(value)
-                yield from self.items(loop.body, depth)
+                yield from self._iteration(loop.body, loop.variable, depth)
             return
         bounds = f"{self.key(loop.start)} to {self.key(loop.stop)} by {loop.step}"
         # Loops that are proved together stand at one depth, so a loop's variable is named by its depth.
         self._keys[loop.variable] = f"loop {depth}"
-        body = self.items(loop.body, depth + 1)
+        body = self._iteration(loop.body, loop.variable, depth + 1)
         if body:
             yield Repeat(bounds, loop, body)
 
-    def key(self, expression: tree.Expression) -> str:
-        """The expression in words that do not depend on the role; unique where it cannot be the same elsewhere."""
+    def _iteration(self, body: tuple[tree.Statement, ...], counted: tree.Variable, depth: int) -> tuple[Item, ...]:
+        outer = self._iterations
+        self._iterations = (*outer, self._keys[counted])
+        items = self.items(body, depth)
+        self._iterations = outer
+        return items
+
+    def _leaf(self, expression: tree.Expression) -> str | None:
+        """What has no operands of its own, where every role sees the same; of an element of a tensor, the tensor."""
         match expression:
             case tree.Constant(value=value):
                 return repr(value)
@@ -192,8 +227,24 @@ class _Reader:
                 return f"parameter {parameter.name}"
             case tree.Special(name=name) if name not in THREAD_VALUES:
                 return name
+            case tree.ReadElement(source=source) if source.tensor.name not in self._written:
+                return f"element of {source.tensor.name}"
+            case _:
+                return None
+
+    def key(self, expression: tree.Expression) -> str:
+        """The expression in words that do not depend on the role; unique where it cannot be the same elsewhere."""
+        leaf = self._leaf(expression)
+        if leaf is not None:
+            if isinstance(expression, tree.ReadElement):
+                return f"{leaf}[{', '.join(self.key(coordinate) for coordinate in expression.source.coordinates)}]"
+            return leaf
+        match expression:
             case tree.ReadVariable(variable=variable) if variable in self._keys:
                 return self._keys[variable]
+            case tree.ReadVariable(variable=variable):
+                found = self._carried.key(variable, self._place, self._around, self._iterations)
+                return found or self._own(expression)
             case tree.Unary(operator=operator, operand=operand):
                 return f"({operator} {self.key(operand)})"
             case tree.Binary(operator=operator, left=left, right=right):
@@ -205,4 +256,8 @@ class _Reader:
             case tree.Convert(operand=operand, type=value_type):
                 return f"{value_type}({self.key(operand)})"
             case _:
-                return f"{self._role.name} at {expression.span.line}:{expression.span.column}"
+                return self._own(expression)
+
+    def _own(self, expression: tree.Expression) -> str:
+        """A name that no other role has."""
+        return f"{self._role.name} at {expression.span.line}:{expression.span.column}"

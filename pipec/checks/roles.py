@@ -406,6 +406,8 @@ def _shared_values(operation: tree.Operation) -> Iterator[tuple[str, tree.Expres
             yield from (("a turn", number) for number in (turn, turns))
         case _:
             pass
+    if isinstance(operation, tree.Store) and operation.rows is not None:
+        yield "the number of rows", operation.rows
     match operation:
         case tree.Store() | tree.Write() | tree.WriteAccumulator():
             yield from _shared_parts(operation.value)

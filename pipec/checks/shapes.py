@@ -328,7 +328,7 @@ def _store(operation: tree.Store, sink: Sink) -> None:
             )
         )
     _rank(name, tensor, value.rows, operation.value.span, sink)
-    _reduction(operation, operation.path, sink)
+    _reduction(operation, operation.path if operation.rows is None else "direct", sink)
     if operation.path != "tma":
         return
     _stride(tensor, operation.destination.span, sink)
@@ -340,7 +340,7 @@ def _store(operation: tree.Store, sink: Sink) -> None:
 
 
 def _reduction(operation: tree.Store | tree.TmaStore, path: str, sink: Sink) -> None:
-    tensor, reduce = operation.destination.tensor, operation.reduce
+    tensor, reduce = operation.destination.tensor, operation.reduce  # some rows of a tile are stored by threads
     if reduce is None or tensor.dtype.name in ALLOWED[path][reduce]:
         return
     other = path == "tma" and isinstance(operation, tree.Store) and tensor.dtype.name in ALLOWED["direct"][reduce]

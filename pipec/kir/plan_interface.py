@@ -86,6 +86,8 @@ def plan_parameters(
                     tma[id(operation)] = _tile_copy(wanted, destination.tensor, source.buffer, layouts, unpacked)
                 case tree.Store() if operation.path == "tma":
                     tma[id(operation)] = _tma(wanted, operation.destination.tensor, staging[id(operation)].layout)
+                    if operation.rows is not None:
+                        wanted.address(operation.destination.tensor)
                 case tree.CopyAsync():
                     wanted.address(operation.source.tensor)
                 case tree.Store():
@@ -96,7 +98,7 @@ def plan_parameters(
                     pass
         for node in expressions(role):
             match node:
-                case tree.ReadTensor():
+                case tree.ReadTensor() | tree.ReadElement():
                     wanted.address(node.source.tensor)
                 case tree.ReadDimension():
                     wanted.dimension(node.name)

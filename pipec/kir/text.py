@@ -150,7 +150,8 @@ def operation_text(operation: tree.Operation) -> str:
         case tree.WriteAccumulator():
             return f"write {operation.accumulator.name} <- {expression_text(operation.value)}"
         case tree.Store():
-            return f"store.{operation.path} {slice_text(operation.destination)} {_arrow(operation)} {expression_text(operation.value)}"
+            value = expression_text(operation.value) + _rows(operation)
+            return f"store.{operation.path} {slice_text(operation.destination)} {_arrow(operation)} {value}"
         case tree.AwaitTurn():
             return f"await {slice_text(operation.counter)} == {expression_text(operation.turn)}"
         case tree.AwaitGrids():
@@ -163,6 +164,10 @@ def operation_text(operation: tree.Operation) -> str:
             return f"write {reference_text(operation.destination)} <- {expression_text(operation.value)}"
         case _:
             assert_never(operation)
+
+
+def _rows(operation: tree.Store) -> str:
+    return "" if operation.rows is None else f", {expression_text(operation.rows)} rows"
 
 
 def _arrow(operation: tree.Store | tree.TmaStore) -> str:
@@ -240,6 +245,8 @@ def _parts(expression: tree.Expression) -> tuple[str, int]:
             return f"columns({read}, {_expression(expression.first_column, 0)}, {expression.type.columns})", _ATOM
         case tree.ReadTensor():
             return f"read({slice_text(expression.source)})", _ATOM
+        case tree.ReadElement():
+            return f"load({slice_text(expression.source)})", _ATOM
         case tree.Position():
             axis, size = ("row", expression.type.rows) if expression.axis == 0 else ("column", expression.type.columns)
             return f"{axis}_index({size})", _ATOM

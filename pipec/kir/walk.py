@@ -23,7 +23,7 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
             return (expression.condition, expression.when_true, expression.when_false)
         case tree.Call():
             return expression.arguments
-        case tree.ReadTensor():
+        case tree.ReadTensor() | tree.ReadElement():
             return expression.source.coordinates
         case _:
             assert_never(expression)
@@ -71,7 +71,8 @@ def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
             values = operation.a, operation.accumulate
             return tuple(value for value in values if value is not None and not isinstance(value, tree.BufferRef))
         case tree.Store():
-            return (*operation.destination.coordinates, operation.value)
+            rows = () if operation.rows is None else (operation.rows,)
+            return (*operation.destination.coordinates, operation.value, *rows)
         case tree.Write() | tree.WriteAccumulator():
             return (operation.value,)
         case tree.AwaitTurn():

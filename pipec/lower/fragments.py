@@ -12,7 +12,7 @@ from pipec.isa.dtypes import DType
 from pipec.kir.plan_types import RowMap, TileLayout
 from pipec.lower import wgmma
 from pipec.lower.context import FULL_WARP, RoleContext
-from pipec.lower.global_memory import global_row, store_element
+from pipec.lower.global_memory import first_rows, global_row, store_element
 from pipec.lower.llvm import Value, integer
 from pipec.lower.memory import pack, pack_converted, row_address
 from pipec.lower.pipelines import shared_tile
@@ -27,11 +27,11 @@ _MATRIX_ELEMENT = 2  # bytes
 _MOST_GROUPS = 8  # groups of columns that are computed together
 
 
-def store(role: RoleContext, operation: tree.Store) -> None:
-    if operation.path == "tma":
+def store(role: RoleContext, operation: tree.Store, path: str, rows: Value | None) -> None:
+    if path == "tma":
         _store_tma(role, operation)
     else:
-        _store_direct(role, operation)
+        _store_direct(role, operation, rows)
 
 
 def _rows(role: RoleContext, reader: TileReader, value: tree.Expression, row_map: RowMap) -> list[Row]:
@@ -271,7 +271,7 @@ _UNIT_BYTES = 16
 _OPERAND_WORDS = {8: _words_of_bytes, 16: _words_of_halves, 32: _words_of_words}
 
 
-def _store_direct(role: RoleContext, operation: tree.Store) -> None:
+def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -> None:
     """Every thread stores its own elements under bounds: any stride, any size."""
     plan, value = role.kernel.plan, operation.value
     assert isinstance(value.type, TileType)
@@ -282,7 +282,7 @@ def _store_direct(role: RoleContext, operation: tree.Store) -> None:
     for row, chunk in _chunks(
         role, _rows(role, reader, value, plan.row_maps[role.plan.role.name, id(operation)]), 0, value.type.columns
     ):
-        target = global_row(role, tensor, origin, row.index)
+        target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
         for index, element in enumerate(reader.values(value, chunk)):
             position = chunk.position(role.builder, index)
             store_element(role, target, position, element, value.type.dtype, None, operation.reduce)

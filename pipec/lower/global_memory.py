@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pipec.isa.dtypes import DType
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import GLOBAL, TRUE, Value, integer
-from pipec.record import record
+from pipec.record import record, replace
 from pipec.sema.tree import TensorParameter
 
 
@@ -41,6 +41,15 @@ def global_row(role: RoleContext, tensor: TensorParameter, origin: Sequence[Valu
     offset = builder.multiply(builder.cast("sext", first, "i64"), tensor.dtype.bytes)
     start = builder.binary("add", address, offset)
     return GlobalRow(start, first, dimension(role, tensor.shape[-1]), inside)
+
+
+def first_rows(role: RoleContext, row: GlobalRow, index: Value, rows: Value | None) -> GlobalRow:
+    """The run of a tile's row `index`, empty unless that is below `rows`."""
+    if rows is None:
+        return row
+    builder = role.builder
+    below = builder.compare("slt", index, rows)
+    return replace(row, inside=below if row.inside is TRUE else builder.binary("and", row.inside, below))
 
 
 def dimension(role: RoleContext, size: str | int) -> Value:

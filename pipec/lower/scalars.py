@@ -6,6 +6,7 @@ from pipec.isa.dtypes import DTYPES, DType
 from pipec.lower.arithmetic import binary, constant, convert, negate
 from pipec.lower.context import RoleContext
 from pipec.lower.functions import call_function
+from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.launch_control import read_response
 from pipec.lower.llvm import TRUE, Value, integer
 from pipec.sema import tree
@@ -31,6 +32,8 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             return role.stage(handle)
         case tree.ReadResponse(handle):
             return read_response(role, handle)
+        case tree.ReadElement(source):
+            return _element(role, source)
         case tree.Unary(operator, operand, type_):
             return unary(role, operator, dtype_of(type_), scalar(role, operand))
         case tree.Binary(operator, left, right):
@@ -49,6 +52,11 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             raise AssertionError("a register tile where a scalar is expected")
         case _:
             assert_never(expression)
+
+
+def _element(role: RoleContext, source: tree.TensorSlice) -> Value:
+    row = global_row(role, source.tensor, [scalar(role, coordinate) for coordinate in source.coordinates], None)
+    return load_element(role, row, integer(0), source.tensor.dtype)
 
 
 def scalar_constant(role: RoleContext, value: float | bool, dtype: DType) -> Value:

@@ -8,10 +8,11 @@ from pipec.isa.instructions import INSTRUCTIONS
 from pipec.kir.plan_types import RowMap, TileLayout
 from pipec.lower import fragments
 from pipec.lower.context import KeptTile, RoleContext, counted_loop, repeated
-from pipec.lower.global_memory import GlobalRow, element_pointer, global_row, store_element
+from pipec.lower.global_memory import GlobalRow, element_pointer, first_rows, global_row, store_element
 from pipec.lower.llvm import Value, integer
 from pipec.lower.memory import pack, pack_converted, row_address, store_tensor, store_words
 from pipec.lower.pipelines import shared_tile, tensor_address
+from pipec.lower.scalars import scalar
 from pipec.lower.staging import staged_panel
 from pipec.lower.tiles import MOST_COLUMNS, Chunk, Row, TileReader, chunk_columns
 from pipec.lower.tma import coordinates
@@ -57,12 +58,34 @@ def panel_share(row_map: RowMap, columns: int, value_type: TileType) -> PanelSha
 
 
 def store(role: RoleContext, operation: tree.Store) -> None:
+    if operation.rows is None:
+        _store_by(role, operation, operation.path, None)
+        return
+    rows = scalar(role, operation.rows)
+    if operation.path == "direct":
+        _store_by(role, operation, "direct", rows)
+        return
+    # A box has a fixed number of rows: TMA stores whole tiles, the threads what is left of others.
+    builder = role.builder
+    assert isinstance(operation.value.type, TileType)
+    whole, part, done = (builder.label(f"{role.prefix}.rows.{hint}") for hint in ("whole", "part", "done"))
+    builder.branch(builder.compare("sge", rows, integer(operation.value.type.rows)), whole, part)
+    for label, path, limit in ((whole, "tma", None), (part, "direct", rows)):
+        builder.place(label)
+        role.reconverge()
+        _store_by(role, operation, path, limit)
+        builder.jump(done)
+    builder.place(done)
+    role.reconverge()
+
+
+def _store_by(role: RoleContext, operation: tree.Store, path: str, rows: Value | None) -> None:
     if role.kernel.plan.row_maps[role.plan.role.name, id(operation)].fragment:
-        fragments.store(role, operation)
-    elif operation.path == "tma":
+        fragments.store(role, operation, path, rows)
+    elif path == "tma":
         _store_tma(role, operation)
     else:
-        _store_direct(role, operation)
+        _store_direct(role, operation, rows)
 
 
 def _with_parts(row_map: RowMap, parts: int) -> RowMap:
@@ -207,7 +230,7 @@ def _where_working(role: RoleContext, row: Row) -> Iterator[None]:
 # ----------------------------------------------------------------------------------------------------------------- direct
 
 
-def _store_direct(role: RoleContext, operation: tree.Store) -> None:
+def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -> None:
     """Every thread stores its own elements under bounds: any stride, any size."""
     plan = role.kernel.plan
     value_type = operation.value.type
@@ -222,7 +245,7 @@ def _store_direct(role: RoleContext, operation: tree.Store) -> None:
     for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
         row = reader.row(_with_parts(row_map, share.parts) if share else row_map, block, number)
         reader.prepare_row(operation.value, row)
-        target = global_row(role, tensor, origin, row.index)
+        target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
         if share is None:
             value = reader.values(operation.value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0]
             only = row.index if len(tensor.shape) == 1 else integer(0)

@@ -423,11 +423,13 @@ def _commit(context: Context, operation: Operation, receiver: Entity | None, nod
 
 
 def _store(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
-    bound = bind_arguments(context, node, operation.name, ("destination", "tile"), ("reduce",), signature=operation.signature)
+    names = ("destination", "tile"), ("reduce", "rows")
+    bound = bind_arguments(context, node, operation.name, *names, signature=operation.signature)
     destination = tensor_slice(context, bound["destination"], "the destination")
     stored = _tile(context, bound["tile"], "what is stored")
     path = "tma" if operation.action == "store" else "direct"
-    context.emit(tree.Store(destination, stored, path, node.span, _reduction(context, bound)))
+    rows = scalar(context, bound["rows"], I32, "`rows`") if "rows" in bound else None
+    context.emit(tree.Store(destination, stored, path, node.span, _reduction(context, bound), rows))
     return Void()
 
 

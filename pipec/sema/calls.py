@@ -284,9 +284,12 @@ def _reduction(context: Context, node: ast.Call) -> Entity:
 
 
 def _load(context: Context, node: ast.Call) -> Entity:
-    bound = bind_arguments(context, node, "load", ("tensor", "rows", "columns"))
+    one = len(node.arguments) == 1
+    bound = bind_arguments(context, node, "load", ("tensor",) if one else ("tensor", "rows", "columns"))
     source = tensor_slice(context, bound["tensor"], "what is loaded")
     need_values(context, source.tensor.dtype, "loaded into registers", node.span)
+    if one:
+        return tree.ReadElement(source, source.tensor.dtype, node.span)
     _need_rank(context, source, 2, "load", bound["tensor"])
     rows, columns = (known_int(context, bound[name], "a tile size") for name in ("rows", "columns"))
     _need_size(context, rows, bound["rows"])

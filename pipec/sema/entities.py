@@ -258,6 +258,7 @@ EXPRESSIONS = (
     tree.Splat,
     tree.ReadBuffer,
     tree.ReadTensor,
+    tree.ReadElement,
     tree.Position,
     tree.ReadAccumulator,
     tree.Columns,

@@ -496,16 +496,17 @@ _FREE = (
     Operation(
         "store",
         ("",),
-        'store(tensor[i, j], tile, reduce="add")',
+        'store(tensor[i, j], tile, reduce="add", rows=count)',
         "store",
-        document="a register tile through shared memory and TMA; with `reduce` (add, min, max) combined with what stands there",
+        document="a register tile through shared memory and TMA; with `reduce` (add, min, max) combined with what stands there; with "
+        "`rows` only the tile's first rows, by the threads when those are not all",
     ),
     Operation(
         "store.direct",
         ("",),
-        'store.direct(tensor[i, j], tile, reduce="add")',
+        'store.direct(tensor[i, j], tile, reduce="add", rows=count)',
         "store_direct",
-        document="a register tile by each thread's own stores; any alignment; `reduce` as in `store`",
+        document="a register tile by each thread's own stores; any alignment; `reduce` and `rows` as in `store`",
     ),
     Operation(
         "programmatic_launch",

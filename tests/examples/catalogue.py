@@ -31,6 +31,11 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "gemm_k_group": ({"K_GROUP": "1"}, {"K_GROUP": "3", "STAGES": "6", "BK": "32"}, {"K_GROUP": "4", "BK": "16"}),
     "gemm_split_k": ({"SPLITS": "1", "BN": "64"}, {"SPLITS": "3", "BM": "64", "STAGES": "1"}, {"SPLITS": "8", "BN": "96"}),
     "gemm_split_k_serial": ({"SPLITS": "1", "BN": "64"}, {"SPLITS": "2", "BM": "64", "STAGES": "1"}, {"SPLITS": "7", "BN": "96"}),
+    "gemm_grouped": (
+        {"BLOCKS": "3", "BN": "64"},
+        {"BLOCKS": "5", "BM": "64", "STAGES": "1"},
+        {"BLOCKS": "148", "AB": "f16", "OUT": "f32", "BN": "32"},
+    ),
     "gemm_persistent": ({"BLOCKS": "2"}, {"BLOCKS": "1", "BM": "64", "BN": "64", "STAGES": "2"}),
     "gemm_tiles": (
         {"MODE": "clc"},

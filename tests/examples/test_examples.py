@@ -8,6 +8,7 @@ from pipec.kir.plan_types import Plan
 from pipec.ptx.assemble import assemble
 from pipec.reference import (
     accumulation_unit,
+    apply_given,
     before_launch,
     compare,
     dtypes_of,
@@ -67,6 +68,7 @@ def _check(case: Case, plan: Plan, numbers: dict[str, float], simulation: Simula
     lines = reference_lines(plan.kernel.document)
     assert lines, "an example says what it computes"
     arguments = random_arguments(plan.interface, numbers, seed=1)
+    apply_given(plan.kernel.document, arguments, numbers)
     before = before_launch(plan.interface, arguments)
     result = launch(plan.interface, compiled(case).ptx or "", arguments, device="sim", options=LaunchOptions(simulation))
     assert result.simulation is not None

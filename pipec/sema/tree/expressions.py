@@ -189,6 +189,15 @@ class ReadTensor:
 
 
 @record
+class ReadElement:
+    """One element of a tensor, the same in every thread that asks for the same place; outside the tensor 0."""
+
+    source: TensorSlice
+    type: ScalarType
+    span: Span
+
+
+@record
 class Position:
     """Each element's row number (`axis` 0, columns == 1) or column number (`axis` 1, rows == 1) inside its tile, i32."""
 
@@ -245,6 +254,7 @@ Expression = (
     | Splat
     | ReadBuffer
     | ReadTensor
+    | ReadElement
     | Position
     | ReadAccumulator
     | Columns

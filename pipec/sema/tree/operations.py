@@ -200,7 +200,8 @@ class WriteAccumulator:
 class Store:
     """A register tile to global memory: path "tma" (swizzled shared memory, then bulk store) or "direct" (one store per element run).
 
-    `reduce`: "add", "min" or "max" with what stands there, atomic for each element; None overwrites it.
+    `reduce`: "add", "min" or "max" with what stands there, atomic for each element; None overwrites it. `rows` (i32, the same in all
+    threads): only so many of the tile's rows are stored.
     """
 
     destination: TensorSlice
@@ -208,6 +209,7 @@ class Store:
     path: str
     span: Span
     reduce: str | None = None
+    rows: Expression | None = None
 
 
 @record
