@@ -46,12 +46,15 @@ KERNELS: dict[str, list[tuple[str, dict[str, object]]]] = {
         ("gemm_sm90_persistent", {"BN": 128, "STAGES": 6}),
         ("gemm_sm90_persistent", {"BN": 192, "STAGES": 5}),
         ("gemm_sm90_persistent", {"BN": 64, "STAGES": 6}),
+        ("gemm_sm90_cluster", {}),
+        ("gemm_sm90_cluster", {"CX": 1, "CY": 2}),
         ("gemm_sm90_pingpong", {}),
         ("gemm_sm90_pingpong", {"BM": 64, "BN": 256, "STAGES": 2}),
     ],
     "fp8": [
         ("gemm_sm90_persistent", {"AB": "e4m3", "BK": 128}),
         ("gemm_sm90_persistent", {"AB": "e4m3", "BK": 128, "BN": 128, "STAGES": 6}),
+        ("gemm_sm90_cluster", {"AB": "e4m3", "BK": 128}),
         ("gemm_sm90_pingpong", {"AB": "e4m3", "BK": 128}),
     ],
 }

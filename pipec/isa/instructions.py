@@ -49,10 +49,15 @@ def _special_registers() -> list[Instruction]:
     return [_intrinsic(name, f"read.ptx.sreg.{llvm}", I32, (), ptx, "thread", "10") for name, llvm, ptx in rows]
 
 
-_REMOTE_ARRIVE = (
-    "{\\0A\\09.reg .b32 remote;\\0A\\09@$2 mapa.shared::cluster.u32 remote, $0, $1;"
-    "\\0A\\09@$2 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\\0A\\09}"
-)
+
+
+def _remote_arrive(spelling: str) -> str:
+    return (
+        "{\\0A\\09.reg .b32 remote;\\0A\\09@$2 mapa.shared::cluster.u32 remote, $0, $1;"
+        f"\\0A\\09@$2 {spelling} _, [remote];\\0A\\09}}"
+    )
+
+
 
 
 _REMOTE_STORE = (
@@ -72,9 +77,11 @@ def _barriers() -> list[Instruction]:
         # Without a branch, so that the warp stays together.
         Instruction("mbarrier.arrive.if", "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", VOID, (SHARED, I1),
                     "mbarrier.arrive.shared::cta.b64", "thread", mbarrier, constraints="r,b"),
-        # On the barrier at the same place in another CTA of the cluster.
-        Instruction("mbarrier.arrive.remote.if", _REMOTE_ARRIVE, VOID, (SHARED, I32, I1),
-                    "mbarrier.arrive.release.cluster.shared::cluster.b64", "thread", mbarrier, constraints="r,r,b"),
+        # On the barrier at the same place in another CTA of the cluster. Releasing to the whole cluster costs a fence of all memory.
+        *(Instruction(f"mbarrier.arrive.remote{scope}.if", _remote_arrive(spelling), VOID, (SHARED, I32, I1), spelling, "thread",
+                      mbarrier, constraints="r,r,b")
+          for scope, spelling in (("", "mbarrier.arrive.shared::cluster.b64"),
+                                  (".cluster", "mbarrier.arrive.release.cluster.shared::cluster.b64"))),
         Instruction("store.remote.if", _REMOTE_STORE, VOID, (SHARED, I32, I32, I1), "st.shared::cluster.b32", "thread", "9.7.9.12",
                     constraints="r,r,r,b"),
         # Waits for what threads of another CTA did before they arrived, too.

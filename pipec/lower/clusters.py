@@ -24,10 +24,17 @@ def reach_of(role: RoleContext, pipeline: tree.Pipeline, side: str) -> Reach:
 
 
 def try_wait(role: RoleContext, pipeline: tree.Pipeline, pointer: Value, parity: Value, limit: Value | None = None) -> Value:
-    """One look at a barrier, for at most `limit` nanoseconds; what other CTAs did before they arrived is then seen, too."""
+    """One look at a barrier, for at most `limit` nanoseconds."""
     name = "mbarrier.try_wait.parity" if limit is None else "mbarrier.try_wait.parity.limit"
-    scope = "" if role.kernel.plan.sharing[pipeline].local else ".cluster"
-    return role.builder.call(f"{name}{scope}", pointer, parity, *([] if limit is None else [limit]))
+    return role.builder.call(f"{name}{_scope(role, pipeline)}", pointer, parity, *([] if limit is None else [limit]))
+
+
+def _scope(role: RoleContext, pipeline: tree.Pipeline) -> str:
+    """Whether threads read what threads of other CTAs wrote: then signals order memory across the cluster. Tiles that TMA brings and
+    MMAs read are ordered by the barrier itself, in every CTA."""
+    told = any(fill.pipeline is pipeline and fill.flag_offset is not None for fill in role.kernel.plan.zero_fills.values())
+    sharing = role.kernel.plan.sharing[pipeline]
+    return ".cluster" if pipeline.scope == "cluster" or (told and not sharing.local) else ""
 
 
 def rank(role: RoleContext) -> Value:
@@ -100,7 +107,7 @@ def arrive(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
         builder.call("mbarrier.arrive", pointer, integer(1))
         return
     for target, reached in _targets(role, handle, reach):
-        builder.call("mbarrier.arrive.remote.if", pointer, target, reached)
+        builder.call(f"mbarrier.arrive.remote{_scope(role, handle.pipeline)}.if", pointer, target, reached)
 
 
 def tell(role: RoleContext, handle: tree.Handle, pointer: Value, word: Value) -> None:
@@ -121,7 +128,7 @@ def arrive_per_warp(role: RoleContext, pipeline: tree.Pipeline, side: str, point
         chosen = builder.compare("eq", role.lane, integer(0))
         chosen = chosen if when is None else builder.binary("and", when, chosen)
         if reach.to == LEADER:
-            builder.call("mbarrier.arrive.remote.if", pointer, builder.bits("and", rank(role), -2), chosen)
+            builder.call(f"mbarrier.arrive.remote{_scope(role, pipeline)}.if", pointer, builder.bits("and", rank(role), -2), chosen)
         else:
             builder.call("mbarrier.arrive.if", pointer, chosen)
         return
@@ -129,7 +136,7 @@ def arrive_per_warp(role: RoleContext, pipeline: tree.Pipeline, side: str, point
     chosen = builder.compare("ne", builder.bits("and", builder.binary("lshr", mask, role.lane), 1), integer(0))
     chosen = builder.binary("and", chosen, builder.compare("ult", role.lane, integer(role.kernel.plan.kernel.cluster.size)))
     chosen = chosen if when is None else builder.binary("and", when, chosen)
-    builder.call("mbarrier.arrive.remote.if", pointer, role.lane, chosen)
+    builder.call(f"mbarrier.arrive.remote{_scope(role, pipeline)}.if", pointer, role.lane, chosen)
 
 
 def _targets(role: RoleContext, handle: tree.Handle, reach: Reach) -> Iterator[tuple[Value, Value]]:

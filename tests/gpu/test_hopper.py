@@ -59,6 +59,22 @@ def test_copies_bit_for_bit(constants: dict[str, str], shape: tuple[int, int]) -
     assert arguments["x"].tobytes() == expected and arguments["y"].tobytes() == expected
 
 
+RMS_NORM = (EXAMPLES / "rms_norm_cluster.pipe").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("constants", [{}, {"CX": 2}, *VARIANTS["rms_norm_cluster"]], ids=str)
+def test_clusters_read_each_others_memory(constants: dict[str, str]) -> None:
+    kernel = pipec.compile(RMS_NORM, arch="sm_90a", constants=constants)["rms_norm_cluster"]
+    results = {}
+    for device in ("cuda", "sim"):
+        arguments = random_arguments(kernel.interface, {"M": 200, "N": 200, "epsilon": 0.5}, seed=3)
+        assert kernel(**arguments, device=device).device.startswith(device)
+        results[device] = arguments["y"]
+        outcome = compare("y", arguments["y"], expected_values(reference_lines(RMS_NORM), arguments)["y"], 1)
+        assert outcome.passed, (device, outcome)
+    assert np.allclose(results["cuda"], results["sim"], rtol=1e-6), "rsqrt differs in its last bits"
+
+
 FUNCTION = """
 kernel apply[T: dtype = f32](x: tensor[f32, M, N], y: tensor[T, M, N], v: tensor[f32, N], w: tensor[f32, M]):
     grid(ceildiv(M, 128), ceildiv(N, 64))
