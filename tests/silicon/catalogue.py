@@ -5,13 +5,6 @@ from functools import cache
 from silicon import barriers, clusters, extras, im2col, matrices, memory, multiply, reductions, tma, warps
 from silicon.program import Program, unique
 
-# What the simulator does not know yet: beginnings of program names, and why. The GPU's results are recorded all the same.
-NOT_SIMULATED = {
-    "wgmma_b1": "wgmma of single bits",
-    "wgmma_sparse_": "sparse wgmma",
-    "atom_b128_": "128-bit atomics",
-}
-
 # These announce more bytes than the copy brings: the GPU's thread gives up waiting, the simulator reports that nothing can go on.
 NEVER_END = ("tma_interleaved_two", "tma_interleaved_part", "tma_interleaved_past_channels", "tma_interleaved_wide_two")
 

@@ -3,15 +3,11 @@
 import numpy as np
 import pytest
 from silicon import recorded
-from silicon.catalogue import NEVER_END, NOT_SIMULATED, programs
+from silicon.catalogue import NEVER_END, programs
 from silicon.program import Program
 from silicon.run import simulate
 
 from pipec.sim import Options, SimulationError
-
-
-def unknown(program: Program) -> str | None:
-    return next((reason for beginning, reason in NOT_SIMULATED.items() if program.name.startswith(beginning)), None)
 
 
 def difference(got: np.ndarray, want: np.ndarray) -> str:
@@ -29,7 +25,7 @@ def test_every_program_is_recorded_as_it_is_now() -> None:
     assert {program.name: program.digest for program in programs()} == {name: digest for name, (digest, _) in rows.items()}
 
 
-SIMULATED = [program for program in programs() if not unknown(program) and program.name not in NEVER_END]
+SIMULATED = [program for program in programs() if program.name not in NEVER_END]
 
 
 @pytest.mark.parametrize("program", SIMULATED, ids=lambda program: program.name)
@@ -55,10 +51,3 @@ def test_simulator_reports_a_phase_that_never_ends(name: str) -> None:
     with pytest.raises(SimulationError) as caught:
         simulate(program)
     assert caught.value.kind == "deadlock"
-
-
-@pytest.mark.parametrize("program", [program for program in programs() if unknown(program)], ids=lambda program: program.name)
-def test_simulator_says_what_it_does_not_know(program: Program) -> None:
-    with pytest.raises(SimulationError) as caught:
-        simulate(program)
-    assert caught.value.kind in ("unsupported", "malformed"), "it is simulated now: take it out of NOT_SIMULATED"

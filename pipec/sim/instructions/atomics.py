@@ -10,7 +10,7 @@ import numpy as np
 from ..decode import Decoder, instruction
 from ..execution import Warp
 from ..memory import space_of
-from ..types import LANES, Type, unsigned
+from ..types import LANES, TYPES, Type, unsigned
 from ..units.reductions import reduce_elements
 from . import packed
 from .formats import decode, encode
@@ -72,8 +72,10 @@ def atomic(d: Decoder):
     name = d.require(*_OPERATIONS)
     count = int(d.choose("v2", "v4", "v8", default="v1")[1:])
     type_ = d.type()
-    if type_.bits == 128 or (count > 1 and returns):
-        d.fail("vector atomics that return values and 128-bit atomics are not simulated")
+    if count > 1 and returns:
+        d.fail("vector atomics that return values are not simulated")
+    if type_.bits == 128:
+        return _wide(d, where, name, returns)
     if count > 1:
         return _vector_reduction(d, where, name, count, type_)
     first = 1 if returns else 0
@@ -130,6 +132,36 @@ def _vector_reduction(d: Decoder, where: str, name: str, count: int, type_: Type
                 flush = _in_global_memory(where, int(address))
                 cta.store(warp, where, place, combine(name, type_, old, operand[lane : lane + 1], flush), type_.bytes)
         warp.active = saved
+
+    return execute
+
+
+def _wide(d: Decoder, where: str, name: str, returns: bool):
+    """atom.{exch,cas}.b128; the address is a multiple of 16."""
+    if not returns or name not in ("exch", "cas"):
+        d.fail("128 bits are exchanged or compared and swapped, nothing else", "malformed")
+    type_ = TYPES["b128"]
+    read, operand, write = address_reader(d, 1, where), d.source(2, type_), d.destination(0, type_)
+    other = d.source(3, type_) if name == "cas" else None
+
+    def execute(warp: Warp) -> None:
+        addresses, cta = active_addresses(warp, read(warp)), warp.cta
+        check_vector(addresses, 16)
+        operands, swaps = operand(warp), other(warp) if other else None
+        results = np.zeros((LANES, 2), np.uint64)
+        saved = warp.active
+        for address, lane in zip(addresses, warp.lanes(), strict=True):
+            warp.active = _only(lane)
+            places = [np.array([address + 8 * half], np.int64) for half in (0, 1)]
+            results[lane] = [cta.load(warp, where, place, 8)[0] for place in places]
+            new = operands[lane] if swaps is None else swaps[lane]
+            if swaps is not None and (results[lane] != operands[lane]).any():
+                warp.polls += 1
+                continue
+            for place, half in zip(places, new, strict=True):
+                cta.store(warp, where, place, np.array([half], np.uint64), 8)
+        warp.active = saved
+        write(warp, results)
 
     return execute
 

@@ -17,7 +17,7 @@ from ..errors import SimulationError
 from ..execution import Warp
 from ..tree import Register, Vector
 from ..types import LANES, TYPES
-from ..units.wgmma import Instruction, wgmma
+from ..units.wgmma import BITS, Instruction, wgmma
 from .asynchronous import AsyncView, Operation, commit_groups, finished, groups_of, wait_for_groups
 from .control import nothing, require_converged
 
@@ -112,6 +112,8 @@ class _Operands:
     b_descriptor: Reader
     scale_d: Reader
     flags: tuple[int, ...]
+    metadata: tuple[int, ...]
+    selector: int
 
     def instruction(self) -> Instruction:
         negate_a, negate_b, a_major, b_major = self.flags
@@ -127,6 +129,7 @@ class _Operands:
             a_mn_major=bool(a_major),
             b_mn_major=bool(b_major),
             saturate=self.saturate,
+            sparse=bool(self.metadata),
         )
 
 
@@ -143,11 +146,12 @@ def _decode(d: Decoder) -> _Operands:
     if shape is None:
         d.fail("has no known shape", "unsupported")
     d.flag(shape[0])
-    formats = tuple(type_.name for type_ in d.types())
-    if len(formats) != 3:
-        d.fail("needs three types", "malformed")
+    formats = _formats(d)
     a = d.operand(1)
-    numbers = [operand.value for operand in d.operands[4:]]
+    # The sparse form has metadata and their selector before scale-d.
+    sparse = 2 if d.flag("sp") else 0
+    metadata = _slots(d, Vector((d.operand(3),))) if sparse else ()
+    numbers = [operand.value for operand in d.operands[4 + sparse :]]
     signs = [number - (1 << 32) if number > 1 << 31 else number for number in numbers[:2]] or [1, 1]
     majors = numbers[2:]
     if isinstance(a, Vector) and len(majors) == 1:
@@ -161,9 +165,24 @@ def _decode(d: Decoder) -> _Operands:
         _slots(d, a) if in_registers else None,
         None if in_registers else d.source(1, TYPES["b64"]),
         d.source(2, TYPES["b64"]),
-        d.source(3, TYPES["pred"]),
+        d.source(3 + sparse, TYPES["pred"]),
         (*signs, *(majors or [0, 0])),
+        metadata,
+        d.integer(4) if sparse else 0,
     )
+
+
+def _formats(d: Decoder) -> tuple[str, str, str]:
+    """Types of D, A and B; single bits are no type of any register."""
+    bits = [name for name in d.modifiers if name == BITS]
+    if bits:
+        d.modifiers[:] = [name for name in d.modifiers if name != BITS]
+        d.require("and")
+        d.require("popc")
+    found = (*(type_.name for type_ in d.types()), *bits)
+    if len(found) != 3:
+        d.fail("needs three types", "malformed")
+    return found[0], found[1], found[2]
 
 
 @instruction("wgmma.mma_async")
@@ -191,11 +210,13 @@ def multiply(d: Decoder):
         for member, own in zip(meeting.warps, meeting.operations, strict=True):
             _take_off(member, operands.d, "an accumulator", own, line)
             _take_off(member, operands.a or (), "operand A", own, line)
+            _take_off(member, operands.metadata, "sparsity metadata", own, line)
 
         def run() -> None:
             left = a if a is not None else _registers(members, operands.a or ())
             old = _registers(members, operands.d) if accumulate else None
-            result = wgmma(what, left, b, view, old, cta.machine.options.numerics)
+            metadata = _registers(members, operands.metadata)[:, 0] if operands.metadata else None
+            result = wgmma(what, left, b, view, old, cta.machine.options.numerics, metadata, operands.selector)
             for number, member in enumerate(members):
                 lanes = result[LANES * number : LANES * (number + 1)]
                 for column, slot in enumerate(operands.d):

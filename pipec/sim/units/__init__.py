@@ -13,10 +13,10 @@ deliberately independent of the emitter's: the two meet only in tests, so that a
     tma           tensor copies: tiled loads and stores, gather4 / scatter4, reductions (reductions.py)
     numerics      what one MMA instruction adds up and how it rounds
     tcgen05       tensor memory, descriptors, mma, cp
-    wgmma         Hopper's warpgroup MMA
+    wgmma         Hopper's warpgroup MMA; sparsity: its sparse operand A
     mma           mma.sync, a warp's MMA on registers
 
 Not modelled, and refused with "unsupported" or "illegal" where a program can ask for it: stores through interleaved tensor maps,
-stores of packed sub-byte types, sparse MMA, K = 96, base offsets of tcgen05 descriptors, block-scaled pairs with M = 128, A in
+stores of packed sub-byte types, sparse tcgen05 MMA, K = 96, base offsets of tcgen05 descriptors, block-scaled pairs with M = 128, A in
 tensor memory for weight-stationary M = 32 and 64, the zero-column mask, tcgen05.shift.
 """

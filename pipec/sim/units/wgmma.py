@@ -11,6 +11,7 @@ from . import numerics as accumulation
 from .errors import UnitError
 from .formats import Decomposed, decode, decompose
 from .protocols import SharedMemory
+from .sparsity import expand
 from .tcgen05.descriptors import MatrixDescriptor
 from .tcgen05.operands import operand_offsets
 
@@ -18,6 +19,7 @@ ROWS = 64
 THREADS = 128
 FP8 = frozenset({"e4m3", "e5m2"})
 INTEGERS = frozenset({"s8", "u8"})
+BITS = "b1"
 _INTEGER_N = (8, 16, 24, *range(32, 257, 16))
 _LAYOUT_NAMES = ("none", "128B", "64B", "32B")
 
@@ -38,6 +40,8 @@ OPERAND_TYPES = {
     "tf32": OperandType(4, 8, ("f32",), frozenset({"tf32"})),
     **{name: OperandType(1, 32, ("f16", "f32"), FP8) for name in FP8},
     **{name: OperandType(1, 32, ("s32",), INTEGERS) for name in INTEGERS},
+    # 256 single bits, counted in bytes of eight.
+    BITS: OperandType(1, 32, ("s32",), frozenset({BITS})),
 }
 
 
@@ -54,9 +58,16 @@ class Instruction:
     a_mn_major: bool = False
     b_mn_major: bool = False
     saturate: bool = False
+    sparse: bool = False
 
     @property
     def k(self) -> int:
+        """Elements of a row of A and of a column of B; for single bits, bytes of them."""
+        return OPERAND_TYPES[self.a_format].k * (2 if self.sparse else 1)
+
+    @property
+    def a_k(self) -> int:
+        """Stored elements of a row of A."""
         return OPERAND_TYPES[self.a_format].k
 
     @property
@@ -71,14 +82,17 @@ class Instruction:
         row = OPERAND_TYPES[self.a_format]
         if self.b_format not in row.partners or self.d_format not in row.results:
             raise UnitError("illegal", f"wgmma of {self.a_format} and {self.b_format} to {self.d_format}")
-        allowed = _INTEGER_N if self.a_format in INTEGERS else tuple(range(8, 257, 8))
+        whole = self.d_format == "s32"
+        allowed = _INTEGER_N if whole else tuple(range(8, 257, 8))
         if self.n not in allowed:
             raise UnitError(
                 "illegal", f"wgmma N = {self.n} for {self.a_format}; allowed: {allowed[0]}, {allowed[1]} .. {allowed[-1]}"
             )
         if (self.a_mn_major or self.b_mn_major) and self.element_bytes != 2:
             raise UnitError("illegal", f"wgmma transposes 16-bit types only, {self.a_format} has {8 * self.element_bytes} bits")
-        if self.a_format in INTEGERS and (self.negate_a or self.negate_b):
+        if self.sparse and self.a_format == BITS:
+            raise UnitError("illegal", "wgmma of single bits has no sparse form")
+        if whole and (self.negate_a or self.negate_b):
             raise UnitError("illegal", f"wgmma of {self.a_format} has no negation")
         return self
 
@@ -130,35 +144,42 @@ def wgmma(
     shared_memory: SharedMemory,
     d: np.ndarray | None,
     numerics: str = "exact",
+    metadata: np.ndarray | None = None,
+    selector: int = 0,
 ) -> np.ndarray:
     """New D registers (uint32 [128 threads, registers]) of one warpgroup.
 
-    a  64-bit descriptor, or registers uint32 [128, 4];  b  64-bit descriptor;  d  old registers, None for scale-d false
+    a  64-bit descriptor, or registers uint32 [128, 4];  b  64-bit descriptor;  d  old registers, None for scale-d false;
+    metadata  uint32 [128] of the sparse form, with its selector
     """
     instruction.validate()
     left = _read_a(instruction, a, shared_memory)
-    right = _read_matrix(instruction, b, instruction.n, instruction.b_mn_major, shared_memory)
+    if metadata is not None:
+        left = expand(left, metadata, selector, instruction.element_bytes)
+    right = _read_matrix(instruction, b, instruction.n, instruction.b_mn_major, shared_memory, instruction.k)
     old = None if d is None else _gather_d(instruction, d)
     return _scatter_d(instruction, _multiply(instruction, left, right, old, numerics))
 
 
 def _read_a(instruction: Instruction, a: int | np.ndarray, shared_memory: SharedMemory) -> np.ndarray:
     if isinstance(a, (int, np.integer)):
-        return _read_matrix(instruction, int(a), ROWS, instruction.a_mn_major, shared_memory)
+        return _read_matrix(instruction, int(a), ROWS, instruction.a_mn_major, shared_memory, instruction.a_k)
     if instruction.a_mn_major:
         raise UnitError("illegal", "wgmma with A in registers cannot transpose A (bit is 1)")
     registers = np.ascontiguousarray(a, np.uint32)
     if registers.shape != (THREADS, 4):
         raise UnitError("illegal", f"wgmma takes A registers of shape {(THREADS, 4)}, got {registers.shape}")
     storage = f"<u{instruction.element_bytes}"
-    patterns = np.empty((ROWS, instruction.k), storage)
+    patterns = np.empty((ROWS, instruction.a_k), storage)
     patterns[a_fragment(instruction.element_bytes)] = registers.view(storage)
     return patterns
 
 
-def _read_matrix(instruction: Instruction, matrix: int, rows: int, mn_major: bool, shared_memory: SharedMemory) -> np.ndarray:
+def _read_matrix(
+    instruction: Instruction, matrix: int, rows: int, mn_major: bool, shared_memory: SharedMemory, k: int
+) -> np.ndarray:
     size = instruction.element_bytes
-    offsets = operand_offsets(decode_descriptor(matrix), rows, instruction.k, size, mn_major)
+    offsets = operand_offsets(decode_descriptor(matrix), rows, k, size, mn_major)
     return np.ascontiguousarray(shared_memory.read(offsets)).view(f"<u{size}")
 
 
@@ -183,6 +204,9 @@ def _scatter_d(instruction: Instruction, patterns: np.ndarray) -> np.ndarray:
 
 def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray | None, numerics: str) -> np.ndarray:
     """Result patterns [64, N], uint32 or uint16."""
+    if instruction.a_format == BITS:
+        ones = [np.unpackbits(part, axis=1).astype(np.float64) for part in (a, b)]
+        return accumulation.accumulate_integer(ones[0], ones[1], c, False).view(np.uint32)
     if instruction.a_format in INTEGERS:
         integers = _integers(a, instruction.a_format), _integers(b, instruction.b_format)
         return accumulation.accumulate_integer(*integers, c, instruction.saturate).view(np.uint32)
