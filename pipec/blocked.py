@@ -34,24 +34,39 @@ class Names:
     """
 
     def __init__(self, metadata: Mapping[str, Any], base: int) -> None:
-        self.roles = [role for role in metadata.get("roles", []) if isinstance(role, dict)]
+        self.roles = _entries(metadata, "roles", "first_warp", "warps")
         self.barriers: dict[int, BarrierName] = {}
-        for entry in metadata.get("barriers", []):
+        for entry in _entries(metadata, "barriers", "offset", "stages"):
             each = int(entry.get("sub_stages", 1))
-            for number in range(int(entry.get("stages", 1)) * each):
+            for number in range(entry["stages"] * each):
                 stage, sub_stage = divmod(number, each)
-                self.barriers[base + int(entry["offset"]) + 8 * number] = BarrierName(
+                self.barriers[base + entry["offset"] + 8 * number] = BarrierName(
                     entry.get("pipeline", "?"), entry.get("side", "?"), stage, sub_stage if each > 1 else None
                 )
 
     def role(self, warp: int) -> str | None:
         for role in self.roles:
-            if role.get("first_warp", 0) <= warp < role.get("first_warp", 0) + role.get("warps", 1):
+            if role["first_warp"] <= warp < role["first_warp"] + role["warps"]:
                 return role.get("name")
         return None
 
+    def who(self, warp: int) -> str:
+        """The warp as a report calls it."""
+        return who_text(self.role(warp), warp)
+
     def barrier(self, address: int) -> BarrierName | None:
         return self.barriers.get(address)
+
+
+def _entries(metadata: Mapping[str, Any], table: str, *numbers: str) -> list[dict]:
+    """The entries of a table that have these numbers; anybody may have written the text."""
+    entries = metadata.get(table, [])
+    usable = entries if isinstance(entries, list) else []
+    return [entry for entry in usable if isinstance(entry, dict) and all(isinstance(entry.get(name), int) for name in numbers)]
+
+
+def who_text(role: str | None, warp: int) -> str:
+    return f"role `{role}` (warp {warp})" if role else f"warp {warp}"
 
 
 @record
@@ -97,7 +112,7 @@ def cta_text(index: Sequence[int]) -> str:
 
 def blocked_text(cta: str, role: str | None, warp: int, lanes: int, what: str, where: Iterable[str]) -> str:
     """One line of a report: who, waiting for what, at which places of the program."""
-    who = f"role `{role}` (warp {warp})" if role else f"warp {warp}"
+    who = who_text(role, warp)
     count = "" if lanes == 32 else f", {lanes} lane{'s' if lanes > 1 else ''}"
     return f"{cta} {who}{count}: waits for {what} [{', '.join(where)}]"
 

@@ -8,13 +8,9 @@ from pipec.blocked import BarrierState, Names
 from .errors import SimulationError
 
 
-def names_of(program) -> Names:
-    return Names(program.metadata, program.dynamic_base)
-
-
 def deadlock_error(program, cluster) -> SimulationError:
     """Nothing can move: one line per blocked warp, and the wait cycle when the roles show one."""
-    names = names_of(program)
+    names = program.names
     entries = [entry for warp in cluster.warps for entry in _blocked(program, names, warp)]
     cycle = blocked.wait_cycle(entries, *_sides(cluster))
     message = f"no warp can make progress at time {cluster.now}; blocked:\n" + blocked.report(entries, cycle)
@@ -92,7 +88,7 @@ def _sides(cluster) -> tuple[dict, dict]:
     """Producers wait on empty barriers and consumers on full ones; learned from every wait seen in the run."""
     producers: dict[str, list[str]] = {}
     consumers: dict[str, list[str]] = {}
-    names = names_of(cluster.ctas[0].program)
+    names = cluster.ctas[0].program.names
     for cta in cluster.ctas:
         for warp in cta.warps:
             role = names.role(warp.index)

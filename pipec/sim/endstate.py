@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from .deadlock import names_of
 from .errors import SimulationError
 
 
 def check_end(program, cluster) -> None:
     """Raises byte_mismatch for a barrier with open bytes and leaked_tmem for tensor memory not given back."""
-    names = names_of(program)
+    names = program.names
     for cta in cluster.ctas:
         for offset, barrier in sorted(cta.mbarriers.items()):
             if barrier.state.tx:

@@ -57,15 +57,17 @@ class SimulationError(Exception):
             self.details.setdefault("original_kind", self.kind)
 
     def __str__(self) -> str:
-        where = [f"PTX line {self.ptx_line}"] if self.ptx_line else []
+        where = [str(self.details[key]) for key in ("who", "place") if self.details.get(key)]
+        where += [f"PTX line {self.ptx_line}"] if self.ptx_line else []
         if self.source is not None:
             where.append(str(self.source))
         return f"{self.kind}: {self.message}" + (f" ({', '.join(where)})" if where else "")
 
-    def located(self, ptx_line: int, source: SourceLocation | None) -> SimulationError:
-        """This error with a position, unless it has one already."""
+    def located(self, ptx_line: int, source: SourceLocation | None, **blame: object) -> SimulationError:
+        """This error with a position, and who was there, unless it has one already."""
         if not self.ptx_line:
             self.ptx_line, self.source = ptx_line, source
+            self.details = blame | self.details
         return self
 
 

@@ -117,10 +117,17 @@ class Warp:
         self.seen: dict[int, int] = {}
         self.warp_waits: dict[int, list] = {}
         self.in_flight: dict[int, InFlight] = {}  # registers that wgmma works on, by slot
+        self.barrier_used = -1  # the mbarrier the warp last waited or arrived on
+        self.tensor_accesses: dict[str, list] = {"ld": [], "st": []}  # tcgen05.ld and st not waited for
+        self.tensor_before = self.tensor_after = 0  # moments of the last tcgen05.fence of each kind
 
     @property
     def alive(self) -> bool:
         return bool(self.fragments) or bool(self.joins)
+
+    @property
+    def blocked(self) -> bool:
+        return all(fragment.wait is not None for fragment in self.fragments)
 
     def lanes(self) -> list[int]:
         """Active lane numbers of the executing instruction."""

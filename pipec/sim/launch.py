@@ -12,6 +12,7 @@ from random import Random
 import numpy as np
 
 from .arguments import Loose, Placement, parameter_block, strict
+from .blame import blame
 from .errors import SimulationError
 from .machine import Cluster, Cta
 from .memory import SHARED_BASE, SHARED_LIMIT, FlatMemory, GlobalMemory
@@ -30,7 +31,8 @@ _REFUSED = 0.25  # of the requests for pending clusters, with timing "random"
 @dataclass(frozen=True)
 class Options:
     """`timing` decides when asynchronous operations complete: soon and in order, only when every warp is blocked, or
-    at seeded random times (TMA bytes then arrive in pieces). `step_limit` counts warp instructions."""
+    at seeded random times (TMA bytes then arrive in pieces). `step_limit` counts warp instructions. `check_fences`: a
+    missing tcgen05.fence is an error (else a warning); None: for kernels with pipec's metadata."""
 
     timing: str = "order"
     seed: int = 0
@@ -39,6 +41,7 @@ class Options:
     numerics: str = "exact"
     trace: bool = True
     check_proxies: bool = True
+    check_fences: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ class Machine:
         self.printed: list[str] = []
         self.pending_clusters = PendingClusters((0, 0, 0))
         self._refusals = Random(options.seed)
+        self.strict_fences = bool(options.check_fences)
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
 
     def refuses(self) -> bool:
@@ -136,7 +140,9 @@ class Machine:
                 "for something that never happens, or raise step_limit",
             )
 
-    def later(self, warp, latency: int, action: Callable[[], None], channel: object = None, busy: int = 1) -> None:
+    def later(
+        self, warp, latency: int, action: Callable[[], None], channel: object = None, busy: int = 1, storing: bool = False
+    ) -> None:
         """Schedules an asynchronous operation of the instruction that `warp` executes; errors point at it."""
         program, item = warp.cta.program, warp.cta.program.code[warp.fragment.pc].item
         self.progress += 1
@@ -146,12 +152,13 @@ class Machine:
             try:
                 action()
             except UnitError as error:
-                kind = UNIT_KINDS.get(error.kind, error.kind)
-                raise SimulationError(kind, error.message, item.line, program.source(item)) from error
+                failure = SimulationError(UNIT_KINDS.get(error.kind, error.kind), error.message)
+                raise failure.located(item.line, program.source(item), **blame(program, warp, {})) from error
             except SimulationError as error:
-                raise error.located(item.line, program.source(item)) from error.__cause__
+                who = blame(program, warp, error.details)
+                raise error.located(item.line, program.source(item), **who) from error.__cause__
 
-        self.events.schedule(warp.cta.cluster.now, latency, guarded, channel, busy)
+        self.events.schedule(warp.cta.cluster.now, latency, guarded, channel, busy, storing)
 
     def after_exit(self, warp) -> None:
         warp.cta.cluster.after_exit(warp.cta)
@@ -190,7 +197,9 @@ def _check_options(options: Options, dynamic_smem: int) -> None:
         raise SimulationError("argument", f"{dynamic_smem} bytes of dynamic shared memory, at most {SHARED_LIMIT}")
 
 
-def _launch(ptx: str, kernel: str | None, grid, block, cluster, dynamic_smem: int, loose: Sequence[Loose], options: Options) -> Result:
+def _launch(
+    ptx: str, kernel: str | None, grid, block, cluster, dynamic_smem: int, loose: Sequence[Loose], options: Options
+) -> Result:
     started = time.perf_counter()
     module = parse(ptx)
     function = _kernel(module, kernel)
@@ -201,6 +210,8 @@ def _launch(ptx: str, kernel: str | None, grid, block, cluster, dynamic_smem: in
     placement = Placement(memory, arguments)
     machine = Machine(block, grid, options, memory)
     program = Program(module, function, memory, dynamic_smem)
+    if options.check_fences is None:
+        machine.strict_fences = bool(program.metadata)
     if program.shared_end - SHARED_BASE > SHARED_LIMIT:
         raise SimulationError("argument", f"{program.shared_end - SHARED_BASE} bytes of shared memory, at most {SHARED_LIMIT}")
     machine.parameters = FlatMemory("param", parameter_block(function, placement, arguments), writable=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .errors import SimulationError
+from .underway import Access, Underway
 
 SHARED_BASE = 0x400
 RANK_SHIFT = 24
@@ -79,8 +80,9 @@ class FlatMemory:
 class SharedMemory:
     """Shared memory of one CTA, indexed by offset (user data from `SHARED_BASE` up to `size`).
 
-    Tracks per byte whether it was written and whether a live mbarrier sits there, and per 16 bytes the last
-    generic-proxy writer, so that a missing fence.proxy.async can be reported (PTX ISA 9.7.9.25.2).
+    Tracks per byte whether it was written and whether a live mbarrier sits there, and per 16 bytes (a granule) the last
+    generic-proxy writer, so that a missing fence.proxy.async can be reported (PTX ISA 9.7.9.25.2), and the asynchronous
+    operations under way, so that a missing wait can.
     """
 
     def __init__(self, size: int, rank: int) -> None:
@@ -91,6 +93,9 @@ class SharedMemory:
         self.views, self.state_views = _views(self.data), _views(self.state)
         self.write_sequence = np.zeros(padded // 16, np.int64)
         self.write_warp = np.full(padded // 16, -1, np.int16)
+        self.underway = Underway(padded // 16)
+        # The mbarrier that last counted bytes for each granule (-1: none): it tells which stage of which ring this is.
+        self.filled_by = np.full(padded // 16, -1, np.int32)
 
     def check(self, offsets: np.ndarray, size: int, what: str) -> None:
         check_alignment(offsets, size, f"{what} in shared memory")
@@ -113,6 +118,8 @@ class SharedMemory:
         state = self.state_views[size][index]
         if ((state & _ALL_WRITTEN[size]) != _ALL_WRITTEN[size]).any() or (state & _ANY_BARRIER[size]).any():
             self._explain_load(offsets, state, size)
+        if self.underway.writing:
+            self._refuse(self.underway.writer(offsets >> 4), f"load of {size} bytes", "writing")
         return self.views[size][index]
 
     def _explain_load(self, offsets: np.ndarray, state: np.ndarray, size: int) -> None:
@@ -138,6 +145,10 @@ class SharedMemory:
                 f"store of {size} bytes over a live mbarrier, shared address "
                 f"0x{int(offsets[(state & _ANY_BARRIER[size]) != 0][0]):x}",
             )
+        if self.underway.accesses:
+            what = f"store of {size} bytes"
+            self._refuse(self.underway.writer(offsets >> 4), what, "writing")
+            self._refuse(self.underway.reader(offsets >> 4), what, "reading")
         states[index] = state | _ALL_WRITTEN[size]
         self.views[size][index] = values
         if sequence:
@@ -160,6 +171,25 @@ class SharedMemory:
         self.data[offsets] = values
         self.state[offsets] |= WRITTEN
         self.write_sequence[offsets >> 4] = 0
+
+    def begin(self, access: Access) -> Access:
+        """An asynchronous operation starts; it must not meet another one that writes what it touches."""
+        for granules in (access.reads, access.writes):
+            self.check_range(granules * 16, 1, access.what)
+        self._refuse(self.underway.writer(access.reads), str(access), "writing")
+        self._refuse(self.underway.writer(access.writes), str(access), "writing")
+        self._refuse(self.underway.reader(access.writes), str(access), "reading")
+        return self.underway.begin(access)
+
+    def _refuse(self, found: tuple[Access, int] | None, what: str, doing: str) -> None:
+        if found is None:
+            return
+        access, granule = found
+        raise SimulationError(
+            "race",
+            f"{what} at shared address 0x{granule * 16:x} while {access} is still {doing} it",
+            details={"address": granule * 16, "filled_by": int(self.filled_by[granule])},
+        )
 
     def mark_barrier(self, offset: int, live: bool) -> None:
         if live:

@@ -7,6 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from pipec.blocked import Names
+
 from . import instructions  # noqa: F401 - registers all meanings
 from .decode import Decoder, Execute, constant_lanes, decode, initial_registers
 from .errors import SimulationError, SourceLocation
@@ -52,6 +54,7 @@ class Program:
         self.slots = len(self.initial)
         self.extra: list[tuple[str, object]] = []
         self._place(memory)
+        self.names = Names(self.metadata, self.dynamic_base)
         self.code = self._decode()
         self.meeting = self._reconvergence()
 

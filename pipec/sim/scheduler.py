@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .blame import blame
 from .deadlock import deadlock_error, spinning_error
 from .errors import SimulationError
 from .execution import EXIT, Diverge, Fragment, Scatter, Wait, Warp
@@ -22,6 +23,8 @@ from .units.errors import UnitError
 
 QUANTUM = 32
 FALSE_RETURN_ROUNDS = 3
+# Random timing: how often a warp falls behind, and for at most how many rounds.
+DOZE, LONGEST_DOZE = 0.03, 200
 # Polls (failed compare-and-swaps, volatile loads) without any effect in the whole cluster.
 PATIENCE, PATIENCE_AFTERWARDS = 64, 4
 SPIN_ROUNDS = 4096  # without any effect, until warps that poll are told to wait for ever
@@ -35,7 +38,7 @@ class Events:
     """Pending asynchronous operations. A channel keeps its operations in issue order (one tensor pipe per CTA pair).
 
     Late timing delays everything until no warp can run, then finishes the most recently issued operation whose channel
-    allows it: whoever forgot to wait for an earlier one is found out.
+    allows it, stores after all else: whoever forgot to wait for an earlier one is found out.
     """
 
     def __init__(self, timing: str, seed: int) -> None:
@@ -46,11 +49,13 @@ class Events:
         self.queues: dict[object, deque] = {}
         self.issued = 0
 
-    def schedule(self, now: int, latency: int, action: Callable[[], None], channel: object = None, busy: int = 1) -> None:
+    def schedule(
+        self, now: int, latency: int, action: Callable[[], None], channel: object = None, busy: int = 1, storing: bool = False
+    ) -> None:
         """`action` runs about `latency` later and, in a channel, at least `busy` after the one before it."""
         self.issued += 1
         if self.timing == "late":
-            self._postpone(action, channel)
+            self._postpone(action, channel, _FAR if storing else 0)
             return
         if self.timing == "random":
             latency = self.random.randrange(1, 8 * latency + 64)
@@ -59,8 +64,8 @@ class Events:
             due = self.channels[channel] = max(due, self.channels.get(channel, 0) + busy)
         heapq.heappush(self.heap, (due, self.issued, action))
 
-    def _postpone(self, action: Callable[[], None], channel: object) -> None:
-        entry = (_FAR - self.issued, self.issued, action)
+    def _postpone(self, action: Callable[[], None], channel: object, further: int) -> None:
+        entry = (_FAR + further - self.issued, self.issued, action)
         if channel is None:
             heapq.heappush(self.heap, entry)
             return
@@ -103,6 +108,7 @@ class Scheduler:
         self.patience: dict[int, int] = {}
         self.spin_progress, self.spin_rounds = -1, 0
         self.spin_polls: dict[Warp, int] = {}
+        self.dozing: dict[Warp, int] = {}
 
     def run(self) -> None:
         cluster, events = self.cluster, self.events
@@ -136,8 +142,9 @@ class Scheduler:
 
     def _run_round(self, warps: list[Warp]) -> bool:
         ran, longest = False, 0
+        dozing = self._doze(warps) if self.events.timing == "random" else frozenset()
         for warp in warps:
-            fragment = warp.runnable()
+            fragment = warp.runnable() if warp not in dozing else None
             if fragment is None:
                 continue
             ran = True
@@ -165,6 +172,22 @@ class Scheduler:
         if running and all(warp.polls > self.spin_polls.get(warp, warp.polls) for warp in running):
             raise spinning_error(self.program, self.cluster, running)
         self.spin_rounds = 0
+
+    def _doze(self, warps: list[Warp]) -> set[Warp]:
+        """The warps that sit this round out: now and then one falls far behind, as when the hardware prefers others.
+
+        Somebody must run, so the last to doze off is woken when nobody else can.
+        """
+        if self.random.random() < DOZE:
+            self.dozing[self.random.choice(warps)] = self.random.randrange(1, LONGEST_DOZE)
+        for warp in list(self.dozing):
+            self.dozing[warp] -= 1
+            if not self.dozing[warp]:
+                del self.dozing[warp]
+        if self.events.heap or any(not warp.blocked for warp in warps if warp not in self.dozing):
+            return set(self.dozing)
+        self.dozing.clear()
+        return set()
 
     def _limit_patience(self, warp: Warp) -> None:
         """Lanes that wait at a join while the rest of the warp polls without effect may hold what the others spin for
@@ -254,14 +277,14 @@ class Scheduler:
                 elif self._control(warp, fragment, pc, outcome):
                     break
         except SimulationError as error:
-            raise self._located(error, fragment.pc) from error.__cause__
+            raise self._located(error, warp, fragment.pc) from error.__cause__
         except UnitError as error:
             kind = UNIT_KINDS.get(error.kind, error.kind)
-            raise self._located(SimulationError(kind, error.message), fragment.pc) from error
+            raise self._located(SimulationError(kind, error.message), warp, fragment.pc) from error
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             item = self.code[fragment.pc].item
             message = f"the simulator failed on `{item.opcode if item else 'end'}`: {type(error).__name__}: {error}"
-            raise self._located(SimulationError("internal", message), fragment.pc) from error
+            raise self._located(SimulationError("internal", message), warp, fragment.pc) from error
         self.machine.warp_instructions += executed
         self.machine.thread_instructions += executed * fragment.count
         return executed
@@ -285,6 +308,7 @@ class Scheduler:
             self.machine.after_exit(warp)
         return True
 
-    def _located(self, error: SimulationError, pc: int) -> SimulationError:
+    def _located(self, error: SimulationError, warp: Warp, pc: int) -> SimulationError:
         item = self.code[pc].item if pc < len(self.code) else None
-        return error.located(item.line if item else 0, self.program.source(item))
+        who = blame(self.program, warp, error.details)
+        return error.located(item.line if item else 0, self.program.source(item), **who)

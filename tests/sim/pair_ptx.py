@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import json
+
 STAGES = 3
 STAGE_BYTES = 32768
 BARRIERS = STAGES * STAGE_BYTES
 SHARED_BYTES = BARRIERS + 8 * (2 * STAGES + 1) + 16
+
+METADATA = {
+    "kernel": "pair",
+    "roles": [
+        {"name": "load", "first_warp": 0, "warps": 1},
+        {"name": "mma", "first_warp": 1, "warps": 1},
+        {"name": "epilogue", "first_warp": 2, "warps": 4},
+    ],
+    "barriers": [
+        {"pipeline": "input", "side": "full", "stages": STAGES, "offset": BARRIERS, "count": 1},
+        {"pipeline": "input", "side": "empty", "stages": STAGES, "offset": BARRIERS + 8 * STAGES, "count": 1},
+        {"pipeline": "output", "side": "full", "stages": 1, "offset": BARRIERS + 16 * STAGES, "count": 1},
+    ],
+}
 
 
 def pair_ptx() -> str:
@@ -18,7 +34,8 @@ def pair_ptx() -> str:
     )
     values = ", ".join(f"%v{i}" for i in range(16))
     stores = "\n".join(f"    st.global.b32 [%rd9+{4 * i}], %v{i};" for i in range(16))
-    return f""".version 8.6
+    return f"""// pipec.kernel {json.dumps(METADATA)}
+.version 8.6
 .target sm_100a
 .address_size 64
 .extern .shared .align 1024 .b8 smem[];

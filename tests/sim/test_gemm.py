@@ -83,8 +83,10 @@ def test_leaked_tensor_memory():
     assert failure(dealloc=False).kind == "leaked_tmem"
 
 
-def test_missing_full_wait_reads_unwritten_memory():
-    assert failure(wait_full=False, timing="late").kind == "uninitialised"
+def test_missing_full_wait_meets_the_load():
+    error = failure(wait_full=False)
+    assert error.kind == "race" and "while TMA load of role `load` (warp 0) is still writing it" in str(error)
+    assert "stage 0 of pipeline `input`" in str(error)
 
 
 def test_timeline_is_json_with_spans():

@@ -13,7 +13,8 @@ from pipec.sim import ArrayArgument, Options, ScalarArgument, SimulationError, T
 from .pair_ptx import SHARED_BYTES, pair_ptx
 
 
-def run(text: str, options: Options, k: int = 320) -> None:
+def run(text: str, options: Options, k: int = 320) -> tuple[np.ndarray, np.ndarray]:
+    """(result, expected)"""
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-8, 8, (256, k)).astype(ml_dtypes.bfloat16) for _ in range(2))
     d = np.zeros((256, 256), np.float32)
@@ -25,7 +26,7 @@ def run(text: str, options: Options, k: int = 320) -> None:
         options=options,
         arguments=[*maps, ArrayArgument(d), ScalarArgument(struct.pack("<I", k // 64))],
     )
-    np.testing.assert_array_equal(d, a.astype(np.float32) @ b.astype(np.float32).T)
+    return d, a.astype(np.float32) @ b.astype(np.float32).T
 
 
 @pytest.mark.parametrize(
@@ -34,14 +35,15 @@ def run(text: str, options: Options, k: int = 320) -> None:
     ids=lambda o: f"{o.timing}{o.seed}",
 )
 def test_pair(options):
-    run(pair_ptx(), options)
+    result, expected = run(pair_ptx(), options)
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_commit_to_one_cta_only_starves_the_other():
     with pytest.raises(SimulationError) as caught:
         run(pair_ptx().replace("mov.u16 %h1, 3;", "mov.u16 %h1, 1;"), Options())
     assert caught.value.kind == "deadlock"
-    assert "CTA (1,0,0) warp 0" in caught.value.message
+    assert "CTA (1,0,0) role `load` (warp 0)" in caught.value.message
 
 
 def test_mixed_groups_are_refused():

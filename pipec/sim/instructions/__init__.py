@@ -20,6 +20,7 @@ from . import (  # noqa: F401
     mma,
     packed,
     tcgen05,
+    tensor_pipe,
     tensormaps,
     warp,
     wgmma,

@@ -10,7 +10,7 @@ from ..execution import Warp
 from ..memory import OFFSET_MASK
 from ..tree import Negated, Register
 from ..types import TYPES, unsigned
-from .asynchronous import COPY_LATENCY, Operation, commit_groups, complete, finished, groups_of, wait_for_groups
+from .asynchronous import COPY_LATENCY, Operation, commit_groups, complete, finished, groups_of, wait_for_groups, writing
 from .atomics import combine
 from .loadstore import address_reader, shared_addresses
 from .mbarrier import local_barrier
@@ -35,8 +35,12 @@ def copy(d: Decoder):
         operation = Operation()
         for lane in lanes:
             groups_of(warp, lane, "cp.async").open.append(operation)
+        # Smaller copies of several threads share granules.
+        access = writing(warp, cta, places_of(offsets, size), "cp.async") if size == 16 else None
 
         def arrive() -> None:
+            if access is not None:
+                cta.shared.underway.end(access)
             for offset, origin, count in zip(offsets.tolist(), origins.tolist(), counts.tolist(), strict=True):
                 data = np.zeros(size, np.uint8)
                 data[:count] = machine.memory.gather(np.arange(origin, origin + count, dtype=np.int64))
@@ -57,6 +61,11 @@ def _bytes_read(d: Decoder, size: int):
         return d.source(3, TYPES["u32"])
     ignored = d.source(3, TYPES["pred"])
     return lambda warp: np.where(ignored(warp), 0, size)
+
+
+def places_of(offsets: np.ndarray, size: int) -> np.ndarray:
+    """All byte offsets of pieces of `size` bytes."""
+    return (offsets[:, None] + np.arange(size)).reshape(-1)
 
 
 @instruction("cp.async.commit_group")

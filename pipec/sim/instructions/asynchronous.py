@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import SimulationError
 from ..execution import Wait, Warp
 from ..memory import OFFSET_MASK
+from ..underway import Access
 
 # Rough durations in instruction slots: enough to make a timeline look right, never a promise.
 COPY_LATENCY = 300
@@ -62,6 +63,25 @@ class AsyncView:
                     f"{self.what} reads shared address 0x{granule * 16:x}, which warp {warp.index} wrote "
                     "with ordinary stores and no fence.proxy.async in between",
                 )
+
+
+def granules(offsets: np.ndarray) -> np.ndarray:
+    """The 16-byte granules that byte offsets lie in; runs of 8 bytes that start at multiples of 8 are given whole."""
+    return np.unique(offsets[::8] >> 4)
+
+
+def reading(warp: Warp, cta, offsets: np.ndarray, what: str) -> Access:
+    """`what` of `warp` starts to read these bytes of `cta`."""
+    who = warp.cta.program.names.who(warp.index)
+    return cta.shared.begin(Access(what, who, reads=granules(offsets)))
+
+
+def writing(warp: Warp, cta, offsets: np.ndarray, what: str, barrier: int = -1) -> Access:
+    """`what` of `warp` starts to write these bytes of `cta`, counted on the mbarrier at `barrier`."""
+    who = warp.cta.program.names.who(warp.index)
+    access = cta.shared.begin(Access(what, who, writes=granules(offsets)))
+    cta.shared.filled_by[access.writes] = barrier
+    return access
 
 
 def complete(cta, address: int, count: int, what: str) -> None:

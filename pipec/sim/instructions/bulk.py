@@ -27,7 +27,9 @@ from .asynchronous import (
     copy_slots,
     finished,
     groups_of,
+    reading,
     wait_for_groups,
+    writing,
 )
 from .control import nothing
 from .loadstore import address_reader, shared_addresses
@@ -92,16 +94,22 @@ def destinations(warp: Warp, dst: int, barrier: int, mask: int | None, pair: boo
     return found
 
 
-def deliver(warp: Warp, target: Destination, offsets: np.ndarray, fetch, what: str) -> None:
+def deliver(warp: Warp, target: Destination, offsets: np.ndarray, fetch, what: str, exclusive: bool = True) -> None:
     """Schedules the arrival of bytes at `offsets`; in random timing in pieces of multiples of 32 bytes."""
     machine = warp.cta.machine
     count = offsets.size
     target.cta.shared.check_range(offsets, 1, what)
+    # Reductions into one place may overlap.
+    access = writing(warp, target.cta, offsets, what, target.barrier) if exclusive else None
+    open_bytes = [count]
 
     def piece(start: int, end: int) -> None:
         if target.cta.exited:
             raise SimulationError("undefined", f"{what} writes shared memory of {target.cta.name}, which has exited")
         target.cta.shared.async_write(offsets[start:end], fetch()[start:end], what)
+        open_bytes[0] -= end - start
+        if access is not None and not open_bytes[0]:
+            target.cta.shared.underway.end(access)
         target.cta.cluster.trace("tma_completed", target.cta, bytes=end - start, barrier=target.barrier, address=target.offset)
         complete(target.barrier_cta, target.barrier, end - start, what)
 
@@ -258,6 +266,7 @@ def start_store(warp: Warp, lane: int, offsets: np.ndarray, write, what: str) ->
     groups_of(warp, lane, "bulk").open.append(operation)
     cta.cluster.trace("store_issued", cta, bytes=offsets.size, warp=warp.index)
     held: list[np.ndarray] = []
+    access = reading(warp, cta, offsets, what)
 
     def read() -> None:
         if cta.exited:
@@ -265,6 +274,7 @@ def start_store(warp: Warp, lane: int, offsets: np.ndarray, write, what: str) ->
                 "undefined", f"{what} reads shared memory of {cta.name}, which has exited; wait for the group first"
             )
         held.append(view.read(offsets).copy())
+        cta.shared.underway.end(access)
         finished(warp, operation, read_only=True)
 
     def finish() -> None:
@@ -273,8 +283,8 @@ def start_store(warp: Warp, lane: int, offsets: np.ndarray, write, what: str) ->
         finished(warp, operation)
 
     channel = ("store", cta.rank, warp.index, lane)
-    machine.later(warp, COPY_LATENCY // 2, read, channel, busy=copy_slots(offsets.size))
-    machine.later(warp, COPY_LATENCY, finish, channel)
+    machine.later(warp, COPY_LATENCY // 2, read, channel, busy=copy_slots(offsets.size), storing=True)
+    machine.later(warp, COPY_LATENCY, finish, channel, storing=True)
 
 
 @instruction("cp.async.bulk.commit_group")
@@ -340,7 +350,7 @@ def _bulk_to_shared(d: Decoder, from_: str, reduction: str | None, type_: Type |
         for target in destinations(warp, address, _one(barrier, warp, lane), chosen, pair or remote):
             offsets = np.arange(target.offset, target.offset + count, dtype=np.int64)
             combined = fetch if reduction is None or type_ is None else _combining(target, offsets, fetch, reduction, type_)
-            deliver(warp, target, offsets, combined, what)
+            deliver(warp, target, offsets, combined, what, exclusive=reduction is None)
 
     return _each_lane(one_lane)
 
@@ -349,8 +359,14 @@ def _source(warp: Warp, from_: str, start: int, count: int, what: str):
     cta = warp.cta
     if from_ == "global":
         return lambda: cta.machine.memory.gather(np.arange(start, start + count, dtype=np.int64))
-    view = AsyncView(cta, warp, what)
-    return lambda: view.read(cta.own_offset(np.arange(start, start + count, dtype=np.int64)))
+    view, offsets = AsyncView(cta, warp, what), cta.own_offset(np.arange(start, start + count, dtype=np.int64))
+    access = reading(warp, cta, offsets, what)
+
+    def read() -> np.ndarray:
+        cta.shared.underway.end(access)
+        return view.read(offsets)
+
+    return read
 
 
 def _combining(target: Destination, offsets: np.ndarray, fetch, reduction: str, type_: Type):

@@ -9,7 +9,7 @@ from ..errors import SimulationError
 from ..execution import Warp
 from ..memory import OFFSET_MASK
 from ..types import LANES, TYPES
-from .asynchronous import COPY_LATENCY, complete
+from .asynchronous import COPY_LATENCY, complete, writing
 from .loadstore import shared_addresses
 
 # Triton asks for the CTA before it looks whether the request was granted, and then does not use the answer.
@@ -37,11 +37,14 @@ def try_cancel(d: Decoder):
             if cta.launch_control_ended:
                 problem = "this CTA has seen a request fail: another one is undefined (PTX ISA 9.7.13.17)"
                 raise SimulationError("undefined", f"clusterlaunchcontrol.try_cancel: {problem}")
+            places = np.arange(offset, offset + _RESPONSE_BYTES)
+            what = "clusterlaunchcontrol.try_cancel"
+            accesses = [writing(warp, target, places, what, signal & OFFSET_MASK) for target in targets]
 
-            def answer(offset=offset, signal=signal, targets=targets) -> None:
+            def answer(signal=signal, targets=targets, places=places, accesses=accesses) -> None:
                 data = _response(machine, cta.cluster.shape)
-                for target in targets:
-                    places = np.arange(offset, offset + _RESPONSE_BYTES)
+                for target, access in zip(targets, accesses, strict=True):
+                    target.shared.underway.end(access)
                     target.shared.async_write(places, np.frombuffer(data, np.uint8), "clusterlaunchcontrol")
                     complete(target, signal, _RESPONSE_BYTES, "clusterlaunchcontrol.try_cancel")
 

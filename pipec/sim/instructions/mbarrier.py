@@ -96,6 +96,7 @@ def _arriving(d: Decoder, operation, operand_index: int, remote: bool, generic: 
                 barrier = cta.mbarrier(address & OFFSET_MASK, what)
             else:
                 barrier = local_barrier(warp, address, what)
+            warp.barrier_used = barrier.offset
             tokens[lane] = barrier.state.token()
             flipped = operation(barrier.state, int(values[lane]) if values is not None else default)
             cta.after_barrier_operation(barrier, flipped)
@@ -180,6 +181,7 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
     barrier = local_barrier(warp, address, what)
     state = barrier.state
     warp.waited_on.add(barrier.offset)
+    warp.barrier_used = barrier.offset
     done = state.test_parity(wanted) if parity else state.test_token(wanted)
     if not parity:
         return done, barrier, state.phase

@@ -17,7 +17,8 @@ from ..errors import SimulationError
 from ..execution import Warp
 from ..tree import Register, Vector
 from ..types import LANES, TYPES
-from ..units.wgmma import BITS, Instruction, wgmma
+from ..underway import Access
+from ..units.wgmma import BITS, Instruction, shared_granules, wgmma
 from .asynchronous import AsyncView, Operation, commit_groups, finished, groups_of, wait_for_groups
 from .control import nothing, require_converged
 
@@ -206,6 +207,8 @@ def multiply(d: Decoder):
         # Descriptors and scale-d are read at issue, registers at completion.
         a = int(operands.a_descriptor(warp)[0]) if operands.a_descriptor else None
         b, accumulate = int(operands.b_descriptor(warp)[0]), bool(operands.scale_d(warp)[0])
+        who = cta.program.names.who(warp.index)
+        access = cta.shared.begin(Access("wgmma", who, reads=shared_granules(what, a, b)))
         members = sorted(meeting.warps, key=lambda member: member.index)
         for member, own in zip(meeting.warps, meeting.operations, strict=True):
             _take_off(member, operands.d, "an accumulator", own, line)
@@ -213,6 +216,7 @@ def multiply(d: Decoder):
             _take_off(member, operands.metadata, "sparsity metadata", own, line)
 
         def run() -> None:
+            cta.shared.underway.end(access)
             left = a if a is not None else _registers(members, operands.a or ())
             old = _registers(members, operands.d) if accumulate else None
             metadata = _registers(members, operands.metadata)[:, 0] if operands.metadata else None

@@ -13,6 +13,7 @@ from .formats import Decomposed, decode, decompose
 from .protocols import SharedMemory
 from .sparsity import expand
 from .tcgen05.descriptors import MatrixDescriptor
+from .tcgen05.footprint import operand_granules
 from .tcgen05.operands import operand_offsets
 
 ROWS = 64
@@ -159,6 +160,16 @@ def wgmma(
     right = _read_matrix(instruction, b, instruction.n, instruction.b_mn_major, shared_memory, instruction.k)
     old = None if d is None else _gather_d(instruction, d)
     return _scatter_d(instruction, _multiply(instruction, left, right, old, numerics))
+
+
+def shared_granules(instruction: Instruction, a: int | None, b: int) -> np.ndarray:
+    """The 16-byte granules of shared memory that an instruction reads; `a` None for A in registers."""
+    instruction.validate()
+    size = instruction.element_bytes
+    parts = [operand_granules(decode_descriptor(b), instruction.n, instruction.k, size, instruction.b_mn_major)]
+    if a is not None:
+        parts.append(operand_granules(decode_descriptor(a), ROWS, instruction.a_k, size, instruction.a_mn_major))
+    return np.unique(np.concatenate(parts))
 
 
 def _read_a(instruction: Instruction, a: int | np.ndarray, shared_memory: SharedMemory) -> np.ndarray:

@@ -1,0 +1,198 @@
+"""tcgen05.mma, cp and commit (PTX ISA 9.7.16.9-12).
+
+They go through one pipe per CTA pair in issue order, which is what production libraries rely on.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from ..decode import Decoder, instruction
+from ..errors import SimulationError
+from ..execution import Warp
+from ..memory import OFFSET_MASK
+from ..tree import Address, Vector
+from ..types import TYPES
+from ..units.tcgen05.copy import copy
+from ..units.tcgen05.footprint import copy_footprint, mma_footprint
+from ..units.tcgen05.mma import mma
+from .asynchronous import AsyncView
+from .bulk import destinations
+from .loadstore import shared_addresses
+from .tensor_state import COMMIT_LATENCY, MMA_SLOTS, group_ctas, group_of, issue, state_of
+
+_KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
+_SCALE_VECTORS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4, "block16": 4, "block32": None}
+
+
+@instruction("tcgen05.mma")
+def multiply(d: Decoder):
+    stationary, sparse = d.flag("ws"), d.flag("sp")
+    if sparse:
+        d.fail("sparse tcgen05.mma is not simulated")
+    group = group_of(d)
+    kind = d.require(*(f"kind::{name}" for name in _KINDS)).removeprefix("kind::")
+    for name in [name for name in d.modifiers if name.startswith("collector::")]:
+        d.flag(name)
+    scaled = d.flag("block_scale")
+    vector = d.choose(*_SCALE_VECTORS)
+    if d.flag("ashift"):
+        d.fail(".ashift is not simulated")
+    address, a_operand = d.address(0), d.operand(1)
+    in_tmem = isinstance(a_operand, Address)
+    a = d.address_of(a_operand) if in_tmem else d.source(1, TYPES["b64"])
+    b, idesc = d.source(2, TYPES["b64"]), d.source(3, TYPES["b32"])
+    rest = _MmaTail(d, scaled, stationary)
+    scale_vector = _scale_vector(kind, vector)
+
+    def execute(warp: Warp) -> None:
+        cta = warp.cta
+        state_of(cta, group)
+        ctas = group_ctas(cta, group)
+        for lane in warp.lanes():
+            views = [AsyncView(member, warp, "tcgen05.mma") for member in ctas]
+            memories = [state_of(member, group).memory for member in ctas]
+            words = int(idesc(warp)[lane]), _unsigned(a(warp)[lane], in_tmem), int(b(warp)[lane])
+            d_address = int(address(warp)[lane]) & 0xFFFFFFFF
+            values = rest.values(warp, lane)
+            footprint = mma_footprint(
+                kind,
+                *words,
+                d_address,
+                cta_group=group,
+                a_in_tmem=in_tmem,
+                scale_addresses=rest.scale_addresses(values),
+                scale_vector=scale_vector,
+                weight_stationary=stationary,
+            )
+            call = functools.partial(
+                mma,
+                kind,
+                *words,
+                memories,
+                views,
+                d_address,
+                cta_group=group,
+                a_in_tmem=in_tmem,
+                scale_vector=scale_vector,
+                weight_stationary=stationary,
+                numerics=cta.machine.options.numerics,
+                **values,
+            )
+            cta.cluster.trace("mma_issued", cta, warp=warp.index, d=d_address, group=group)
+            issue(warp, ctas, functools.partial(_traced, call, cta, d_address), MMA_SLOTS, footprint, "tcgen05.mma")
+
+    return execute
+
+
+def _unsigned(value, in_tmem: bool) -> int:
+    return int(value) & (0xFFFFFFFF if in_tmem else (1 << 64) - 1)
+
+
+def _traced(call, cta, d_address: int) -> None:
+    call()
+    cta.cluster.trace("mma_completed", cta, d=d_address)
+
+
+def _scale_vector(kind: str, name: str | None) -> int | None:
+    if name != "block32":
+        return _SCALE_VECTORS[name] if name else None
+    return 1 if kind == "mxf8f6f4" else 2
+
+
+class _MmaTail:
+    """Operands after the instruction descriptor, which depend on the form."""
+
+    def __init__(self, d: Decoder, scaled: bool, stationary: bool) -> None:
+        tail = list(d.operands[4:])
+        self.scales = None
+        if scaled:
+            self.scales = [d.address_of(tail.pop(0)), d.address_of(tail.pop(0))]
+        self.disabled = None
+        if tail and isinstance(tail[0], Vector):
+            self.disabled = [d.source(item, TYPES["u32"]) for item in tail.pop(0).items]
+        self.enable = d.source(tail.pop(0), TYPES["pred"])
+        self.shift = 0
+        if tail and stationary:
+            d.fail("the zero-column mask is not simulated")
+        if tail:
+            self.shift = tail.pop(0).value
+
+    @staticmethod
+    def scale_addresses(values: dict) -> tuple[int, int] | None:
+        return (values["scale_a_address"], values["scale_b_address"]) if "scale_a_address" in values else None
+
+    def values(self, warp: Warp, lane: int) -> dict:
+        found: dict[str, object] = {"accumulate": bool(self.enable(warp)[lane]), "scale_input_d": self.shift}
+        if self.scales:
+            found["scale_a_address"], found["scale_b_address"] = (int(read(warp)[lane]) & 0xFFFFFFFF for read in self.scales)
+        if self.disabled:
+            found["disable_output_lane"] = [int(read(warp)[lane]) for read in self.disabled]
+        return found
+
+
+@instruction("tcgen05.cp")
+def copy_to_tensor_memory(d: Decoder):
+    group = group_of(d)
+    shape = d.require("128x256b", "4x256b", "128x128b", "64x128b", "32x128b")
+    multicast = d.choose("warpx2::02_13", "warpx2::01_23", "warpx4")
+    d.flag("b8x16")
+    packed = d.choose("b6x16_p32", "b4x16_p64")
+    address, descriptor = d.address(0), d.source(1, TYPES["b64"])
+
+    def execute(warp: Warp) -> None:
+        state_of(warp.cta, group)
+        ctas = group_ctas(warp.cta, group)
+        for lane in warp.lanes():
+            where, what = int(address(warp)[lane]) & 0xFFFFFFFF, int(descriptor(warp)[lane])
+            views = [AsyncView(member, warp, "tcgen05.cp") for member in ctas]
+
+            def run(where=where, what=what, views=views) -> None:
+                for member, view in zip(ctas, views, strict=True):
+                    copy(shape, multicast, where, what, view, state_of(member, group).memory, packed)
+
+            issue(warp, ctas, run, MMA_SLOTS // 4, copy_footprint(shape, multicast, where, what), "tcgen05.cp")
+
+    return execute
+
+
+@instruction("tcgen05.shift")
+def shift(d: Decoder):
+    d.fail("tcgen05.shift is not simulated: its direction is not documented in text")
+
+
+@instruction("tcgen05.commit")
+def commit(d: Decoder):
+    group = group_of(d)
+    d.require("mbarrier::arrive::one")
+    cluster, multicast = d.flag("shared::cluster"), d.flag("multicast::cluster")
+    d.types()
+    barrier = shared_addresses(d, 0, not cluster)
+    mask = d.source(1, TYPES["u16"]) if multicast else None
+
+    def execute(warp: Warp) -> None:
+        cta = warp.cta
+        state_of(cta, group)
+        ctas = group_ctas(cta, group)
+        for lane in warp.lanes():
+            address = int(barrier(warp)[lane])
+            chosen = int(mask(warp)[lane]) if mask else None
+            targets = destinations(warp, address, address, chosen, pair=False)
+            run = functools.partial(_arrive_all, cta, targets, address)
+            cta.cluster.trace("commit_issued", cta, warp=warp.index, barrier=address & OFFSET_MASK)
+            for target in targets:
+                state_of(target.cta).order.handed_over(address & OFFSET_MASK)
+            # In the pipe also when the thread has issued nothing else: its commits arrive in order.
+            cta.machine.later(warp, COMMIT_LATENCY, run, ("tensor", ctas[0].rank))
+
+    return execute
+
+
+def _arrive_all(cta, targets: list, address: int) -> None:
+    for target in targets:
+        owner = target.cta
+        if owner.exited:
+            raise SimulationError("undefined", f"tcgen05.commit arrives on a barrier of {owner.name}, which has exited")
+        barrier = owner.mbarrier(address & OFFSET_MASK, "tcgen05.commit")
+        owner.cluster.trace("mma_committed", owner, barrier=barrier.offset, issuer=cta.rank)
+        owner.after_barrier_operation(barrier, barrier.state.arrive(1))

@@ -1,0 +1,112 @@
+"""What one tcgen05.mma touches, without doing it: granules of shared memory, blocks of tensor memory.
+
+A place of tensor memory is 16 lanes by one column: `lane // 16 * 512 + column`. Layouts that leave half of a partition's
+lanes free (M = 64) can share columns, hence 16 lanes and not 32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from .cells import CellMap
+from .copy import COPY_SHAPES
+from .descriptors import KINDS, InstructionDescriptor, MatrixDescriptor, decode_instruction_descriptor, decode_matrix_descriptor
+from .fragments import fragment_map
+from .memory import COLUMNS, LANES, split_address
+from .operands import operand_offsets
+from .placement import a_cells, d_cells, data_path_name, scale_cells
+
+PLACE_LANES = 16
+PLACES = LANES // PLACE_LANES * COLUMNS
+_NOWHERE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Places in each CTA of the group: `shared` granules read, `reads` and `writes` in tensor memory."""
+
+    shared: np.ndarray
+    reads: np.ndarray
+    writes: np.ndarray
+
+
+def mma_footprint(
+    kind: str,
+    idesc: int,
+    a: int,
+    b: int,
+    d_address: int,
+    *,
+    cta_group: int,
+    a_in_tmem: bool,
+    scale_addresses: tuple[int, int] | None,
+    scale_vector: int | None,
+    weight_stationary: bool,
+) -> Footprint:
+    """Operands as `mma` takes them. UnitError for the descriptors that `mma` refuses."""
+    descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, False)
+    name, rows = data_path_name(descriptor, weight_stationary), descriptor.m // cta_group
+    granules = [_operand(descriptor, b, descriptor.n // cta_group, descriptor.b_mn_major)]
+    reads = []
+    if a_in_tmem:
+        reads.append(places(a_cells(name, rows), *split_address(a)))
+    else:
+        granules.append(_operand(descriptor, a, rows, descriptor.a_mn_major))
+    for address, count in zip(scale_addresses or (), (rows, descriptor.n), strict=False):
+        reads.append(places(scale_cells(count), *split_address(address)))
+    return Footprint(_union(granules), _union(reads), places(d_cells(name, rows, descriptor.n), *split_address(d_address)))
+
+
+@lru_cache(maxsize=256)
+def copy_footprint(shape: str, multicast: str | None, address: int, matrix: int) -> Footprint:
+    """What one tcgen05.cp reads and writes in each CTA; empty for a shape that `copy` refuses."""
+    row = COPY_SHAPES.get((shape, multicast))
+    if row is None:
+        return Footprint(_NOWHERE, _NOWHERE, _NOWHERE)
+    offsets = operand_offsets(decode_matrix_descriptor(matrix), row.rows, row.row_bytes, 1, False)
+    lanes = np.array(row.lanes, dtype=np.int64).reshape(-1, 1)
+    cells = CellMap.of(lanes, np.arange(row.row_bytes // 4, dtype=np.int64))
+    return Footprint(np.unique(offsets >> 4), _NOWHERE, places(cells, *split_address(address)))
+
+
+@lru_cache(maxsize=256)
+def fragment_places(shape: str, count: int, half_offset: int, packed: bool, address: int) -> np.ndarray:
+    """Places that one tcgen05.ld or st touches."""
+    lanes, columns = fragment_map(shape, count, half_offset)
+    lane, column = split_address(address)
+    if packed:
+        lanes, columns = np.concatenate([lanes, lanes]), np.concatenate([2 * columns, 2 * columns + 1])
+    return _places(lanes + lane, columns + column)
+
+
+@lru_cache(maxsize=512)
+def places(cells: CellMap, lane: int, column: int) -> np.ndarray:
+    """Places of a map put at (lane, column), sorted; cells outside tensor memory are left to the access itself."""
+    return _places(cells.lanes + lane, cells.columns + column)
+
+
+def _places(lanes: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    inside = (lanes >= 0) & (lanes < LANES) & (columns >= 0) & (columns < COLUMNS)
+    return np.unique((lanes // PLACE_LANES * COLUMNS + columns)[inside])
+
+
+def _union(parts: list[np.ndarray]) -> np.ndarray:
+    if len(parts) == 1:
+        return parts[0]
+    return np.unique(np.concatenate(parts)) if parts else _NOWHERE
+
+
+def _operand(descriptor: InstructionDescriptor, matrix: int, rows: int, mn_major: bool) -> np.ndarray:
+    layout, bytes_of = decode_matrix_descriptor(matrix), KINDS[descriptor.kind].element_bytes
+    if descriptor.kind.startswith("mxf4"):  # two elements per byte
+        return operand_granules(layout, rows, descriptor.k // 2, 1, False)
+    return operand_granules(layout, rows, descriptor.k, bytes_of, mn_major)
+
+
+@lru_cache(maxsize=512)
+def operand_granules(layout: MatrixDescriptor, rows: int, k: int, element_bytes: int, mn_major: bool) -> np.ndarray:
+    """16-byte granules of shared memory that an operand occupies, sorted."""
+    return np.unique(operand_offsets(layout, rows, k, element_bytes, mn_major) >> 4)

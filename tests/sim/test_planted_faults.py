@@ -1,0 +1,233 @@
+"""Each mistake is shown by the timings named, as an error that says who made it and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+from examples.catalogue import EXAMPLES, Case, compiled
+
+from pipec.reference import accumulation_unit, compare, expected_values, reference_lines
+from pipec.runtime import LaunchOptions, launch, random_arguments
+from pipec.sim import ArrayArgument, Options, SimulationError
+from pipec.sim import launch as launch_ptx
+
+from .faults import Edit, Line, both, change, drop, move, pass_at_once, repeat
+from .handshake_ptx import HANDSHAKE
+from .pair_ptx import pair_ptx
+from .test_pair import run
+
+TIMINGS = {"order": [Options("order")], "late": [Options("late")], "random": [Options("random", seed=s) for s in range(8)]}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`shown`: timing -> kind of error (random: of one of the seeds); other timings may miss it.
+
+    `role`, `pipeline`: whom the report names (None: either, or nobody).
+    """
+
+    kernel: str
+    edit: Edit
+    shown: dict[str, str]
+    role: str | None
+    pipeline: str | None
+
+
+def everywhere(kind: str) -> dict[str, str]:
+    return {"order": kind, "late": kind, "random": "some seed"}
+
+
+FULL_WAIT = Line("try_wait", "input.consume()")
+EMPTY_WAIT = Line("try_wait", "input.produce()")
+ACCUMULATOR_WAIT = Line("try_wait", "output.consume()")
+FREE_ACCUMULATOR_WAIT = Line("try_wait", "output.produce()")
+GIVE_BACK = Line("tcgen05.commit", "input.consume()")
+HAND_OVER = Line("tcgen05.commit", "output.produce()")
+FREE = Line("mbarrier.arrive", "output.consume()")
+LOAD_ACCUMULATOR = Line("tcgen05.ld", "store(d[")
+
+FAULTS = {
+    "no wait for a full stage": Fault("gemm", pass_at_once(FULL_WAIT), everywhere("race"), "mma", "input"),
+    "no wait for an empty stage": Fault("gemm", pass_at_once(EMPTY_WAIT), everywhere("arrive_underflow"), "load", "input"),
+    "no wait for the accumulator": Fault("gemm", pass_at_once(ACCUMULATOR_WAIT), everywhere("uninitialised"), "epilogue", None),
+    "no wait for a free accumulator": Fault(
+        "gemm", pass_at_once(FREE_ACCUMULATOR_WAIT), {"late": "race", "random": "some seed"}, None, "output"
+    ),
+    "stage never given back": Fault("gemm", drop(GIVE_BACK), everywhere("deadlock"), "load", "input"),
+    "accumulator never handed over": Fault("gemm", drop(HAND_OVER), everywhere("deadlock"), "epilogue", "output"),
+    "accumulator never freed": Fault("gemm", drop(FREE), everywhere("deadlock"), "mma", "output"),
+    "stage given back before it is read": Fault(
+        "gemm", move(GIVE_BACK, Line("fence::after", "input.consume()")), everywhere("race"), "load", "input"
+    ),
+    "accumulator freed before it is read": Fault("gemm", move(FREE, ACCUMULATOR_WAIT), {"random": "some seed"}, "mma", "output"),
+    "accumulator handed over before it is written": Fault(
+        "gemm",
+        move(HAND_OVER, Line("fence::after", "output.produce()")),
+        {"order": "uninitialised", "late": "uninitialised", "random": "some seed"},
+        "epilogue",
+        "output",
+    ),
+    "arrives twice": Fault("gemm", repeat(FREE), everywhere("undefined"), "mma", "output"),
+    "commits twice": Fault(
+        "gemm", repeat(GIVE_BACK), {"order": "undefined", "late": "race", "random": "some seed"}, "load", "input"
+    ),
+    "parity never flips": Fault("gemm", drop(Line("xor.b32", "input.consume()")), everywhere("race"), None, "input"),
+    "producer starts with the other parity": Fault(
+        "gemm", change(Line(r"mov.b32\s+\S+ 1;", "for t in range", 0), "1;", "0;"), everywhere("deadlock"), "load", "input"
+    ),
+    "too few bytes expected": Fault(
+        "gemm",
+        change(Line("mov.b32 .*16384;", "input.produce()"), "16384", "8192"),
+        {"order": "race", "late": "race", "random": "some seed"},
+        "mma",
+        "input",
+    ),
+    "too many bytes expected": Fault(
+        "gemm", change(Line("mov.b32 .*16384;", "input.produce()"), "16384", "16400"), everywhere("deadlock"), "mma", "input"
+    ),
+    "a load forgotten": Fault("gemm", drop(Line("cp.async.bulk.tensor", "tma.load(s.b")), everywhere("deadlock"), "mma", "input"),
+    "exit before the stores are done": Fault("gemm", drop(Line("wait_group.*0;")), everywhere("undefined"), "epilogue", None),
+    "staging rewritten under a store": Fault("gemm", drop(Line("wait_group.read")), {"late": "race"}, "epilogue", None),
+    "no fence.proxy.async": Fault("gemm", drop(Line("fence.proxy.async", "store(d[")), everywhere("race"), "epilogue", None),
+    "no barrier before the store": Fault(
+        "gemm", drop(Line("bar.sync.*128", "store(d[", 1)), {"random": "some seed"}, "epilogue", None
+    ),
+    "no tcgen05.wait::ld": Fault("gemm", drop(Line("wait::ld")), everywhere("race"), None, None),
+    "no tcgen05.wait::st": Fault("empty gemm", drop(Line("wait::st")), everywhere("race"), "epilogue", "output"),
+    "no fence before the hand-over": Fault(
+        "gemm", drop(Line("fence::before", "output.consume()")), everywhere("race"), "mma", "output"
+    ),
+    "no fence after the wait": Fault(
+        "gemm", drop(Line("fence::after", "output.consume()")), everywhere("race"), "epilogue", "output"
+    ),
+    "no fence after the wait for a free accumulator": Fault(
+        "gemm",
+        both(drop(Line("fence::after", "output.produce()")), drop(Line("fence::after", "input.consume()"))),
+        everywhere("race"),
+        "mma",
+        "output",
+    ),
+    "tensor memory given back too early": Fault(
+        "gemm", drop(Line(r"bar.sync\s+0;", "gemm_persistent", 1)), everywhere("undefined"), "mma", None
+    ),
+    "tensor memory kept": Fault("gemm", drop(Line("tcgen05.dealloc")), everywhere("leaked_tmem"), None, None),
+    "barriers not ready": Fault("gemm", drop(Line(r"bar.sync\s+0;")), everywhere("uninitialised"), None, None),
+    "pair: tensor memory given back without a cluster barrier": Fault(
+        "pair",
+        both(drop(Line("barrier.cluster.arrive", "", 1)), drop(Line("barrier.cluster.wait", "", 1))),
+        everywhere("out_of_bounds"),
+        None,
+        None,
+    ),
+    "pair: no cluster barrier at the start": Fault(
+        "pair",
+        both(drop(Line("barrier.cluster.arrive")), drop(Line("barrier.cluster.wait"))),
+        everywhere("uninitialised"),
+        None,
+        None,
+    ),
+    "pair: commit to one CTA only": Fault("pair", change(Line("mov.u16 .*3;"), "3;", "1;"), everywhere("deadlock"), None, None),
+    "pair: commit to the other CTA only": Fault(
+        "pair", change(Line("mov.u16 .*3;"), "3;", "2;"), everywhere("deadlock"), None, None
+    ),
+    "pair: bytes of one CTA": Fault(
+        "pair", change(Line("expect_tx"), "65536", "32768"), {"order": "race", "late": "race", "random": "some seed"}, None, None
+    ),
+    "pair: each CTA signals itself": Fault("pair", drop(Line("0xFEFFFFFF")), everywhere("deadlock"), None, None),
+    "exit before the peer's answer": Fault(
+        "handshake",
+        both(drop(Line("cluster.arrive", "", 1)), drop(Line("cluster.wait", "", 1))),
+        everywhere("undefined"),
+        "exchange",
+        "box",
+    ),
+    "the peer is not told": Fault("handshake", drop(Line("st.async")), everywhere("deadlock"), "exchange", "box"),
+}
+
+
+@cache
+def gemm():
+    case = Case(EXAMPLES / "gemm_persistent.pipe", (("BLOCKS", "1"), ("BM", "64"), ("BN", "64"), ("STAGES", "2")))
+    return compiled(case)
+
+
+def run_gemm(edit: Edit, options: Options, depth: int = 192) -> str:
+    state = gemm()
+    (plan,) = state.plans or []
+    ptx = "\n".join(edit((state.ptx or "").splitlines())) + "\n"
+    arguments = random_arguments(plan.interface, {"M": 192, "N": 128, "K": depth}, seed=1)
+    launch(plan.interface, ptx, arguments, device="sim", options=LaunchOptions(options))
+    for name, expected in expected_values(reference_lines(plan.kernel.document), arguments).items():
+        outcome = compare(name, arguments[name], expected, depth, accumulation_unit(plan.kernel))
+        if not outcome.passed:
+            return "result"
+    return "right"
+
+
+def run_pair(edit: Edit, options: Options) -> str:
+    result, expected = run("\n".join(edit(pair_ptx().splitlines())) + "\n", options, k=320)
+    return "right" if np.array_equal(result, expected) else "result"
+
+
+def run_handshake(edit: Edit, options: Options) -> str:
+    out = np.zeros(1, np.uint32)
+    text = "\n".join(edit(HANDSHAKE.splitlines())) + "\n"
+    launch_ptx(text, grid=2, dynamic_smem=32, arguments=[ArrayArgument(out)], options=options)
+    return "right" if out[0] == 42 else "result"
+
+
+KERNELS = {
+    "gemm": run_gemm,
+    "empty gemm": lambda edit, options: run_gemm(edit, options, depth=0),
+    "pair": run_pair,
+    "handshake": run_handshake,
+}
+
+
+@pytest.mark.parametrize("timing", TIMINGS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_kernels_are_right(kernel: str, timing: str) -> None:
+    assert KERNELS[kernel](lambda lines: lines, TIMINGS[timing][0]) == "right"
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_shown(name: str) -> None:
+    fault = FAULTS[name]
+    assert fault.shown
+    for timing, kind in fault.shown.items():
+        error = _first_error(fault, TIMINGS[timing])
+        assert error is not None, f"{timing} does not show it"
+        assert kind in (error.kind, "some seed"), f"{timing}: {error}"
+        assert (fault.role, fault.pipeline) in _named(error) | {(None, None)}, f"{timing}: {error}"
+
+
+def _first_error(fault: Fault, options: list[Options]) -> SimulationError | None:
+    for one in options:
+        try:
+            assert KERNELS[fault.kernel](fault.edit, one) in ("right", "result")
+        except SimulationError as error:
+            return error
+    return None
+
+
+def _named(error: SimulationError) -> set[tuple[str | None, str | None]]:
+    """(role, pipeline), and each alone, of everybody the report names; whoever has a pipeline has a stage."""
+    entries = error.details["blocked"] if error.kind == "deadlock" else [error.details]
+    named = {(entry.get("role"), entry.get("pipeline")) for entry in entries}
+    assert all(entry.get("pipeline") is None or isinstance(entry["stage"], int) for entry in entries)
+    return named | {(role, None) for role, _ in named} | {(None, pipeline) for _, pipeline in named}
+
+
+def test_the_table_of_the_documentation() -> None:
+    """docs/simulator.md lists every fault with the timings that show it."""
+    text = (EXAMPLES.parent / "docs" / "simulator.md").read_text(encoding="utf-8")
+    missing = [row for row in map(_row, FAULTS) if row not in text]
+    assert missing == []
+
+
+def _row(name: str) -> str:
+    shown = FAULTS[name].shown
+    return f"| {name} | " + " | ".join(shown.get(timing, "") for timing in TIMINGS) + " |"
