@@ -26,7 +26,7 @@ def deadlock_error(program, cluster) -> SimulationError:
 
 def spinning_error(program, cluster, spinning: list) -> SimulationError:
     """Warps that read memory over and over, which nobody changes any more."""
-    names = names_of(program)
+    names = program.names
     fragments = [(warp, fragment) for warp in spinning for fragment in warp.fragments if fragment.wait is None]
     lines = []
     for warp, fragment in fragments:
