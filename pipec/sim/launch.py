@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import time
 from collections.abc import Callable, Sequence
@@ -70,6 +71,10 @@ class Result:
     warnings: list[str] = field(default_factory=list)
     trace: list[TraceEvent] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
+
+
+# A kernel that is launched many times is read once: nothing changes a module afterwards.
+_parsed = functools.lru_cache(maxsize=16)(parse)
 
 
 class PendingClusters:
@@ -201,7 +206,7 @@ def _launch(
     ptx: str, kernel: str | None, grid, block, cluster, dynamic_smem: int, loose: Sequence[Loose], options: Options
 ) -> Result:
     started = time.perf_counter()
-    module = parse(ptx)
+    module = _parsed(ptx)
     function = _kernel(module, kernel)
     block, grid = _block(function, block), _grid(grid)
     shape, explicit = _cluster(function, cluster, grid)

@@ -22,10 +22,14 @@ os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"
 import numpy as np
 import triton
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 from triton.experimental.gluon import GluonASTSource, GluonJITFunction
 
 from pipec import sim
+
+# Nobody here needs the machine code, and assembling takes as long as the rest.
+CUDABackend.make_cubin = lambda self, src, metadata, opt, capability: b""
 
 TARGET = GPUTarget("cuda", 100, 32)
 # What ptxas of the CUDA 13 line accepts; Triton would else write the newest version it knows.
