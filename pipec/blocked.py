@@ -73,7 +73,8 @@ def who_text(role: str | None, warp: int) -> str:
 class BarrierState:
     """An mbarrier that somebody waits on: the phase awaited, and what is known of the current one.
 
-    `tx` are the bytes announced and not delivered (negative: delivered and not announced).
+    `tx` are the bytes announced and not delivered (negative: delivered and not announced); where only a range of them is known, at
+    least `tx` and at most `most_tx`.
     """
 
     wanted: int
@@ -81,6 +82,7 @@ class BarrierState:
     pending: int
     expected: int
     tx: int
+    most_tx: int | None = None
 
 
 def barrier_text(address: int, name: BarrierName | None, state: BarrierState | None) -> str:
@@ -89,7 +91,8 @@ def barrier_text(address: int, name: BarrierName | None, state: BarrierState | N
     if state is None:
         return place
     missing = f"{state.pending} of {state.expected} arrivals missing" if state.pending else "all arrivals in"
-    bytes_ = f", {state.tx} bytes outstanding" if state.tx else ""
+    range_ = "" if state.most_tx in (None, state.tx) else f" to {state.most_tx}"
+    bytes_ = f", {state.tx}{range_} bytes outstanding" if state.tx or range_ else ""
     return f"{place}: wants phase {state.wanted}, current phase {state.current} ({missing}{bytes_})"
 
 

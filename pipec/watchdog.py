@@ -24,8 +24,7 @@ WORDS = (
     "iteration",  # how many waits of this role on this side of the pipeline came before
     "line",
     "column",
-    "state_low",  # the barrier's own word
-    "state_high",
+    "state",  # the upper half of the barrier's own word
 )
 RECORD_BYTES = 64
 CAPACITY = 8192  # records: more than the warps that a GPU holds at one time
@@ -34,7 +33,7 @@ BYTES = RECORD_BYTES * CAPACITY
 DEFAULT_SECONDS = 1.0
 MOST_SECONDS = 3600
 
-_TWENTY, _TWENTY_ONE = (1 << 20) - 1, (1 << 21) - 1
+_TEN, _TWENTY, _UNIT = (1 << 10) - 1, (1 << 20) - 1, 2048
 
 
 def seconds_of(text: str) -> float | None:
@@ -83,31 +82,32 @@ def records(memory: bytes) -> Iterator[Blocked]:
             words["iteration"],
             words["line"],
             words["column"],
-            words["state_high"] << 32 | words["state_low"],
+            words["state"],
         )
     yield from (found[key] for key in sorted(found))
 
 
-def barrier_state(one: Blocked, name: BarrierName | None, stages: int) -> BarrierState:
-    """The counters in the barrier's word, as measured on hardware (SM100.md 12.3 e).
+def barrier_state(one: Blocked, name: BarrierName | None, stages: int, count: int) -> BarrierState:
+    """What the upper half of the barrier's word shows (SM100.md 12.3 e): bit 31 the parity of the current phase, bits 30 to 11 the
+    missing arrivals, negated, and bits 9 to 0 the missing bytes, negated, in units of 2048. `count` arrivals make a phase.
 
-    Of a phase the word holds the parity. Which phase is awaited follows from the iteration; one of the other parity is what the
-    program asks for when its phases are out of step.
+    Which phase is awaited follows from the iteration; one of the other parity is what the program asks for when its phases are out
+    of step.
     """
     producer = name is not None and name.side == "empty"
     wanted = one.iteration // max(1, stages) - producer
     wanted += wanted & 1 != one.parity & 1
-    return BarrierState(
-        wanted,
-        wanted + (one.state >> 63 != one.parity & 1),
-        -(one.state >> 43) & _TWENTY,
-        -(one.state >> 1) & _TWENTY,
-        _signed(-(one.state >> 21) & _TWENTY_ONE),
-    )
+    pending = -(one.state >> 11) & _TWENTY
+    least, most = _missing_bytes(one.state & _TEN, pending)
+    return BarrierState(wanted, wanted + (one.state >> 31 != one.parity & 1), pending, max(count, pending), least, most)
 
 
-def _signed(value: int) -> int:
-    return value - (_TWENTY_ONE + 1) if value >> 20 else value
+def _missing_bytes(units: int, pending: int) -> tuple[int, int]:
+    """The least and the most bytes that are announced and not delivered (negative: delivered and not announced)."""
+    units -= (_TEN + 1) * (units >> 9)
+    if units == 0:
+        return (0, 0) if pending else (1 - _UNIT, -1)  # with all arrivals in, only bytes keep the phase from ending
+    return -units * _UNIT - _UNIT + 1, -units * _UNIT
 
 
 def entries(metadata: Mapping[str, Any], memory: bytes, base: int) -> list[dict[str, Any]]:
@@ -116,14 +116,16 @@ def entries(metadata: Mapping[str, Any], memory: bytes, base: int) -> list[dict[
     `metadata` describes the kernel (pipec.interface.to_json); `base` is where its dynamic shared memory begins.
     """
     names = Names(metadata, base)
-    stages = {row["pipeline"]: row["stages"] for row in metadata["barriers"]}
-    return [_entry(one, names, stages, metadata["watchdog"]["file"], base) for one in records(memory)]
+    barriers = {(row["pipeline"], row["side"]): (row["stages"], row["count"]) for row in metadata["barriers"]}
+    return [_entry(one, names, barriers, metadata["watchdog"]["file"], base) for one in records(memory)]
 
 
-def _entry(one: Blocked, names: Names, stages: Mapping[str, int], file: str, base: int) -> dict[str, Any]:
+def _entry(
+    one: Blocked, names: Names, barriers: Mapping[tuple[str, str], tuple[int, int]], file: str, base: int
+) -> dict[str, Any]:
     address = base + one.barrier
     name, role = names.barrier(address), names.role(one.warp)
-    state = barrier_state(one, name, stages[name.pipeline] if name else 1)
+    state = barrier_state(one, name, *(barriers[name.pipeline, name.side] if name else (1, 1)))
     source, lanes = f"{file}:{one.line}:{one.column}", one.lanes.bit_count()
     what = blocked.barrier_text(address, name, state)
     where = [f"iteration {one.iteration + 1}", source]
@@ -141,7 +143,7 @@ def _entry(one: Blocked, names: Names, stages: Mapping[str, int], file: str, bas
         "phase": state.wanted,
         "parity": one.parity,
         "current": state.current,
-        "word": one.state,
+        "state": one.state,
         **blocked.barrier_facts(name),
         "text": blocked.blocked_text(blocked.cta_text(one.cta), role, one.warp, lanes, what, where),
     }

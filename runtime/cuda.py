@@ -127,7 +127,7 @@ class CudaKernel:
         """Everything of a launch but the stream. Host arrays are copied to the device here."""
         with self._context():
             function = self.function()
-            guards.check_pointers(self.driver, self.name, self.device, bound.views)
+            guards.check_pointers(self.driver, self.name, bound.views)
             config, attributes = self._config(grid, programmatic)
             guards.check_cluster(self.driver, self.interface, self.device, function, config)
             views, copies, allocations = self._on_device(bound)

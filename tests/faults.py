@@ -78,7 +78,10 @@ def _more_arrivals(plan: Plan) -> Plan:
         (pipeline, side): replace(row, count=row.count + (pipeline.name == "loaded" and side == "consumer"))
         for (pipeline, side), row in plan.signals.items()
     }
-    return replace(plan, signals=signals)
+    barriers = tuple(
+        replace(row, count=row.count + ((row.pipeline, row.side) == ("loaded", "empty"))) for row in plan.interface.barriers
+    )
+    return replace(plan, signals=signals, interface=replace(plan.interface, barriers=barriers))
 
 
 FAULTS = {

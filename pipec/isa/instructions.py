@@ -359,8 +359,9 @@ def _watchdog() -> list[Instruction]:
         _intrinsic("mbarrier.try_wait.parity.limit", "mbarrier.try.wait.parity.tl.scope.cta.space.cta", I1, (SHARED, I32, I32),
                    "mbarrier.try_wait.parity.shared.b64", "thread", "9.7.13.15"),
         Instruction("globaltimer", "mov.u64 $0, %globaltimer;", I64, (), "mov.u64", "thread", "10.23", constraints="=l"),
-        Instruction("mbarrier.look", "ld.volatile.shared.b64 $0, [$1];", I64, (SHARED,), "ld.volatile.shared.b64", "thread",
-                    "9.7.9.8", constraints="=l,r"),
+        # A live barrier cannot be loaded: its word reads as zero on hardware. Zero arrivals change nothing and give its upper half.
+        Instruction("mbarrier.look", "{ .reg .b32 none;\\0A\\09mov.b32 none, 0;\\0A\\09mbarrier.arrive.shared::cta.b64 $0, [$1], none; }",
+                    I64, (SHARED,), "mbarrier.arrive.shared::cta.b64", "thread", "9.7.13.15.13", constraints="=l,r"),
         Instruction("activemask", "activemask.b32 $0;", I32, (), "activemask.b32", "thread", "9.7.13.11", constraints="=r"),
         Instruction("count.global", "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", I32, (GLOBAL,),
                     "atom.relaxed.gpu.global.add.u32", "thread", "9.7.13.6", constraints="=r,l"),

@@ -141,8 +141,7 @@ def _store(kernel: KernelContext, alarm: Alarm, index: Value, mask: Value) -> No
         "iteration": alarm.iteration.read(),
         "line": alarm.line.read(),
         "column": alarm.column.read(),
-        "state_low": builder.cast("trunc", state, "i32"),
-        "state_high": builder.cast("trunc", builder.bits("lshr", state, 32), "i32"),
+        "state": builder.cast("trunc", builder.bits("lshr", state, 32), "i32"),
     }
     for number, word in enumerate(WORDS):
         if word != "mark":

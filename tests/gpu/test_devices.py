@@ -6,6 +6,7 @@ from gpu.test_hopper import gpu_missing
 
 import pipec
 from pipec.runtime import ArgumentError, DeviceError, devices
+from pipec.runtime.views import view_of
 
 
 def second_missing() -> str | None:
@@ -93,6 +94,7 @@ def test_an_interface_that_does_not_tell_its_device(torch):
     kernel = pipec.compile(SOURCE, arch="sm_90a")["pass_on"]
     x, y = tensors(torch, "cuda:1")
     torch.cuda.synchronize("cuda:1")
+    assert view_of(Bare(x)).device == "cuda:1"
     assert kernel(Bare(x), Bare(y)).device == "cuda:1"
     torch.cuda.synchronize("cuda:1")
     assert torch.equal(y, 2 * x)

@@ -59,7 +59,7 @@ def test_every_blocked_role_is_named_as_in_the_simulator(name: str) -> None:
     told = hang(name)
     with pytest.raises(HangError) as simulated:
         compiled(FAULTS[name], "sm_90a", 1e-4)["pass_on"](*arrays(), device="sim")
-    print(told["report"], *(f"{entry['role']} {entry['warp']}: {entry['word']:#018x}" for entry in told["blocked"]), sep="\n")
+    print(told["report"], *(f"{entry['role']} {entry['warp']}: {entry['state']:#010x}" for entry in told["blocked"]), sep="\n")
     assert told["report"] == simulated.value.report
     assert told["cycle"] == simulated.value.cycle
     role, pipeline, side, iteration, line = FAULTS[name].blocked

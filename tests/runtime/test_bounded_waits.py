@@ -17,6 +17,7 @@ from pipec.runtime import HangError, LaunchOptions
 from pipec.runtime.hangs import hang
 from pipec.sim import Options as Simulation
 from pipec.sim import SimulationError
+from pipec.sim.units.mbarrier import Mbarrier
 from pipec.source import Source
 
 SECONDS = 1e-4  # of simulated time
@@ -54,8 +55,8 @@ def test_the_words_are_those_of_the_simulator(fault: Fault, arch: str) -> None:
 
 
 def sentence(entry) -> str:
-    """Who waits for what, and the source line; PTX lines and iterations are only known to one of the two."""
-    return re.sub(r" \[.*, (.*)\]", r" [\1]", entry["text"])
+    """Who waits for what, and the source line; PTX lines, iterations and exact bytes are only known to one of the two."""
+    return re.sub(r" \[.*, (.*)\]", r" [\1]", re.sub(r"[-0-9]+( to [-0-9]+)? bytes", "bytes", entry["text"]))
 
 
 def test_a_right_kernel_runs_with_a_watchdog() -> None:
@@ -91,21 +92,41 @@ def test_a_record_that_was_not_finished_is_left_out() -> None:
     assert list(watchdog.records(a_record(mark=0) + bytes(1000))) == []
 
 
-# The words of barriers, as read on hardware (SM100.md 12.3 e): after init(1) and expect 16; init(1), arrived with 64 bytes open.
+# The upper halves of barriers' words, as read on hardware (SM100.md 12.3 e): after init(1) and expect 16; init(7); one flip; arrived
+# with 64 bytes open. Of bytes they show units of 2048.
 @pytest.mark.parametrize(
-    ("word", "pending", "expected", "tx", "phase"),
-    [
-        (0x7FFFFBFFFE1FFFFE, 1, 1, 16, 0),
-        (0x7FFFC800001FFFF2, 7, 7, 0, 0),
-        (0xFFFFF800001FFFFE, 1, 1, 0, 1),
-        (0x800003FFF81FFFFE, 0, 1, 64, 1),
-    ],
+    ("state", "pending", "tx", "phase"),
+    [(0x7FFFFBFF, 1, (1, 2048), 0), (0x7FFFC800, 7, (0, 0), 0), (0xFFFFF800, 1, (0, 0), 1), (0x800003FF, 0, (1, 2048), 1)],
 )
-def test_counters_of_a_barrier(word: int, pending: int, expected: int, tx: int, phase: int) -> None:
-    one = watchdog.Blocked((0, 0, 0), 0, 1, 0, phase, phase, 1, 1, word)
-    state = watchdog.barrier_state(one, None, 1)
-    assert (state.pending, state.expected, state.tx) == (pending, expected, tx)
-    assert (state.wanted, state.current) == (phase, phase)
+def test_counters_of_a_barrier(state: int, pending: int, tx: tuple[int, int], phase: int) -> None:
+    found = watchdog.barrier_state(watchdog.Blocked((0, 0, 0), 0, 1, 0, phase, phase, 1, 1, state), None, 1, 7)
+    assert (found.pending, (found.tx, found.most_tx), found.wanted, found.current) == (pending, tx, phase, phase)
+
+
+@pytest.mark.parametrize("tx", [1, 2048, 2049, 16 * 2048, 1_000_000, -1, -2047, -2048, -2049, -1_000_000])
+def test_bytes_lie_in_the_range_that_is_told(tx: int) -> None:
+    barrier = Mbarrier(1)
+    barrier.pending, barrier.tx = 0, tx
+    found = watchdog.barrier_state(watchdog.Blocked((0, 0, 0), 0, 1, 0, 0, 0, 1, 1, barrier.token() >> 32), None, 1, 1)
+    assert found.tx <= tx <= found.most_tx and found.most_tx - found.tx < 2048
+
+
+# What an H200 wrote for each fault: the upper half of the word of the barrier that each role waits on.
+ON_HARDWARE = {
+    "missing_release": {"compute": 0x7FFFF800, "load": 0x7FFC0000, "writer": 0xFFFC0000},
+    "missing_arrive": {"compute": 0x7FFFF800, "load": 0x7FFC0000, "writer": 0x7FFC0000},
+    "wrong_phase": {"compute": 0x7FFFF800, "load": 0x7FFC0000, "writer": 0x7FFC0000},
+    "wrong_bytes": {"compute": 0x000003FF, "load": 0x7FFC0000, "writer": 0x7FFC0000},
+    "short_producer": {"compute": 0xFFFFF800, "writer": 0x7FFC0000},
+    "wrong_count": {"compute": 0xFFFFF800, "load": 0x7FFFF800, "writer": 0xFFFC0000},
+    "wrong_order": {"compute": 0xFFFFF800, "load": 0x7FFC0000, "writer": 0x7FFC0000},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_simulated_record_is_that_of_an_h200(fault: str) -> None:
+    error = simulated(compiled(FAULTS[fault], "sm_90a", SECONDS))
+    assert {entry["role"]: entry["state"] for entry in error.blocked} == ON_HARDWARE[fault]
 
 
 def test_the_words_fit_into_a_record() -> None:

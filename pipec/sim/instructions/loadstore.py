@@ -78,7 +78,6 @@ def _vector_length(d: Decoder) -> int:
 @instruction("ld", "ldu")
 def load(d: Decoder):
     d.ignore("nc")
-    volatile = "volatile" in d.modifiers
     polls = int(any(name in ("volatile", "relaxed", "acquire", "mmio") for name in d.modifiers))
     d.ignore_ordering()
     d.choose("L2::cache_hint")
@@ -92,8 +91,6 @@ def load(d: Decoder):
         d.fail(f"{len(items)} destinations for .v{count}", "malformed")
     writers = [d.destination(item, type_) for item in items]
     total = size * count
-    if volatile and where == "shared" and total == type_.bytes == 8:
-        return _load_barrier_word(read, writers[0], type_.dtype)
 
     def execute(warp: Warp) -> None:
         addresses = active_addresses(warp, read(warp))
@@ -104,22 +101,6 @@ def load(d: Decoder):
         for number, write in enumerate(writers):
             values = cta.load(warp, where, addresses + number * size if number else addresses, size)
             write(warp, spread(warp, values).view(type_.dtype))
-
-    return execute
-
-
-def _load_barrier_word(read, write, dtype):
-    """A volatile load of 8 bytes may look at an mbarrier: hardware shows the counters (SM100.md 12.3 e), of which PTX promises nothing."""
-
-    def execute(warp: Warp) -> None:
-        addresses, cta = active_addresses(warp, read(warp)), warp.cta
-        warp.polls += 1
-        barriers = [cta.mbarriers.get(int(offset)) for offset in cta.own_offset(addresses)]
-        if addresses.size and all(barriers):
-            values = np.array([barrier.state.token() for barrier in barriers], np.uint64)
-        else:
-            values = cta.load(warp, "shared", addresses, 8)
-        write(warp, spread(warp, values).view(dtype))
 
     return execute
 
