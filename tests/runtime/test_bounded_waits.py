@@ -6,13 +6,16 @@ import sys
 
 import numpy as np
 import pytest
+from examples.catalogue import EXAMPLES
 from faults import FAULTS, SOURCE, Fault, arrays, compiled
 
 import pipec
 from pipec import watchdog
+from pipec.diag.message import Sink
 from pipec.driver import Options, compile_source
 from pipec.interface import from_json, to_json
 from pipec.isa.targets import TARGETS
+from pipec.ptx.assemble import assemble
 from pipec.runtime import HangError, LaunchOptions
 from pipec.runtime.hangs import hang
 from pipec.sim import Options as Simulation
@@ -131,6 +134,16 @@ def test_the_simulated_record_is_that_of_an_h200(fault: str) -> None:
 
 def test_the_words_fit_into_a_record() -> None:
     assert 4 * len(watchdog.WORDS) <= watchdog.RECORD_BYTES
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pipe")), ids=lambda path: path.stem)
+def test_every_example_assembles_with_a_watchdog(path) -> None:
+    state = compile_source(Source(path.name, path.read_text(encoding="utf-8")), Options(watchdog=1.0))
+    assert state.diagnostics == [] and state.ptx is not None
+    sink = Sink()
+    assembled = assemble(state.ptx, state.arch, sink)
+    assert assembled is not None, sink.diagnostics
+    assert assembled.warnings == ()
 
 
 # ------------------------------------------------------------------------------------------------------- asking for it
