@@ -2,7 +2,8 @@
 
     python benchmarks/h200.py [--shapes 4096x4096x4096,8192x8192x8192] [--rounds 15] [--only pipec,cublas,triton] [--name h200]
 
-D[M, N] = A[M, K] @ B[N, K].T; bf16 throughout, or with e4m3 operands and bf16 results for shapes that end in `:fp8`. Random data, as many
+D[M, N] = A[M, K] @ B[N, K].T; bf16 throughout, or with e4m3 operands and bf16 results for shapes that end in `:fp8`; those that end in
+`:split`, with few tiles and tall K, also by blocks that share a tile. Random data, as many
 sets of buffers as it takes to be larger than the L2 cache several times over; the contenders take turns, launches are replayed from CUDA
 graphs, and a figure is the median of the rounds. Every result is compared with cuBLAS before it is timed.
 """
@@ -51,6 +52,12 @@ KERNELS: dict[str, list[tuple[str, dict[str, object]]]] = {
         ("gemm_sm90_pingpong", {}),
         ("gemm_sm90_pingpong", {"BM": 64, "BN": 256, "STAGES": 2}),
     ],
+    "split": [
+        ("gemm_sm90_persistent", {"BN": 128, "STAGES": 6}),
+        ("gemm_sm90_persistent", {"BN": 64, "STAGES": 6}),
+        *(("gemm_sm90_split_k", {"SPLITS": splits, "BN": 128, "STAGES": 6}) for splits in (2, 4, 8, 16)),
+        *(("gemm_sm90_split_k", {"SPLITS": splits, "BN": 256, "STAGES": 4}) for splits in (4, 8)),
+    ],
     "fp8": [
         ("gemm_sm90_persistent", {"AB": "e4m3", "BK": 128}),
         ("gemm_sm90_persistent", {"AB": "e4m3", "BK": 128, "BN": 128, "STAGES": 6}),
@@ -92,9 +99,27 @@ def cublas(kind: str) -> Callable:
 
 def ours(example: str, constants: dict[str, object]) -> Callable:
     blocks = torch.cuda.get_device_properties(0).multi_processor_count
-    program = pipec.compile(EXAMPLES / f"{example}.pipe", constants={"BLOCKS": blocks, **constants})
+    path = EXAMPLES / f"{example}.pipe"
+    persistent = {"BLOCKS": blocks} if "BLOCKS" in path.read_text(encoding="utf-8") else {}
+    program = pipec.compile(path, constants={**persistent, **constants})
     kernel = program[example]
+    if any(argument.name == "turns" for argument in kernel.interface.arguments):
+        return split(kernel)
     return lambda a, b, d: kernel(a, b, d, device="cuda", stream=torch.cuda.current_stream())
+
+
+def split(kernel: Any) -> Callable:
+    """With what the blocks of a tile share: sums and turns, made once for a size."""
+    shared: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def run(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor) -> None:
+        m, n = d.shape
+        if (m, n) not in shared:
+            counters = torch.zeros(-(-m // 64), -(-n // 64), device="cuda", dtype=torch.int32)
+            shared[m, n] = torch.empty(m, n, device="cuda", dtype=torch.float32), counters
+        kernel(a, b, *shared[m, n], d, device="cuda", stream=torch.cuda.current_stream())
+
+    return run
 
 
 def tritons() -> Callable:

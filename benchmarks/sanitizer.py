@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 from common import surroundings
 
 from pipec.driver import Options, compile_source
-from pipec.reference import shape_sets
+from pipec.reference import apply_given, shape_sets
 from pipec.runtime import launch, random_arguments
 from pipec.source import Source
 
@@ -54,7 +54,9 @@ def run(path: Path) -> None:
     for plan in state.plans or []:
         for values in shape_sets(plan.kernel.document)[:SHAPES]:
             numbers = {name: float(value) if "." in value else int(value) for name, value in values.items()}
-            launch(plan.interface, state.ptx or "", random_arguments(plan.interface, numbers, seed=1), device="cuda")
+            arguments = random_arguments(plan.interface, numbers, seed=1)
+            apply_given(plan.kernel.document, arguments, numbers)
+            launch(plan.interface, state.ptx or "", arguments, device="cuda")
             print("launched", plan.kernel.name, values, flush=True)
 
 

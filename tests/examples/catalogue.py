@@ -36,6 +36,8 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"BLOCKS": "5", "BM": "64", "STAGES": "1"},
         {"BLOCKS": "148", "AB": "f16", "OUT": "f32", "BN": "32"},
     ),
+    "gemm_sm90_split_k": ({"SPLITS": "1", "BN": "64"}, {"SPLITS": "5", "STAGES": "1", "AB": "f16", "OUT": "f32"}),
+    "gemm_sm90_grouped": ({"BLOCKS": "3", "BN": "64"}, {"STAGES": "1", "OUT": "f32", "BN": "32"}),
     "gemm_persistent": ({"BLOCKS": "2"}, {"BLOCKS": "1", "BM": "64", "BN": "64", "STAGES": "2"}),
     "gemm_tiles": (
         {"MODE": "clc"},

@@ -23,7 +23,7 @@ from lower.register_kernels import (
 import pipec
 from examples import test_attention as attention
 from pipec.kir.plan_types import Plan
-from pipec.reference import accumulation_unit, compare, expected_values, reference_lines, shape_sets
+from pipec.reference import accumulation_unit, apply_given, compare, expected_values, reference_lines, shape_sets
 from pipec.runtime import launch, random_arguments
 
 pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
@@ -60,6 +60,7 @@ def integers(plan: Plan, values: dict[str, str]) -> dict:
         if isinstance(array, np.ndarray) and not argument.written:
             low = 0 if array.dtype == np.uint8 else -most
             array[...] = generator.integers(low, most + 1, array.shape).astype(array.dtype)
+    apply_given(plan.kernel.document, given, numbers(values))
     return given
 
 
@@ -80,6 +81,7 @@ def test_integers_agree_bit_for_bit(case: Case, plan: Plan, values: dict[str, st
 @pytest.mark.parametrize(("case", "plan", "values"), runs())
 def test_random_inputs_stay_within_their_bound(case: Case, plan: Plan, values: dict[str, str]) -> None:
     given = random_arguments(plan.interface, numbers(values), seed=5)
+    apply_given(plan.kernel.document, given, numbers(values))
     launch(plan.interface, compiled(case).ptx or "", given, device="cuda")
     for name, reference in expected_values(reference_lines(plan.kernel.document), given).items():
         outcome = compare(name, given[name], reference, int(max(numbers(values).values())), accumulation_unit(plan.kernel))

@@ -47,7 +47,15 @@ STORES = {
 }
 
 
-def check(store: str, reduce: str, dtype: str, shape: tuple[int, int], timing: str = "random") -> None:
+def check(
+    store: str,
+    reduce: str,
+    dtype: str,
+    shape: tuple[int, int],
+    timing: str = "random",
+    device: str = "sim",
+    arch: str = "sm_100a",
+) -> None:
     source = SOURCE.replace("STORE", STORES[store]).replace("OP", reduce).replace("[T,", f"[{dtype},")
     generator = np.random.default_rng(1)
     low = 0 if dtype.startswith("u") else -9
@@ -55,10 +63,10 @@ def check(store: str, reduce: str, dtype: str, shape: tuple[int, int], timing: s
     expected = y.astype(np.int64)
     for part in x.astype(np.int64):
         expected = COMBINE[reduce](expected, part)
-    program = pipec.compile(source)
+    program = pipec.compile(source, arch=arch)
     assert program.cubin()
     options = LaunchOptions(simulation=Options(timing=timing, seed=5))
-    program["k"](x, y, device="sim", options=options)
+    program["k"](x, y, device=device, options=options)
     assert np.array_equal(y.astype(np.int64), expected)
 
 

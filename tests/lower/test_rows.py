@@ -45,13 +45,17 @@ STORED = np.concatenate([np.arange(128) < count for count in COUNTS])[:M]
 @pytest.mark.parametrize("store", ["store", "store.direct"])
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_only_the_first_rows_are_stored(dtype: str, store: str, warps: int, timing: str) -> None:
+    check_rows(dtype, store, warps, timing)
+
+
+def check_rows(dtype: str, store: str, warps: int, timing: str, device: str = "sim", arch: str = "sm_100a") -> None:
     source = TILE.replace("[T,", f"[{dtype},").replace("STORE", store).replace("WARPS", str(warps))
     generator = np.random.default_rng(0)
     kind = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}[dtype]
     x, y = generator.integers(-9, 9, (M, 64)).astype(kind), np.full((M, 64), 100, kind)
-    program = pipec.compile(source)
+    program = pipec.compile(source, arch=arch)
     assert program.cubin()
-    program["k"](x, y, COUNTS, device="sim", options=LaunchOptions(simulation=Simulation(timing=timing, seed=1)))
+    program["k"](x, y, COUNTS, device=device, options=LaunchOptions(simulation=Simulation(timing=timing, seed=1)))
     assert np.array_equal(y, np.where(STORED[:, None], x, kind(100)))
 
 
