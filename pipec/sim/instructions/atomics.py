@@ -11,9 +11,9 @@ from ..decode import Decoder, instruction
 from ..execution import Warp
 from ..memory import space_of
 from ..types import LANES, TYPES, Type, unsigned
+from ..units.formats import decode, encode
 from ..units.reductions import reduce_elements
 from . import packed
-from .formats import decode, encode
 from .loadstore import active_addresses, address_reader, check_vector, space
 
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")

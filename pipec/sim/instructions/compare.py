@@ -10,7 +10,7 @@ from ..decode import Decoder, instruction
 from ..execution import Warp
 from ..tree import Sink
 from ..types import TYPES, Type
-from .formats import flush, from_bf16
+from .lanes import flush, from_bf16
 
 _ORDERED = {
     "eq": np.equal,

@@ -9,8 +9,9 @@ import numpy as np
 from ..decode import Decoder, instruction
 from ..execution import Warp
 from ..types import LANES, TYPES, Type
+from ..units.formats import FORMATS, decode, encode
 from .floating import finish, round_fraction
-from .formats import FORMATS, decode, encode, flush, to_bf16
+from .lanes import flush, to_bf16
 
 _ROUND_TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 _PACKED = {
@@ -184,7 +185,7 @@ def _relu(value: np.ndarray, relu: bool) -> np.ndarray:
 
 def _width(name: str) -> int:
     """Bits of one element inside a packed register: 6-bit types sit in bytes."""
-    return 8 if FORMATS[name].bits == 6 else FORMATS[name].bits
+    return 8 if FORMATS[name].width == 6 else FORMATS[name].width
 
 
 def _unpack(value: np.ndarray, name: str, type_: Type) -> tuple[np.ndarray, np.ndarray]:
@@ -195,7 +196,8 @@ def _unpack(value: np.ndarray, name: str, type_: Type) -> tuple[np.ndarray, np.n
 
 def _pack(low: np.ndarray, high: np.ndarray, name: str, to: Type, mode: str, saturate: bool) -> np.ndarray:
     width = _width(name)
-    return (encode(high, name, mode, saturate) << width | encode(low, name, mode, saturate)).astype(to.dtype)
+    upper, lower = (encode(value, name, mode, saturate).astype(np.int64) for value in (high, low))
+    return (upper << width | lower).astype(to.dtype)
 
 
 def _stochastic(value: np.ndarray, random: np.ndarray, random_bits: int, name: str, saturate: bool) -> np.ndarray:
@@ -204,9 +206,9 @@ def _stochastic(value: np.ndarray, random: np.ndarray, random_bits: int, name: s
     value = value.astype(np.float64)
     magnitude = np.where(np.isfinite(value), np.abs(value), 0.0)
     _, exponent = np.frexp(magnitude)
-    unit = np.ldexp(1.0, np.maximum(exponent - 1, 1 - fmt.bias) - fmt.mantissa)
+    unit = np.ldexp(1.0, np.maximum(exponent - 1, 1 - fmt.bias) - fmt.fraction_bits)
     moved = magnitude + random.astype(np.float64) * unit / (1 << random_bits)
-    return encode(np.where(np.isfinite(value), np.copysign(moved, value), value), name, "rz", saturate)
+    return encode(np.where(np.isfinite(value), np.copysign(moved, value), value), name, "rz", saturate).astype(np.int64)
 
 
 def _stochastic_pair(d: Decoder, write, name: str, saturate: bool, relu: bool):
@@ -248,7 +250,7 @@ def _scales(d: Decoder, to: Type, from_: Type, mode: str | None, options: dict):
         def widen(warp: Warp) -> None:
             codes = read(warp).astype(np.int64)
             low, high = (np.where(c == 255, np.nan, np.ldexp(1.0, c - 127)) for c in (codes & 255, codes >> 8 & 255))
-            write(warp, (encode(high, "bf16") << 16 | encode(low, "bf16")).astype(np.uint32))
+            write(warp, _pack(low, high, "bf16", to, "rn", False))
 
         return widen
     if from_.name == "bf16x2":

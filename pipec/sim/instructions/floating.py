@@ -15,8 +15,9 @@ import numpy as np
 from ..decode import Decoder, instruction
 from ..execution import Warp
 from ..types import LANES, TYPES, Type
+from ..units.formats import decode, encode
 from . import packed
-from .formats import decode, encode, flush
+from .lanes import flush
 
 _NUMPY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
 ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")

@@ -7,7 +7,7 @@ import numpy as np
 from ..decode import Decoder
 from ..execution import Warp
 from ..types import LANES, Type
-from .formats import decode, encode
+from ..units.formats import decode, encode
 
 ARITHMETIC = frozenset({"f16x2", "bf16x2", "f32x2"})
 _ELEMENT = {"f16x2": ("f16", np.uint16), "bf16x2": ("bf16", np.uint16), "f32x2": ("f32", np.uint32)}
