@@ -59,6 +59,9 @@ SPECIALS: dict[str, SpecialRegister] = {
     "%reserved_smem_offset_begin": SpecialRegister(32, lambda warp: 0),
     "%reserved_smem_offset_end": SpecialRegister(32, lambda warp: 0x120),
     "%reserved_smem_offset_cap": SpecialRegister(32, lambda warp: 0x400),
+    # Parts that the driver reserves for itself; there are none here.
+    "%reserved_smem_offset_0": SpecialRegister(32, lambda warp: 0),
+    "%reserved_smem_offset_1": SpecialRegister(32, lambda warp: 0),
     "%total_smem_size": SpecialRegister(32, lambda warp: -(-(warp.cta.shared.size - 0x400) // 128) * 128),
     "%aggr_smem_size": SpecialRegister(32, lambda warp: 1024 + warp.cta.program.static_smem + warp.cta.program.dynamic_smem),
     "%dynamic_smem_size": SpecialRegister(32, lambda warp: warp.cta.program.dynamic_smem),
