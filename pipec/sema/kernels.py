@@ -202,7 +202,8 @@ class _Kernel:
                 )
             kind, expected = _CONSTANT_TYPES[word]
         if name in self.overrides:
-            value = parse_override(self.overrides[name])
+            given = self.overrides[name]
+            value = given if kind is str and isinstance(given, str) else parse_override(given)
             if kind is float and isinstance(value, int) and not isinstance(value, bool):
                 value = float(value)
             if not isinstance(value, kind or _ANY_CONSTANT) or (kind is int and isinstance(value, bool)):

@@ -119,7 +119,49 @@ def test_roles_stay_on_the_same_tile(mode: str, timing: str) -> None:
     np.testing.assert_array_equal(c, 2 * a)
 
 
-@pytest.mark.parametrize("source", [VISITS, SUMS])
+# Work in front of the tiles and behind them, whose pipeline the loop does not touch; the number of loads depends on the tile.
+AROUND = """kernel around[MODE: str = "clc"](a: tensor[f32, M, N], b: tensor[f32, M, N], c: tensor[f32, M, N]):
+    tiles = TileScheduler(ceildiv(M, 32), mode=MODE, blocks=2)
+    first = InputTilePipeline(TilePayload(a=tile[f32, 32, 32]), stages=1)
+    ring = InputTilePipeline(TilePayload(a=tile[f32, 32, 32]), stages=2)
+    last = ProducerConsumerPipeline(stages=1)
+    role load(warps=1) produces first, ring consumes last:
+        with first.produce() as s:
+            tma.load(s.a, a[0, 0])
+        for tile in tiles:
+            if tile.x % 2 == 0:
+                with ring.produce() as s:
+                    tma.load(s.a, a[tile.x * 32, 0])
+        last.consumer_signal_and_step()
+    role work(warps=2) consumes first, ring produces last:
+        with first.consume() as s:
+            store(c[0, 0], s.a)
+        for t in tiles:
+            if t.x % 2 == 0:
+                with ring.consume() as s:
+                    store(b[t.x * 32, 0], s.a)
+        last.producer_signal_and_step()
+"""
+
+
+@pytest.mark.parametrize("mode", ["static", "clc"])
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+def test_work_around_the_tiles(mode: str, timing: str) -> None:
+    a = np.random.default_rng(1).integers(-9, 9, (170, 32)).astype(np.float32)
+    b, c = np.zeros_like(a), np.zeros_like(a)
+    kernel(AROUND, MODE=mode)(a, b, c, device="sim", options=LaunchOptions(Simulation(timing=timing, seed=2)))
+    even = np.arange(170)[:, None] // 32 % 2 == 0
+    np.testing.assert_array_equal(b, np.where(even, a, 0))
+    np.testing.assert_array_equal(c[:32], a[:32])
+
+
+def test_without_a_role_that_only_produces_nothing_holds_the_requests_back() -> None:
+    """Each role of AROUND waits for the other somewhere; the ring of answers alone is the limit then."""
+    pipelines = {one.pipeline for one in kernel(AROUND, MODE="clc").report.barriers}
+    assert "tiles" in pipelines and "tiles.throttle" not in pipelines
+
+
+@pytest.mark.parametrize("source", [VISITS, SUMS, AROUND, CLUSTER])
 @pytest.mark.parametrize("mode", ["static", "clc"])
 def test_kernels_that_walk_over_tiles_are_proved(source: str, mode: str) -> None:
     report = kernel(source, MODE=mode).report

@@ -420,10 +420,10 @@ def test_overrides_are_read(given: object, result: object) -> None:
 
 
 def test_overrides_set_parameters() -> None:
-    parameters = "A: int = 1, B: float = 2.0, C: bool = False, D: dtype = f32, E = 3"
-    overrides = {"A": "5", "B": 4, "C": "true", "D": "bf16", "E": 0.5}
+    parameters = 'A: int = 1, B: float = 2.0, C: bool = False, D: dtype = f32, E = 3, F: str = "word", G: str = ""'
+    overrides = {"A": "5", "B": 4, "C": "true", "D": "bf16", "E": 0.5, "G": "7"}
     constants = kernel(constants=parameters, overrides=overrides).constants
-    assert constants == {"A": 5, "B": 4.0, "C": True, "D": BF16, "E": 0.5}
+    assert constants == {"A": 5, "B": 4.0, "C": True, "D": BF16, "E": 0.5, "F": "word", "G": "7"}
     assert kernel(constants="A: int", overrides={"A": 1}).constants == {"A": 1}
 
 
@@ -436,6 +436,7 @@ def test_overrides_set_parameters() -> None:
         ("A: bool = True", {"A": 1}),
         ("A: dtype = f32", {"A": "float"}),
         ("A = 1", {"A": "word"}),
+        ('A: str = "word"', {"A": 7}),
         ("A = 1", {"A": None}),
         ("A: int = 1", {"Z": 1}),
         ("A: int", {}),
