@@ -8,6 +8,7 @@ next child goes on behind it.
 
 import json
 import platform
+import select
 import subprocess
 import sys
 import tempfile
@@ -47,20 +48,19 @@ def record(folder: Path, pattern: str = "") -> None:
 def _batch(wanted: list[Program], scratch: Path, found: dict, failed: dict) -> list[Program]:
     """One child; the programs that are left."""
     names = [program.name for program in wanted]
+    # Unbuffered, so that `select` sees every line that is still to be read.
     child = subprocess.Popen(
-        [sys.executable, "-m", "silicon.record", "--child", str(scratch), json.dumps(names)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "silicon.record", "--child", str(scratch), json.dumps(names)], stdout=subprocess.PIPE, bufsize=0
     )
     assert child.stdout is not None
     done = 0
     reason = "the process ended"
-    import select
-
     while done < len(wanted):
         ready, _, _ = select.select([child.stdout], [], [], SECONDS if done else 3 * SECONDS)
         if not ready:
             reason = f"no result in {SECONDS} seconds"
             break
-        line = child.stdout.readline()
+        line = child.stdout.readline().decode()
         if not line:
             break
         kind, _, text = line.strip().partition(" ")
