@@ -27,6 +27,8 @@ WORDS = (
     "state",  # the upper half of the barrier's own word
 )
 RECORD_BYTES = 64
+# The shared address that is told by a wait for a counter in global memory: `parity` is the number it wants, `iteration` what it found.
+NO_BARRIER = 0
 CAPACITY = 8192  # records: more than the warps that a GPU holds at one time
 BYTES = RECORD_BYTES * CAPACITY
 
@@ -123,7 +125,9 @@ def entries(metadata: Mapping[str, Any], memory: bytes, base: int) -> list[dict[
 def _entry(
     one: Blocked, names: Names, barriers: Mapping[tuple[str, str], tuple[int, int]], file: str, base: int
 ) -> dict[str, Any]:
-    address = base + one.barrier
+    address = base + one.barrier & 0xFFFF_FFFF
+    if address == NO_BARRIER:
+        return _poll_entry(one, names, file)
     name, role = names.barrier(address), names.role(one.warp)
     state = barrier_state(one, name, *(barriers[name.pipeline, name.side] if name else (1, 1)))
     source, lanes = f"{file}:{one.line}:{one.column}", one.lanes.bit_count()
@@ -146,6 +150,24 @@ def _entry(
         "state": one.state,
         **blocked.barrier_facts(name),
         "text": blocked.blocked_text(blocked.cta_text(one.cta), role, one.warp, lanes, what, where),
+    }
+
+
+def _poll_entry(one: Blocked, names: Names, file: str) -> dict[str, Any]:
+    source, role = f"{file}:{one.line}:{one.column}", names.role(one.warp)
+    what = f"turn {one.parity}; the counter in global memory is {one.iteration}"
+    return {
+        "cta": one.cta,
+        "warp": one.warp,
+        "lanes": one.lanes.bit_count(),
+        "kind": "turn",
+        "role": role,
+        "line": one.line,
+        "column": one.column,
+        "source": source,
+        "turn": one.parity,
+        "counter": one.iteration,
+        "text": blocked.blocked_text(blocked.cta_text(one.cta), role, one.warp, one.lanes.bit_count(), what, [source]),
     }
 
 

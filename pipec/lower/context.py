@@ -29,6 +29,7 @@ class Alarm:
     line: Slot
     column: Slot
     used: bool = False
+    polls: bool = False  # a wait for an element of global memory uses it: no barrier is told of
 
 
 @dataclass(slots=True)

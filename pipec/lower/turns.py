@@ -5,6 +5,7 @@ both. Stores by TMA are complete only once their group was waited for, and stand
 loads; a fence after the wait does the same for copies that follow (SM100.md 4).
 """
 
+from pipec.lower import watchdog
 from pipec.lower.context import RoleContext
 from pipec.lower.global_memory import element_pointer, global_row
 from pipec.lower.llvm import Value, integer
@@ -16,15 +17,23 @@ def await_turn(role: RoleContext, operation: tree.AwaitTurn) -> None:
     builder = role.builder
     pointer, turn = _counter(role, operation.counter), scalar(role, operation.turn)
     with role.one_thread("turn"):
-        again, mine = builder.label(f"{role.prefix}.turn.wait"), builder.label(f"{role.prefix}.turn.mine")
-        builder.jump(again)
-        builder.place(again)
-        found = builder.call("load.acquire.gpu", pointer)
-        builder.branch(builder.compare("eq", found, turn), mine, again)
+        mine = builder.label(f"{role.prefix}.turn.mine")
+        _wait(role, pointer, turn, mine)
         builder.place(mine)
         builder.call("fence.proxy.async.global")
     if not role.alone:
         role.synchronise()
+
+
+def _wait(role: RoleContext, pointer: Value, turn: Value, mine: str) -> None:
+    builder, alarm = role.builder, role.kernel.alarm
+    if alarm is not None:
+        watchdog.poll(role, alarm, lambda: builder.call("load.acquire.gpu", pointer), turn, mine)
+        return
+    again = builder.label(f"{role.prefix}.turn.wait")
+    builder.jump(again)
+    builder.place(again)
+    builder.branch(builder.compare("eq", builder.call("load.acquire.gpu", pointer), turn), mine, again)
 
 
 def pass_turn(role: RoleContext, operation: tree.PassTurn) -> None:

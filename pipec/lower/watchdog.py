@@ -4,11 +4,13 @@ What is told is `pipec.watchdog`'s record. The kernel has one block that writes 
 Whoever gets there stays as long as a wait may take: everybody who is blocked as well has then told so, too.
 """
 
+from collections.abc import Callable
+
 from pipec.lower import clusters
 from pipec.lower.context import SHARED_SYMBOL, Alarm, KernelContext, RoleContext
 from pipec.lower.llvm import GLOBAL, SHARED, Builder, Value, integer
 from pipec.sema import tree
-from pipec.watchdog import CAPACITY, MARK, RECORD_BYTES, WORDS
+from pipec.watchdog import CAPACITY, MARK, NO_BARRIER, RECORD_BYTES, WORDS
 
 # How many records were written. A variable of the module: after the first record the context is lost, so nobody has to clear it.
 COUNTER = "@$watchdog"
@@ -74,9 +76,8 @@ def wait(
     role: RoleContext, alarm: Alarm, pipeline: tree.Pipeline, pointer: Value, parity: Value, turn: Value, again: str, done: str
 ) -> None:
     """In place of the loop on try_wait: the same first look, then looks with a limit until the time is over."""
-    builder, place = role.builder, role.kernel.place
-    assert place is not None and role.kernel.plan.interface.watchdog is not None
-    alarm.used = True
+    builder = role.builder
+    assert role.kernel.plan.interface.watchdog is not None
     limit = role.kernel.plan.interface.watchdog.nanoseconds
     blocked, late = builder.label(f"{again}.blocked"), builder.label(f"{again}.late")
     expired = builder.label(f"{again}.expired")
@@ -94,13 +95,39 @@ def wait(
     passed = builder.binary("sub", builder.call("globaltimer"), started)
     builder.branch(builder.compare("uge", passed, integer(limit, "i64")), expired, blocked)
     builder.place(expired)
+    _sound(role, alarm, started, builder.emit("i32", f"ptrtoint {pointer} to i32"), parity, turn)
+
+
+def poll(role: RoleContext, alarm: Alarm, look: Callable[[], Value], wanted: Value, done: str) -> None:
+    """Goes to `done` once `look` finds the number that is wanted, within the time that a wait may take."""
+    builder = role.builder
+    assert role.kernel.plan.interface.watchdog is not None
+    alarm.polls = True
+    limit = role.kernel.plan.interface.watchdog.nanoseconds
+    again, late, expired = (builder.label(f"{role.prefix}.poll.{part}") for part in ("again", "late", "expired"))
+    started = builder.call("globaltimer")
+    builder.jump(again)
+    builder.place(again)
+    found = look()
+    builder.branch(builder.compare("eq", found, wanted), done, late)
+    builder.place(late)
+    passed = builder.binary("sub", builder.call("globaltimer"), started)
+    builder.branch(builder.compare("uge", passed, integer(limit, "i64")), expired, again)
+    builder.place(expired)
+    _sound(role, alarm, started, integer(NO_BARRIER), wanted, found)
+
+
+def _sound(role: RoleContext, alarm: Alarm, started: Value, barrier: Value, parity: Value, iteration: Value) -> None:
+    place = role.kernel.place
+    assert place is not None
+    alarm.used = True
     alarm.started.write(started)
-    alarm.barrier.write(builder.emit("i32", f"ptrtoint {pointer} to i32"))
+    alarm.barrier.write(barrier)
     alarm.parity.write(parity)
-    alarm.iteration.write(turn)
+    alarm.iteration.write(iteration)
     alarm.line.write(integer(place.shown_line))
     alarm.column.write(integer(place.shown_column))
-    builder.jump(alarm.label)
+    role.builder.jump(alarm.label)
 
 
 def finish(kernel: KernelContext) -> None:
@@ -130,7 +157,7 @@ def _store(kernel: KernelContext, alarm: Alarm, index: Value, mask: Value) -> No
     base = Value(GLOBAL, f"%{kernel.plan.interface.parameters[-1].symbol}")
     address = builder.offset_pointer(base, builder.multiply(builder.cast("zext", index, "i64"), RECORD_BYTES))
     barrier = alarm.barrier.read()
-    state = builder.call("mbarrier.look", builder.emit(SHARED, f"inttoptr {barrier} to {SHARED}"))
+    state = _state(kernel, barrier) if alarm.polls else _look(builder, barrier)
     start = Value("i32", f"ptrtoint ({SHARED} {SHARED_SYMBOL} to i32)")
     values = {
         **{f"block_{axis}": builder.call(f"block.{axis}") for axis in "xyz"},
@@ -149,6 +176,24 @@ def _store(kernel: KernelContext, alarm: Alarm, index: Value, mask: Value) -> No
     builder.call("fence.system")
     builder.call("store.system", address, integer(MARK))
     builder.call("fence.system")
+
+
+def _look(builder: Builder, barrier: Value) -> Value:
+    return builder.call("mbarrier.look", builder.emit(SHARED, f"inttoptr {barrier} to {SHARED}"))
+
+
+def _state(kernel: KernelContext, barrier: Value) -> Value:
+    """The barrier's word; 0 where the wait was for none."""
+    builder = kernel.builder
+    word = builder.variable("i64", "watchdog.state")
+    word.write(integer(0, "i64"))
+    look, told = builder.label("watchdog.look"), builder.label("watchdog.told")
+    builder.branch(builder.compare("ne", barrier, integer(NO_BARRIER)), look, told)
+    builder.place(look)
+    word.write(_look(builder, barrier))
+    builder.jump(told)
+    builder.place(told)
+    return word.read()
 
 
 def _word(builder: Builder, address: Value, number: int) -> Value:

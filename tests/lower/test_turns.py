@@ -6,7 +6,7 @@ import pytest
 from examples.catalogue import EXAMPLES
 
 import pipec
-from pipec.runtime import LaunchOptions
+from pipec.runtime import HangError, LaunchOptions
 from pipec.sim import Options, SimulationError
 
 SERIAL = (EXAMPLES / "gemm_split_k_serial.pipe").read_text(encoding="utf-8")
@@ -85,6 +85,17 @@ def test_turns_against_the_order_of_blocks_never_come() -> None:
     with pytest.raises(SimulationError) as caught:
         program["k"](x, y, c, device="sim", options=on("order"))
     assert caught.value.kind == "deadlock"
+
+
+def test_a_turn_that_never_comes_is_told_by_the_watchdog() -> None:
+    program = pipec.compile(ordered(**{**ONE_EACH, "TURN": "B - 1 - block.z"}), debug="watchdog=0.0001")
+    assert program.cubin()
+    x, y, c = np.zeros((3, 128, 32), np.float32), np.zeros((128, 32), np.float32), np.zeros(1, np.int32)
+    with pytest.raises(HangError) as caught:
+        program["k"](x, y, c, device="sim", options=on("order"))
+    entries = [entry for entry in caught.value.blocked if entry["kind"] == "turn"]
+    assert [(entry["role"], entry["turn"], entry["counter"], entry["line"]) for entry in entries] == [("compute", 2, 0, 11)]
+    assert "waits for turn 2; the counter in global memory is 0" in str(caught.value)
 
 
 @pytest.mark.parametrize(
