@@ -122,7 +122,8 @@ class Decoder:
     def require(self, *names: str) -> str:
         found = self.choose(*names)
         if found is None:
-            self.fail(f"needs one of .{', .'.join(names)}", "malformed")
+            # What is left may be a form that is not known here.
+            self.fail(f"needs one of .{', .'.join(names)}", "unsupported" if self.modifiers else "malformed")
         return found
 
     def ignore(self, *names: str) -> None:

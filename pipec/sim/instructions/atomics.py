@@ -72,12 +72,10 @@ def atomic(d: Decoder):
     name = d.require(*_OPERATIONS)
     count = int(d.choose("v2", "v4", "v8", default="v1")[1:])
     type_ = d.type()
-    if count > 1 and returns:
-        d.fail("vector atomics that return values are not simulated")
     if type_.bits == 128:
         return _wide(d, where, name, returns)
     if count > 1:
-        return _vector_reduction(d, where, name, count, type_)
+        return _vector(d, where, name, count, type_, returns)
     first = 1 if returns else 0
     read, raw = address_reader(d, first, where), unsigned(type_.bits)
     value = d.source(first + 1, raw)
@@ -112,26 +110,32 @@ def atomic(d: Decoder):
     return execute
 
 
-def _vector_reduction(d: Decoder, where: str, name: str, count: int, type_: Type):
+def _vector(d: Decoder, where: str, name: str, count: int, type_: Type, returns: bool):
     """Each element by itself; the address is a multiple of the whole vector's size."""
-    read, raw, items = address_reader(d, 0, where), unsigned(type_.bits), d.vector(1)
-    if len(items) != count:
-        d.fail(f"{len(items)} sources for .v{count}", "malformed")
+    first = 1 if returns else 0
+    read, raw, items = address_reader(d, first, where), unsigned(type_.bits), d.vector(first + 1)
+    if len(items) != count or (returns and len(d.vector(0)) != count):
+        d.fail(f"needs {count} registers for .v{count}", "malformed")
     values = [d.source(item, raw) for item in items]
+    writers = [d.destination(item, raw) for item in d.vector(0)] if returns else []
 
     def execute(warp: Warp) -> None:
         addresses, cta = active_addresses(warp, read(warp)), warp.cta
         check_vector(addresses, count * type_.bytes)
         operands = [value(warp) for value in values]
+        results = np.zeros((count, LANES), raw.dtype)
         saved = warp.active
         for address, lane in zip(addresses, warp.lanes(), strict=True):
             warp.active = _only(lane)
             for number, operand in enumerate(operands):
                 place = np.array([address + number * type_.bytes], np.int64)
                 old = cta.load(warp, where, place, type_.bytes)
+                results[number, lane] = old[0]
                 flush = _in_global_memory(where, int(address))
                 cta.store(warp, where, place, combine(name, type_, old, operand[lane : lane + 1], flush), type_.bytes)
         warp.active = saved
+        for write, lanes in zip(writers, results, strict=False):
+            write(warp, lanes)
 
     return execute
 

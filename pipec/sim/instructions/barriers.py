@@ -138,18 +138,22 @@ def cluster_wait(d: Decoder):
     return execute
 
 
+# Everything a fence may be said to order, by words of its name.
+_FENCES = frozenset(
+    ("proxy", "alias", "async", "async::generic", "tensormap::generic", "mbarrier_init")
+    + ("global", "shared::cta", "shared::cluster", "sync_restrict::shared::cta", "sync_restrict::shared::cluster")
+    + ("sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys", "gl")
+)
+
+
 @instruction("membar", "fence")
 def fence(d: Decoder):
     """Ordering is free in a sequentially consistent simulator; only proxy fences leave a trace."""
-    proxy = d.choose("proxy")
-    if proxy is None:
-        d.modifiers.clear()
-        return nothing
-    if not any(name.startswith("async") for name in d.modifiers) or "global" in d.modifiers:
+    names = {name for name in d.modifiers if name in _FENCES}
+    d.ignore(*names)
+    if not any(name.startswith("async") for name in names) or "global" in names:
         # What is tracked is written to shared memory; `.global` says nothing about it.
-        d.modifiers.clear()
         return nothing
-    d.modifiers.clear()
 
     def execute(warp: Warp) -> None:
         warp.proxy_fence = warp.cta.machine.tick()

@@ -67,13 +67,13 @@ def funnel(d: Decoder):
 
 @instruction("lop3")
 def lop3(d: Decoder):
-    d.choose("or", "and")
+    combination = d.choose("or", "and")
     d.type()
     first, predicate = d.pair(0)
     write, table = d.destination(first, TYPES["b32"]), d.integer(4)
     a, b, c = d.sources(1, 2, 3, type_=TYPES["b32"])
-    if predicate is not None:
-        d.fail("the predicate form of lop3 is not simulated")
+    write_predicate = d.destination(predicate, TYPES["pred"]) if predicate is not None else None
+    other = d.source(5, TYPES["pred"]) if combination else None
 
     def execute(warp: Warp) -> None:
         x, y, z = a(warp), b(warp), c(warp)
@@ -81,6 +81,8 @@ def lop3(d: Decoder):
         for row in range(8):
             if table >> row & 1:
                 result = result | ((x if row & 4 else ~x) & (y if row & 2 else ~y) & (z if row & 1 else ~z))
+        if write_predicate is not None and other is not None:
+            write_predicate(warp, (result != 0) | other(warp) if combination == "or" else (result != 0) & other(warp))
         write(warp, result)
 
     return execute

@@ -345,9 +345,13 @@ def _bulk_to_shared(d: Decoder, from_: str, reduction: str | None, type_: Type |
         if not count:
             return
         fetch = _source(warp, from_, start, count, what)
-        chosen = _one(mask, warp, lane) if mask else None
-        remote = from_ == "shared::cta"
-        for target in destinations(warp, address, _one(barrier, warp, lane), chosen, pair or remote):
+        chosen, signal = _one(mask, warp, lane) if mask else None, _one(barrier, warp, lane)
+        if from_ == "shared::cta" and address >> 24 != signal >> 24:
+            raise SimulationError(
+                "undefined",
+                f"{what} to CTA rank {address >> 24} signals a barrier of rank {signal >> 24}: they must be one CTA's",
+            )
+        for target in destinations(warp, address, signal, chosen, pair):
             offsets = np.arange(target.offset, target.offset + count, dtype=np.int64)
             combined = fetch if reduction is None or type_ is None else _combining(target, offsets, fetch, reduction, type_)
             deliver(warp, target, offsets, combined, what, exclusive=reduction is None)
@@ -379,9 +383,8 @@ def _combining(target: Destination, offsets: np.ndarray, fetch, reduction: str, 
 
 def _bulk_to_global(d: Decoder, reduction: str | None, type_: Type | None):
     d.require("bulk_group")
-    if d.flag("cp_mask"):
-        d.fail(".cp_mask is not simulated")
-    d.flag("L2::cache_hint")
+    hinted, masked = d.flag("L2::cache_hint"), d.flag("cp_mask")
+    mask = d.source(4 if hinted else 3, TYPES["u16"]) if masked else None
     dst, source, size = address_reader(d, 0, "generic"), shared_addresses(d, 1, False), d.source(2, TYPES["u32"])
 
     def one_lane(warp: Warp, lane: int) -> None:
@@ -391,10 +394,12 @@ def _bulk_to_global(d: Decoder, reduction: str | None, type_: Type | None):
         warp.cta.shared.check_range(offsets, 1, "bulk store")
         memory = warp.cta.machine.memory
         places = np.arange(address, address + count, dtype=np.int64)
+        # One bit of .cp_mask for each byte of every 16.
+        copied = slice(None) if mask is None else (_one(mask, warp, lane) >> np.arange(count) % 16 & 1).astype(bool)
 
         def write(data: np.ndarray) -> None:
             value = reduce_elements(type_.name, reduction, memory.gather(places), data) if reduction and type_ else data
-            memory.scatter(places, value)
+            memory.scatter(places[copied], value[copied])
 
         start_store(warp, lane, offsets, write, "bulk reduction" if reduction else "bulk store")
 

@@ -178,3 +178,23 @@ def shared_addresses(d: Decoder, index: int, generic: bool):
         return addresses - SHARED_WINDOW
 
     return checked
+
+
+@instruction("st.bulk")
+def store_bulk(d: Decoder):
+    """Zeroes shared memory: size and address are multiples of 8, zero is the only value (PTX ISA 9.7.9.14)."""
+    d.choose("weak")
+    generic = d.choose("shared", "shared::cta") is None
+    read, size = shared_addresses(d, 0, generic), d.source(1, TYPES["b64"])
+    if d.integer(2):
+        d.fail("initial values other than 0 do not exist", "malformed")
+
+    def execute(warp: Warp) -> None:
+        for lane in warp.lanes():
+            start, count = int(read(warp)[lane]), int(size(warp)[lane])
+            if count % 8:
+                raise SimulationError("misaligned", f"st.bulk of {count} bytes, which is no multiple of 8")
+            places = np.arange(start, start + count, 8, dtype=np.int64)
+            warp.cta.store(warp, "shared", places, np.zeros(places.size, np.uint64), 8)
+
+    return execute

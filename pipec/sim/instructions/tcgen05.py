@@ -168,3 +168,8 @@ def _common_address(warp: Warp, address, what: str) -> int:
     if warp.fragment.count != LANES:
         raise SimulationError("undefined", f"{what} by a warp of {warp.fragment.count} lanes")
     return int(places[0]) & 0xFFFFFFFF
+
+
+@instruction("tcgen05.ld.red")
+def load_and_reduce(d: Decoder):
+    d.fail("no target that is simulated has it")

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..decode import Decoder, instruction
 from ..execution import LANE, Wait, Warp
-from ..types import LANES, TYPES
+from ..types import LANES, TYPES, Type
 
 
 def mask_bits(lanes: np.ndarray) -> int:
@@ -157,8 +157,8 @@ def reduce_lanes(d: Decoder):
     name = d.require("add", "min", "max", "and", "or", "xor")
     keep_nan, absolute = d.flag("NaN"), d.flag("abs")
     type_ = d.type()
-    if absolute or (type_.meaning == "f" and keep_nan):
-        d.fail("this form of redux is not simulated")
+    if type_.meaning == "f":
+        return _reduce_floats(d, name, type_, absolute, keep_nan)
     function = {
         "add": np.add,
         "min": np.minimum,
@@ -172,5 +172,23 @@ def reduce_lanes(d: Decoder):
     def action(warp: Warp) -> None:
         taking = warp.active & mask_lanes(int(members(warp)[warp.active][0]))
         write(warp, np.full(LANES, function.reduce(read(warp)[taking], dtype=type_.dtype), type_.dtype))
+
+    return collective(members, action)
+
+
+def _reduce_floats(d: Decoder, name: str, type_: Type, absolute: bool, keep_nan: bool):
+    """redux.sync.{min,max}{.abs}{.NaN}.f32 (sm_100a): a NaN loses against a number unless .NaN; -0 is less than +0."""
+    if name not in ("min", "max"):
+        d.fail("floating-point numbers are reduced by min and max only", "malformed")
+    write, read, members = d.destination(0, type_), d.source(1, type_), _members(d, 2)
+
+    def action(warp: Warp) -> None:
+        taking = warp.active & mask_lanes(int(members(warp)[warp.active][0]))
+        values = np.abs(read(warp)[taking]) if absolute else read(warp)[taking]
+        numbers = values[~np.isnan(values)]
+        if not numbers.size or (keep_nan and numbers.size < values.size):
+            return write(warp, np.full(LANES, 0x7FFFFFFF, np.uint32).view(np.float32))
+        order = np.lexsort((~np.signbit(numbers), numbers))
+        return write(warp, np.full(LANES, numbers[order[0 if name == "min" else -1]], np.float32))
 
     return collective(members, action)
