@@ -142,11 +142,12 @@ def _once_and_by_itself(context: Context, statement: ast.For, schedule: tree.Sch
     assert context.role is not None
     role = context.role.name.name
     common = {"role": role, "scheduler": schedule.name, "at": statement.span}
-    first = context.walks.loops.setdefault(role, statement.span)
-    if first is not statement.span:
-        context.fail(messages.WalkedTwice(**common, first=first))
+    first = context.walks.loops.get(role)
+    context.walks.loops.setdefault(role, statement.span)
     if context.inside is not None:
         context.fail(messages.WalkedInside(**common, inside=context.inside))
+    if first is not None:
+        context.fail(messages.WalkedTwice(**common, first=None if first is statement.span else first))
 
 
 def tile_place(tile: Tile, axis: str, span: Span) -> tree.Expression | None:

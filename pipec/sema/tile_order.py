@@ -49,7 +49,8 @@ class Order:
         if self._schedule.group is None or _is_one(x):
             return {"x": self._binary("%", inside, x), "y": self._binary("//", inside, x)}
         group = self._constant(self._schedule.group)
-        strip = _product(group, y)
+        # No strip is wider than the plane, so that its tiles are no more than all tiles are: the product stays below 2**31.
+        strip = _product(tree.Call("min", (x, group), U32, self._at), y)
         first = self._named("first", self._binary("*", self._binary("//", inside, strip), group))
         rest = self._named("in_strip", self._binary("%", inside, strip))
         width = self._named("width", tree.Call("min", (self._binary("-", x, first), group), U32, self._at))

@@ -32,13 +32,17 @@ def analysed(extents: str, options: str = "") -> tree.Kernel:
 
 def places(kernel: tree.Kernel, sizes: dict[str, int], count: int) -> list[tuple[int, int, int]]:
     """The place of each tile, by evaluating what the loop's head computes."""
+    return places_of(kernel, sizes, np.arange(count))
+
+
+def places_of(kernel: tree.Kernel, sizes: dict[str, int], indices: np.ndarray) -> list[tuple[int, int, int]]:
     (loop,) = (statement for statement in kernel.roles[0].body if isinstance(statement, tree.For))
     assignments = [statement for statement in loop.body if isinstance(statement, tree.Assign)]
-    values = {"tile.index": np.arange(count)}
+    values = {"tile.index": indices}
     for one in assignments:
         if one.variable.name != "tile.index":
             values[one.variable.name] = numbers(one.value, sizes, values)
-    axes = [np.broadcast_to(values[f"tile.{axis}"], count).tolist() for axis in "xyz"]
+    axes = [np.broadcast_to(values[f"tile.{axis}"], len(indices)).tolist() for axis in "xyz"]
     return [*zip(*axes, strict=True)]
 
 
@@ -87,6 +91,21 @@ def test_axes_that_have_one_tile_or_are_constants(extents: str, shape: tuple[int
     kernel = analysed(extents, "" if group is None else f", group={group}")
     x, y, z = shape
     assert places(kernel, {"X": x, "Y": y, "Z": z}, x * y * z) == expected(x, y, z, group)
+
+
+@pytest.mark.parametrize("shape", [(2, 2**29, 1), (2**29, 2, 1), (1, 2**30, 1), (3, 5, 2**26), (2**15, 2**15, 1)])
+@pytest.mark.parametrize("group", [None, 1, 8, 2**31 - 1])
+def test_no_number_on_the_way_is_too_large(shape: tuple[int, int, int], group: int | None) -> None:
+    """The formula of the documents, backwards: from places to their indices."""
+    kernel = analysed("X, Y, Z", "" if group is None else f", group={group}")
+    x, y, z = shape
+    total = x * y * z
+    indices = np.unique(np.concatenate((np.arange(50), np.arange(total - 50, total), np.linspace(0, total - 1, 1000, dtype=np.int64))))
+    for index, (i, j, k) in zip(indices, places_of(kernel, {"X": x, "Y": y, "Z": z}, indices), strict=True):
+        size = min(group or x, x)
+        first = i // size * size
+        assert 0 <= i < x and 0 <= j < y and 0 <= k < z
+        assert index == first * y + j * min(x - first, size) + (i - first) + x * y * k
 
 
 def test_only_what_is_asked_for_is_computed() -> None:

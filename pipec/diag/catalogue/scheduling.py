@@ -111,7 +111,7 @@ class WalkedTwice(Message):
     role: str
     scheduler: str
     at: Span
-    first: Span
+    first: Span | None
 
 
 class WalkedInside(Message):
