@@ -109,7 +109,8 @@ class Cta:
 
     def own_offset(self, addresses: np.ndarray) -> np.ndarray:
         """Offsets of `.shared::cta` addresses; a foreign rank byte faults (measured)."""
-        if (addresses >> RANK_SHIFT != self.rank).any():
+        offsets = addresses ^ (self.rank << RANK_SHIFT)
+        if int(np.bitwise_or.reduce(offsets, axis=None)) & ~OFFSET_MASK:
             bad = int(addresses[addresses >> RANK_SHIFT != self.rank][0])
             if bad >> RANK_SHIFT < 0 or bad >> RANK_SHIFT >= 16:
                 raise SimulationError("out_of_bounds", f"shared address 0x{bad:x} is outside the shared window")
@@ -117,7 +118,7 @@ class Cta:
                 "out_of_bounds",
                 f"shared::cta address 0x{bad:x} belongs to CTA rank {bad >> RANK_SHIFT}, executed by rank {self.rank}",
             )
-        return addresses & OFFSET_MASK
+        return offsets
 
     def peer(self, address: int, what: str) -> Cta:
         """The CTA of the cluster that a shared::cluster address names."""

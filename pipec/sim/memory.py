@@ -45,7 +45,8 @@ def _views(data: np.ndarray) -> dict[int, np.ndarray]:
 
 
 def check_alignment(addresses: np.ndarray, size: int, what: str) -> None:
-    if size > 1 and (addresses & (size - 1)).any():
+    # One pass over the addresses: any bit set in any of them is set in their union.
+    if size > 1 and int(np.bitwise_or.reduce(addresses, axis=None)) & (size - 1):
         bad = int(addresses[np.flatnonzero(addresses & (size - 1))[0]])
         raise SimulationError("misaligned", f"{what} of {size} bytes at 0x{bad:x}, which is not a multiple of {size}")
 
@@ -104,7 +105,7 @@ class SharedMemory:
     def check_range(self, offsets: np.ndarray, size: int, what: str) -> None:
         if not offsets.size:
             return
-        low, high = int(offsets.min()), int(offsets.max()) + size
+        low, high = int(np.minimum.reduce(offsets, axis=None)), int(np.maximum.reduce(offsets, axis=None)) + size
         if low < SHARED_BASE or high > self.size:
             bad = low if low < SHARED_BASE else high - size
             raise SimulationError(
@@ -240,7 +241,7 @@ class GlobalMemory:
 
     def _one_allocation(self, addresses: np.ndarray, size: int, what: str) -> Allocation | None:
         """The allocation that holds all accesses; None if they are spread over several."""
-        low, high = int(addresses.min()), int(addresses.max())
+        low, high = int(np.minimum.reduce(addresses, axis=None)), int(np.maximum.reduce(addresses, axis=None))
         allocation = self.find(low)
         if allocation is not None and high + size <= allocation.end:
             return allocation

@@ -10,6 +10,7 @@ from triton.experimental.gluon.language.nvidia.blackwell import (
     fence_async_shared,
     mbarrier,
     tcgen05_commit,
+    tcgen05_copy,
     tcgen05_mma,
     tcgen05_mma_scaled,
     tma,
@@ -243,3 +244,80 @@ def scaled_by_hand(
     fence_async_shared()
     tma.async_store(d, [row, column], out)
     tma.store_wait(pendings=0)
+
+
+@gluon.jit
+def from_tensor_memory(a, b, d, BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr):
+    """D = A @ B.T with A in tensor memory, put there from registers."""
+    sb = gl.allocate_shared_memory(b.dtype, [BN, BK], b.layout)
+    full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(full, count=1)
+    mbarrier.init(done, count=1)
+    fence_async_shared()
+    acc = allocate_tensor_memory(gl.float32, [BM, BN], TensorMemoryLayout([BM, BN], col_stride=1))
+    left = allocate_tensor_memory(gl.float16, [BM, BK], TensorMemoryLayout([BM, BK], col_stride=1))
+    layout: gl.constexpr = left.get_reg_layout()
+    rows = gl.arange(0, BM, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, BK, layout=gl.SliceLayout(0, layout))
+    left.store(gl.load(a + rows[:, None] * BK + columns[None, :]))
+    mbarrier.expect(full, b.block_type.nbytes)
+    tma.async_load(b, [0, 0], full, sb)
+    mbarrier.wait(full, 0)
+    tcgen05_mma(left, sb.permute((1, 0)), acc, use_acc=False)
+    tcgen05_commit(done)
+    mbarrier.wait(done, 0)
+    mbarrier.invalidate(full)
+    mbarrier.invalidate(done)
+    out = gl.allocate_shared_memory(d.dtype, [BM, BN], d.layout)
+    out.store(acc.load())
+    fence_async_shared()
+    tma.async_store(d, [0, 0], out)
+    tma.store_wait(pendings=0)
+
+
+@gluon.jit
+def through_tensor_memory(x, y, M: gl.constexpr, N: gl.constexpr, VARIANT: gl.constexpr):
+    """Stored in one shape of tcgen05.st, loaded in another of tcgen05.ld, and the other way about."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])
+    place = gl.arange(0, M, layout=gl.SliceLayout(1, layout))[:, None] * N + gl.arange(0, N, layout=gl.SliceLayout(0, layout))[None, :]
+    memory = allocate_tensor_memory(gl.float32, [M, N], TensorMemoryLayout([M, N], col_stride=1))
+    shaped: gl.constexpr = memory.get_reg_layout(instr_variant=VARIANT)
+    memory.store(gl.convert_layout(gl.load(x + place), shaped))
+    gl.store(y + place, gl.convert_layout(memory.load(memory.get_reg_layout()), layout) * 2)
+    memory.store(gl.convert_layout(gl.load(x + place) + 1, memory.get_reg_layout()))
+    gl.store(y + M * N + place, gl.convert_layout(memory.load(shaped), layout))
+
+
+@gluon.jit
+def copied_to_tensor_memory(x, y, M: gl.constexpr, N: gl.constexpr, SHARED: gl.constexpr):
+    """tcgen05.cp out of shared memory, committed to a barrier."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])
+    place = gl.arange(0, M, layout=gl.SliceLayout(1, layout))[:, None] * N + gl.arange(0, N, layout=gl.SliceLayout(0, layout))[None, :]
+    shared = gl.allocate_shared_memory(gl.float32, [M, N], SHARED, gl.load(x + place))
+    fence_async_shared()
+    done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(done, count=1)
+    memory = allocate_tensor_memory(gl.float32, [M, N], TensorMemoryLayout([M, N], col_stride=1))
+    tcgen05_copy(shared, memory)
+    tcgen05_commit(done)
+    mbarrier.wait(done, 0)
+    gl.store(y + place, gl.convert_layout(memory.load(), layout))
+
+
+@gluon.jit
+def multicast(a, y, ROWS: gl.constexpr, COLUMNS: gl.constexpr, CTAS: gl.constexpr):
+    """One TMA load reaches several CTAs of the cluster; each writes what it got."""
+    shared = gl.allocate_shared_memory(a.dtype, [ROWS, COLUMNS], a.layout)
+    full = mbarrier.allocate_mbarrier()
+    mbarrier.init(full, count=1)
+    fence_async_shared(cluster=True)
+    gl.barrier(cluster=True)
+    mbarrier.expect(full, a.nbytes_per_cta)
+    tma.async_load(a, [0, 0], full, shared, multicast=True)
+    mbarrier.wait(full, 0, deps=[shared])
+    layout: gl.constexpr = gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0], cga_layout=CTAS)
+    rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, COLUMNS, layout=gl.SliceLayout(0, layout))
+    gl.store(y + rows[:, None] * COLUMNS + columns[None, :], shared.load(layout))
+    gl.barrier(cluster=True)

@@ -32,6 +32,7 @@ from pipec import sim
 CUDABackend.make_cubin = lambda self, src, metadata, opt, capability: b""
 
 TARGET = GPUTarget("cuda", 100, 32)
+HOPPER = GPUTarget("cuda", 90, 32)
 # What ptxas of the CUDA 13 line accepts; Triton would else write the newest version it knows.
 PTX_VERSION = 90
 
@@ -57,7 +58,7 @@ class Compiled:
         return 32 * self.metadata.num_warps
 
 
-def build(function, signature: Mapping[str, str], constants: Mapping[str, Any] | None = None, **options) -> Compiled:
+def build(function, signature: Mapping[str, str], constants: Mapping[str, Any] | None = None, target=TARGET, **options) -> Compiled:
     """Compiles one kernel; pointers are promised to be 16-byte aligned, as PyTorch's allocator has them."""
     constants = dict(constants or {})
     names = list(signature)
@@ -67,7 +68,7 @@ def build(function, signature: Mapping[str, str], constants: Mapping[str, Any] |
     source = language(fn=function, signature=whole, constexprs=constants, attrs=attributes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = triton.compile(source, target=TARGET, options={"ptx_version": PTX_VERSION, **options})
+        made = triton.compile(source, target=target, options={"ptx_version": PTX_VERSION, **options})
     return Compiled(made.metadata.name, made.asm["ptx"], made.metadata, dict(signature))
 
 

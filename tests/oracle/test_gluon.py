@@ -149,3 +149,50 @@ def test_scales_through_registers(timing):
         x.astype(np.float64) * np.repeat(2.0 ** (s.astype(np.float64) - 127), 32, 1) for x, s in ((a, sa), (b, sb))
     )
     check_product(d, wide_a, wide_b.T)
+
+
+@pytest.mark.parametrize("tile", [(128, 64, 64), (128, 128, 32)])
+@pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)
+def test_an_operand_in_tensor_memory(tile, timing):
+    m, n, k = tile
+    signature = {"a": "*fp16", "b": descriptor("fp16", [n, k]), "d": descriptor("fp32", [m, n])}
+    compiled = build(kernels.from_tensor_memory, signature, dict(zip(("BM", "BN", "BK"), tile, strict=True)))
+    rng = np.random.default_rng(13)
+    a, b, d = normal(rng, (m, k), "float16"), normal(rng, (n, k), "float16"), np.zeros((m, n), np.float32)
+    simulate(compiled, (1,), timing, a=a, b=b, d=d)
+    check_product(d, a, b.T)
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+@pytest.mark.parametrize("variant", ["16x64b", "16x128b", "16x256b"])
+def test_shapes_of_tensor_memory_accesses(variant, rows):
+    constants = {"M": rows, "N": 32, "VARIANT": variant}
+    compiled = build(kernels.through_tensor_memory, {"x": "*fp32", "y": "*fp32"}, constants)
+    assert f"tcgen05.st.sync.aligned.{variant}" in compiled.ptx and f"tcgen05.ld.sync.aligned.{variant}" in compiled.ptx
+    x = np.random.default_rng(14).standard_normal((rows, 32), np.float32)
+    y = np.zeros((2, rows, 32), np.float32)
+    simulate(compiled, (1,), TIMINGS[1], x=x, y=y)
+    assert (y[0] == 2 * x).all() and (y[1] == x + 1).all()
+
+
+@pytest.mark.parametrize("swizzle", [32, 64, 128])
+@pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)
+def test_copies_to_tensor_memory(swizzle, timing):
+    constants = {"M": 128, "N": 32, "SHARED": Layout(swizzle_byte_width=swizzle, element_bitwidth=32, rank=2)}
+    compiled = build(kernels.copied_to_tensor_memory, {"x": "*fp32", "y": "*fp32"}, constants)
+    assert "tcgen05.cp.cta_group::1" in compiled.ptx
+    x, y = np.random.default_rng(15).standard_normal((128, 32), np.float32), np.zeros((128, 32), np.float32)
+    simulate(compiled, (1,), timing, x=x, y=y)
+    assert (y == x).all()
+
+
+@pytest.mark.parametrize("ctas", [2, 4])
+@all_timings
+def test_multicast(ctas, timing):
+    spread = [[0, 0]] if ctas == 2 else [[1, 0], [0, 0]]
+    signature = {"a": descriptor("fp16", [64, 64], spread), "y": "*fp16"}
+    compiled = build(kernels.multicast, signature, {"ROWS": 64, "COLUMNS": 64, "CTAS": spread}, num_ctas=ctas)
+    assert ".multicast::cluster" in compiled.ptx
+    a, y = normal(np.random.default_rng(16), (64, 64), "float16"), np.zeros((64, 64), np.float16)
+    simulate(compiled, (1,), timing, a=a, y=y)
+    assert (y == a).all()

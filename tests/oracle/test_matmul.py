@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from . import matmul_kernels as kernels
-from .support import TIMINGS, Compiled, build, simulate
+from .support import HOPPER, TARGET, TIMINGS, Compiled, build, simulate
 from .tolerance import STEP, TF32_INPUTS, check, check_product, normal
 
 all_timings = pytest.mark.parametrize("timing", TIMINGS, ids=lambda o: f"{o.timing}{o.seed}")
@@ -21,11 +21,11 @@ def grid(m: int, n: int, tile: tuple[int, int, int]) -> tuple[int, int]:
 
 
 @functools.cache
-def descriptors(kind: str, tile: tuple[int, int, int], specialised: bool, precision: str, warps: int) -> Compiled:
+def descriptors(kind: str, tile: tuple[int, int, int], specialised: bool, precision: str, warps: int, target=TARGET) -> Compiled:
     bm, bn, bk = tile
     maps = {"a": f"tensordesc<{kind}[{bm}, {bk}]>", "b": f"tensordesc<{kind}[{bn}, {bk}]>", "d": f"tensordesc<fp32[{bm}, {bn}]>"}
     constants = {"BM": bm, "BN": bn, "BK": bk, "SPECIALISED": specialised, "PRECISION": precision}
-    return build(kernels.descriptors, maps | {"K": "i32"}, constants, num_warps=warps)
+    return build(kernels.descriptors, maps | {"K": "i32"}, constants, target, num_warps=warps)
 
 
 FORMS = [
@@ -95,6 +95,43 @@ def test_persistent_with_warp_specialisation(shape, flatten, timing):
     a, b, d = normal(rng, (m, k), "bfloat16"), normal(rng, (n, k), "bfloat16"), np.zeros((m, n), ml_dtypes.bfloat16)
     simulate(persistent(flatten), (3,), timing, a=a, b=b, d=d, M=m, N=n, K=k)
     check_product(d, a, b.T)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ("fp16", (128, 128, 64), False, "ieee", 4),
+        ("bf16", (128, 64, 64), False, "ieee", 8),
+        ("fp32", (64, 64, 32), False, "tf32", 4),
+    ],
+    ids=lambda form: "-".join(str(part) for part in form),
+)
+@pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)
+def test_descriptors_on_hopper(form, timing):
+    """The same source for sm_90a: wgmma with accumulators in registers."""
+    kind, tile, _, precision, _ = form
+    compiled = descriptors(*form, target=HOPPER)
+    assert "wgmma.mma_async" in compiled.ptx
+    m, n, k = 136, 136, 112
+    rng = np.random.default_rng(8)
+    a, b, d = normal(rng, (m, k), NUMPY[kind]), normal(rng, (n, k), NUMPY[kind]), np.zeros((m, n), np.float32)
+    simulate(compiled, grid(m, n, tile), timing, a=a, b=b, d=d, K=k)
+    check_product(d, a, b.T, TF32_INPUTS if precision == "tf32" else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tile"), [("fp16", (16, 16, 32)), ("bf16", (32, 32, 16)), ("fp32", (32, 32, 16)), ("fp8e5", (32, 32, 32))]
+)
+def test_small_tiles(kind, tile):
+    """Too small for tcgen05: mma.sync, ldmatrix, cp.async."""
+    m, n, k = 40, 48, 64
+    signature = {"a": f"*{kind}", "b": f"*{kind}", "d": "*fp32", "M": "i32", "N": "i32", "K": "i32"}
+    compiled = build(kernels.pointers, signature, dict(zip(("BM", "BN", "BK"), tile, strict=True)), num_warps=2)
+    assert "mma.sync" in compiled.ptx
+    rng = np.random.default_rng(9)
+    a, b, d = normal(rng, (m, k), NUMPY[kind]), normal(rng, (k, n), NUMPY[kind]), np.zeros((m, n), np.float32)
+    simulate(compiled, grid(m, n, tile), TIMINGS[1], a=a, b=b, d=d, M=m, N=n, K=k)
+    check_product(d, a, b, TF32_INPUTS if kind == "fp32" else 0.0)
 
 
 @pytest.mark.parametrize("kind", ["fp16", "bf16"])

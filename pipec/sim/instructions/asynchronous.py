@@ -37,16 +37,17 @@ class AsyncView:
     def read(self, offsets: np.ndarray) -> np.ndarray:
         shared = self.cta.shared
         data = shared.async_read(offsets, self.what)
-        if self.check:
-            self._check_proxy(np.unique(offsets >> 4))
+        if self.check and offsets.size:
+            self._check_proxy(offsets >> 4)
         return data
 
     def _check_proxy(self, granules: np.ndarray) -> None:
         shared = self.cta.shared
+        if int(shared.write_sequence[granules].max()) <= self.issuer_fence:
+            return
+        granules = np.unique(granules)
         sequence = shared.write_sequence[granules]
         suspicious = sequence > self.issuer_fence
-        if not suspicious.any():
-            return
         granules, sequence = granules[suspicious], sequence[suspicious]
         for granule, moment in zip(granules.tolist(), sequence.tolist(), strict=True):
             writer = int(shared.write_warp[granule])
