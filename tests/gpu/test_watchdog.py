@@ -16,7 +16,10 @@ from gpu.test_hopper import gpu_missing
 import pipec
 from pipec.runtime import HangError
 
-pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
+pytestmark = [
+    pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}"),
+    pytest.mark.xdist_group("hangs"),  # one after another: processes that hang on one GPU get in each other's way
+]
 
 TESTS = Path(__file__).parents[1]
 SECONDS = 0.2
