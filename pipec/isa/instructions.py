@@ -293,6 +293,7 @@ def _functions() -> list[Instruction]:
     section = "9.7.3"
     names = ("ex2.approx", "lg2.approx", "rsqrt.approx", "sqrt.rn", "rcp.rn")
     rows = [_intrinsic(name, f"{name}.f", F32, (F32,), f"{name}.f32", "thread", section) for name in names]
+    rows.append(_intrinsic("ex2.approx.ftz", "ex2.approx.ftz.f", F32, (F32,), "ex2.approx.ftz.f32", "thread", section))
     # Its intrinsic exists with .ftz only.
     rows.append(Instruction("rcp.approx", "rcp.approx.f32 $0, $1;", F32, (F32,), "rcp.approx.f32", "thread", section,
                             constraints="=f,f", pure=True))  # fmt: skip

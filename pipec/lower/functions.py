@@ -95,6 +95,7 @@ _FLOAT_UNARY: dict[str, Callable[[Builder, Value], Value]] = {
     "abs": _abs,
     "exp": _exp,
     "exp2": _table_call("ex2.approx"),
+    "exp2_ftz": _table_call("ex2.approx.ftz"),
     "log": _log,
     "log2": _table_call("lg2.approx"),
     "rsqrt": _table_call("rsqrt.approx"),

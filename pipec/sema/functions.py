@@ -21,6 +21,7 @@ _ROWS = (
     ElementFunction("fma", ("x", "y", "z"), "float", "x * y + z, rounded once"),
     ElementFunction("exp", ("x",), "float", "e ** x"),
     ElementFunction("exp2", ("x",), "float", "2 ** x"),
+    ElementFunction("exp2_ftz", ("x",), "float", "2 ** x, or 0 where that is below 2 ** -126: three instructions less than exp2"),
     ElementFunction("log", ("x",), "float", "natural logarithm"),
     ElementFunction("log2", ("x",), "float", "binary logarithm"),
     ElementFunction("sqrt", ("x",), "float", "square root"),

@@ -36,6 +36,9 @@ def erf(x):
     [
         ("exp(s.x)", np.exp, 3e-6, 0),
         ("exp2(s.x)", np.exp2, 5e-7, 0),
+        ("exp2(s.x - 130.0) * 8.507059173023462e37", lambda x: np.exp2(x - 4), 2e-5, 2.0**-23),
+        ("exp2_ftz(s.x)", np.exp2, 5e-7, 0),
+        ("exp2_ftz(s.x - 130.0) * 8.507059173023462e37", lambda x: np.where(x < 4, 0, np.exp2(x - 4)), 2e-5, 0),
         ("log(abs(s.x) + 0.01)", lambda x: np.log(abs(x) + 0.01), 1e-6, 3e-7),
         ("log2(abs(s.x) + 0.01)", lambda x: np.log2(abs(x) + 0.01), 1e-6, 3e-7),
         ("sqrt(abs(s.x))", lambda x: np.sqrt(abs(x)), 1e-7, 0),

@@ -1,0 +1,127 @@
+"""Attention on a Hopper GPU: pipec against torch's scaled_dot_product_attention (cuDNN, FlashAttention-2) in one process.
+
+    python benchmarks/h200_attention.py [--rounds 15] [--only pipec,cudnn,flash] [--lengths 1024,8192] [--name h200_attention]
+
+bf16, 16,384 tokens in sequences of one length, heads of 64 or 128 that make 2048 together. Random data, launches replayed from CUDA graphs,
+the median of the rounds; a masked kernel is counted with half the operations. Every result is compared with cuDNN's before it is timed.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
+
+from common import surroundings
+from h200 import graph_of, once
+
+import pipec
+
+TOKENS = 16_384
+WIDTH = 2048  # heads times their size
+EXAMPLE = ROOT / "examples" / "attention_sm90.pipe"
+# Compile-time parameters by head size; the fastest is compared, all are recorded.
+KERNELS: dict[int, list[dict[str, object]]] = {
+    64: [{}, {"BM": 192, "WARPS": 12, "REGISTERS": 160}],
+    128: [{}, {"BN": 176}],
+}
+BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+
+
+def torchs(backend: SDPBackend, causal: bool) -> Callable:
+    """Gives its own output: a copy would count."""
+
+    def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        with sdpa_kernel(backend):
+            return scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)[0]
+
+    return run
+
+
+def ours(size: int, causal: bool, constants: dict[str, object]) -> Callable:
+    kernel = pipec.compile(EXAMPLE, constants={"D": size, "CAUSAL": causal, **constants})["attention_sm90"]
+    scale = size**-0.5
+
+    def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        kernel(q, k, v, out, scale, device="cuda", stream=torch.cuda.current_stream())
+        return out
+
+    return run
+
+
+def contenders(size: int, causal: bool, only: list[str]) -> dict[str, Callable]:
+    found = {name: torchs(backend, causal) for name, backend in BACKENDS.items() if name in only}
+    if "pipec" in only:
+        for constants in KERNELS[size]:
+            words = " ".join(f"{name}={value}" for name, value in constants.items())
+            found[f"pipec {words}".strip()] = ours(size, causal, constants)
+    return found
+
+
+def measure(size: int, length: int, causal: bool, rounds: int, runs: dict[str, Callable]) -> dict[str, Any]:
+    heads = TOKENS // length * WIDTH // size
+    flops = 4 * heads * length * length * size / (2 if causal else 1)
+    generator = torch.Generator(device="cuda").manual_seed(0)
+    q, k, v = (torch.randn(heads, length, size, device="cuda", generator=generator, dtype=torch.bfloat16) for _ in range(3))
+    out = torch.empty_like(q)
+    wanted = torchs(SDPBackend.CUDNN_ATTENTION, causal)(q, k, v, out).float()
+    ready: dict[str, tuple] = {}
+    figures: dict[str, Any] = {}
+    label = f"D={size} {'causal' if causal else 'full'} {length}"
+    for name, run in runs.items():
+        try:
+            out.fill_(float("nan"))
+            error = float((run(q, k, v, out).float() - wanted).abs().max() / wanted.abs().max())
+            if not error < 0.02:
+                raise ValueError(f"differs from cuDNN by {error:.3g} of the largest value")
+            graph, count = graph_of(run, [(q, k, v, out)], flops / 500e12)
+            once(run, graph, [(q, k, v, out)], count)
+        except Exception as failure:  # noqa: BLE001 - one contender that fails must not hide the others
+            figures[name] = {"failed": f"{type(failure).__name__}: {failure}"}
+            print(f"{label:24} {name:44} failed: {failure}", file=sys.stderr)
+            continue
+        ready[name] = run, graph, count, error
+    times: dict[str, list[float]] = {name: [] for name in ready}
+    for _ in range(rounds):
+        for name, (run, graph, count, _) in ready.items():
+            times[name].append(once(run, graph, [(q, k, v, out)], count))
+    for name, taken in times.items():
+        median = statistics.median(taken)
+        spread = (max(taken) - min(taken)) / median
+        teraflops = flops / median / 1e12
+        figures[name] = {"microseconds": median * 1e6, "teraflops": teraflops, "spread": spread, "difference": ready[name][3]}
+        print(f"{label:24} {name:44} {teraflops:8.1f} TFLOP/s {median * 1e6:10.1f} us", flush=True)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--lengths", default="1024,2048,4096,8192,16384")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--only", default="cudnn,flash,pipec")
+    parser.add_argument("--name", default="h200_attention")
+    options = parser.parse_args()
+    figures: dict[str, Any] = {}
+    for size in KERNELS:
+        for causal in (False, True):
+            runs = contenders(size, causal, options.only.split(","))
+            for length in map(int, options.lengths.split(",")):
+                figures[f"{size} {'causal' if causal else 'full'} {length}"] = measure(size, length, causal, options.rounds, runs)
+    gpu = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "cuda": torch.version.cuda}
+    record = surroundings() | gpu | {"rounds": options.rounds, "figures": figures}
+    target = ROOT / "benchmarks" / "results" / f"{options.name}.json"
+    target.write_text(json.dumps(record, indent=2) + "\n")
+    print(f"written to {target.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
