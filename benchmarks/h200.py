@@ -44,13 +44,14 @@ EXAMPLES = ROOT / "examples"
 KERNELS: dict[str, list[tuple[str, dict[str, object]]]] = {
     "bf16": [
         ("gemm_sm90_persistent", {}),
+        ("gemm_sm90_persistent", {"STAGES": 3}),
         ("gemm_sm90_persistent", {"BN": 128, "STAGES": 6}),
-        ("gemm_sm90_persistent", {"BN": 192, "STAGES": 5}),
-        ("gemm_sm90_persistent", {"BN": 64, "STAGES": 6}),
+        ("gemm_sm90_persistent", {"BM": 64, "BN": 128, "WARPS": 4, "STAGES": 8}),
+        ("gemm_sm90", {"BN": 64, "STAGES": 8}),
+        ("gemm_sm90", {"BM": 64, "BN": 32, "BK": 128, "WARPS": 4}),
         ("gemm_sm90_cluster", {}),
         ("gemm_sm90_cluster", {"CX": 1, "CY": 2}),
         ("gemm_sm90_pingpong", {}),
-        ("gemm_sm90_pingpong", {"BM": 64, "BN": 256, "STAGES": 2}),
     ],
     "split": [
         ("gemm_sm90_persistent", {"BN": 128, "STAGES": 6}),
@@ -140,7 +141,7 @@ def contenders(kind: str, only: list[str]) -> dict[str, Callable]:
     if "pipec" in only:
         for example, constants in KERNELS[kind]:
             words = " ".join(f"{name}={value}" for name, value in constants.items() if name != "AB")
-            found[f"pipec {example.removeprefix('gemm_sm90_')} {words}".strip()] = ours(example, constants)
+            found[f"pipec {example.removeprefix('gemm_').removeprefix('sm90_')} {words}".strip()] = ours(example, constants)
     return found
 
 
