@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import mul
 
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import Target
@@ -167,6 +168,18 @@ def plan_shared(
     return SharedPlan(offsets, strides, barriers, staging, zero_fills, tuple(shared.items), size, address, answers)
 
 
+def _panels(row: RolePlan, layouts: Mapping[int, TileLayout]) -> int:
+    """The most panels of one tile that a role which adds up in registers stores, if four buffers hold them."""
+    if row.flight is None:
+        return 0
+    counts = [
+        operation.value.type.columns * operation.value.type.dtype.bytes // layouts[id(operation)].span_bytes
+        for operation in operations(row.role)
+        if id(operation) in layouts and isinstance(operation, tree.Store) and isinstance(operation.value.type, TileType)
+    ]
+    return max((count for count in counts if count <= 4), default=0)
+
+
 def _plan_staging(
     shared: _Shared,
     target: Target,
@@ -174,7 +187,8 @@ def _plan_staging(
     row_maps: Mapping[tuple[str, int], RowMap],
     small: int,
 ) -> dict[int, Staging]:
-    """One region per role, as large as its largest panel: two buffers where they fit, so that storing overlaps converting."""
+    """Buffers per role, as large as its largest panel: two where they fit, so that storing overlaps converting. A role that adds up in
+    registers gets four for a tile of three or four panels, if they fit: it then meets once for the whole tile."""
     staging: dict[int, Staging] = {}
     wanted: list[tuple[RolePlan, dict[int, TileLayout]]] = []
     for row in roles:
@@ -190,9 +204,13 @@ def _plan_staging(
         if panels:
             wanted.append((row, panels))
     strides = [round_up(max(layout.bytes for layout in panels.values()), TILE_ALIGNMENT) for _, panels in wanted]
-    fits = round_up(shared.offset, TILE_ALIGNMENT) + 2 * sum(strides) + small <= target.shared_bytes
-    buffers = 2 if fits else 1
-    for (row, panels), stride in zip(wanted, strides, strict=True):
+    free = target.shared_bytes - small - round_up(shared.offset, TILE_ALIGNMENT)
+    counts = [2 if 2 * sum(strides) <= free else 1] * len(wanted)
+    for index, ((row, panels), stride) in enumerate(zip(wanted, strides, strict=True)):
+        extra = 2 * stride
+        if _panels(row, panels) > 2 and counts[index] == 2 and sum(map(mul, counts, strides)) + extra <= free:
+            counts[index] = 4
+    for (row, panels), stride, buffers in zip(wanted, strides, counts, strict=True):
         offset = shared.take(f"{row.role.name} staging", buffers * stride, TILE_ALIGNMENT)
         for key, layout in panels.items():
             staging[key] = Staging(layout, buffers, offset, stride)

@@ -16,7 +16,7 @@ from pipec.lower.global_memory import first_rows, global_row, store_element
 from pipec.lower.llvm import Value, integer
 from pipec.lower.memory import pack, pack_converted, row_address
 from pipec.lower.pipelines import shared_tile
-from pipec.lower.staging import staged_panel
+from pipec.lower.staging import staged_panels
 from pipec.lower.tiles import GROUP_COLUMNS, Chunk, Place, Row, TileReader, fragment_chunk
 from pipec.lower.tma import coordinates
 from pipec.lower.wgmma import BLOCK_ROWS, warpgroups
@@ -70,10 +70,14 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     origin = coordinates(role, operation.destination)
     rows = _rows(role, reader, value, plan.row_maps[role.plan.role.name, id(operation)])
     panel_columns = staging.layout.span_bytes // value.type.dtype.bytes
-    for first in range(0, value.type.columns, panel_columns):
-        place = (integer(0), 1), (integer(first), 1)
-        with staged_panel(role, staging, row_plan, origin, *place, operation.reduce) as buffer:
-            _write_panel(role, reader, value, rows, staging.layout, buffer, first, panel_columns)
+    firsts = list(range(0, value.type.columns, panel_columns))
+    together = len(firsts) if len(firsts) <= staging.buffers else 1
+    for start in range(0, len(firsts), together):
+        part = firsts[start : start + together]
+        columns = [(integer(first), 1) for first in part]
+        with staged_panels(role, staging, row_plan, origin, (integer(0), 1), columns, operation.reduce) as buffers:
+            for first, buffer in zip(part, buffers, strict=True):
+                _write_panel(role, reader, value, rows, staging.layout, buffer, first, panel_columns)
 
 
 def write(role: RoleContext, operation: tree.Write) -> None:

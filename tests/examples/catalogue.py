@@ -66,7 +66,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"D": "128"},
         {"CAUSAL": "true"},
         {"D": "128", "CAUSAL": "true"},
-        {"BM": "64", "BN": "64", "STAGES": "1", "WARPS": "4"},
+        {"BM": "64", "BN": "64", "STAGES": "1"},
     ),
     "gemm_sm90_pingpong": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"}, {"BM": "64", "BN": "256", "STAGES": "2"}),
     "gemm_2cta": ({"BN": "64", "STAGES": "1"}, {"BM": "128", "BN": "128", "BK": "128", "STAGES": "2"}, {"BM": "128", "BN": "16"},
