@@ -13,7 +13,7 @@ from pipec.sema import tree
 @record
 class KernelReport:
     """Sizes in bytes; `tensor_columns` of 512; `proofs` are sentences, one per property that holds for every launch;
-    `undecided` says what was looked for and neither proved nor refuted."""
+    `undecided` says what was looked for and neither proved nor refuted; `tiles` how a tile scheduler shares its tiles out."""
 
     name: str
     threads: int
@@ -25,6 +25,7 @@ class KernelReport:
     barriers: tuple[BarrierRange, ...]
     proofs: tuple[str, ...]
     undecided: tuple[str, ...]
+    tiles: str | None = None
 
 
 def report_of(plan: Plan, protocol: Verdict) -> KernelReport:
@@ -42,7 +43,18 @@ def report_of(plan: Plan, protocol: Verdict) -> KernelReport:
         interface.barriers,
         () if protocol.outcome == "unchecked" else (*_proofs(plan), *((protocol.sentence,) if proved else ())),
         () if proved else (protocol.sentence,),
+        _tiles(plan.kernel.schedule),
     )
+
+
+def _tiles(schedule: tree.Schedule | None) -> str | None:
+    if schedule is None:
+        return None
+    order = f", in strips of {_count(schedule.group, 'row')}" if schedule.group is not None else ""
+    if schedule.mode == "clc":
+        return f"`{schedule.name}`, handed out by cluster launch control{order}"
+    blocks = "as many blocks as there are multiprocessors" if schedule.blocks is None else f"at most {_count(schedule.blocks, 'block')}"
+    return f"`{schedule.name}`, shared out to {blocks}{order}"
 
 
 def _proofs(plan: Plan) -> Iterator[str]:

@@ -325,3 +325,5 @@ def _print_report(report: KernelReport, arch: str) -> None:
     print(f"  uses    {report.threads} threads: {', '.join(_warps(role) for role in report.roles)}")
     memory = f"{report.shared_bytes:,} of {report.shared_limit:,} bytes of shared memory"
     print(f"  uses    {memory}, {report.tensor_columns} of 512 tensor-memory columns")
+    if report.tiles is not None:
+        print(f"  tiles   {report.tiles}")

@@ -177,7 +177,10 @@ def test_the_scheduler_is_a_role_with_pipelines_of_its_own() -> None:
     assert counts["tiles", "empty"] == (3, 1 + 32 + 64 + 1)
     assert counts["tiles.throttle", "full"] == counts["tiles.throttle", "empty"] == (3, 1)
     assert [item.bytes for item in report.shared_items if item.name == "tiles responses"] == [48]
-    assert "tiles.scheduler" not in {role.name for role in kernel(SUMS, MODE="static").report.roles}
+    assert report.tiles == "`tiles`, handed out by cluster launch control, in strips of 2 rows"
+    static = kernel(SUMS, MODE="static").report
+    assert "tiles.scheduler" not in {role.name for role in static.roles}
+    assert static.tiles == "`tiles`, shared out to at most 2 blocks, in strips of 2 rows"
 
 
 def test_a_tile_is_claimed_at_most_one_ahead_of_the_loads() -> None:
