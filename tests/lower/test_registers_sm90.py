@@ -1,5 +1,6 @@
 """Accumulators in registers: every way out of them, and when the MMAs in flight are waited for."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from lower.register_kernels import BODIES, arguments, expected, source
@@ -108,3 +109,48 @@ def test_operands_stored_with_k_outermost(a_view: str, b_view: str, warps: int) 
             given[name] = np.ascontiguousarray(given[name].T)
     run(text, given)
     assert np.array_equal(given["d"], result)
+
+
+def test_16_bit_tiles_are_stored_by_matrices() -> None:
+    """Four at a time, two where a panel has one group of columns; a pair of 32-bit elements by itself."""
+    narrow = source("store").replace("d: tensor[f32, M, N]", "d: tensor[bf16, M, N]").replace("0, acc)", "0, cast[bf16](acc))")
+    assert "64], acc)" in narrow
+    text = ptx(narrow.replace("64], acc)", "64], cast[bf16](acc))"))
+    assert text.count("stmatrix.sync.aligned.m8n8.x4.shared.b16") == 4 and "st.shared" not in text
+    text = ptx(narrow.replace("64], acc)", "64], cast[bf16](columns(acc, 8, 8)))"))
+    assert text.count("stmatrix.sync.aligned.m8n8.x2.shared.b16") == 1 and "x4" not in text
+    assert "stmatrix" not in ptx(source("store"))
+
+
+@pytest.mark.parametrize(("columns", "stages", "meetings"), [(64, 2, 2), (128, 2, 2), (192, 2, 2), (256, 2, 2), (256, 4, 8)])
+def test_the_threads_meet_once_for_the_panels_that_the_buffers_hold(columns: int, stages: int, meetings: int) -> None:
+    """Before they fill the buffers and after; with four stages of this size only two buffers are left for four panels."""
+    text = GEMM.replace("COLUMNS", str(columns)).replace("STAGES", str(stages))
+    role = ptx(text).partition("// store(")[2]
+    assert role.count("bar.sync") == meetings
+    given = {"a": np.ones((128, 64), ml_dtypes.bfloat16), "b": np.ones((columns, 64), ml_dtypes.bfloat16)}
+    given["b"] *= np.arange(columns)[:, None].astype(ml_dtypes.bfloat16)
+    given["d"] = np.zeros((128, 2 * columns), ml_dtypes.bfloat16)
+    run(text, given)
+    expected_row = (64 * given["b"][:, 0].astype(np.float64)).astype(ml_dtypes.bfloat16)
+    assert np.array_equal(given["d"], np.tile(np.concatenate([expected_row, expected_row]), (128, 1)))
+
+
+GEMM = """
+kernel gemm(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[bf16, M, D]):
+    grid(1)
+    input = InputTilePipeline(StandardTilePayload(a=tile[bf16, 128, 64], b=tile[bf16, COLUMNS, 64]), stages=STAGES)
+
+    role load(warps=1, registers=24) produces input:
+        for i in range(2):
+            with input.produce() as s:
+                tma.load(s.a, a[0, 0])
+                tma.load(s.b, b[0, 0])
+
+    role compute(warps=8, registers=224) consumes input:
+        for i in range(2):
+            acc = accumulator(f32, 128, COLUMNS)
+            with input.consume() as s:
+                mma(acc, s.a, s.b)
+            store(d[0, i * COLUMNS], cast[bf16](acc))
+"""
