@@ -132,7 +132,8 @@ class Decoder:
 
     def ignore_ordering(self) -> None:
         """Semantics and scopes: the simulator is sequentially consistent."""
-        self.choose("relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile", "mmio")
+        self.flag("mmio")
+        self.choose("relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile")
         self.choose("cta", "cluster", "gpu", "sys")
 
     def types(self) -> list[Type]:

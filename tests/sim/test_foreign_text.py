@@ -270,3 +270,20 @@ def test_nonsense_in_declarations(before, words):
     with pytest.raises(SimulationError, match=words) as caught:
         run("", before)
     assert caught.value.kind == "malformed" and caught.value.ptx_line
+
+
+def test_extension_from_any_bit():
+    """szext: by definition, in Python's integers."""
+    source = 0x9ABCDEF5
+    for mode, kind in (("wrap", "s32"), ("wrap", "u32"), ("clamp", "s32"), ("clamp", "u32")):
+        out, _ = run(f"  .reg .b32 %r<3>; mov.u32 %r0, {source}; szext.{mode}.{kind} %r1, %r0, %tid; st.global.u32 [%out], %r1;", block=40)
+        for lane, found in enumerate(out.tolist()):
+            bits = lane % 32 if mode == "wrap" else min(lane, 32)
+            low = source & (1 << bits) - 1
+            negative = kind == "s32" and bits and low >> bits - 1
+            assert found == (low - (1 << bits) if negative else low) & 0xFFFFFFFF, (mode, kind, lane)
+
+
+def test_pairs_of_short_integers_wrap_apart():
+    out, _ = run("  .reg .b32 %r<3>; mov.u32 %r0, 0x0001FFFF; pmevent 3; add.u16x2 %r1, %r0, 0xFFFF0001; st.global.u32 [%out], %r1;")
+    assert (out == 0).all()

@@ -39,12 +39,20 @@ def saturated(function):
     return lambda *values: np.clip(function(*(v.astype(np.int64) for v in values)), limits.min, limits.max).astype(np.int32)
 
 
+def _halves_added(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Two 16-bit sums that wrap (PTX ISA 9.7.1.1)."""
+    halves = (np.ascontiguousarray(value).view(np.uint16) for value in (a, b))
+    return np.add(*halves).view(np.uint32)
+
+
 def _binary(name: str, integer):
     @instruction(name)
     def meaning(d: Decoder):
         narrow = floating.narrow_operands(d)
         if narrow:
             return floating.mixed(d, name, narrow)
+        if name == "add" and d.choose("u16x2", "s16x2"):
+            return elementwise(d, TYPES["b32"], _halves_added, 1, 2)
         type_ = _typed(d)
         if type_.name in packed.ARITHMETIC:
             return packed.binary(d, name, type_)

@@ -172,6 +172,24 @@ def insert(d: Decoder):
     return execute
 
 
+@instruction("szext")
+def extend_from(d: Decoder):
+    """The low b bits of a, extended with their sign or zeros (PTX ISA 9.7.1.24)."""
+    mode = d.require("clamp", "wrap")
+    type_ = d.type()
+    write, (a, b) = d.destination(0, TYPES["b32"]), d.sources(1, 2, type_=TYPES["u32"])
+    signed = type_.meaning == "s"
+
+    def execute(warp: Warp) -> None:
+        counts = b(warp) & np.uint32(31) if mode == "wrap" else np.minimum(b(warp), np.uint32(32))
+        empty = (np.int64(32) - counts.astype(np.int64)).astype(np.uint32)
+        high = a(warp).astype(np.uint64) << empty & np.uint64(0xFFFFFFFF)
+        wide = high.astype(np.uint32).view(np.int32).astype(np.int64) if signed else high.astype(np.int64)
+        write(warp, np.where(counts == 0, 0, wide >> empty.astype(np.int64)).astype(np.uint32))
+
+    return execute
+
+
 @instruction("bmsk")
 def bit_mask(d: Decoder):
     mode = d.require("clamp", "wrap")

@@ -85,6 +85,14 @@ def prefetch(d: Decoder):
     return nothing
 
 
+@instruction("pmevent")
+def performance_event(d: Decoder):
+    """Counted by a profiler, seen by nobody else."""
+    d.flag("mask")
+    d.integer(0)
+    return nothing
+
+
 @instruction("nanosleep")
 def nanosleep(d: Decoder):
     d.type()
