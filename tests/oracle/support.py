@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 # Read when Triton is imported: results of other runs must not decide what is tested here.
-os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(prefix="pipec-oracle-")
+_CACHE = tempfile.TemporaryDirectory(prefix="pipec-oracle-")  # removed when the process ends
+os.environ["TRITON_CACHE_DIR"] = _CACHE.name
 os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"
 
 import numpy as np
