@@ -78,6 +78,32 @@ def test_each_block_sees_what_earlier_ones_wrote(parts: dict[str, str], store: s
     assert np.array_equal(y, expected) and not c.any()
 
 
+ONE_WARP = """
+kernel k(x: tensor[f32, B, 128, 32], y: tensor[f32, 128, 32], c: tensor[i32, 1]):
+    grid(1, 1, B)
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 128, 32]), stages=1)
+    role load(warps=1) produces ring:
+        with ring.produce() as s:
+            tma.load(s.x, x[block.z, 0, 0])
+    role add(warps=1) consumes ring:
+        with ring.consume() as s, semaphore(c[0], block.z, B):
+            if block.z == 0:
+                tma.store(y[0, 0], s.x)
+            else:
+                tma.store(y[0, 0], s.x, reduce="add")
+"""
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+def test_a_role_of_one_thread_takes_turns(timing: str) -> None:
+    x = np.random.default_rng(1).integers(-3, 4, (5, 128, 32)).astype(np.float32)
+    y, c = np.full((128, 32), np.nan, np.float32), np.zeros(1, np.int32)
+    program = pipec.compile(ONE_WARP)
+    assert program.cubin() and "bar.sync 1" not in program.ptx
+    program["k"](x, y, c, device="sim", options=on(timing))
+    assert np.array_equal(y, x.sum(0)) and not c.any()
+
+
 def test_turns_against_the_order_of_blocks_never_come() -> None:
     """The simulator starts blocks in order, one at a time: the least that a GPU may give."""
     program = pipec.compile(ordered(**{**ONE_EACH, "TURN": "B - 1 - block.z"}))
