@@ -28,7 +28,6 @@ from mutation.judge import (
     SIMULATOR,
     Verdict,
     judge,
-    known_open,
 )
 
 _SCORES = {
@@ -68,7 +67,6 @@ def main() -> None:
                     "mutant": verdict.mutant.name,
                     "outcome": verdict.outcome,
                     "detail": verdict.detail,
-                    "known": known_open(verdict),
                     "trip_counts": verdict.mutant.trips,
                 }
                 for verdict in verdicts

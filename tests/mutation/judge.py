@@ -64,14 +64,6 @@ class Verdict:
     detail: str
 
 
-def known_open(verdict: Verdict) -> bool:
-    """Commits that free stages of an input ring may still be on their way when the block ends: nothing waits for the last ones.
-
-    With MMAs in flight they come before the accumulator's own commit; without any (a block that skips them all) they may not.
-    """
-    return verdict.detail.startswith("undefined: tcgen05.commit arrives on a barrier") and "has exited" in verdict.detail
-
-
 class _TooLong(Exception):
     pass
 

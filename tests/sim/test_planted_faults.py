@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 
 import numpy as np
 import pytest
@@ -137,6 +137,15 @@ FAULTS = {
         "pair", change(Line("expect_tx"), "65536", "32768"), {"order": "race", "late": "race", "random": "some seed"}, None, None
     ),
     "pair: each CTA signals itself": Fault("pair", drop(Line("0xFEFFFFFF")), everywhere("deadlock"), None, None),
+    "wgmma: no wait for a full stage": Fault("hopper", pass_at_once(FULL_WAIT), everywhere("race"), None, "input"),
+    "wgmma: stage given back before it is read": Fault(
+        "hopper", change(Line("wgmma.wait_group.*1;"), "1;", "7;"), {"late": "race", "random": "some seed"}, None, "input"
+    ),
+    "wgmma: accumulator read too early": Fault("hopper", drop(Line("wgmma.wait_group.*0;")), everywhere("race"), "compute", None),
+    "wgmma: staging rewritten under a store": Fault(
+        "hopper", drop(Line("wait_group.read", "", 2)), everywhere("race"), "compute", None
+    ),
+    "wgmma: no fence.proxy.async": Fault("hopper", drop(Line("fence.proxy.async")), everywhere("race"), "compute", None),
     "exit before the peer's answer": Fault(
         "handshake",
         both(drop(Line("cluster.arrive", "", 1)), drop(Line("cluster.wait", "", 1))),
@@ -148,20 +157,20 @@ FAULTS = {
 }
 
 
-@cache
-def gemm():
-    case = Case(EXAMPLES / "gemm_persistent.pipe", (("BLOCKS", "1"), ("BM", "64"), ("BN", "64"), ("STAGES", "2")))
-    return compiled(case)
+GEMM = Case(EXAMPLES / "gemm_persistent.pipe", (("BLOCKS", "1"), ("BM", "64"), ("BN", "64"), ("STAGES", "2")))
+HOPPER = Case(
+    EXAMPLES / "gemm_sm90.pipe", (("WARPS", "4"), ("BM", "64"), ("BN", "24"), ("BK", "16"), ("STAGES", "2"), ("OUT", "f32"))
+)
 
 
-def run_gemm(edit: Edit, options: Options, depth: int = 192) -> str:
-    state = gemm()
+def run_example(case: Case, sizes: dict[str, float], edit: Edit, options: Options) -> str:
+    state = compiled(case)
     (plan,) = state.plans or []
     ptx = "\n".join(edit((state.ptx or "").splitlines())) + "\n"
-    arguments = random_arguments(plan.interface, {"M": 192, "N": 128, "K": depth}, seed=1)
+    arguments = random_arguments(plan.interface, sizes, seed=1)
     launch(plan.interface, ptx, arguments, device="sim", options=LaunchOptions(options))
     for name, expected in expected_values(reference_lines(plan.kernel.document), arguments).items():
-        outcome = compare(name, arguments[name], expected, depth, accumulation_unit(plan.kernel))
+        outcome = compare(name, arguments[name], expected, int(sizes["K"]), accumulation_unit(plan.kernel))
         if not outcome.passed:
             return "result"
     return "right"
@@ -180,8 +189,9 @@ def run_handshake(edit: Edit, options: Options) -> str:
 
 
 KERNELS = {
-    "gemm": run_gemm,
-    "empty gemm": lambda edit, options: run_gemm(edit, options, depth=0),
+    "gemm": partial(run_example, GEMM, {"M": 192, "N": 128, "K": 192}),
+    "empty gemm": partial(run_example, GEMM, {"M": 192, "N": 128, "K": 0}),
+    "hopper": partial(run_example, HOPPER, {"M": 64, "N": 48, "K": 96}),
     "pair": run_pair,
     "handshake": run_handshake,
 }

@@ -32,6 +32,8 @@ class AsyncView:
         self.cta, self.what = cta, what
         self.issued = cta.machine.tick()
         self.issuer_fence = warp.proxy_fence
+        # A fence that a writer executes after the issue comes too late.
+        self.fences = {other.identity: other.proxy_fence for other in cta.cluster.warps}
         self.check = cta.machine.options.check_proxies
 
     def read(self, offsets: np.ndarray) -> np.ndarray:
@@ -58,7 +60,7 @@ class AsyncView:
                     f"{self.what} reads shared address 0x{granule * 16:x}, which warp {warp.index} "
                     "overwrote after the operation was issued",
                 )
-            if warp.proxy_fence <= moment:
+            if self.fences[writer] <= moment:
                 raise SimulationError(
                     "race",
                     f"{self.what} reads shared address 0x{granule * 16:x}, which warp {warp.index} wrote "
