@@ -15,6 +15,17 @@ from .gemm_ptx import SHARED_BYTES, gemm_ptx
 
 
 def run(m=128, n=256, k=256, timing="order", seed=0, **broken):
+    return run_text(gemm_ptx(**broken), m, n, k, timing, seed)
+
+
+def run_text(text, m=128, n=256, k=256, timing="order", seed=0):
+    result, given, expected = launch_text(text, m, n, k, timing, seed)
+    np.testing.assert_array_equal(given, expected)
+    return result
+
+
+def launch_text(text, m=128, n=256, k=256, timing="order", seed=0):
+    """(result of the launch, what it computed, what it should)"""
     rng = np.random.default_rng(7)
     a = rng.integers(-8, 8, (m, k)).astype(ml_dtypes.bfloat16)
     b = rng.integers(-8, 8, (n, k)).astype(ml_dtypes.bfloat16)
@@ -24,7 +35,7 @@ def run(m=128, n=256, k=256, timing="order", seed=0, **broken):
         return TensorMap("bf16", (k, array.shape[0]), (2 * k,), (64, rows), swizzle="128B")
 
     result = launch(
-        gemm_ptx(**broken),
+        text,
         "gemm",
         grid=(m // 128, n // 256, 1),
         dynamic_smem=SHARED_BYTES,
@@ -38,8 +49,7 @@ def run(m=128, n=256, k=256, timing="order", seed=0, **broken):
         ],
     )
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(ml_dtypes.bfloat16)
-    np.testing.assert_array_equal(d.astype(np.float32), expected.astype(np.float32))
-    return result
+    return result, d.astype(np.float32), expected.astype(np.float32)
 
 
 @pytest.mark.parametrize("timing", ["order", "late"])
@@ -95,3 +105,17 @@ def test_timeline_is_json_with_spans():
     assert sum(event["ph"] == "X" and event["tid"] == "TMA" for event in events) == 8
     assert any(event.get("name") == "tma -> full[0]" for event in events)
     assert sum(event["ph"] == "X" and event["tid"] == "tensor core" for event in events) == 16
+
+
+def test_collector_buffers_hold_what_filled_them():
+    """Each MMA of a stage has another A: the second one cannot take it from the buffer."""
+    text = gemm_ptx()
+    mma = "tcgen05.mma.cta_group::1.kind::f16"
+    filled = text.replace(mma, f"{mma}.collector::a::fill")
+    used = text.replace(mma, f"{mma}.collector::a::fill", 1).replace(f"{mma} ", f"{mma}.collector::a::use ", 1)
+    run_text(filled, k=64)
+    with pytest.raises(SimulationError) as caught:
+        run_text(used, k=64)
+    assert caught.value.kind == "undefined" and "collector buffer a" in caught.value.message
+    same = used.replace("add.s64 %rd5, %rd3, 2;", "add.s64 %rd5, %rd3, 0;")
+    launch_text(same, k=64)

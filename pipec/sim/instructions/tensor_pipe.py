@@ -6,6 +6,7 @@ They go through one pipe per CTA pair in issue order, which is what production l
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 
 from ..decode import Decoder, instruction
 from ..errors import SimulationError
@@ -19,7 +20,7 @@ from ..units.tcgen05.mma import mma
 from .asynchronous import AsyncView
 from .bulk import destinations
 from .loadstore import shared_addresses
-from .tensor_state import COMMIT_LATENCY, MMA_SLOTS, group_ctas, group_of, issue, state_of
+from .tensor_state import COMMIT_LATENCY, MMA_SLOTS, TensorState, group_ctas, group_of, issue, state_of
 
 _KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 _SCALE_VECTORS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4, "block16": 4, "block32": None}
@@ -32,8 +33,7 @@ def multiply(d: Decoder):
         d.fail("sparse tcgen05.mma is not simulated")
     group = group_of(d)
     kind = d.require(*(f"kind::{name}" for name in _KINDS)).removeprefix("kind::")
-    for name in [name for name in d.modifiers if name.startswith("collector::")]:
-        d.flag(name)
+    collector = _Collector.of(d)
     scaled = d.flag("block_scale")
     vector = d.choose(*_SCALE_VECTORS)
     if d.flag("ashift"):
@@ -55,6 +55,8 @@ def multiply(d: Decoder):
             words = int(idesc(warp)[lane]), _unsigned(a(warp)[lane], in_tmem), int(b(warp)[lane])
             d_address = int(address(warp)[lane]) & 0xFFFFFFFF
             values = rest.values(warp, lane)
+            if collector is not None:
+                collector.check(state_of(ctas[0]), words[1] if collector.buffer == "a" else words[2])
             footprint = mma_footprint(
                 kind,
                 *words,
@@ -83,6 +85,38 @@ def multiply(d: Decoder):
             issue(warp, ctas, functools.partial(_traced, call, cta, d_address), MMA_SLOTS, footprint, "tcgen05.mma")
 
     return execute
+
+
+@dataclass(frozen=True)
+class _Collector:
+    """.collector::BUFFER::USAGE: the buffer may be read only while it was filled from the same operand."""
+
+    buffer: str
+    usage: str
+
+    @staticmethod
+    def of(d: Decoder) -> _Collector | None:
+        name = next((name for name in d.modifiers if name.startswith("collector::")), None)
+        if name is None:
+            return None
+        d.flag(name)
+        _, buffer, usage = name.split("::")
+        if usage not in ("fill", "use", "lastuse", "discard"):
+            d.fail(f"modifier .{name} is not known to the simulator")
+        return _Collector(buffer, usage)
+
+    def check(self, state: TensorState, operand: int) -> None:
+        held = state.collectors.get(self.buffer)
+        if self.usage in ("use", "lastuse") and held != operand:
+            content = "nothing" if held is None else f"0x{held:x}"
+            raise SimulationError(
+                "undefined",
+                f"collector buffer {self.buffer} is to hold operand 0x{operand:x}; what filled it last is {content}",
+            )
+        if self.usage == "fill":
+            state.collectors[self.buffer] = operand
+        elif self.usage == "lastuse":
+            del state.collectors[self.buffer]
 
 
 def _unsigned(value, in_tmem: bool) -> int:

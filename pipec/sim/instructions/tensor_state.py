@@ -22,6 +22,7 @@ class TensorState:
     order: TensorOrder
     memory: TensorMemory = field(default_factory=TensorMemory)
     group: int = 0
+    collectors: dict[str, int] = field(default_factory=dict)  # buffer -> the operand that filled it
     waiting: list = field(default_factory=list)
     outstanding: int = 0
 
