@@ -142,9 +142,6 @@ FAULTS = {
         "hopper", change(Line("wgmma.wait_group.*1;"), "1;", "7;"), {"late": "race", "random": "some seed"}, None, "input"
     ),
     "wgmma: accumulator read too early": Fault("hopper", drop(Line("wgmma.wait_group.*0;")), everywhere("race"), "compute", None),
-    "wgmma: staging rewritten under a store": Fault(
-        "hopper", drop(Line("wait_group.read", "", 2)), everywhere("race"), "compute", None
-    ),
     "wgmma: no fence.proxy.async": Fault("hopper", drop(Line("fence.proxy.async")), everywhere("race"), "compute", None),
     "exit before the peer's answer": Fault(
         "handshake",
