@@ -58,22 +58,37 @@ def event_of(operation: tree.Statement) -> Event | None:
 class Repeat:
     """A counted loop, or one over the tiles that a scheduler hands out.
 
-    `key` is equal for loops that run equally often, with equal values of their variable.
+    `key` is equal for loops that run equally often, with equal values of their variable. `name` is what keys in the body call the
+    variable. It runs `least` times at least.
     """
 
     key: str
     loop: tree.For | tree.While
     body: tuple["Item", ...]
+    name: str
+    least: int = 0
+
+
+@record
+class Compare:
+    """The iteration of the loop `loop`, counted from 0, or from the last backwards (`from_end`), compared with a number."""
+
+    loop: str
+    from_end: bool
+    operator: str
+    number: int
 
 
 @record
 class Choice:
-    """A branch; `key` is equal for conditions that come out alike in every role."""
+    """A branch; `key` is equal for conditions that come out alike in every role. `test` is the condition, where it is about the
+    iteration of a loop around it."""
 
     key: str
     branch: tree.If
     then: tuple["Item", ...]
     otherwise: tuple["Item", ...]
+    test: Compare | None = None
 
 
 @record
@@ -104,6 +119,46 @@ def _written(kernel: tree.Kernel) -> set[str]:
             found.add(statement.counter.tensor.name)
         unseen += [inner for body in bodies(statement) for inner in body]
     return found
+
+
+# Operator of the comparison with its sides exchanged.
+MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+
+
+def _shifted(expression: tree.Expression) -> tuple[tree.Variable | None, int]:
+    """`variable + number`; None where it is something else."""
+    match expression:
+        case tree.ReadVariable(variable=variable):
+            return variable, 0
+        case tree.Binary(operator="+", left=tree.ReadVariable(variable=variable), right=tree.Constant(value=int() as number)):
+            return variable, number
+        case tree.Binary(operator="+", left=tree.Constant(value=int() as number), right=tree.ReadVariable(variable=variable)):
+            return variable, number
+        case tree.Binary(operator="-", left=tree.ReadVariable(variable=variable), right=tree.Constant(value=int() as number)):
+            return variable, -number
+        case _:
+            return None, 0
+
+
+def _least(expression: tree.Expression) -> int:
+    """A number that the value never falls below; sizes are 0 at least."""
+    match expression:
+        case tree.Constant(value=int() as value):
+            return value
+        case tree.ReadDimension():
+            return 0
+        case tree.Call(function="max", arguments=arguments):
+            return max(_least(argument) for argument in arguments)
+        case tree.Call(function="min", arguments=arguments):
+            return min(_least(argument) for argument in arguments)
+        case tree.Call(function="ceildiv", arguments=(left, tree.Constant(value=int() as right))) if right > 0:
+            return -(-_least(left) // right)
+        case tree.Binary(operator="+", left=left, right=right):
+            return _least(left) + _least(right)
+        case tree.Select(when_true=one, when_false=other):
+            return min(_least(one), _least(other))
+        case _:
+            return -(2**31)
 
 
 def differs_between_threads(expression: tree.Expression) -> bool:
@@ -142,6 +197,7 @@ class _Reader:
         self._iterations: tuple[str, ...] = ()
         self._assignments: dict[tree.Variable, int] = {}
         self._keys: dict[tree.Variable, str] = {}
+        self._bounds: dict[tree.Variable, tuple[tree.Expression | None, str]] = {}  # of loops: start and the key of the end
         self._count(role.body)
 
     def _count(self, statements: tuple[tree.Statement, ...]) -> None:
@@ -181,7 +237,7 @@ class _Reader:
                 yield from self._repeat(statement, depth)
             case tree.While(tile=tile) if tile is not None:
                 self._keys[tile] = f"tile of loop {depth}"
-                yield Repeat(TILES, statement, self._iteration(statement.body, tile, depth + 1))
+                yield Repeat(TILES, statement, self._iteration(statement.body, tile, depth + 1), self._keys[tile])
             case tree.While():
                 if self.items(statement.body, depth):
                     yield Opaque(statement.span)
@@ -192,7 +248,7 @@ class _Reader:
                     # Some threads go here, some there: together the role does both.
                     yield from (*then, *otherwise)
                 elif then or otherwise:
-                    yield Choice(condition, statement, then, otherwise)
+                    yield Choice(condition, statement, then, otherwise, self._test(statement.condition))
 
     def _repeat(self, loop: tree.For, depth: int) -> Iterator[Item]:
         known = _known_range(loop)
@@ -204,10 +260,30 @@ class _Reader:
             return
         bounds = f"{self.key(loop.start)} to {self.key(loop.stop)} by {loop.step}"
         # Loops that are proved together stand at one depth, so a loop's variable is named by its depth.
-        self._keys[loop.variable] = f"loop {depth}"
+        name = self._keys[loop.variable] = f"loop {depth}"
+        self._bounds[loop.variable] = (loop.start, self.key(loop.stop)) if loop.step == 1 else (None, "")
         body = self._iteration(loop.body, loop.variable, depth + 1)
         if body:
-            yield Repeat(bounds, loop, body)
+            least = _least(loop.stop) - int(loop.start.value) if isinstance(loop.start, tree.Constant) and loop.step == 1 else 0
+            yield Repeat(bounds, loop, body, name, max(0, least))
+
+    def _test(self, condition: tree.Expression) -> Compare | None:
+        """A comparison of a loop's variable, give or take a number, with the loop's end or with a number."""
+        if not isinstance(condition, tree.Binary) or condition.operator not in MIRRORED:
+            return None
+        for one, other, operator in (
+            (condition.left, condition.right, condition.operator),
+            (condition.right, condition.left, MIRRORED[condition.operator]),
+        ):
+            variable, added = _shifted(one)
+            start, stop = self._bounds.get(variable, (None, "")) if variable is not None else (None, "")
+            if variable is None or not isinstance(start, tree.Constant):
+                continue
+            if self.key(other) == stop:  # variable = stop - 1 - iterations left
+                return Compare(self._keys[variable], True, MIRRORED[operator], added - 1)
+            if isinstance(other, tree.Constant):
+                return Compare(self._keys[variable], False, operator, int(other.value) - added - int(start.value))
+        return None
 
     def _iteration(self, body: tuple[tree.Statement, ...], counted: tree.Variable, depth: int) -> tuple[Item, ...]:
         outer = self._iterations

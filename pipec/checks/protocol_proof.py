@@ -8,6 +8,7 @@ stands for all. The order found is the certificate. `holds` checks a certificate
 
 from dataclasses import dataclass
 
+from pipec.checks import protocol_peel
 from pipec.checks.protocol_model import Choice, Event, Item, Repeat
 from pipec.record import record
 from pipec.sema import tree
@@ -38,7 +39,23 @@ class Either:
     otherwise: tuple["Order", ...]
 
 
-Order = Step | Together | Either
+@record
+class Cases:
+    """The loops of `key`, by how often they run: each number of times from `least` to below `peeled`, and `peeled` times or more. Then
+    each role's loops have `fronts` of them at the front and the others of the `peeled` at the end, apart from the rest.
+
+    Each order goes to the end of the items at hand.
+    """
+
+    key: str
+    least: int
+    peeled: int
+    fronts: tuple[tuple[str, int], ...]
+    counted: tuple[tuple["Order", ...], ...]
+    more: tuple["Order", ...]
+
+
+Order = Step | Together | Either | Cases
 Programs = dict[str, tuple[Item, ...]]
 
 
@@ -157,16 +174,79 @@ class State:
         return made
 
 
+@dataclass(slots=True)
+class Tries:
+    """How many more ways to take loops apart are tried, in the whole proof."""
+
+    left: int = 300
+
+
 def prove(programs: Programs, state: State) -> tuple[Order, ...] | None:
-    """An order in which every role reaches its end; None when lockstep finds none. `state` is left as the order leaves it."""
+    """An order in which every role reaches its end; None when none is found. `state` is left as the order leaves it."""
+    for tries in (None, Tries()):  # most kernels need no loop taken apart
+        after = state.copy()
+        order = _prove(programs, after, tries)
+        if order is not None:
+            state.rings = after.rings
+            return order
+    return None
+
+
+def _prove(programs: Programs, state: State, tries: Tries | None) -> tuple[Order, ...] | None:
     rest = {role: list(items) for role, items in programs.items()}
     order: list[Order] = []
     while any(rest.values()):
-        found = _next_event(rest, state) or _next_loops(rest, state) or _next_branches(rest, state)
+        found = _next_event(rest, state) or _next_loops(rest, state, tries) or _next_branches(rest, state, tries)
         if found is None:
-            return None
+            cases = _by_cases({role: tuple(items) for role, items in rest.items()}, state, tries)
+            return None if cases is None else (*order, cases)
         order.append(found)
     return tuple(order)
+
+
+def _by_cases(rest: Programs, state: State, tries: Tries | None) -> Cases | None:
+    """For loops that only fit together when some of their first and last iterations are taken apart: no others inside of these."""
+    if tries is None:
+        return None
+    for key, least in protocol_peel.keys(rest).items():
+        for peeled in range(1, protocol_peel.MOST_PEELED + 1):
+            counted = _counted_cases(rest, key, range(least, peeled), state)
+            if counted is None:
+                continue
+            orders, ends = counted
+            for fronts in protocol_peel.ways(rest, key, peeled):
+                tries.left -= 1
+                if tries.left < 0:
+                    return None
+                apart = _apart(rest, key, fronts, peeled)
+                after = state.copy()
+                more = _prove(apart, after, None)
+                if more is not None and all(end.distances() == after.distances() for end in ends):
+                    state.rings = after.rings
+                    return Cases(key, least, peeled, tuple(fronts.items()), orders, more)
+    return None
+
+
+def _counted_cases(
+    rest: Programs, key: str, counts: range, state: State
+) -> tuple[tuple[tuple[Order, ...], ...], list[State]] | None:
+    """An order for each number of iterations, and the states they end in."""
+    orders, ends = [], []
+    for count in counts:
+        end = state.copy()
+        order = _prove({role: protocol_peel.counted(items, key, count) for role, items in rest.items()}, end, None)
+        if order is None:
+            return None
+        orders.append(order)
+        ends.append(end)
+    return tuple(orders), ends
+
+
+def _apart(rest: Programs, key: str, fronts: dict[str, int], peeled: int) -> Programs:
+    return {
+        role: protocol_peel.taken_apart(items, key, fronts[role], peeled - fronts[role]) if role in fronts else items
+        for role, items in rest.items()
+    }
 
 
 def _next_event(rest: dict[str, list[Item]], state: State) -> Step | None:
@@ -179,11 +259,11 @@ def _next_event(rest: dict[str, list[Item]], state: State) -> Step | None:
     return None
 
 
-def _next_loops(rest: dict[str, list[Item]], state: State) -> Together | None:
+def _next_loops(rest: dict[str, list[Item]], state: State, tries: Tries | None) -> Together | None:
     for key in dict.fromkeys(items[0].key for items in rest.values() if items and isinstance(items[0], Repeat)):
         heads = {role: items[0] for role, items in rest.items() if items and isinstance(items[0], Repeat) and items[0].key == key}
         after = state.copy()
-        body = prove({role: head.body for role, head in heads.items()}, after)
+        body = _prove({role: head.body for role, head in heads.items()}, after, tries)
         if body is not None and after.distances() == state.distances():
             for role in heads:
                 rest[role].pop(0)
@@ -191,12 +271,12 @@ def _next_loops(rest: dict[str, list[Item]], state: State) -> Together | None:
     return None
 
 
-def _next_branches(rest: dict[str, list[Item]], state: State) -> Either | None:
+def _next_branches(rest: dict[str, list[Item]], state: State, tries: Tries | None) -> Either | None:
     for key in dict.fromkeys(items[0].key for items in rest.values() if items and isinstance(items[0], Choice)):
         heads = {role: items[0] for role, items in rest.items() if items and isinstance(items[0], Choice) and items[0].key == key}
         yes, no = state.copy(), state.copy()
-        then = prove({role: head.then for role, head in heads.items()}, yes)
-        otherwise = prove({role: head.otherwise for role, head in heads.items()}, no)
+        then = _prove({role: head.then for role, head in heads.items()}, yes, tries)
+        otherwise = _prove({role: head.otherwise for role, head in heads.items()}, no, tries)
         if then is not None and otherwise is not None and yes.distances() == no.distances():
             state.rings = yes.rings
             for role in heads:
@@ -231,4 +311,29 @@ def holds(programs: Programs, order: tuple[Order, ...], state: State) -> bool:
                 no = {role: branch.otherwise for role, branch in zip(roles, branches, strict=True)}  # type: ignore[union-attr]
                 if not holds(yes, then, state) or not holds(no, otherwise, other) or state.distances() != other.distances():
                     return False
+            case Cases():
+                return _cases_hold({role: tuple(items) for role, items in rest.items()}, one, state)
     return not any(rest.values())
+
+
+def _cases_hold(rest: Programs, cases: Cases, state: State) -> bool:
+    """Every number of iterations is one of the cases, each is proved, and all of them leave the rings alike."""
+    loops = [item for items in rest.values() for item in items if isinstance(item, Repeat) and item.key == cases.key]
+    fronts = dict(cases.fronts)
+    covered = all(loop.least >= cases.least for loop in loops) and len(cases.counted) == max(0, cases.peeled - cases.least)
+    shared_out = all(
+        role in fronts and 0 <= fronts[role] <= cases.peeled
+        for role, items in rest.items()
+        if any(isinstance(item, Repeat) and item.key == cases.key for item in items)
+    )
+    if not covered or not shared_out:
+        return False
+    start = state.copy()
+    if not holds(_apart(rest, cases.key, fronts, cases.peeled), cases.more, state):
+        return False
+    for count, order in enumerate(cases.counted, cases.least):
+        other = start.copy()
+        alike = {role: protocol_peel.counted(items, cases.key, count) for role, items in rest.items()}
+        if not holds(alike, order, other) or other.distances() != state.distances():
+            return False
+    return True
