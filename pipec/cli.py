@@ -93,6 +93,11 @@ def _parser() -> argparse.ArgumentParser:
         help="set a compile-time parameter; may be repeated",
     )
     source.add_argument("--kernel", metavar="NAME", help="only this kernel of the file")
+    source.add_argument(
+        "--allow-undecided",
+        action="store_true",
+        help="take kernels of which neither a proof of freedom from deadlock nor a deadlock is found",
+    )
 
     watched = argparse.ArgumentParser(add_help=False)
     watched.add_argument(
@@ -246,7 +251,9 @@ def _version(_: argparse.Namespace) -> int:
 
 def _compiled(options: argparse.Namespace, until: str = "emit") -> Compilation:
     watchdog = getattr(options, "watchdog", None)
-    wanted = Options(options.arch, dict(options.constants), options.kernel, watchdog)
+    wanted = Options(
+        options.arch, dict(options.constants), options.kernel, watchdog, allow_undecided=options.allow_undecided
+    )
     state = compile_source(read_source(options.file), wanted, until)
     if state.failed:
         raise Failure(*state.diagnostics)

@@ -28,6 +28,7 @@ class Options:
 
     `arch` None takes what the source says (see Compilation.arch). `watchdog` bounds each wait on a barrier, in seconds. `unchecked`
     leaves out the checks and proofs: what comes out may hang or compute anything, which is what tests of the watchdog are for.
+    `allow_undecided` takes kernels of which neither a proof of freedom from deadlock nor a deadlock is found.
     """
 
     arch: str | None = None
@@ -35,6 +36,7 @@ class Options:
     kernel: str | None = None
     watchdog: float | None = None
     unchecked: bool = False
+    allow_undecided: bool = False
 
 
 @dataclass(slots=True)
@@ -117,7 +119,8 @@ def _protocol(state: Compilation) -> None:
     from pipec.checks.protocol import check
 
     assert state.trees is not None
-    state.protocol = {kernel.name: check(kernel, state.sink) for kernel in state.trees}
+    allowed = state.options.allow_undecided
+    state.protocol = {kernel.name: check(kernel, state.sink, allow_undecided=allowed) for kernel in state.trees}
 
 
 def _plan(state: Compilation) -> None:

@@ -23,14 +23,15 @@ def compile(
     kernel: str | None = None,
     debug: str | None = None,
     unchecked: bool = False,
+    allow_undecided: bool = False,
 ) -> Program:
     """Compiles DSL text, or the file that a path names. Raises CompileError with `.diagnostics`.
 
     `debug="watchdog"` (or "watchdog=2.5", seconds) bounds each wait on a barrier: a kernel that hangs ends with a HangError that names
     roles, stages and source lines. `unchecked` leaves out every check and proof: the kernel may hang or write anywhere; it is there to
-    show what a wrong one does.
+    show what a wrong one does. `allow_undecided` takes kernels of which neither a proof of freedom from deadlock nor a deadlock is found.
     """
-    options = Options(arch, constants or {}, kernel, debug_seconds(debug), unchecked)
+    options = Options(arch, constants or {}, kernel, debug_seconds(debug), unchecked, allow_undecided)
     return Program(_finished(_source_of(source, sys._getframe(1)), options))
 
 

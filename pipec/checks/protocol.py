@@ -1,6 +1,6 @@
 """No role waits for ever (E06xx): proved for all trip counts, refuted with the smallest sizes found, or left open and said so."""
 
-from pipec.checks.protocol_model import programs
+from pipec.checks.protocol_model import Opaque, programs
 from pipec.checks.protocol_proof import State, holds, prove
 from pipec.checks.protocol_search import Failure, Undecided, search
 from pipec.checks.turns import assumption
@@ -10,8 +10,11 @@ from pipec.diag.message import Sink
 from pipec.sema import tree
 
 
-def check(kernel: tree.Kernel, sink: Sink) -> Verdict:
-    """Reports a deadlock, or pipelines whose two sides do not count alike; the verdict says what is known otherwise."""
+def check(kernel: tree.Kernel, sink: Sink, *, allow_undecided: bool = True) -> Verdict:
+    """Reports a deadlock, or pipelines whose two sides do not count alike; the verdict says what is known otherwise.
+
+    Unless it is allowed, it is an error too if neither a proof nor a deadlock is found.
+    """
     given = assumption(kernel)
     if not kernel.pipelines:
         return Verdict("proved", f"protocol: no role waits{given}")
@@ -22,12 +25,16 @@ def check(kernel: tree.Kernel, sink: Sink) -> Verdict:
         return Verdict("proved", f"protocol: no role waits for ever, for all trip counts{given}; the certificate was checked again")
     try:
         failure, runs = search(kernel, seen)
+        known = f"not proved for all trip counts; no deadlock in {runs} small sizes"
     except Undecided:
-        return Verdict("open", "protocol: not decided; loops or branches depend on values known only inside the kernel")
-    if failure is None:
-        return Verdict("open", f"protocol: not proved for all trip counts; no deadlock in {runs} small sizes")
-    _report(failure, sink)
-    return Verdict("refuted", "protocol: a deadlock was found")
+        failure, known = None, "not decided; loops or branches depend on values known only inside the kernel"
+    if failure is not None:
+        _report(failure, sink)
+        return Verdict("refuted", "protocol: a deadlock was found")
+    if not allow_undecided:
+        followed = next((item.span for items in seen.values() for item in items if isinstance(item, Opaque)), None)
+        sink.report(messages.NotDecided(kernel=kernel.name, known=known, at=followed or kernel.span))
+    return Verdict("open", f"protocol: {known}")
 
 
 def _report(failure: Failure, sink: Sink) -> None:

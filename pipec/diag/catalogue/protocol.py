@@ -46,3 +46,22 @@ class Uneven(Message):
     consumed: str
     when: str
     at: Span
+
+
+class NotDecided(Message):
+    """Neither a proof that no role waits for ever was found, nor sizes at which one does. The kernel may well be right: the proof runs the
+    loops of the roles in lockstep and follows loops and branches whose bounds and conditions are the same expressions of launch values
+    in all roles, and branches on the first or last iterations.
+
+    Write the loops of both sides alike, a `for` with the same bounds in place of a `while`, or a branch on the same condition. Otherwise
+    `--allow-undecided` (Python: `allow_undecided=True`) takes the kernel as it is; run it with `--watchdog` then.
+    """
+
+    code = "E0604"
+    title = "whether roles of kernel `{kernel}` wait for each other for ever is {known}"
+    labels = (primary("at", "this could not be followed in all roles at once"),)
+    note = "if they do, the kernel hangs until a watchdog ends the process"
+    help = "let the loops of both sides have the same bounds, or pass `--allow-undecided`"
+    kernel: str
+    known: str
+    at: Span
