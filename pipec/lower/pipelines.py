@@ -7,7 +7,7 @@ wait with the parity of the phase before a fresh barrier's first returns at once
 
 from pipec.kir.clusters import LEADER
 from pipec.kir.plan_memory import BARRIER_BYTES
-from pipec.kir.plan_types import ZeroFill
+from pipec.kir.plan_types import WARPGROUP_WARPS, ZeroFill
 from pipec.lower import clusters, flight, watchdog
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.llvm import FALSE, Builder, Slot, Value, integer
@@ -236,8 +236,11 @@ def _note_written(role: RoleContext, handle: tree.Handle, pointer: Value) -> Non
 
 
 def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: ZeroFill) -> None:
-    """Each warp clears its lanes of the stage if no MMA wrote it, so that the common case pays one branch."""
-    builder = role.builder
+    """Each warp clears its lanes of the stage if no MMA wrote it, so that the common case pays one branch.
+
+    Where several warps have the same lanes, those of the first warpgroup clear them, and the others wait for it.
+    """
+    builder, shares_lanes = role.builder, role.plan.role.warps > WARPGROUP_WARPS
     if fill.condition is not None:
         unwritten = scalar(role, fill.condition)
     else:
@@ -248,12 +251,18 @@ def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: Z
     width = _ZERO_COLUMNS
     while buffer.width % width:
         width //= 2
-    base = builder.binary("add", accumulator_address(role, buffer, stage), lane_quarter(role))
-    with counted_loop(role.kernel, buffer.width // width, f"{role.prefix}.clear.columns") as index:
-        address = builder.binary("add", base, builder.multiply(index, width))
-        zeros = Value(f"<{width} x i32>", "zeroinitializer") if width > 1 else integer(0)
-        builder.call(f"tcgen05.st.32x32b.x{width}", builder.tensor_pointer(address), zeros, FALSE)
-    builder.call("tcgen05.wait.st")
+    first = builder.compare("ult", role.role_warp, integer(WARPGROUP_WARPS)) if shares_lanes else None
+    with role.only_if(first, "clear.first"):
+        base = builder.binary("add", accumulator_address(role, buffer, stage), lane_quarter(role))
+        with counted_loop(role.kernel, buffer.width // width, f"{role.prefix}.clear.columns") as index:
+            address = builder.binary("add", base, builder.multiply(index, width))
+            zeros = Value(f"<{width} x i32>", "zeroinitializer") if width > 1 else integer(0)
+            builder.call(f"tcgen05.st.32x32b.x{width}", builder.tensor_pointer(address), zeros, FALSE)
+        builder.call("tcgen05.wait.st")
+    if shares_lanes:
+        builder.call("tcgen05.fence.before")
+        role.synchronise()
+        builder.call("tcgen05.fence.after")
     builder.jump(done)
     builder.place(done)
 
