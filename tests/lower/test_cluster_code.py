@@ -55,6 +55,57 @@ def test_a_pair_learns_at_run_time_whether_there_is_a_product(shape: tuple[int, 
     np.testing.assert_array_equal(d, exact(a) @ exact(b).T)
 
 
+# RolePipelines between the CTAs of a pair, in clusters of two pairs that share the rows of A; each epilogue thread gives two halves back.
+ROLES = """
+kernel roles(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
+    cluster(2, 2)
+    grid(2 * ceildiv(M, 256), 2 * ceildiv(N, 128))
+    input  = RolePipeline(stages=2, cta_group=2)
+    at     = SharedTiles(tile[bf16, 128, 64], count=2)
+    bl     = SharedTiles(tile[bf16, 16, 64], count=2)
+    br     = SharedTiles(tile[bf16, 16, 64], count=2)
+    output = RolePipeline(stages=1, consumer_sub_stages=2, cta_group=2)
+    left   = TensorTiles(tmem[f32, 128, 32], count=1)
+    right  = TensorTiles(tmem[f32, 128, 32], count=1)
+
+    role load(warps=1) produces input:
+        for k in range(ceildiv(K, 64)):
+            input.acquire()
+            tma.load(at[input.index()], a[block.x * 128, k * 64], multicast="y")
+            tma.load(bl[input.index()], b[block.y * 64 + cta.x * 16, k * 64])
+            tma.load(br[input.index()], b[block.y * 64 + 32 + cta.x * 16, k * 64])
+            input.step()
+
+    role mma(warps=1, on="leader") consumes input produces output:
+        output.acquire[0]()
+        output.acquire[1]()
+        for k in range(ceildiv(K, 64)):
+            input.wait()
+            mma(left[output.index[0]()], at[input.index()], bl[input.index()])
+            mma(right[output.index[1]()], at[input.index()], br[input.index()])
+            input.release()
+        output.commit_mma()
+        output.step()
+
+    role epilogue(warps=4) consumes output:
+        output.wait()
+        store(d[block.x * 128, block.y * 64], left[output.index[0]()])
+        output.release_no_step[0]()
+        store(d[block.x * 128, block.y * 64 + 32], right[output.index[1]()])
+        output.release_no_step[1]()
+        output.step()
+"""
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+@pytest.mark.parametrize("shape", [(512, 256, 192), (200, 72, 64)])
+def test_role_pipelines_of_a_pair(shape: tuple[int, int, int], timing: str) -> None:
+    m, n, k = shape
+    a, b, d = values((m, k), "bf16", 1), values((n, k), "bf16", 2), np.full((m, n), 9, np.float32)
+    run(ROLES, "roles", a, b, d, timing=timing)
+    np.testing.assert_array_equal(d, exact(a) @ exact(b).T)
+
+
 RING = """
 kernel ring[CX: int = 4](x: tensor[f32, M, 32], y: tensor[f32, M, 32], rounds: i32):
     cluster(CX)
