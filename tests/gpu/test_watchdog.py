@@ -85,7 +85,7 @@ def test_the_command_line_prints_it() -> None:
     script = (
         "from pipec import cli, driver; from pipec.source import Source; from faults import FAULTS, SOURCE\n"
         "cli.read_source = lambda name: Source(name, FAULTS['missing_release'].source(SOURCE))\n"
-        "cli.Options = lambda *fields: driver.Options(*fields, unchecked=True)\n"
+        "cli.Options = lambda *fields, **named: driver.Options(*fields, **named, unchecked=True)\n"
         "raise SystemExit(cli.main(['run', '--watchdog=0.2', 'pass_on.pipe', '--arch', 'sm_90a', '--device', 'cuda',"
         " '--shape', 'M=768', 'N=16']))\n"
     )
