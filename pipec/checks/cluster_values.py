@@ -48,6 +48,17 @@ def _scaled(form: Form, factor: int) -> Form:
     return _form({term: factor * own for term, own in form})
 
 
+def _is_plain(expression: tree.Expression) -> bool:
+    """A type in which sizes and places are counted, and which is taken not to overflow; smaller and unsigned ones wrap around."""
+    return str(expression.type) in ("i32", "i64", "bool")
+
+
+def _fitting(form: Form, expression: tree.Expression, place: Place) -> Form:
+    """What overflows for certain is known of no CTA."""
+    value = number(form)
+    return form if value is None or -(2**31) <= value < 2**31 else _atom("overflow", id(expression), place)
+
+
 class ClusterValues:
     """Values of one role's expressions. Variables that differ between the CTAs of a cluster are found at the start."""
 
@@ -113,8 +124,6 @@ class ClusterValues:
                 return _atom("parameter", parameter.name)
             case tree.Special(name=name):
                 return self._special(name, place)
-            case tree.StageIndex(handle=handle):
-                return _atom("stage", id(handle))
             case tree.ReadResponse(handle=handle):
                 return _atom("answer", id(handle))  # sent to all CTAs of the cluster
             case tree.ReadVariable(variable=variable):
@@ -123,8 +132,10 @@ class ClusterValues:
                 return _scaled(self.form(operand, place), -1)
             case tree.Unary(operator=operator, operand=operand):
                 return _atom(operator, self.form(operand, place))
+            case tree.Binary(operator=operator, left=left, right=right) if _is_plain(left):
+                return _fitting(_binary(operator, self.form(left, place), self.form(right, place)), expression, place)
             case tree.Binary(operator=operator, left=left, right=right):
-                return _binary(operator, self.form(left, place), self.form(right, place))
+                return _atom(operator, self.form(left, place), self.form(right, place))
             case tree.Call(function="ceildiv", arguments=(left, right)):
                 divisor = self.form(right, place)
                 return _binary("//", _sum(_sum(self.form(left, place), divisor), _constant(1), -1), divisor)
@@ -134,7 +145,7 @@ class ClusterValues:
                 return self._select(self.form(condition, place), self.form(one, place), self.form(other, place))
             case tree.Convert(operand=operand, type=value_type):
                 inner = self.form(operand, place)
-                return inner if getattr(value_type, "is_integer", False) else _atom("convert", str(value_type), inner)
+                return inner if _is_plain(operand) and str(value_type) == "i64" else _atom("convert", str(value_type), inner)
             case tree.ReadTensor(source=source) | tree.ReadElement(source=source):
                 return _atom("tensor", source.tensor.name, *(self.form(one, place) for one in source.coordinates))
             case _:

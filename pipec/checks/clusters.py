@@ -91,11 +91,21 @@ def _leaders(kernel: tree.Kernel, sink: Sink) -> None:
             )
         for pipeline in dict.fromkeys((*role.produces, *role.consumes)):
             if role.leader and pipeline.cta_group == 1 and pipeline.kind != SCHEDULER:
+                fix = (
+                    "let the role run in both CTAs"
+                    if pipeline.scope == "cluster"
+                    else f"declare `{pipeline.name}` with `cta_group=2`"
+                )
                 sink.report(
-                    messages.LeaderAlone(role=role.name, pipeline=pipeline.name, at=role.span, declared=pipeline.span)
+                    messages.LeaderAlone(
+                        role=role.name, pipeline=pipeline.name, fix=fix, at=role.span, declared=pipeline.span
+                    )
                 )
     _one_group(kernel, sink)
+    _halves(kernel, sink)
     for pipeline in kernel.pipelines:
+        if pipeline.cta_group == 2 and pipeline.scope == "cluster":
+            sink.report(messages.ClusterOfPairs(pipeline=pipeline.name, at=pipeline.span))
         if pipeline.cta_group == 2:
             for side in ("produces", "consumes"):
                 _one_place(pipeline, [role for role in kernel.roles if pipeline in getattr(role, side)], sink)
@@ -142,6 +152,40 @@ def _one_group(kernel: tree.Kernel, sink: Sink) -> None:
                             first=first.span,
                         )
                     )
+
+
+def _halves(kernel: tree.Kernel, sink: Sink) -> None:
+    """Who fills the operands of an MMA of a pair, and who reads its accumulator, does so in both CTAs."""
+    mmas = [mma for role in kernel.roles for mma in _statements(role.body) if isinstance(mma, tree.Mma)]
+    paired = [mma for mma in mmas if mma.accumulator.handle.pipeline.cta_group == 2]
+    operands_ = {operand.buffer for mma in paired for operand in (mma.a, mma.b, *mma.scales)}
+    sums = {mma.accumulator.buffer for mma in paired}
+    for role in (role for role in kernel.roles if role.leader):
+        half = next(_reached(role, operands_, sums), None)
+        if half is not None:
+            tile, at, filled = half
+            sink.report(
+                messages.HalfOfPair(
+                    role=role.name,
+                    does="fills a tile" if filled else "reads an accumulator",
+                    tile=tile.label,
+                    consequence="the MMAs read what nobody wrote" if filled else "half of the rows are never read",
+                    at=at,
+                    role_at=role.span,
+                )
+            )
+
+
+def _reached(
+    role: tree.Role, filled: set[tree.Buffer], read: set[tree.Buffer]
+) -> Iterator[tuple[tree.Buffer, Span, bool]]:
+    for statement in _statements(role.body):
+        if isinstance(statement, tree.TmaLoad | tree.CopyAsync | tree.Write) and statement.destination.buffer in filled:
+            yield statement.destination.buffer, statement.span, True
+        for value in operands(statement) if isinstance(statement, get_args(tree.Operation)) else ():
+            for node in subexpressions(value):
+                if isinstance(node, tree.ReadBuffer) and node.source.buffer in read:
+                    yield node.source.buffer, node.span, False
 
 
 # ------------------------------------------------------------------------------------------------------------ multicast
@@ -213,7 +257,7 @@ class _Walk:
                 self._sink.report(messages.LocalBytes(pipeline=pipeline.name, at=statement.span, declared=pipeline.span))
             case tree.TmaLoad():
                 self._shared(statement.destination.handle.pipeline, statement.span, control)
-                if statement.multicast is not None:
+                if statement.multicast is not None and control is None:
                     self._load(statement, statement.multicast)
             case _:
                 pass
@@ -234,9 +278,11 @@ class _Walk:
         for value in operands(statement) if isinstance(statement, get_args(tree.Operation)) else ():
             for node in subexpressions(value):
                 rank = node.source.cta if isinstance(node, tree.ReadBuffer) else None
-                if isinstance(rank, tree.Constant) and not 0 <= int(rank.value) < size:
+                known = [] if rank is None else [number(form) for form in self._values.forms(rank)]
+                outside = next((one for one in known if one is not None and not 0 <= one < size), None)
+                if rank is not None and outside is not None:
                     self._sink.report(
-                        messages.RankOutside(rank=int(rank.value), size=size, at=rank.span, cluster=self._kernel.cluster.span)
+                        messages.RankOutside(rank=outside, size=size, at=rank.span, cluster=self._kernel.cluster.span)
                     )
 
     def _copies(self, copy: tree.CopyAsync) -> None:

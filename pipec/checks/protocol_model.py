@@ -12,6 +12,7 @@ from pipec.sema import tree
 from pipec.source import Span
 
 _MOST_WRITTEN_OUT = 8
+_MOST_COPIES = 64  # of what stands inside of several such loops
 TILES = "tiles per block"  # of a block that is handed one tile after the other: the same number for all of its roles
 THREAD_VALUES = ("lane_id", "role_thread", "role_warp")
 
@@ -196,6 +197,7 @@ class _Reader:
         self._around: tuple[int, ...] = ()
         self._iterations: tuple[str, ...] = ()
         self._assignments: dict[tree.Variable, int] = {}
+        self._written_out = 1  # copies of the statement at hand
         self._keys: dict[tree.Variable, str] = {}
         self._bounds: dict[tree.Variable, tuple[tree.Expression | None, str]] = {}  # of loops: start and the key of the end
         self._count(role.body)
@@ -252,11 +254,13 @@ class _Reader:
 
     def _repeat(self, loop: tree.For, depth: int) -> Iterator[Item]:
         known = _known_range(loop)
-        if known is not None:
+        if known is not None and self._written_out * len(known) <= _MOST_COPIES:
             # A few known iterations are written out: they may line up with separate loops of another role.
+            self._written_out *= max(1, len(known))
             for value in known:
                 self._keys[loop.variable] = repr(value)
                 yield from self._iteration(loop.body, loop.variable, depth)
+            self._written_out //= max(1, len(known))
             return
         bounds = f"{self.key(loop.start)} to {self.key(loop.stop)} by {loop.step}"
         # Loops that are proved together stand at one depth, so a loop's variable is named by its depth.

@@ -80,6 +80,11 @@ def keys(rest: dict[str, tuple[Item, ...]]) -> dict[str, int]:
     }
 
 
+def same_in_all_ctas(key: str) -> bool:
+    """Whether a loop with these bounds runs equally often in all CTAs of a cluster; what one role alone can see may differ."""
+    return not any(word in key for word in ("block.", "cta.", " at "))
+
+
 def _loops(items: tuple[Item, ...], key: str) -> list[Repeat]:
     return [item for item in items if isinstance(item, Repeat) and item.key == key]
 

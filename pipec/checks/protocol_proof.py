@@ -144,9 +144,10 @@ class Ring:
 
 
 class State:
-    """The rings of a kernel."""
+    """The rings of a kernel; `clustered`: its CTAs share some of them."""
 
     def __init__(self, kernel: tree.Kernel) -> None:
+        self.clustered = kernel.cluster.size > 1
         self.rings = {
             pipeline: Ring(
                 pipeline,
@@ -170,6 +171,7 @@ class State:
 
     def copy(self) -> "State":
         made = object.__new__(State)
+        made.clustered = self.clustered
         made.rings = {pipeline: ring.copy() for pipeline, ring in self.rings.items()}
         return made
 
@@ -209,6 +211,8 @@ def _by_cases(rest: Programs, state: State, tries: Tries | None) -> Cases | None
     if tries is None:
         return None
     for key, least in protocol_peel.keys(rest).items():
+        if state.clustered and not protocol_peel.same_in_all_ctas(key):
+            continue  # each case has an order of its own, and two CTAs would be in different cases
         for peeled in range(1, protocol_peel.MOST_PEELED + 1):
             counted = _counted_cases(rest, key, range(least, peeled), state)
             if counted is None:
@@ -326,7 +330,7 @@ def _cases_hold(rest: Programs, cases: Cases, state: State) -> bool:
         for role, items in rest.items()
         if any(isinstance(item, Repeat) and item.key == cases.key for item in items)
     )
-    if not covered or not shared_out:
+    if not covered or not shared_out or (state.clustered and not protocol_peel.same_in_all_ctas(cases.key)):
         return False
     start = state.copy()
     if not holds(_apart(rest, cases.key, fronts, cases.peeled), cases.more, state):

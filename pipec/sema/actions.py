@@ -186,6 +186,8 @@ def _of_cta(context: Context, operation: Operation, receiver: Entity | None, nod
     bound = bind_arguments(context, node, operation.name, ("rank",), signature=operation.signature)
     assert isinstance(receiver, tree.BufferRef)
     pipeline = receiver.handle.pipeline
+    if receiver.cta is not None:
+        context.fail(cluster_messages.RemoteOperand(what="what `.of(rank)` is taken of", at=node.span))
     if pipeline.scope != "cluster" or receiver.handle.side != "consumer" or receiver.buffer.space != "shared":
         context.fail(
             cluster_messages.OwnTile(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from pipec.diag.catalogue import clusters as cluster_messages
 from pipec.diag.catalogue import names as messages
 from pipec.diag.catalogue import scaling as scaling_messages
 from pipec.diag.message import Message
@@ -183,6 +184,8 @@ def as_buffer_ref(context: Context, entity: Entity, span: Span, what: str) -> tr
         entity = reference(context, entity, span)
     if not isinstance(entity, tree.BufferRef):
         context.fail(messages.WrongType(what=what, expected="a tile of a stage", found=describe(entity), at=span))
+    if entity.cta is not None:
+        context.fail(cluster_messages.RemoteOperand(what=what, at=span))
     return entity
 
 

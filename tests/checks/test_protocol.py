@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -274,3 +275,15 @@ def test_a_block_that_leaves_its_stages_is_found() -> None:
     outcome, (diagnostic,) = judged(text)
     assert (outcome, diagnostic.code) == ("refuted", "E0602")
     assert diagnostic.title == "`p` is filled once, but consumed 0 times by role `b` when N = 1, block.x = 1"
+
+
+def test_nested_loops_of_few_iterations_are_not_written_out_many_times() -> None:
+    depth = 6
+    heads = "\n".join(f"{'    ' * (2 + level)}for i{level} in range(8):" for level in range(depth))
+    body = "    " * (2 + depth) + "with p.{}:\n" + "    " * (3 + depth) + "pass\n"
+    text = "kernel k(t: tensor[f32, N, M]):\n    grid(1)\n    p = ProducerConsumerPipeline(stages=2)\n"
+    text += f"    role a(warps=1) produces p:\n{heads}\n{body.format('produce()')}"
+    text += f"    role b(warps=1) consumes p:\n{heads}\n{body.format('consume()')}"
+    started = time.process_time()
+    assert judged(text)[0] == "proved"
+    assert time.process_time() - started < 5

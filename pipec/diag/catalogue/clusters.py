@@ -120,11 +120,55 @@ class LeaderAlone(Message):
     title = "role `{role}` runs in the leader of each pair only, but `{pipeline}` is not a pipeline of the pair"
     labels = (primary("at", "the other CTA of the pair has no such role"), secondary("declared", "declared with `cta_group=1`"))
     note = "in the CTA without the role, the other side of `{pipeline}` waits for ever"
-    help = "declare `{pipeline}` with `cta_group=2`"
+    help = "{fix}"
     role: str
     pipeline: str
+    fix: str
     at: Span
     declared: Span
+
+
+class ClusterOfPairs(Message):
+    """A pipeline belongs to a pair of CTAs (`cta_group=2`), whose leader may keep its barriers, or to the whole cluster
+    (`scope="cluster"`), where every CTA hears every other."""
+
+    code = "E0459"
+    title = "`{pipeline}` is declared for a pair of CTAs and for the whole cluster"
+    labels = (primary("at", "`cta_group=2` and `scope=\"cluster\"`"),)
+    note = "its barriers would count the signals of CTAs that do not run the role"
+    help = "leave one of them out"
+    pipeline: str
+    at: Span
+
+
+class HalfOfPair(Message):
+    """Both CTAs of a pair hold tiles of the pair's pipelines: halves of the operands, and of the accumulator. A role on the leader alone
+    reaches the leader's half only."""
+
+    code = "E0460"
+    title = "role `{role}` {does} in the leader only, but the other CTA of the pair holds half of it"
+    labels = (primary("at", "the leader's half of `{tile}`"), secondary("role_at", "this role runs in the leader"))
+    note = "{consequence}"
+    help = 'leave `on="leader"` out: the role then runs in both CTAs'
+    role: str
+    does: str
+    tile: str
+    consequence: str
+    at: Span
+    role_at: Span
+
+
+class RemoteOperand(Message):
+    """The threads of a role read a tile of another CTA with `.of(rank)`, as values. Copies and MMAs take tiles of their own CTA (an MMA of
+    a pair those of both)."""
+
+    code = "E0461"
+    title = "{what} cannot be the tile of another CTA"
+    labels = (primary("at", "`.of(rank)` is read as values only"),)
+    note = "the address of a tile of another CTA means nothing to a copy or an MMA of this one"
+    help = "let that CTA do it, or read the tile and write the values"
+    what: str
+    at: Span
 
 
 class LeaderOfNothing(Message):
