@@ -140,7 +140,11 @@ class ClusterValues:
                 divisor = self.form(right, place)
                 return _binary("//", _sum(_sum(self.form(left, place), divisor), _constant(1), -1), divisor)
             case tree.Call(function=function, arguments=arguments):
-                return _atom(function, *(self.form(argument, place) for argument in arguments))
+                forms = [self.form(argument, place) for argument in arguments]
+                known = [one for form in forms if (one := number(form)) is not None]
+                if function in _CHOICES and len(known) == len(forms):
+                    return _constant(_CHOICES[function](known))
+                return _atom(function, *forms)
             case tree.Select(condition=condition, when_true=one, when_false=other):
                 return self._select(self.form(condition, place), self.form(one, place), self.form(other, place))
             case tree.Convert(operand=operand, type=value_type):
@@ -209,6 +213,7 @@ _COMPARISONS = {
     "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b, "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b,
 }  # fmt: skip
 _MOST_SHIFT = 31
+_CHOICES = {"min": min, "max": max}
 
 
 def _binary(operator: str, left: Form, right: Form) -> Form:
@@ -226,6 +231,10 @@ def _binary(operator: str, left: Form, right: Form) -> Form:
             return _atom("*", frozenset((left, right)))
         case "//" | "%" if b is not None and b > 0:
             return _divided(operator, left, b)
+        case ">>" if b is not None and 0 <= b <= _MOST_SHIFT:
+            return _divided("//", left, 1 << b)
+        case "&" if b is not None and b >= 0 and b & b + 1 == 0:  # a mask of the lowest bits
+            return _divided("%", left, b + 1)
         case _ if a is not None and b is not None and operator in _COMPARISONS and (operator[0] not in "<>" or _fits(operator, b)):
             return _constant(int(_COMPARISONS[operator](a, b)))
         case _:

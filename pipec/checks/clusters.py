@@ -31,7 +31,7 @@ def check(kernel: tree.Kernel, sink: Sink) -> None:
         return
     shared_by = sharing(kernel.cluster, kernel.pipelines, kernel.roles, loads)
     for role in kernel.roles:
-        _Walk(kernel, ClusterValues(kernel.cluster, role), shared_by, sink).statements(role.body, None)
+        _Walk(kernel, role, shared_by, sink).statements(role.body, None)
 
 
 def _statements(body: tuple[tree.Statement, ...]) -> Iterator[tree.Statement]:
@@ -222,10 +222,10 @@ def _multicast(kernel: tree.Kernel, load: tree.TmaLoad, sink: Sink) -> None:
 class _Walk:
     """One role's body, with the span of what makes the CTAs of a cluster go different ways around a statement."""
 
-    def __init__(
-        self, kernel: tree.Kernel, values: ClusterValues, shared_by: dict[tree.Pipeline, Sharing], sink: Sink
-    ) -> None:
-        self._kernel, self._values, self._shared_by, self._sink = kernel, values, shared_by, sink
+    def __init__(self, kernel: tree.Kernel, role: tree.Role, shared_by: dict[tree.Pipeline, Sharing], sink: Sink) -> None:
+        self._kernel, self._shared_by, self._sink = kernel, shared_by, sink
+        self._values = ClusterValues(kernel.cluster, role)
+        self._runs_in = [rank for rank in range(kernel.cluster.size) if not role.leader or rank % 2 == 0]
         self._told: set[tree.Pipeline] = set()
 
     def statements(self, body: tuple[tree.Statement, ...], control: Span | None) -> None:
@@ -263,7 +263,7 @@ class _Walk:
                 pass
 
     def _differing(self, expression: tree.Expression) -> Span | None:
-        return expression.span if self._values.differs(expression) else None
+        return expression.span if self._values.differs(expression, self._runs_in) else None
 
     def _shared(self, pipeline: tree.Pipeline, at: Span, control: Span | None) -> None:
         if control is None or self._shared_by[pipeline].local or pipeline in self._told:

@@ -65,6 +65,9 @@ def compound(inner: st.SearchStrategy) -> st.SearchStrategy:
         st.builds(binary, st.sampled_from(("+", "-", "*")), inner, inner),
         st.builds(binary, st.sampled_from(("//", "%")), inner, st.sampled_from((1, 2, 3, 4, 8, 128)).map(constant)),
         st.builds(binary, st.sampled_from(("<", "==", ">=")), inner, inner),
+        st.builds(binary, st.just(">>"), inner, st.integers(0, 4).map(constant)),
+        st.builds(binary, st.just("&"), inner, st.sampled_from((0, 1, 3, 5)).map(constant)),
+        st.builds(lambda name, a, b: tree.Call(name, (a, b), I32, SPAN), st.sampled_from(("min", "max")), inner, inner),
         st.builds(lambda a, b: tree.Call("ceildiv", (a, constant(b)), I32, SPAN), inner, st.sampled_from((2, 4, 64))),
         st.builds(lambda a: tree.Unary("-", a, I32, SPAN), inner),
     )
@@ -78,10 +81,14 @@ def evaluate(node: tree.Expression, values: dict[str, int]) -> int:
             return values[name]
         case tree.Unary(operand=operand):
             return -evaluate(operand, values)
+        case tree.Call(function="min" | "max" as name, arguments=arguments):
+            return {"min": min, "max": max}[name](evaluate(argument, values) for argument in arguments)
         case tree.Call(arguments=(left, right)):
             return math.ceil(evaluate(left, values) / evaluate(right, values))
         case tree.Binary(operator=operator, left=left, right=right):
             a, b = evaluate(left, values), evaluate(right, values)
+            if operator in (">>", "&"):
+                return a >> b if operator == ">>" else a & b
             return int({"+": a + b, "-": a - b, "*": a * b, "<": a < b, "==": a == b, ">=": a >= b}.get(
                 operator, a // b if operator == "//" and b else a % b if b else 0))  # fmt: skip
     raise AssertionError(node)
@@ -128,6 +135,10 @@ BLOCK, CTA, RANK = (tree.Special(name, I32, SPAN) for name in ("block.x", "cta.x
         (binary("-", BLOCK, CTA), False),
         (binary("%", BLOCK, constant(2)), True),
         (binary("//", RANK, constant(2)), False),
+        (binary(">>", BLOCK, constant(1)), False),
+        (binary("&", BLOCK, constant(1)), True),
+        (binary("&", BLOCK, constant(0)), False),
+        (tree.Call("min", (CTA, constant(0)), I32, SPAN), False),
         (binary("+", binary("//", binary("+", BLOCK, constant(1)), constant(2)), constant(0)), True),
     ],
 )
