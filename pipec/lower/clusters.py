@@ -42,6 +42,11 @@ def rank(role: RoleContext) -> Value:
     return role.builder.call("cta.rank")
 
 
+def leader_rank(role: RoleContext) -> Value:
+    """Of the leader of this CTA's pair: the even one of the ranks 2i and 2i + 1."""
+    return role.builder.bits("and", rank(role), -2)
+
+
 def leads(role: RoleContext) -> Value:
     """Whether this CTA is the leader of its pair."""
     return role.builder.compare("eq", role.builder.bits("and", rank(role), 1), integer(0))
@@ -82,7 +87,7 @@ def _mask(role: RoleContext, reach: Reach) -> Value:
         return integer((1 << role.kernel.plan.kernel.cluster.size) - 1)
     members = 2 if reach.to == PAIR else 1
     if not reach.lines:
-        return builder.binary("shl", integer(0b11), builder.bits("and", rank(role), -2))
+        return builder.binary("shl", integer(0b11), leader_rank(role))
     masks = [line_mask(role, line, members) for line in reach.lines]
     total = masks[0]
     for mask in masks[1:]:
@@ -128,7 +133,7 @@ def arrive_per_warp(role: RoleContext, pipeline: tree.Pipeline, side: str, point
         chosen = builder.compare("eq", role.lane, integer(0))
         chosen = chosen if when is None else builder.binary("and", when, chosen)
         if reach.to == LEADER:
-            builder.call(f"mbarrier.arrive.remote{_scope(role, pipeline)}.if", pointer, builder.bits("and", rank(role), -2), chosen)
+            builder.call(f"mbarrier.arrive.remote{_scope(role, pipeline)}.if", pointer, leader_rank(role), chosen)
         else:
             builder.call("mbarrier.arrive.if", pointer, chosen)
         return
@@ -143,7 +148,7 @@ def _targets(role: RoleContext, handle: tree.Handle, reach: Reach) -> Iterator[t
     """Rank of each CTA the signal may go to, and whether it does."""
     builder = role.builder
     if reach.to == LEADER:
-        yield builder.bits("and", rank(role), -2), TRUE
+        yield leader_rank(role), TRUE
         return
     if reach.to == FIRST:
         yield integer(0), TRUE

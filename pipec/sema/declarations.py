@@ -63,7 +63,7 @@ def _barriers_only(kind: str) -> Callable[[Context, ast.Name, ast.Call], None]:
     def make(context: Context, target: ast.Name, node: ast.Call) -> None:
         options = ("cta_group", "scope") if kind == RING else ()
         bound = bind_arguments(context, node, kind, ("stages",), options, signature=_SIGNATURES[kind])
-        _pipeline(context, target, node, kind, bound, {}, **_small_counts(context, target, bound, options), **_scope(context, bound))
+        _pipeline(context, target, node, kind, bound, {}, **_small_counts(context, target, bound, ("cta_group",)), **_scope(context, bound))
 
     return make
 
@@ -120,7 +120,7 @@ def _complete_mask(context: Context, node: ast.Expression, group: int) -> None:
 
 
 def _small_counts(context: Context, target: ast.Name, bound: dict, options: tuple[str, ...]) -> dict[str, int]:
-    counts = {name: known_int(context, bound[name], f"`{name}`") for name in options if name in bound and name != "scope"}
+    counts = {name: known_int(context, bound[name], f"`{name}`") for name in options if name in bound}
     for name, count in counts.items():
         most = 2 if name == "cta_group" else MOST_SUB_STAGES
         if not 1 <= count <= most:
