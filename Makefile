@@ -5,9 +5,10 @@ PYTHON ?= python3
 PIP     = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 READY   = $(VENV)/.ready
+QUICK   = tests/errors tests/golden tests/checks tests/kir tests/sema tests/diag tests/project --ignore tests/project/test_packaging.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test unit check format golden bench clean
+.PHONY: help setup run quick test unit check format golden fuzz bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +25,10 @@ setup: $(READY) ## create .venv with pipec (editable) and everything the tests n
 run: setup ## check, compile and simulate examples/gemm.pipe and compare it with NumPy
 	$(VENV)/bin/pipec run examples/gemm.pipe
 
+quick: setup ## ruff and the tests that a change most likely breaks, within a minute
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup $(QUICK)
+
 test: check unit ## everything that must pass: ruff, mypy and all tests
 
 unit: setup ## all tests (WORKERS=2 processes; PYTEST="-k name" chooses)
@@ -38,6 +43,9 @@ format: setup ## mend what ruff can mend
 
 golden: setup ## rewrite the golden files from what the compiler says now; look at the diff
 	$(VENV)/bin/python -m pytest -q tests --update-golden
+
+fuzz: setup ## random programs, others each day (FUZZ="--count 5000 --seed 7 NAME")
+	$(VENV)/bin/python tests/fuzz/run.py $(FUZZ)
 
 bench: setup ## time compiler and simulator (and Triton's compiler where installed) into benchmarks/results
 	$(VENV)/bin/python benchmarks/compile.py

@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PACKAGES = ("pipec", "llvmlite", "lark", "numpy", "ml_dtypes", "islpy", "cuda-python", "nvidia-nvjitlink", "nvidia-cuda-nvcc")
+PACKAGES = ("pipec", "llvmlite", "lark", "numpy", "ml_dtypes", "cuda-python", "nvidia-nvjitlink", "nvidia-cuda-nvcc")
 
 
 def seconds(work: Callable[[], Any], rounds: int) -> dict[str, float]:

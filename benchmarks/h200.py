@@ -1,262 +1,151 @@
-"""GEMM on a Hopper GPU: pipec against cuBLAS (torch.matmul) and Triton's persistent TMA matmul, in one process.
+"""GEMM on a Hopper GPU: pipec against torch, tuned cuBLASLt and Triton's persistent TMA matmul, in one process.
 
-    python benchmarks/h200.py [--shapes 4096x4096x4096,8192x8192x8192] [--rounds 15] [--only pipec,cublas,triton] [--name h200]
+    python benchmarks/h200.py [--shapes published,16x4096x14336] [--rounds 25] [--seed 0] [--budget 420] [-o FILE] [--dry-run]
 
-D[M, N] = A[M, K] @ B[N, K].T; bf16 throughout, or with e4m3 operands and bf16 results for shapes that end in `:fp8`; those that end in
-`:split`, with few tiles and tall K, also by blocks that share a tile. Random data, as many
-sets of buffers as it takes to be larger than the L2 cache several times over; the contenders take turns, launches are replayed from CUDA
-graphs, and a figure is the median of the rounds. Every result is compared with cuBLAS before it is timed.
+D[M, N] = A[M, K] @ B[N, K].T; bf16 throughout, or with e4m3 operands and bf16 results for shapes that end in `:fp8`. Random data. The
+method, in short (docs/benchmarks.md): every candidate's result is checked; the candidates of each contender are screened in shuffled
+rounds; the winners meet again in shuffled rounds of their own, and a figure is the median of the ratios within a round. `--dry-run` goes
+through all of it without a GPU.
 """
 
 import argparse
+import gc
+import hashlib
 import json
-import statistics
+import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
+sys.path[:0] = [str(ROOT)]
 
-from common import surroundings
+from benchmarks.common import RESULTS, surroundings
+from benchmarks.gemm_automatic import contending
+from benchmarks.gemm_build import build_all, key
+from benchmarks.gemm_method import COLUMNS, FAMILIES, Settings, measure, rounded
+from benchmarks.gemm_shapes import SHAPES, Shape, Tile, named
 
-import pipec
-
-SHAPES = [
-    "512x512x512",
-    "1024x1024x1024",
-    "2048x2048x2048",
-    "4096x4096x4096",
-    "8192x8192x8192",
-    "16384x16384x4096",
-    "8192x8192x512",
-    "128x8192x8192",
-    "4096x4096x14336",
-    "8192x28672x8192",
-    "4096x4096x4096:fp8",
-    "8192x8192x8192:fp8",
-]
-EXAMPLES = ROOT / "examples"
-# What pipec runs: example and compile-time parameters. The fastest is compared, all are recorded.
-KERNELS: dict[str, list[tuple[str, dict[str, object]]]] = {
-    "bf16": [
-        ("gemm_sm90_persistent", {}),
-        ("gemm_sm90_persistent", {"STAGES": 3}),
-        ("gemm_sm90_persistent", {"BN": 128, "STAGES": 6}),
-        ("gemm_sm90_persistent", {"BM": 64, "BN": 128, "WARPS": 4, "STAGES": 8}),
-        ("gemm_sm90", {"BN": 64, "STAGES": 8}),
-        ("gemm_sm90", {"BM": 64, "BN": 32, "BK": 128, "WARPS": 4}),
-        ("gemm_sm90_cluster", {}),
-        ("gemm_sm90_cluster", {"CX": 1, "CY": 2}),
-        ("gemm_sm90_pingpong", {}),
-    ],
-    "split": [
-        ("gemm_sm90_persistent", {"BN": 128, "STAGES": 6}),
-        ("gemm_sm90_persistent", {"BN": 64, "STAGES": 6}),
-        *(("gemm_sm90_split_k", {"SPLITS": splits, "BN": 128, "STAGES": 6}) for splits in (2, 4, 8, 16)),
-        *(("gemm_sm90_split_k", {"SPLITS": splits, "BN": 256, "STAGES": 4}) for splits in (4, 8)),
-    ],
-    "fp8": [
-        ("gemm_sm90_persistent", {"AB": "e4m3", "BK": 128}),
-        ("gemm_sm90_persistent", {"AB": "e4m3", "BK": 128, "BN": 128, "STAGES": 6}),
-        ("gemm_sm90_cluster", {"AB": "e4m3", "BK": 128}),
-        ("gemm_sm90_pingpong", {"AB": "e4m3", "BK": 128}),
-    ],
-}
-GRAPH_SECONDS = 0.004  # about how long one replay of a graph takes
-L2_BYTES = 50 * 2**20
-
-Sets = list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
+METHOD = 2  # of the record: 1 ran the contenders in one fixed order
+FRESH = ("512x512x512", "16x4096x14336", "4096x4096x4096")  # also called with an output of its own each time
+FRESH_CALLS, FRESH_ROUNDS = 200, 9
 
 
-def buffers(m: int, n: int, k: int, kind: str) -> Sets:
-    size = (m + n) * k * (1 if kind == "fp8" else 2) + 2 * m * n
-    count = max(2, min(64, -(-4 * L2_BYTES // size)))
-    generator = torch.Generator(device="cuda").manual_seed(0)
-
-    def draw(*shape: int) -> torch.Tensor:
-        drawn = torch.randn(shape, device="cuda", generator=generator, dtype=torch.bfloat16)
-        return drawn.to(torch.float8_e4m3fn) if kind == "fp8" else drawn
-
-    return [(draw(m, k), draw(n, k), torch.empty(m, n, device="cuda", dtype=torch.bfloat16)) for _ in range(count)]
-
-
-# ------------------------------------------------------------------------------------------------------------- contenders
-
-
-def cublas(kind: str) -> Callable:
-    if kind == "fp8":
-        one = torch.ones((), device="cuda")
-
-        def scaled(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor) -> None:
-            torch._scaled_mm(a, b.T, one, one, out_dtype=torch.bfloat16, use_fast_accum=True, out=d)
-
-        return scaled
-    return lambda a, b, d: torch.matmul(a, b.T, out=d)
-
-
-def ours(example: str, constants: dict[str, object]) -> Callable:
-    blocks = torch.cuda.get_device_properties(0).multi_processor_count
-    path = EXAMPLES / f"{example}.pipe"
-    persistent = {"BLOCKS": blocks} if "BLOCKS" in path.read_text(encoding="utf-8") else {}
-    program = pipec.compile(path, constants={**persistent, **constants})
-    kernel = program[example]
-    if any(argument.name == "turns" for argument in kernel.interface.arguments):
-        return split(kernel)
-    return lambda a, b, d: kernel(a, b, d, device="cuda", stream=torch.cuda.current_stream())
-
-
-def split(kernel: Any) -> Callable:
-    """With what the blocks of a tile share: sums and turns, made once for a size."""
-    shared: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
-
-    def run(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor) -> None:
-        m, n = d.shape
-        if (m, n) not in shared:
-            counters = torch.zeros(-(-m // 64), -(-n // 64), device="cuda", dtype=torch.int32)
-            shared[m, n] = torch.empty(m, n, device="cuda", dtype=torch.float32), counters
-        kernel(a, b, *shared[m, n], d, device="cuda", stream=torch.cuda.current_stream())
-
-    return run
-
-
-def tritons() -> Callable:
-    from h200_triton import matmul
-
-    return matmul
-
-
-def contenders(kind: str, only: list[str]) -> dict[str, Callable]:
-    found: dict[str, Callable] = {}
-    if "cublas" in only:
-        found["cublas"] = cublas(kind)
-    if "triton" in only:
-        try:
-            found["triton"] = tritons()
-        except ImportError as missing:
-            print(f"no Triton here: {missing}", file=sys.stderr)
-    if "pipec" in only:
-        for example, constants in KERNELS[kind]:
-            words = " ".join(f"{name}={value}" for name, value in constants.items() if name != "AB")
-            found[f"pipec {example.removeprefix('gemm_').removeprefix('sm90_')} {words}".strip()] = ours(example, constants)
-    return found
-
-
-# ------------------------------------------------------------------------------------------------------------ measurement
-
-
-def right(run: Callable, sets: Sets, kind: str) -> float:
-    """The largest difference from cuBLAS, relative to the largest value."""
-    a, b, d = sets[0]
-    wanted = torch.empty_like(d)
-    cublas(kind)(a, b, wanted)
-    d.fill_(float("nan"))
-    run(a, b, d)
-    torch.cuda.synchronize()
-    difference = (d.float() - wanted.float()).abs().max() / wanted.float().abs().max()
-    return float(difference)
-
-
-def graph_of(run: Callable, sets: Sets, seconds: float) -> tuple[torch.cuda.CUDAGraph | None, int]:
-    """A graph that goes through the sets of buffers in turn, and its number of launches."""
-    count = max(len(sets), min(400, int(GRAPH_SECONDS / seconds)))
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.graph(graph):
-            for index in range(count):
-                run(*sets[index % len(sets)])
-    except Exception as error:  # noqa: BLE001 - a contender that cannot be captured is launched one by one
-        print(f"not captured: {type(error).__name__}: {error}", file=sys.stderr)
-        torch.cuda.synchronize()
-        return None, count
-    return graph, count
-
-
-def once(run: Callable, graph: torch.cuda.CUDAGraph | None, sets: Sets, count: int) -> float:
-    """Seconds per launch."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    if graph is not None:
-        graph.replay()
-    else:
-        for index in range(count):
-            run(*sets[index % len(sets)])
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end) / 1e3 / count
-
-
-def measure(shape: str, rounds: int, only: list[str]) -> dict[str, Any]:
-    size, _, kind = shape.partition(":")
-    kind = kind or "bf16"
-    m, n, k = (int(part) for part in size.split("x"))
-    sets = buffers(m, n, k, kind)
-    flops = 2 * m * n * k
-    ready: dict[str, tuple] = {}
-    figures: dict[str, Any] = {}
-    for name, run in contenders(kind, only).items():
-        try:
-            error = right(run, sets, kind)
-        except Exception as failure:  # noqa: BLE001 - one contender that fails must not hide the others
-            figures[name] = {"failed": f"{type(failure).__name__}: {failure}"}
-            print(f"{shape:24} {name:44} failed: {failure}", file=sys.stderr)
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    started = time.perf_counter()
+    shapes: list[Shape] = options.shapes
+    gpu, machine = _gpu(shapes, options)
+    settings = Settings(rounds=options.rounds, seed=options.seed)
+    record = surroundings() | machine | {"method": METHOD, "source": source(options.commit), "seed": options.seed}
+    record |= {"rounds": options.rounds, "columns": COLUMNS, "left_out": [], "figures": {}, "fresh": {}}
+    for shape in shapes:
+        if time.perf_counter() - started > options.budget:
+            record["left_out"].append(str(shape))
             continue
-        if not error < 0.02:
-            figures[name] = {"failed": f"differs from cuBLAS by {error:.3g} of the largest value"}
-            print(f"{shape:24} {name:44} WRONG: {error:.3g}", file=sys.stderr)
-            continue
-        graph, count = graph_of(run, sets, flops / 600e12)
-        once(run, graph, sets, count)
-        ready[name] = run, graph, count, error
-    times: dict[str, list[float]] = {name: [] for name in ready}
-    for _ in range(rounds):
-        for name, (run, graph, count, _) in ready.items():
-            times[name].append(once(run, graph, sets, count))
-    for name, taken in times.items():
-        median = statistics.median(taken)
-        figures[name] = {
-            "microseconds": median * 1e6,
-            "teraflops": flops / median / 1e12,
-            "spread": (max(taken) - min(taken)) / median,
-            "difference": ready[name][3],
-            "graph": ready[name][1] is not None,
-        }
-        print(f"{shape:24} {name:44} {flops / median / 1e12:8.1f} TFLOP/s {median * 1e6:10.1f} us", flush=True)
-    best = max((row.get("teraflops", 0.0) for name, row in figures.items() if name.startswith("pipec")), default=0.0)
-    if best and "teraflops" in figures.get("cublas", {}):
-        figures["ratio to cublas"] = best / figures["cublas"]["teraflops"]
-        print(f"{shape:24} {'best pipec / cublas':44} {figures['ratio to cublas']:8.3f}", flush=True)
-    return figures
+        field = gpu.open(shape)
+        record["figures"][str(shape)] = row = measure(shape, field, settings)
+        _say(shape, row, time.perf_counter() - started)
+        if not options.dry_run and str(shape) in FRESH:
+            record["fresh"][str(shape)] = fresh(field, row, options.seed)
+        del field
+        gc.collect()  # a field and its launches hold each other, and a shape's buffers may be gigabytes
+        _write(options.output, record)  # after every shape: a run that is cut short leaves what it has
+    record["seconds"] = round(time.perf_counter() - started, 1)
+    _write(options.output, record)
+    print(f"{len(record['figures'])} shapes in {record['seconds']} s, left out {len(record['left_out'])}; written to {options.output}")
+    return 0 if not record["left_out"] else 1
 
 
-def main() -> None:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--shapes", default=",".join(SHAPES))
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", default="cublas,triton,pipec")
-    parser.add_argument("--name", default="h200")
-    options = parser.parse_args()
-    figures = {}
-    for shape in options.shapes.split(","):
-        figures[shape] = measure(shape, options.rounds, options.only.split(","))
-        torch.cuda.empty_cache()
-    import triton
+    parser.add_argument("--shapes", type=_shapes, default=list(SHAPES), help="names or groups, with commas between (default: all)")
+    parser.add_argument("--rounds", type=int, default=Settings().rounds)
+    parser.add_argument("--seed", type=int, default=0, help="of the orders")
+    parser.add_argument("--only", default=",".join(FAMILIES), help="contenders (default %(default)s)")
+    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no further shape is begun")
+    parser.add_argument("--commit", help="of pipec, where git cannot tell")
+    parser.add_argument("-o", dest="output", type=Path, default=RESULTS / "h200.json")
+    parser.add_argument("--dry-run", action="store_true", help="pretended times, no GPU; needs -o")
+    options = parser.parse_args(arguments)
+    if options.dry_run and options.output == RESULTS / "h200.json":
+        parser.error("--dry-run does not write over measured results: give -o FILE")
+    return options
 
-    gpu = {
-        "gpu": torch.cuda.get_device_name(0),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "triton": triton.__version__,
-    }
-    record = surroundings() | gpu | {"rounds": options.rounds, "figures": figures}
-    target = ROOT / "benchmarks" / "results" / f"{options.name}.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(record, indent=2) + "\n")
-    print(f"written to {target.relative_to(ROOT)}")
+
+def _shapes(text: str) -> list[Shape]:
+    try:
+        return named(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _gpu(shapes: Sequence[Shape], options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    if options.dry_run:
+        from benchmarks.gemm_dry import DryGpu
+
+        return DryGpu(), DryGpu().machine()
+    import torch
+
+    blocks = torch.cuda.get_device_properties(0).multi_processor_count
+    wanted: dict[str, Tile] = {key(tile): tile for shape in shapes for tile in contending(shape)}
+    started = time.perf_counter()
+    built = build_all(list(wanted.values()), blocks)
+    print(f"{len(built)} tiles built in {time.perf_counter() - started:.1f} s", flush=True)
+    from benchmarks.gemm_field import Gpu
+
+    gpu = Gpu(built, options.only.split(","))
+    return gpu, gpu.machine()
+
+
+def source(commit: str | None) -> dict[str, str]:
+    """The commit of pipec, and a hash over what compiles and launches, which holds also where there is no git."""
+    digest = hashlib.sha256()
+    for folder in ("pipec", "runtime", "grammar", "examples"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".lark", ".pipe"):
+                digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return {"commit": commit or asked.stdout.strip() or "unknown", "sha256": digest.hexdigest()}
+
+
+def fresh(field: Any, row: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Wall time of calls whose output is another tensor each time, which is what eager torch does."""
+    from benchmarks.gemm_field import FreshClock
+    from pipec.tune.rounds import compare
+
+    compared = ("torch", "triton", "default", "automatic", "best")
+    names = {column: row["columns"][column]["name"] for column in compared if column in row["columns"]}
+    distinct = list(dict.fromkeys(names.values()))
+    clock = FreshClock(field, FRESH_CALLS)
+    clock(distinct)
+    rounds = compare(distinct, clock, FRESH_ROUNDS, f"{seed} fresh")
+    figures = {}
+    for column, name in names.items():
+        time_of_call = rounds.time(name)
+        figures[column] = {"name": name} | {
+            which: rounded(getattr(time_of_call, which) * 1e6) for which in ("median", "low", "high")
+        }
+    return {"calls": FRESH_CALLS, "rounds": FRESH_ROUNDS, "microseconds_per_call": figures}
+
+
+def _say(shape: Shape, row: dict[str, Any], seconds: float) -> None:
+    parts = [f"{shape!s:22}"]
+    for column, figures in row["columns"].items():
+        ratio = f" ({figures['ratio']['median']:.3f})" if "ratio" in figures else ""
+        parts.append(f"{column} {figures['teraflops']:.0f}{ratio}")
+    print("  ".join(parts) + f"   failed {len(row['failed'])}   {seconds:.0f} s", flush=True)
+
+
+def _write(path: Path, record: dict[str, Any]) -> None:
+    """One line for each shape, so that a diff shows which changed."""
+    text = json.dumps(record | {"figures": {}}, indent=1)
+    rows = ",\n".join(f"  {json.dumps(shape)}: {json.dumps(row)}" for shape, row in record["figures"].items())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.replace('"figures": {}', f'"figures": {{\n{rows}\n }}', 1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,13 +2,13 @@
 
     python benchmarks/h200_attention.py [--rounds 15] [--only pipec,cudnn,flash] [--lengths 1024,8192] [--name h200_attention]
 
-bf16, 16,384 tokens in sequences of one length, heads of 64 or 128 that make 2048 together. Random data, launches replayed from CUDA graphs,
-the median of the rounds; a masked kernel is counted with half the operations. Every result is compared with cuDNN's before it is timed.
+bf16, 16,384 tokens in sequences of one length, heads of 64 or 128 that make 2048 together. Random data; launches are replayed from CUDA
+graphs in shuffled rounds (pipec.tune.rounds), and a ratio is the median over the rounds of the times within one. A masked kernel is counted
+with half the operations. Every result is compared with cuDNN's before it is timed. Inputs and output, 256 MiB, exceed the L2 cache.
 """
 
 import argparse
 import json
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,12 +19,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
-
-from common import surroundings
-from h200 import graph_of, once
+sys.path[:0] = [str(ROOT)]
 
 import pipec
+from benchmarks.common import surroundings
+from pipec.tune.rounds import compare
+from pipec.tune.torch_clock import GpuClock
 
 TOKENS = 16_384
 WIDTH = 2048  # heads times their size
@@ -74,8 +74,9 @@ def measure(size: int, length: int, causal: bool, rounds: int, runs: dict[str, C
     q, k, v = (torch.randn(heads, length, size, device="cuda", generator=generator, dtype=torch.bfloat16) for _ in range(3))
     out = torch.empty_like(q)
     wanted = torchs(SDPBackend.CUDNN_ATTENTION, causal)(q, k, v, out).float()
-    ready: dict[str, tuple] = {}
+    clock = GpuClock(1, flops / 500e12)
     figures: dict[str, Any] = {}
+    differences: dict[str, float] = {}
     label = f"D={size} {'causal' if causal else 'full'} {length}"
     for name, run in runs.items():
         try:
@@ -83,23 +84,22 @@ def measure(size: int, length: int, causal: bool, rounds: int, runs: dict[str, C
             error = float((run(q, k, v, out).float() - wanted).abs().max() / wanted.abs().max())
             if not error < 0.02:
                 raise ValueError(f"differs from cuDNN by {error:.3g} of the largest value")
-            graph, count = graph_of(run, [(q, k, v, out)], flops / 500e12)
-            once(run, graph, [(q, k, v, out)], count)
+            clock.add(name, lambda _, run=run: run(q, k, v, out))
         except Exception as failure:  # noqa: BLE001 - one contender that fails must not hide the others
             figures[name] = {"failed": f"{type(failure).__name__}: {failure}"}
             print(f"{label:24} {name:44} failed: {failure}", file=sys.stderr)
             continue
-        ready[name] = run, graph, count, error
-    times: dict[str, list[float]] = {name: [] for name in ready}
-    for _ in range(rounds):
-        for name, (run, graph, count, _) in ready.items():
-            times[name].append(once(run, graph, [(q, k, v, out)], count))
-    for name, taken in times.items():
-        median = statistics.median(taken)
-        spread = (max(taken) - min(taken)) / median
-        teraflops = flops / median / 1e12
-        figures[name] = {"microseconds": median * 1e6, "teraflops": teraflops, "spread": spread, "difference": ready[name][3]}
-        print(f"{label:24} {name:44} {teraflops:8.1f} TFLOP/s {median * 1e6:10.1f} us", flush=True)
+        differences[name] = error
+    done = compare(list(differences), clock, rounds, label)
+    for name, difference in differences.items():
+        time = done.time(name)
+        teraflops = flops / time.median / 1e12
+        figures[name] = {"microseconds": time.median * 1e6, "low": time.low * 1e6, "high": time.high * 1e6, "teraflops": teraflops}
+        figures[name] |= {"difference": difference}
+        if "cudnn" in differences:
+            ratio = done.ratio(name, "cudnn")
+            figures[name]["to cudnn"] = {"median": ratio.median, "low": ratio.low, "high": ratio.high}
+        print(f"{label:24} {name:44} {teraflops:8.1f} TFLOP/s {time.median * 1e6:10.1f} us", flush=True)
     return figures
 
 

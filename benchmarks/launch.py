@@ -1,35 +1,35 @@
 """What a launch costs the host, after the first: pipec beside Triton, torch and the driver itself, in one process on a Hopper GPU.
 
-    python benchmarks/launch.py [--rounds 15] [--calls 400] [--before CHECKOUT] [--name launch]
+    python benchmarks/launch.py [--rounds 25] [--calls 400] [--launches 100000] [--name launch]
 
-A figure is microseconds per call of the host, the median over rounds of the mean over calls; the GPU is waited for between rounds, so its
-queue never fills. The kernels do next to nothing: one block that moves a tile. `--before` runs the same on another checkout of pipec
-first, in a process of its own, and records both.
+Each contender is called with the same tensors again and again, with an output of its own each time, and with fresh tensors throughout; the
+tensors are made beforehand, so that their making is not counted. A figure is microseconds of the host per call: the median over rounds of
+the mean over calls, with an interval; each round takes all contenders in an order drawn for it, and the GPU is waited for between turns, so
+its queue never fills. The kernels do next to nothing: one block that moves a tile. Then launch_checks.py has its say. Prints the record as
+JSON and writes it to benchmarks/results; the exit status is 1 when a check fails.
 """
 
 import argparse
-import ctypes
 import json
-import os
-import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [] if os.environ.get("PIPEC_BENCHMARK_OTHER") else [str(HERE.parent)]
-sys.path[:0] = [str(HERE)]
-
-from common import RESULTS, surroundings
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
 
 import pipec
+from benchmarks import launch_checks
+from benchmarks.common import RESULTS, surroundings
+from pipec.tune.rounds import Rounds, compare
 
-KERNEL = """
+DEVICE = "cuda"
+POOL = 512  # sets of tensors
+KERNELS = """
 kernel add(x: tensor[f32, M, N], y: tensor[f32, M, N], z: tensor[f32, M, N]):
     grid(1)
     loaded = InputTilePipeline(TilePayload(x=tile[f32, 128, 16], y=tile[f32, 128, 16]), stages=1)
@@ -40,162 +40,187 @@ kernel add(x: tensor[f32, M, N], y: tensor[f32, M, N], z: tensor[f32, M, N]):
     role compute(warps=4) consumes loaded:
         with loaded.consume() as s:
             store(z[0, 0], s.x + s.y)
+
+kernel add_scaled(x: tensor[f32, M, N], y: tensor[f32, M, N], z: tensor[f32, M, N], p: f32, q: f32, r: f32):
+    grid(1)
+    loaded = InputTilePipeline(TilePayload(x=tile[f32, 128, 16], y=tile[f32, 128, 16]), stages=1)
+    role load(warps=1) produces loaded:
+        with loaded.produce() as s:
+            tma.load(s.x, x[0, 0])
+            tma.load(s.y, y[0, 0])
+    role compute(warps=4) consumes loaded:
+        with loaded.consume() as s:
+            store.direct(z[0, 0], s.x * p + s.y * q + r)
 """
 
+Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
 
-def tensors() -> tuple[torch.Tensor, ...]:
-    x, y = (torch.randn(128, 16, device="cuda") for _ in range(2))
-    return x, y, torch.empty_like(x)
+
+def pool() -> list[Tensors]:
+    """Sets of tensors x, y and z, all alive, so that no address comes twice."""
+    shape = (128, 16)
+    return [
+        (torch.randn(shape, device=DEVICE), torch.randn(shape, device=DEVICE), torch.empty(shape, device=DEVICE)) for _ in range(POOL)
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------- contenders
 
 
-def contenders() -> dict[str, Callable[[], object]]:
-    x, y, z = tensors()
-    kernel = pipec.compile(KERNEL, arch="sm_90a")["add"]
+def contenders(program: pipec.Program) -> dict[str, Launch]:
+    """What each is called with three tensors."""
+    add, add_scaled = program["add"], program["add_scaled"]
     stream = torch.cuda.current_stream()
-    found: dict[str, Callable[[], object]] = {
-        "pipec, three tensor maps": lambda: kernel(x, y, z),
-        "pipec, three tensor maps, stream given": lambda: kernel(x, y, z, stream=stream),
-        "pipec, arguments by name": lambda: kernel(x=x, y=y, z=z),
-        "torch.add(out=)": lambda: torch.add(x, y, out=z),
-    }
-    kernel(x, y, z)
-    torch.cuda.synchronize()
-    assert torch.equal(z, x + y)
-    return found | tritons(x, y, z) | parts(kernel, (x, y, z))
+    return {
+        "pipec, three tensor maps": add,
+        "pipec, three tensor maps, stream given": lambda x, y, z: add(x, y, z, stream=stream),
+        "pipec, three tensor maps, by name": lambda x, y, z: add(x=x, y=y, z=z),
+        "pipec, two tensor maps, six arguments": lambda x, y, z: add_scaled(x, y, z, 1.0, 1.0, 0.0),
+        "torch.add(out=)": lambda x, y, z: torch.add(x, y, out=z),
+    } | tritons()
 
 
-def tritons(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> dict[str, Callable[[], object]]:
+def tritons() -> dict[str, Launch]:
     try:
-        from launch_triton import add, add_described, described
+        from benchmarks.launch_triton import add, add_described, described
     except ImportError as missing:
         print(f"no Triton here: {missing}", file=sys.stderr)
         return {}
-    found: dict[str, Callable[[], object]] = {"Triton, three pointers": lambda: add[(1,)](x, y, z, 2048, BLOCK=2048)}
-    add[(1,)](x, y, z, 2048, BLOCK=2048)
-    torch.cuda.synchronize()
-    assert torch.equal(z, x + y)
-    try:
-        maps = described(x, y, z)
-        add_described[(1,)](*maps, BM=128, BN=16)
-        torch.cuda.synchronize()
-        assert torch.equal(z, x + y)
-        found["Triton, three tensor descriptors"] = lambda: add_described[(1,)](*maps, BM=128, BN=16)
-    except Exception as failure:  # noqa: BLE001 - a form that this version of Triton does not take
-        print(f"Triton's descriptors: {type(failure).__name__}: {failure}", file=sys.stderr)
-    try:
-        handle = add[(1,)](x, y, z, 2048, BLOCK=2048)[(1, 1, 1)]
-        handle(x, y, z, 2048, 2048)
-        torch.cuda.synchronize()
-        found["Triton, compiled handle, three pointers"] = lambda: handle(x, y, z, 2048, 2048)
-    except Exception as failure:  # noqa: BLE001
-        print(f"Triton's handle: {type(failure).__name__}: {failure}", file=sys.stderr)
-    return found
-
-
-def parts(kernel: Any, arrays: tuple[torch.Tensor, ...]) -> dict[str, Callable[[], object]]:
-    """What a repeated launch of pipec is made of, each alone."""
-    from pipec.runtime import launcher as module
-    from pipec.runtime.cuda_driver import load
-
-    launcher = kernel._launcher
-    remembered = getattr(launcher, "_remembered", None)
-    if not remembered:
-        return {}
-    options = module.LaunchOptions()
-    _, prepared, _ = next(iter(remembered.values()))
-    driver = load()
-    past = through_ctypes(prepared)
     return {
-        "part: recognising the arguments": lambda: module._signature(arrays, "auto", options),
-        "part: torch's current stream": prepared.current_stream,
-        "part: the current context": lambda: driver.is_current("add", 0),
-        "part: the driver's launch": prepared.start,
-        "part: Launcher without CompiledKernel": lambda: launcher(arrays),
-        "not taken: the current context through ctypes": past["cuCtxGetCurrent"],
-        "not taken: the driver's launch through ctypes": past["cuLaunchKernelEx"],
+        "Triton, three pointers": lambda x, y, z: add[(1,)](x, y, z, 2048, BLOCK=2048),
+        "Triton, three tensor descriptors": lambda x, y, z: add_described[(1,)](*described(x, y, z), BM=128, BN=16),
     }
 
 
-def through_ctypes(prepared: Any) -> dict[str, Callable[[], object]]:
-    """The two driver calls of a repeated launch, past cuda.bindings."""
-    library = ctypes.CDLL("libcuda.so.1")
-    config, function, address, _ = prepared.start.args
-    pointers = [ctypes.c_void_p(value) for value in (int(config.getPtr()), int(function), address, None)]
+def usable(launches: dict[str, Launch], tensors: Tensors) -> dict[str, Launch]:
+    """Without what this version of a library does not do."""
+    found = dict(launches)
+    for name, launch in launches.items():
+        try:
+            launch(*tensors)
+        except Exception as failure:
+            if name.startswith("pipec"):
+                raise
+            print(f"{name}: {type(failure).__name__}: {failure}", file=sys.stderr)
+            del found[name]
+    return found
 
-    def context() -> int | None:
-        found = ctypes.c_void_p()
-        library.cuCtxGetCurrent(ctypes.byref(found))
-        return found.value
 
-    return {"cuCtxGetCurrent": context, "cuLaunchKernelEx": lambda: library.cuLaunchKernelEx(*pointers)}
+def right(launch: Launch, tensors: Tensors) -> bool:
+    x, y, z = tensors
+    z.fill_(float("nan"))
+    launch(x, y, z)
+    torch.cuda.synchronize()
+    return bool(torch.equal(z, x + y))
+
+
+def works(launches: dict[str, Launch], sets: Sequence[Tensors]) -> dict[str, Callable[[int], object]]:
+    """Each contender with each kind of tensors; the number is that of the call."""
+    x, y, z = sets[0]
+    found: dict[str, Callable[[int], object]] = {}
+    for name, launch in launches.items():
+        found[f"{name}; same tensors"] = lambda at, launch=launch: launch(x, y, z)  # type: ignore[misc]
+        found[f"{name}; fresh output"] = lambda at, launch=launch: launch(x, y, sets[at % POOL][2])  # type: ignore[misc]
+        found[f"{name}; fresh tensors"] = lambda at, launch=launch: launch(*sets[at % POOL])  # type: ignore[misc]
+    if (name := "Triton, three tensor descriptors") in launches:
+        from benchmarks.launch_triton import add_described, described
+
+        made = [described(*tensors) for tensors in sets]
+        found[f"{name} made before; same tensors"] = lambda at: add_described[(1,)](*made[0], BM=128, BN=16)
+        found[f"{name} made before; fresh tensors"] = lambda at: add_described[(1,)](*made[at % POOL], BM=128, BN=16)
+    for name in ("pipec, three tensor maps", "Triton, three pointers", "torch.add(out=)"):
+        if name in launches:
+            found[f"{name}; torch.empty_like in front"] = lambda at, launch=launches[name]: launch(x, y, torch.empty_like(z))  # type: ignore[misc]
+    return found
+
+
+def parts(kernel: Any, sets: Sequence[Tensors]) -> dict[str, Callable[[int], object]]:
+    """What a launch of pipec with fresh tensors is made of, each alone."""
+    from pipec.runtime.cuda_driver import load
+
+    launcher = kernel._launcher
+    kernel(*sets[0])
+    (known,) = launcher._known.values()
+    plan, loaded, driver = known.plan, known.kernel, load()
+    frame = loaded._frame(plan.programmatic)
+    addresses = [launcher._read(tensors)[1] for tensors in sets]
+    frame.fill(plan, addresses[0], ())
+    return {
+        "part: reading the arguments": lambda at: launcher._read(sets[at % POOL]),
+        "part: whether outputs overlap": lambda at: plan.separate(addresses[at % POOL]),
+        "part: filling the parameters, fresh": lambda at: frame.fill(plan, addresses[at % POOL], ()),
+        "part: filling the parameters, same": lambda at: frame.fill(plan, addresses[0], ()),
+        "part: torch's current stream": lambda at: plan.current_stream(),
+        "part: the current context": lambda at: driver.is_current("add", loaded.device.index),
+        "part: the driver's launch": lambda at: driver.api.cuLaunchKernelEx(frame.config, loaded.function, frame.pointers, 0),
+        "part: Launcher without CompiledKernel": lambda at: launcher(sets[at % POOL]),
+    }
 
 
 # ------------------------------------------------------------------------------------------------------------ measurement
 
 
-def microseconds(work: Callable[[], object], calls: int) -> float:
+def seconds(work: Callable[[int], object], calls: int) -> float:
     """Of the host, per call."""
     torch.cuda.synchronize()
     started = time.perf_counter()
-    for _ in range(calls):
-        work()
+    for at in range(calls):
+        work(at)
     taken = time.perf_counter() - started
     torch.cuda.synchronize()
-    return taken / calls * 1e6
+    return taken / calls
 
 
-def measure(rounds: int, calls: int) -> dict[str, dict[str, float]]:
-    """Contenders take turns, so that all see the same machine."""
-    chosen = contenders()
-    times: dict[str, list[float]] = {name: [] for name in chosen}
+def measure(rounds: int, calls: int, seed: int) -> tuple[Rounds, dict[str, bool]]:
+    sets = pool()
+    launches = usable(contenders(pipec.compile(KERNELS, arch="sm_90a")), sets[1])
+    results = {f"{name}: results": right(launch, sets[1]) for name, launch in launches.items()}
+    chosen = works(launches, sets) | parts(pipec.compile(KERNELS, arch="sm_90a")["add"], sets)
     for work in chosen.values():
-        microseconds(work, calls)
-    for _ in range(rounds):
-        for name, work in chosen.items():
-            times[name].append(microseconds(work, calls))
-    return {
-        name: {"median": round(statistics.median(taken), 2), "least": round(min(taken), 2), "most": round(max(taken), 2)}
-        for name, taken in times.items()
-    }
+        seconds(work, calls)
+
+    def clock(names: Sequence[str]) -> list[float]:
+        return [seconds(chosen[name], calls) for name in names]
+
+    return compare(tuple(chosen), clock, rounds, seed), results
 
 
-def before(checkout: str, rounds: int, calls: int) -> dict[str, Any]:
-    """The figures of another checkout."""
-    environment = os.environ | {
-        "PIPEC_BENCHMARK_OTHER": "1",
-        "PYTHONPATH": os.pathsep.join([checkout, os.environ.get("PYTHONPATH", "")]),
-    }
-    command = [sys.executable, __file__, "--rounds", str(rounds), "--calls", str(calls), "--print"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    print(done.stderr, file=sys.stderr, end="")
-    return json.loads(done.stdout.splitlines()[-1])
+def table(measured: Rounds) -> Iterator[tuple[str, dict[str, float]]]:
+    for name in sorted(measured.orders[0]):
+        spread = measured.time(name)
+        yield name, {key: round(getattr(spread, key) * 1e6, 2) for key in ("median", "low", "high", "least", "most")}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--calls", type=int, default=400)
-    parser.add_argument("--before", help="another checkout of pipec, measured first")
-    parser.add_argument("--name", default="launch")
-    parser.add_argument("--print", action="store_true", help="print the figures as JSON and write nothing")
+    parser.add_argument("--launches", type=int, default=100_000, help="of the check that nothing grows")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--name", default="launch", help="of the file in benchmarks/results")
     options = parser.parse_args()
-    earlier = before(options.before, options.rounds, options.calls) if options.before else None
-    figures = measure(options.rounds, options.calls)
-    if options.print:
-        print(json.dumps(figures))
-        return
+    measured, results = measure(options.rounds, options.calls, options.seed)
+    figures = dict(table(measured))
     for name, row in figures.items():
-        was = f"   before {earlier[name]['median']:6.2f}" if earlier and name in earlier else ""
-        print(f"{name:52} {row['median']:6.2f} us   ({row['least']:.2f} to {row['most']:.2f}){was}")
-    import triton
-
-    gpu = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "triton": triton.__version__}
-    record = surroundings() | gpu | {"microseconds": figures} | ({"before": earlier} if earlier else {})
+        print(f"{name:72} {row['median']:6.2f} us   ({row['low']:.2f} to {row['high']:.2f})", file=sys.stderr)
+    checks = launch_checks.run(pipec.compile(KERNELS, arch="sm_90a"), options.launches)
+    gpu = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "triton": _triton()}
+    method = {"rounds": options.rounds, "calls": options.calls, "seed": options.seed}
+    record = surroundings() | gpu | {"method": method, "microseconds": figures, "right": results, "checks": checks}
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{options.name}.json").write_text(json.dumps(record, indent=2) + "\n")
+    text = json.dumps(record, indent=2)
+    (RESULTS / f"{options.name}.json").write_text(text + "\n")
+    print(text)
+    sys.exit(0 if all(results.values()) and all(check["passed"] for check in checks.values()) else 1)
+
+
+def _triton() -> str | None:
+    try:
+        import triton
+    except ImportError:
+        return None
+    return str(triton.__version__)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ _IN_FILE = re.compile(r"(\w*)@(.+)")
 _SCALAR = re.compile(r"(\w+):(.+)")
 _BLOCK = re.compile(r"(map|raw)\((.*)\)", re.DOTALL)
 _LARGEST_BLOCK = 1 << 15
+_LONGEST_OFFSET = 9  # digits
 
 
 class BadText(Exception):
@@ -122,21 +123,21 @@ class ArgumentReader:
         return made
 
     def _raw(self, parts: list[str]) -> RawArgument:
-        size = int(parts[0]) if parts[0].isdecimal() else -1
+        size = _offset(parts[0])
         if not 0 < size <= _LARGEST_BLOCK:
             raise BadText(f"begins with the bytes of the block, 1 to {_LARGEST_BLOCK}: raw(64; ...)")
         data, patches = bytearray(size), {}
         for part in parts[1:]:
             place, text = _assignment(part)
-            if not place.isdecimal():
+            if (at := _offset(place)) < 0:
                 raise BadText(f"needs the offset of each value: raw({size}; 8={part})")
             value = self.argument(text)
             if isinstance(value, RawArgument):
-                if value.patches or int(place) + len(value.data) > size:
+                if value.patches or at + len(value.data) > size:
                     raise BadText(f"cannot hold `{part}`")
-                data[int(place) : int(place) + len(value.data)] = value.data
+                data[at : at + len(value.data)] = value.data
             else:
-                patches[int(place)] = value
+                patches[at] = value
         return RawArgument(bytes(data), patches)
 
 
@@ -149,6 +150,11 @@ def _split(text: str) -> list[str]:
             parts.append(text[start:position].strip())
             start = position + 1
     return [*parts, text[start:].strip()]
+
+
+def _offset(text: str) -> int:
+    """A number of bytes; -1 for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_OFFSET else -1
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -166,6 +172,7 @@ def _dtype(name: str) -> np.dtype:
 
 def _sizes(text: str) -> tuple[int, ...]:
     try:
+        text.encode("ascii")  # Python takes digits of every script
         sizes = tuple(int(size) for size in text.split(","))
     except ValueError:
         raise BadText(f"has `{text}` where sizes such as 128,64 should stand") from None
@@ -177,6 +184,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 def _number(text: str, dtype: np.dtype) -> np.ndarray:
     """One element of the type; integers that do not fit are refused."""
     try:
+        text.encode("ascii")  # Python takes digits of every script
         if dtype.kind in "iu":
             value, limits = int(text, 0), np.iinfo(dtype)
             if not limits.min <= value <= limits.max:

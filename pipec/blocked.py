@@ -58,7 +58,7 @@ class Names:
         return self.barriers.get(address)
 
 
-def _entries(metadata: Mapping[str, Any], table: str, *numbers: str) -> list[dict]:
+def _entries(metadata: Mapping[str, Any], table: str, *numbers: str) -> list[dict[str, Any]]:
     """The entries of a table that have these numbers; anybody may have written the text."""
     entries = metadata.get(table, [])
     usable = entries if isinstance(entries, list) else []

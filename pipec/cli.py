@@ -1,4 +1,4 @@
-"""The command line: `pipec compile | check | run | sim | explain`. Exit 0 fine, 1 diagnostics on stderr, 2 usage."""
+"""The command line: `pipec compile | check | run | sim | tune | explain`. Exit 0 fine, 1 diagnostics on stderr, 2 usage."""
 
 import argparse
 import os
@@ -7,28 +7,38 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from pipec._version import VERSION
+from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.diag.message import Diagnostic, Failure
 from pipec.driver import STAGES, Compilation, Options, compile_source
-from pipec.files import cannot_write, read_source, write_output
-from pipec.isa.targets import DEFAULT_TARGET, TARGETS
-from pipec.watchdog import DEFAULT_SECONDS, MOST_SECONDS, seconds_of
+from pipec.files import cannot_write, read_input, spare, write_output
+from pipec.guard import Guard
+from pipec.options import FORMS, WATCHDOG, parser_of
+from pipec.printer import Printer
+from pipec.record import fields_of
 
 # What `--emit` writes, and the stage after which it exists.
-_EMITTED = {"ast": "parse", "kir": "build", "llvm": "lower", "ptx": "emit", "cubin": "emit"}
-
-
-# What `--watchdog` alone means. (An option whose value may be left out would take the file for it.)
-_WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
+_EMITTED = {"ast": "parse", "kir": "build", "llvm": "prove", "ptx": "prove", "cubin": "prove"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = _parser().parse_args([_WATCHDOG if word == "--watchdog" else word for word in given])
+    options = parser_of(_COMMANDS).parse_args([WATCHDOG if word == "--watchdog" else word for word in given])
+    options.printer = Printer(options.message_format)
     try:
-        return _run_command(options)
+        with Guard(options.max_seconds, options.max_memory, lambda ended: _refuse(ended, options.message_format)) as options.guard:
+            return _run_command(options)
     except Failure as failure:
         _print_diagnostics(failure.diagnostics, options.message_format)
+        return 1
+    except BudgetEnded as ended:
+        return _refuse(ended, options.message_format)
+    except MemoryError:
+        return _refuse(BudgetEnded(BUDGETS["memory"]), options.message_format)
+    except RecursionError:
+        from pipec.diag.catalogue.internal import TooComplex
+
+        _print_diagnostics([TooComplex(at=None).diagnostic()], options.message_format)
         return 1
     except BrokenPipeError:
         # The reader of our output has gone (`pipec ... | head`): nothing is left to say.
@@ -47,6 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             [InternalError(stage=stage, error=f"{type(error).__name__}: {error}").diagnostic()], options.message_format
         )
         return 1
+
+
+def _refuse(ended: BudgetEnded, form: str) -> int:
+    from pipec.diag.catalogue.internal import budget_spent
+
+    _print_diagnostics([budget_spent(ended).diagnostic()], form)
+    return 1
 
 
 def _run_command(options: argparse.Namespace) -> int:
@@ -69,174 +86,6 @@ def _silence() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# ---------------------------------------------------------------------------------------------------------------- options
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pipec", description="Compiles, checks, simulates and runs pipec kernels.")
-    parser.add_argument("--version", action="store_const", dest="command", const=_version, help="print versions and exit")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--message-format", choices=("text", "json"), default="text", help="how diagnostics are printed")
-    source = argparse.ArgumentParser(add_help=False, parents=[shared])
-    source.add_argument("file", metavar="FILE", help="a .pipe source")
-    source.add_argument(
-        "--arch", choices=tuple(TARGETS), help=f"the target (default: the docstring's `arch:` line, or {DEFAULT_TARGET})"
-    )
-    source.add_argument(
-        "-D",
-        dest="constants",
-        metavar="NAME=VALUE",
-        type=_assignment,
-        action="append",
-        default=[],
-        help="set a compile-time parameter; may be repeated",
-    )
-    source.add_argument("--kernel", metavar="NAME", help="only this kernel of the file")
-    source.add_argument(
-        "--allow-undecided",
-        action="store_true",
-        help="take kernels of which neither a proof of freedom from deadlock nor a deadlock is found",
-    )
-
-    watched = argparse.ArgumentParser(add_help=False)
-    watched.add_argument(
-        "--watchdog",
-        metavar="SECONDS",
-        type=_seconds,
-        help="end with a report instead of hanging: bound each wait on a barrier (`--watchdog` alone: 1 second, else `=SECONDS`)",
-    )
-
-    one = commands.add_parser("compile", parents=[source, watched], help="source to PTX (or another form)")
-    one.add_argument("-o", dest="output", metavar="OUT", help="where to write (default: standard output)")
-    one.add_argument("--emit", choices=tuple(_EMITTED), default="ptx", help="what to write (default %(default)s)")
-    one.set_defaults(command=_compile)
-
-    two = commands.add_parser("check", parents=[source], help="all checks, no output file; prints what was proved")
-    two.set_defaults(command=_check)
-
-    three = commands.add_parser("run", parents=[source, watched], help="compile, run with random inputs, compare with NumPy")
-    three.add_argument("--device", default="auto", choices=("auto", "cuda", "sim"), help="where to run (default %(default)s)")
-    three.add_argument(
-        "--shape",
-        dest="shapes",
-        metavar="NAME=SIZE",
-        type=_assignment,
-        action="extend",
-        nargs="+",
-        default=[],
-        help="sizes of launch-bound dimensions, values of scalars",
-    )
-    three.add_argument("--seed", type=int, default=0, help="of the random inputs (default %(default)s)")
-    _add_simulation(three)
-    three.set_defaults(command=_run)
-
-    four = commands.add_parser("sim", parents=[shared], help="run a PTX file in the simulator")
-    four.add_argument("file", metavar="PTX", help="a PTX file, of pipec or of another compiler")
-    four.add_argument("--kernel", metavar="NAME", help="the entry to run (default: the only one)")
-    four.add_argument(
-        "--shape",
-        dest="shapes",
-        metavar="NAME=SIZE",
-        type=_assignment,
-        action="extend",
-        nargs="+",
-        default=[],
-        help="sizes of launch-bound dimensions, values of scalars (PTX of pipec)",
-    )
-    four.add_argument("--seed", type=int, default=0, help="of the random inputs and of --timing random (default %(default)s)")
-    _add_launch(four)
-    _add_simulation(four)
-    four.set_defaults(command=_sim)
-
-    five = commands.add_parser("explain", parents=[shared], help="the long text of a diagnostic code")
-    five.add_argument("code", metavar="CODE", help="for example E0303")
-    five.set_defaults(command=_explain)
-    parser.set_defaults(
-        command=lambda _: parser.error("a command is needed: compile, check, run, sim or explain"), message_format="text"
-    )
-    return parser
-
-
-def _add_launch(parser: argparse.ArgumentParser) -> None:
-    """How a kernel is called that does not say it itself."""
-    group = parser.add_argument_group("calling a kernel of another compiler (docs/simulator.md)")
-    group.add_argument(
-        "--arg",
-        dest="arguments",
-        metavar="ARGUMENT",
-        action="append",
-        default=[],
-        help="the next parameter: i32:200, a=f16[128,64]:random, @a.npy, map(a; box=64,64; swizzle=128B), raw(64; 0=a; 8=i32:5)",
-    )
-    for name, what in (("--grid", "CTAs of the grid"), ("--block", "threads of a CTA"), ("--cluster", "CTAs of a cluster")):
-        group.add_argument(name, type=_extents, metavar="X[,Y[,Z]]", help=what)
-    group.add_argument("--shared", type=_bytes, default=0, metavar="BYTES", help="dynamic shared memory (default %(default)s)")
-    group.add_argument(
-        "--save",
-        metavar="NAME=FILE",
-        type=_assignment,
-        action="append",
-        default=[],
-        help="write this array to a .npy file afterwards; may be repeated",
-    )
-
-
-def _add_simulation(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--timing",
-        type=lambda name: name.removeprefix("in-"),
-        choices=("order", "late", "random"),
-        default="order",
-        metavar="{in-order,late,random}",
-        help="when asynchronous operations complete in the simulator (default in-order)",
-    )
-    parser.add_argument(
-        "--steps",
-        type=_positive,
-        default=50_000_000,
-        metavar="N",
-        help="warp instructions after which the simulator gives up (default %(default)s)",
-    )
-    parser.add_argument("--timeline", metavar="JSON", help="write the simulated timeline for Chrome or Perfetto")
-
-
-def _assignment(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier() or not value:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, value
-
-
-def _seconds(text: str) -> float:
-    seconds = seconds_of(f"watchdog={text}")
-    if seconds is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, more than 0 and at most {MOST_SECONDS}")
-    return seconds
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
-
-
-def _bytes(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes")
-    return int(text)
-
-
-def _extents(text: str) -> tuple[int, ...]:
-    parts = text.split(",")
-    if not 1 <= len(parts) <= 3:
-        raise argparse.ArgumentTypeError(f"{text!r} is not X, X,Y or X,Y,Z")
-    return tuple(_positive(part) for part in parts)
-
-
-# --------------------------------------------------------------------------------------------------------------- commands
-
-
 def _version(_: argparse.Namespace) -> int:
     from importlib.metadata import PackageNotFoundError, version
 
@@ -249,20 +98,23 @@ def _version(_: argparse.Namespace) -> int:
     return 0
 
 
-def _compiled(options: argparse.Namespace, until: str = "emit") -> Compilation:
+def _compiled(options: argparse.Namespace, until: str = "prove") -> Compilation:
     watchdog = getattr(options, "watchdog", None)
-    wanted = Options(
-        options.arch, dict(options.constants), options.kernel, watchdog, allow_undecided=options.allow_undecided
-    )
-    state = compile_source(read_source(options.file), wanted, until)
+    wanted = Options(options.arch, dict(options.constants), options.kernel, watchdog, allow_undecided=options.allow_undecided)
+    state = compile_source(read_input(options.file), wanted, until)
     if state.failed:
         raise Failure(*state.diagnostics)
     return state
 
 
 def _compile(options: argparse.Namespace) -> int:
+    spare(options.file, options.output)
     state = _compiled(options, _EMITTED[options.emit])
-    write_output(options.output, _emitted(state, options.emit))
+    data = _emitted(state, options.emit)
+    write_output(options.output, data)
+    if options.output not in (None, "-"):  # standard output holds what was asked for, and nothing else
+        kernels = [kernel.name.name for kernel in state.file.kernels] if state.file else []
+        options.printer.row("output", file=options.output, form=options.emit, arch=state.arch, kernels=kernels)
     return 0
 
 
@@ -293,26 +145,30 @@ def _emitted(state: Compilation, form: str) -> str | bytes:
 def _check(options: argparse.Namespace) -> int:
     from pipec.report import report_of
 
-    state = _compiled(options, "limits")
+    printer: Printer = options.printer
+    state = _compiled(options, "prove")
     assert state.plans is not None
     for plan in state.plans:
         report = report_of(plan, state.protocol[plan.kernel.name])
-        print(f"{report.name}: every check passed for {state.arch}")
+        printer.text(f"{report.name}: every check passed for {state.arch}")
         for proof in report.proofs:
-            print(f"  proved  {proof}")
+            printer.text(f"  proved  {proof}")
         for question in report.undecided:
-            print(f"  open    {question}")
+            printer.text(f"  open    {question}")
+        printer.row("kernel", arch=state.arch, **fields_of(report))
     return 0
 
 
 def _run(options: argparse.Namespace) -> int:
     from pipec.run import run_kernels
 
+    spare(options.file, options.timeline)
     return run_kernels(_compiled(options), options)
 
 
 def _sim(options: argparse.Namespace) -> int:
-    if options.arguments or options.save or options.grid or options.block or options.cluster or options.shared:
+    spare(options.file, options.timeline, *(file for _, file in options.save))
+    if options.arguments or options.save or options.grid or options.block or options.cluster or options.shared or options.cooperative:
         from pipec.foreign import run_foreign
 
         return run_foreign(options)
@@ -321,16 +177,29 @@ def _sim(options: argparse.Namespace) -> int:
     return run_ptx(options)
 
 
-def _explain(options: argparse.Namespace) -> int:
-    from pipec.diag.explain import explain, load_catalogue
+def _tune(options: argparse.Namespace) -> int:
+    from pipec.tuner import tune
 
+    spare(options.file, options.output)
+    return tune(_compiled(options), options)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from pipec.diag.explain import explain, load_catalogue, plain_title
+
+    if options.code is None:
+        for code, message in sorted(load_catalogue().items()):
+            options.printer.text(f"{code}  {plain_title(message.title)}")
+            options.printer.row("code", code=code, title=plain_title(message.title))
+        return 0
     text = explain(options.code)
     if text is None:
         from pipec.diag.catalogue.run import UnknownCode
 
         families = sorted({code[:3] for code in load_catalogue()})
         raise Failure(UnknownCode(asked=options.code, known=", ".join(f"{family}xx" for family in families)))
-    print(text, end="")
+    options.printer.text(text.rstrip("\n"))
+    options.printer.row("code", code=options.code.upper(), title=text.split("\n")[0].partition(": ")[2], text=text)
     return 0
 
 
@@ -345,7 +214,9 @@ def _print_diagnostics(diagnostics: Sequence[Diagnostic], form: str) -> None:
         print(f"\n{count} error{'' if count == 1 else 's'}; `pipec explain CODE` tells more", file=sys.stderr)
 
 
-assert set(_EMITTED.values()) <= STAGES.keys()
+_COMMANDS = {"version": _version, "compile": _compile, "check": _check, "run": _run, "sim": _sim, "tune": _tune, "explain": _explain}
+
+assert tuple(_EMITTED) == FORMS and set(_EMITTED.values()) <= STAGES.keys()
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,6 +1,6 @@
 """The compiler's stages in their order; nothing else knows it.
 
-    parse -> analyse -> build -> check -> protocol -> plan -> limits -> lower -> emit
+    parse -> analyse -> build -> check -> plan -> limits -> lower -> emit -> prove
 
 A compilation can stop after any stage and stops by itself after a stage that reported something. Everything here is pure: a
 source in, results or diagnostics out.
@@ -11,15 +11,18 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.checks.verdict import UNCHECKED, Verdict
 from pipec.diag.catalogue import internal, syntax
 from pipec.diag.message import Diagnostic, Sink
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS, Target
 from pipec.kir import ir
 from pipec.kir.plan_types import Plan
+from pipec.protocol.judge import Judgement
 from pipec.sema import tree
 from pipec.source import Source
 from pipec.syntax import ast
+from pipec.verify.certificate import Certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Compilation:
     trees: list[tree.Kernel] | None = None
     kernels: list[ir.Kernel] | None = None
     protocol: dict[str, Verdict] = field(default_factory=dict)  # kernel name -> what is known of its freedom from deadlock
+    certificates: dict[str, Certificate] = field(default_factory=dict)  # of the kernels that are proved
     plans: list[Plan] | None = None
     llvm: str | None = None
     ptx: str | None = None
@@ -82,6 +86,8 @@ class Compilation:
 def _parse(state: Compilation) -> None:
     from pipec.syntax.parse import parse
 
+    if state.file is not None:
+        return
     state.file = parse(state.source, state.sink)
     if state.file is not None and not state.file.kernels:
         end = len(state.source.lines)
@@ -106,33 +112,30 @@ def _build(state: Compilation) -> None:
 
 
 def _check(state: Compilation) -> None:
-    from pipec.checks import check_kernel, clusters
+    from pipec.checks import check_kernel, clusters, tile_axes
 
     assert state.kernels is not None and state.trees is not None
     for analysed in state.trees:
         clusters.check(analysed, state.sink)
+        tile_axes.check(analysed, state.sink)
     for kernel in state.kernels:
         check_kernel(kernel, state.target, state.sink)
 
 
-def _protocol(state: Compilation) -> None:
-    from pipec.checks.protocol import check
-
-    assert state.trees is not None
-    allowed = state.options.allow_undecided
-    state.protocol = {kernel.name: check(kernel, state.sink, allow_undecided=allowed) for kernel in state.trees}
-
-
 def _plan(state: Compilation) -> None:
-    from pipec.kir.plan import plan
-
     assert state.kernels is not None
-    state.plans = [plan(kernel, state.target) for kernel in state.kernels]
+    state.plans = _planned(state)
     if state.options.watchdog is not None:
         from pipec.kir.plan_watchdog import watched
 
         nanoseconds = max(1, round(state.options.watchdog * 1e9))
         state.plans = [watched(one, nanoseconds) for one in state.plans]
+
+
+def _planned(state: Compilation) -> list[Plan]:
+    from pipec.kir.plan import plan
+
+    return [plan(kernel, state.target) for kernel in state.kernels or ()]
 
 
 def _limits(state: Compilation) -> None:
@@ -157,25 +160,71 @@ def _emit(state: Compilation) -> None:
     state.ptx = emit(state.llvm, state.target, state.plans, state.source)
 
 
+def _prove(state: Compilation) -> None:
+    """Freedom from deadlock is a statement about the code that is emitted; a watchdog only bounds its waits, so it is left out."""
+    from pipec.checks.turns import assumption, unproved
+    from pipec.lower import lower
+    from pipec.protocol.explain import verdict
+    from pipec.ptx.emit import emit
+
+    assert state.plans is not None and state.ptx is not None and state.trees is not None
+    ptx = state.ptx
+    if state.options.watchdog is not None:
+        plans = _planned(state)
+        ptx = emit(lower(plans, state.source), state.target, plans, state.source)
+    for plan, analysed in zip(state.plans, state.trees, strict=True):
+        given = assumption(analysed)
+        found, judgement = verdict(ptx, plan.kernel, plan.interface, state.source, given, state.sink)
+        counter = unproved(analysed)
+        if counter is not None and found.outcome == "proved":
+            found = Verdict("open", f"protocol: not decided whether every block takes each of its turns by `{counter}` once")
+        elif found.outcome == "open":
+            found = _in_the_source(state, analysed, found, judgement)
+        state.protocol[plan.kernel.name] = found
+        if judgement.certificate is not None:
+            state.certificates[plan.kernel.name] = judgement.certificate
+
+
+def _in_the_source(state: Compilation, analysed: tree.Kernel, found: Verdict, judgement: Judgement) -> Verdict:
+    """What is not decided on the emitted code is accepted, but not called proved, where the loops of the source fit together."""
+    from pipec.checks import protocol
+    from pipec.diag.catalogue.protocol import NotDecided
+
+    fits = protocol.check(analysed, Sink(), allow_undecided=True)
+    if fits.outcome == "proved" and judgement.network is not None:
+        return Verdict("open", f"protocol: the roles' loops fit together in the source; not proved of the emitted code ({judgement.why})")
+    if fits.outcome == "refuted" and (analysed.schedule is not None or analysed.cluster.size > 1):
+        return protocol.check(analysed, state.sink)
+    if not state.options.allow_undecided:
+        known = f"not decided; no deadlock in {judgement.runs} small sizes" if judgement.network else "not decided"
+        state.sink.report(NotDecided(kernel=analysed.name, known=known, at=analysed.span))
+    return found
+
+
 STAGES: dict[str, Callable[[Compilation], None]] = {
     "parse": _parse,
     "analyse": _analyse,
     "build": _build,
     "check": _check,
-    "protocol": _protocol,
     "plan": _plan,
     "limits": _limits,
     "lower": _lower,
     "emit": _emit,
+    "prove": _prove,
 }
 
 
-_CHECKING = ("check", "protocol", "limits")
+_CHECKING = ("check", "limits", "prove")
 
 
-def compile_source(source: Source, options: Options | None = None, until: str = "emit") -> Compilation:
-    """Runs the stages up to and including `until`, or up to the first that reports something."""
-    state = Compilation(source, options or Options())
+def compile_source(
+    source: Source, options: Options | None = None, until: str = "prove", parsed: ast.File | None = None
+) -> Compilation:
+    """Runs the stages up to and including `until`, or up to the first that reports something.
+
+    `parsed`: the source's syntax tree, from an earlier compilation of it.
+    """
+    state = Compilation(source, options or Options(), file=parsed)
     for name, stage in STAGES.items():
         if state.arch not in TARGETS:
             state.sink.report(internal.UnknownTarget(name=state.arch, known=", ".join(TARGETS)))
@@ -193,6 +242,10 @@ def _guarded(state: Compilation, name: str, stage: Callable[[Compilation], None]
     """A stage that fails reports a fault of ours; no input ends in a Python traceback."""
     try:
         stage(state)
+    except BudgetEnded as ended:
+        state.sink.report(internal.budget_spent(ended))
+    except MemoryError:
+        state.sink.report(internal.budget_spent(BudgetEnded(BUDGETS["memory"])))
     except RecursionError:
         last = len(state.source.lines)
         state.sink.report(internal.TooComplex(at=state.source.span(1, 1, last, len(state.source.line(last)) + 1)))

@@ -8,7 +8,9 @@ from pathlib import Path
 from types import FrameType
 
 from pipec.diag.catalogue import names
+from pipec.diag.catalogue.run import BadCall
 from pipec.diag.message import Diagnostic, Failure
+from pipec.diag.shown import shown
 from pipec.driver import Compilation, Options, compile_source
 from pipec.files import read_source
 from pipec.program import CompiledKernel, CompileError, Program, debug_seconds
@@ -31,7 +33,7 @@ def compile(
     roles, stages and source lines. `unchecked` leaves out every check and proof: the kernel may hang or write anywhere; it is there to
     show what a wrong one does. `allow_undecided` takes kernels of which neither a proof of freedom from deadlock nor a deadlock is found.
     """
-    options = Options(arch, constants or {}, kernel, debug_seconds(debug), unchecked, allow_undecided)
+    options = _options(arch, constants, kernel, debug, unchecked, allow_undecided)
     return Program(_finished(_source_of(source, sys._getframe(1)), options))
 
 
@@ -40,10 +42,10 @@ def check(
 ) -> list[Diagnostic]:
     """All that is wrong with the source; empty when every check passes."""
     try:
-        text = _source_of(source, sys._getframe(1))
+        text, options = _source_of(source, sys._getframe(1)), _options(arch, constants, kernel)
     except CompileError as error:
         return error.diagnostics
-    return compile_source(text, Options(arch, constants or {}, kernel), until="limits").diagnostics
+    return compile_source(text, options, until="prove").diagnostics
 
 
 def kernel(source: str, *, arch: str | None = None, debug: str | None = None, **constants: object) -> CompiledKernel:
@@ -51,13 +53,38 @@ def kernel(source: str, *, arch: str | None = None, debug: str | None = None, **
 
     Messages point into the Python file that holds the string; `debug` as in `compile`. Raises CompileError.
     """
-    options = Options(arch, constants, None, debug_seconds(debug))
+    options = _options(arch, constants, debug=debug)
     program = Program(_finished(_source_of(source, sys._getframe(1)), options))
     kernels = list(program)
     if len(kernels) != 1:
         known = ", ".join(f"`{name}`" for name in kernels)
         raise CompileError([names.UnknownKernel(name="", known=f"{known}: use pipec.compile(...) for several").diagnostic()])
     return program[kernels[0]]
+
+
+def _options(
+    arch: str | None,
+    constants: Mapping[str, object] | None,
+    kernel: str | None = None,
+    debug: str | None = None,
+    unchecked: bool = False,
+    allow_undecided: bool = False,
+) -> Options:
+    """Raises CompileError for a value of another kind than the parameter's: what follows relies on them."""
+    given = {} if constants is None else constants
+    _require(
+        "constants", given, isinstance(given, Mapping) and all(isinstance(name, str) for name in given), "a mapping of names"
+    )
+    for parameter, value in (("arch", arch), ("kernel", kernel)):
+        _require(parameter, value, value is None or isinstance(value, str), "a name, or None")
+    for parameter, choice in (("unchecked", unchecked), ("allow_undecided", allow_undecided)):
+        _require(parameter, choice, isinstance(choice, bool), "True or False")
+    return Options(arch, dict(given), kernel, debug_seconds(debug), unchecked, allow_undecided)
+
+
+def _require(parameter: str, value: object, fits: bool, expected: str) -> None:
+    if not fits:
+        raise CompileError([BadCall(parameter=parameter, expected=expected, found=shown(value)).diagnostic()])
 
 
 def _finished(source: Source, options: Options) -> Compilation:
@@ -68,6 +95,7 @@ def _finished(source: Source, options: Options) -> Compilation:
 
 
 def _source_of(source: str | Path, caller: FrameType) -> Source:
+    _require("source", source, isinstance(source, str | Path), "the text of kernels, or a path")
     if isinstance(source, Path) or ("\n" not in source and source.endswith(".pipe")):
         try:
             return read_source(str(source))

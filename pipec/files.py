@@ -3,7 +3,10 @@
 import errno
 import io
 import os
+import stat
 import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,13 +26,44 @@ def read_source(name: str) -> Source:
     try:
         with Path(name).open("rb") as file:
             data = file.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise Failure(syntax.Unreadable(name=name, reason=f"it is larger than {_LARGEST >> 20} MiB"))
+    except (OSError, ValueError) as error:
+        raise Failure(syntax.Unreadable(name=name, reason=_reason(error))) from None
+    return _source(name, data)
+
+
+def read_input(name: str) -> Source:
+    """The text that a command line names: `-` is standard input. Raises Failure."""
+    if name != "-":
+        return read_source(name)
+    try:
+        if sys.stdin is None:
+            raise OSError("it is closed")
+        data = sys.stdin.buffer.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:
+        raise Failure(syntax.Unreadable(name="standard input", reason=_reason(error))) from None
+    return _source("<stdin>", data)
+
+
+def _source(name: str, data: bytes) -> Source:
+    if len(data) > _LARGEST:
+        raise Failure(syntax.Unreadable(name=name, reason=f"it is larger than {_LARGEST >> 20} MiB"))
+    try:
         return Source(name, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise Failure(syntax.NotText(name=name, offset=error.start, byte=error.object[error.start])) from None
-    except (OSError, ValueError) as error:
-        raise Failure(syntax.Unreadable(name=name, reason=_reason(error))) from None
+
+
+def spare(source: str, *outputs: str | None) -> None:
+    """Refuses to write over the source, under whatever name, or two outputs into one file. Raises Failure."""
+    seen: dict[str, str] = {}
+    for output in outputs:
+        if output is None or output == "-":
+            continue
+        with suppress(OSError, ValueError):  # what cannot be looked at is told when it is opened
+            if source != "-" and Path(output).is_file() and Path(output).samefile(source):
+                raise cannot_write(output, OSError("it is the file that is read"))
+            if seen.setdefault(os.path.realpath(output), output) is not output:
+                raise cannot_write(output, OSError("two outputs would be written there"))
 
 
 def read_array(name: str) -> "np.ndarray":
@@ -92,13 +126,27 @@ def _write_file(output: str, data: bytes) -> None:
     if target.exists() and not target.is_file():
         target.write_bytes(data)
         return
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    if mode is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    # Of another name and nobody else's to read until it is complete.
+    number, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".partial", dir=target.parent)
+    partial = Path(name)
     try:
-        partial.write_bytes(data)
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), 0o666 & ~_umask() if mode is None else mode)
         partial.replace(target)
-    except OSError:
+    except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    """What new files may not have. Only setting it tells."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _reason(error: Exception) -> str:

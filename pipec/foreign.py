@@ -8,18 +8,21 @@ from collections.abc import Mapping
 import numpy as np
 
 from pipec.argument_text import ArgumentReader, BadText
+from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.diag.catalogue import run as messages
+from pipec.diag.catalogue.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message
-from pipec.files import read_array, read_source, write_array, write_output
+from pipec.files import read_array, read_input, write_array, write_output
+from pipec.printer import Printer
 from pipec.run import Progress
 from pipec.sim import Loose, Options, Result, SimulationError, chrome_trace, launch, parse
-from pipec.sim.tree import Function
+from pipec.sim.ptx.tree import Function
 from pipec.source import Source, Span
 
 
 def run_foreign(options: argparse.Namespace) -> int:
     """Runs one kernel and says what changed; 0, or Failure."""
-    source = read_source(options.file)
+    source = read_input(options.file)
     reader = ArgumentReader(options.seed, read_array)
     arguments: list[Loose] = [_argument(reader, text) for text in options.arguments]
     for name, file in options.save:
@@ -30,9 +33,13 @@ def run_foreign(options: argparse.Namespace) -> int:
     result, seconds = _launched(source, arguments, options)
     grid = ", ".join(str(size) for size in options.grid or (1,))
     kernel = _kernel(source, options.kernel)
-    print(f"{kernel.name if kernel else options.kernel} on sim, grid ({grid}): {seconds:.2f} s")
-    _print_result(result)
-    _print_arrays(before, reader.arrays)
+    name = kernel.name if kernel else options.kernel
+    printer: Printer = options.printer
+    printer.text(f"{name} on sim, grid ({grid}): {seconds:.2f} s")
+    _print_result(printer, result)
+    counted = {"thread_instructions": result.statistics.thread_instructions, "warnings": list(map(str, result.warnings))}
+    printer.row("run", kernel=name, device="sim", grid=options.grid or (1,), seconds=seconds, **counted, printed=result.printed)
+    _print_arrays(printer, before, reader.arrays)
     for name, file in options.save:
         write_array(file, reader.arrays[name])
     if options.timeline:
@@ -49,7 +56,7 @@ def _argument(reader: ArgumentReader, text: str) -> Loose:
 
 def _launched(source: Source, arguments: list[Loose], options: argparse.Namespace) -> tuple[Result, float]:
     progress, started = Progress(), time.perf_counter()
-    simulation = Options(options.timing, options.seed, options.steps, progress)
+    simulation = Options(options.timing, options.seed, options.steps, progress, rules=options.rules)
     try:
         result = launch(
             source.text,
@@ -57,6 +64,7 @@ def _launched(source: Source, arguments: list[Loose], options: argparse.Namespac
             grid=options.grid or (1,),
             block=options.block,
             cluster=options.cluster,
+            cooperative=options.cooperative,
             dynamic_smem=options.shared,
             arguments=arguments,
             options=simulation,
@@ -81,6 +89,10 @@ def message_of(error: SimulationError, source: Source, options: argparse.Namespa
         return messages.UnsupportedPtx(problem=error.message, at=at)
     if error.kind == "step_limit":
         return messages.StepLimit(kernel=name, steps=f"{options.steps:,}")
+    if error.kind == "budget":
+        return budget_spent(BudgetEnded(BUDGETS[error.details["budget"]], at))
+    if error.kind == "internal":
+        return InternalError(stage="simulate", error=error.message)
     message, _, details = error.message.partition("\n")
     written = f" ({error.source})" if error.source is not None else ""
     return messages.SimulationFailed(
@@ -116,22 +128,27 @@ def _parameters(kernel: Function) -> str:
     return f"`{kernel.name}` takes " + (", ".join(listed) if listed else "no arguments")
 
 
-def _print_result(result: Result) -> None:
+def _print_result(printer: Printer, result: Result) -> None:
     statistics = result.statistics
     rate = statistics.thread_instructions / max(statistics.seconds, 1e-9)
-    print(f"  {statistics.thread_instructions:,} thread instructions, {rate:,.0f} per second")
+    printer.text(f"  {statistics.thread_instructions:,} thread instructions, {rate:,.0f} per second")
     for warning in result.warnings:
-        print(f"  warning: {warning}")
+        printer.text(f"  warning: {warning}")
+    for practice in result.relied_on:
+        printer.text(f"  relies on: {practice} (docs/fidelity.md)")
     for text in result.printed:
-        print(f"  printed: {text.rstrip()}")
+        printer.text(f"  printed: {text.rstrip()}")
 
 
-def _print_arrays(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> None:
+def _print_arrays(printer: Printer, before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> None:
     for name, array in after.items():
         old, new = (a.view(np.uint8).reshape(array.size, array.itemsize) for a in (before[name], array))
         changed = int((old != new).any(axis=1).sum())
+        row = {"dtype": str(array.dtype), "shape": array.shape, "elements": array.size, "changed": changed}
         line = f"  {name}: {array.dtype}{list(array.shape)}, {changed:,} of {array.size:,} elements changed"
         if changed and array.dtype.kind not in "b" and array.dtype.names is None:
             wide = array.astype(np.float64)
             line += f", now {wide.min():.6g} to {wide.max():.6g}"
-        print(line)
+            row |= {"least": float(wide.min()), "largest": float(wide.max())}
+        printer.text(line)
+        printer.row("array", name=name, **row)

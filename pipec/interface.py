@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipec.record import fields_of, record
+from pipec.vocabulary import BarrierSide, Swizzle
 
 # A launch expression: an int, a name (dimension, scalar parameter or MULTIPROCESSORS), or (operator, operand, ...); see `evaluate`.
 LaunchExpression = Any
@@ -46,7 +47,7 @@ class TensorArgument:
     # How the kernel reaches it: through tensor maps, which ask for 16-byte strides, or by address.
     through_tensor_map: bool
     through_pointer: bool
-    # The kernel writes it only by reductions: what it holds at the launch is part of the result.
+    # The kernel writes it only by reductions, or reads it as well: what it holds at the launch may be part of the result.
     accumulated: bool = False
 
 
@@ -70,7 +71,7 @@ class TensorMapParameter:
     tensor: str
     dtype: str
     box: tuple[int, ...]
-    swizzle: str
+    swizzle: Swizzle
 
 
 @record
@@ -137,7 +138,7 @@ class BarrierRange:
     """
 
     pipeline: str
-    side: str  # "full" or "empty"
+    side: BarrierSide
     stages: int
     offset: int
     count: int

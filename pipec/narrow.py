@@ -36,7 +36,8 @@ def unpack(packed: np.ndarray, dtype: str) -> np.ndarray:
     fields = np.unpackbits(np.ascontiguousarray(packed), axis=-1, bitorder="little")
     fields = fields.reshape(*packed.shape[:-1], -1, bits)
     codes = np.packbits(fields, axis=-1, bitorder="little")[..., 0]
-    return codes.view(_TYPES[dtype]).astype(np.float64)
+    numbers: np.ndarray = codes.view(_TYPES[dtype]).astype(np.float64)
+    return numbers
 
 
 def values_of(array: Any, dtype: str) -> np.ndarray:
@@ -45,10 +46,11 @@ def values_of(array: Any, dtype: str) -> np.ndarray:
     if kind.is_packed:
         return unpack(array, dtype)
     if kind.is_scale:
-        values = np.ascontiguousarray(array).view(_TYPES[dtype]).astype(np.float64)
-        return np.abs(values)  # ue4m3 has no sign
+        factors: np.ndarray = np.abs(np.ascontiguousarray(array).view(_TYPES[dtype]).astype(np.float64))  # ue4m3 has no sign
+        return factors
     # ml_dtypes arrays convert through float32, which holds every one of their values.
-    return array.astype(np.float64)
+    values: np.ndarray = array.astype(np.float64)
+    return values
 
 
 def chunked(factors: np.ndarray) -> np.ndarray:
@@ -71,4 +73,5 @@ def unchunked(chunks: np.ndarray) -> np.ndarray:
 def scaled(operand: np.ndarray, chunks: np.ndarray, block: int) -> np.ndarray:
     """Each element of `operand` [rows, K] times the factor of its row and block of K."""
     rows, depth = operand.shape
-    return operand * np.repeat(unchunked(chunks), int(block), axis=1)[:rows, :depth]
+    factors: np.ndarray = np.repeat(unchunked(chunks), int(block), axis=1)[:rows, :depth]
+    return np.asarray(operand * factors)

@@ -1,18 +1,23 @@
 """Compiled programs: what `pipec.compile` and `pipec.kernel` return."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pipec.diag.message import Diagnostic, Failure, Sink
+from pipec.diag.shown import shown
 from pipec.driver import Compilation, compile_source
-from pipec.interface import KernelInterface
+from pipec.interface import KernelInterface, TensorArgument
 from pipec.kir.plan_types import Plan
 from pipec.report import KernelReport, report_of
 
 if TYPE_CHECKING:
     from pipec.runtime import Launcher, LaunchResult
+    from pipec.tune.choice import Candidate
+    from pipec.tune.measure import Outcome
+    from pipec.tune.tuned import Tuned
 
 
 class CompileError(Failure):
@@ -33,25 +38,30 @@ def debug_seconds(debug: str | None) -> float | None:
         return None
     from pipec.watchdog import MOST_SECONDS, seconds_of
 
-    seconds = seconds_of(debug)
+    seconds = seconds_of(debug) if isinstance(debug, str) else None
     if seconds is None:
         from pipec.diag.catalogue.run import UnknownDebug
 
-        raise CompileError([UnknownDebug(asked=str(debug), most=MOST_SECONDS).diagnostic()])
+        asked = debug if isinstance(debug, str) else shown(debug)
+        raise CompileError([UnknownDebug(asked=asked, most=MOST_SECONDS).diagnostic()])
     return seconds
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CompiledKernel:
     """One kernel, callable with its arrays and scalars in order or by name.
 
-    `watched` compiles it again with a watchdog of so many seconds.
+    `watched` compiles it again with a watchdog of so many seconds; `tuned` picks the values of the parameters that the kernel tunes.
     """
 
     interface: KernelInterface
     report: KernelReport
     ptx: str
-    watched: "Callable[[float], CompiledKernel] | None" = field(default=None, repr=False)
+    watched: "Callable[[float], CompiledKernel] | None" = None
+    tuned: "Tuned[CompiledKernel] | None" = None
+
+    def __repr__(self) -> str:
+        return f"<pipec kernel {signature(self.interface)}>"
 
     @property
     def name(self) -> str:
@@ -80,10 +90,38 @@ class CompiledKernel:
         end, and raises pipec.runtime.HangError when it hangs. Raises pipec.runtime.ArgumentError before anything runs when an
         argument does not fit.
         """
+        _check_call(self.name, device, options)
+        if self.tuned is not None and debug is None:
+            names = (argument.name for argument in self.interface.arguments)
+            ordered = arguments if not by_name else [self._named(arguments, by_name).get(name) for name in names]
+            other = self.tuned.variant(ordered, device)
+            if other is not None:
+                return other(*arguments, device=device, stream=stream, options=options, **by_name)
         if debug is not None and (seconds := debug_seconds(debug)) is not None and self.watched is not None:
             return self.watched(seconds)(*arguments, device=device, stream=stream, options=options, **by_name)
         given: Any = self._named(arguments, by_name) if by_name else arguments
         return self._launcher(given, device=device, stream=stream, options=options)
+
+    def tune(self, /, *arguments: Any, seed: int = 0) -> "Outcome":
+        """Measures the candidates that the kernel lists (`tune`) on these CUDA tensors, and keeps the fastest for their sizes: in this
+        process, and in the user's cache for later ones. Outputs hold anything afterwards.
+
+        Raises CompileError where there is nothing to choose from or nothing to measure with, and pipec.tune.measure.NothingRuns.
+        """
+        from pipec.diag.catalogue import tuning as messages
+        from pipec.tune.measure import best
+
+        if self.tuned is None:
+            raise CompileError([messages.NoTuning(kernel=self.name).diagnostic()])
+        sizes = self.tuned.sizes(arguments)
+        if sizes is None or not any(getattr(argument, "is_cuda", False) for argument in arguments):
+            problem = "the arguments are not CUDA tensors that fit the kernel"
+            raise CompileError([messages.CannotMeasure(problem=problem).diagnostic()])
+        from pipec.tune.gpu import TorchBench
+
+        outcome = best(self.tuned.choices, sizes, TorchBench(self.tuned.of, arguments), seed=seed)
+        self.tuned.remember(outcome.row(self.tuned.label))
+        return outcome
 
     def _named(self, arguments: tuple[Any, ...], by_name: Mapping[str, Any]) -> Mapping[str, Any]:
         """Arguments in order, then by name, as Python binds them."""
@@ -99,6 +137,30 @@ class CompiledKernel:
                 self.name, "(none)", f"the kernel takes {len(names)} arguments, got {len(arguments) + len(by_name)}"
             )
         return {**given, **by_name}
+
+
+def _check_call(kernel: str, device: object, options: object) -> None:
+    """What the launcher relies on: a device is a text, options are a LaunchOptions."""
+    if options is None and type(device) is str and len(device) <= _LONGEST_DEVICE:
+        return  # as nearly always; an import takes a microsecond also when there is nothing to load
+    from pipec.runtime import DeviceError, LaunchError, LaunchOptions
+
+    if not isinstance(device, str) or len(device) > _LONGEST_DEVICE:
+        raise DeviceError(f"there is no device {shown(device)}", "use 'auto', 'sim', 'cuda' or 'cuda:N'")
+    if options is not None and not isinstance(options, LaunchOptions):
+        raise LaunchError(kernel, f"`options` must be a pipec.runtime.LaunchOptions, not {shown(options)}")
+
+
+_LONGEST_DEVICE = 32
+
+
+def signature(interface: KernelInterface) -> str:
+    """How a kernel is called, on one line: `scale(x: f32[M, N], y: f32[M, N], alpha: f32)`."""
+    listed = []
+    for argument in interface.arguments:
+        sizes = f"[{', '.join(map(str, argument.shape))}]" if isinstance(argument, TensorArgument) else ""
+        listed.append(f"{argument.name}: {argument.dtype}{sizes}")
+    return f"{interface.name}({', '.join(listed)})"
 
 
 class Program(Mapping[str, CompiledKernel]):
@@ -117,7 +179,30 @@ class Program(Mapping[str, CompiledKernel]):
 
     def _compiled(self, plan: Plan) -> CompiledKernel:
         name = plan.kernel.name
-        return CompiledKernel(plan.interface, self.report[name], self.ptx, partial(self._with_watchdog, name))
+        return CompiledKernel(plan.interface, self.report[name], self.ptx, partial(self._with_watchdog, name), self._tuned(plan))
+
+    def _tuned(self, plan: Plan) -> "Tuned[CompiledKernel] | None":
+        """For kernels that list candidates: what picks one at the call."""
+        name = plan.kernel.name
+        trees = self._compilation.trees or ()
+        tuning = next((kernel.tuning for kernel in trees if kernel.name == name), None)
+        if tuning is None or len(tuning.candidates) < 2 or self._compilation.options.watchdog is not None:
+            return None
+        from pipec.tune.choice import Choices
+        from pipec.tune.devices import gpu_for
+        from pipec.tune.tuned import Tuned
+
+        choices = Choices(self._compilation, name)
+        return Tuned(choices, plan.interface, partial(self._with_candidate, name), partial(gpu_for, self.arch))
+
+    def _with_candidate(self, name: str, candidate: "Candidate") -> CompiledKernel:
+        """The kernel with other values of its tuned parameters."""
+        options = self._compilation.options
+        changed = replace(options, constants={**options.constants, **candidate.constants}, kernel=name)
+        compilation = compile_source(self._compilation.source, changed, parsed=self._compilation.file)
+        if compilation.failed:
+            raise CompileError(compilation.diagnostics)
+        return Program(compilation)[name]
 
     def _with_watchdog(self, name: str, seconds: float) -> CompiledKernel:
         """The kernel with bounded waits; compiled once for each bound."""
@@ -127,9 +212,18 @@ class Program(Mapping[str, CompiledKernel]):
         return self._watched[seconds][name]
 
     def __getitem__(self, name: str) -> CompiledKernel:
-        if name not in self._kernels:
-            raise KeyError(f"no kernel is called {name!r}; there is {', '.join(self._kernels)}")
+        if not isinstance(name, str) or name not in self._kernels:
+            raise KeyError(f"no kernel is called {shown(name)}; there is {', '.join(self._kernels)}")
         return self._kernels[name]
+
+    def __repr__(self) -> str:
+        return f"<pipec program for {self.arch}: {'; '.join(signature(kernel.interface) for kernel in self._kernels.values())}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a row for each kernel."""
+        rows = [_html_row(kernel) for kernel in self._kernels.values()]
+        heads = "".join(f"<th>{head}</th>" for head in ("kernel", "threads", "shared memory", "tensor columns", "proved"))
+        return f"<table><caption>pipec program for {escape(self.arch)}</caption><tr>{heads}</tr>{''.join(rows)}</table>"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._kernels)
@@ -157,3 +251,16 @@ class Program(Mapping[str, CompiledKernel]):
     def cubin(self) -> bytes:
         """Machine code for the program's target, by nvJitLink or ptxas. Raises CompileError when neither is there or they refuse."""
         return self._cubin
+
+
+def _html_row(kernel: CompiledKernel) -> str:
+    report = kernel.report
+    memory = f"{report.shared_bytes:,} of {report.shared_limit:,} bytes"
+    cells = (
+        signature(kernel.interface),
+        str(report.threads),
+        memory,
+        str(report.tensor_columns),
+        "<br>".join(map(escape, report.proofs)),
+    )
+    return f"<tr><td><code>{escape(cells[0])}</code></td>" + "".join(f"<td>{cell}</td>" for cell in cells[1:]) + "</tr>"

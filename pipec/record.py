@@ -73,7 +73,7 @@ def _hash(self: Any) -> int:
     return hash(self._key(self))
 
 
-def _rebuild(self: Any) -> tuple[type, tuple]:
+def _rebuild(self: Any) -> tuple[type, tuple[object, ...]]:
     """For copies and pickles."""
     return type(self), tuple(fields_of(self).values())
 

@@ -5,27 +5,20 @@ import gc
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.diag.catalogue import run as messages
+from pipec.diag.catalogue.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message, Sink
 from pipec.driver import Compilation
-from pipec.files import read_source, write_output
+from pipec.files import read_input, write_output
 from pipec.interface import KernelInterface, RoleWarps, TensorArgument, from_json
 from pipec.kir.plan_types import Plan
-from pipec.reference import (
-    Comparison,
-    ReferenceProblem,
-    accumulation_unit,
-    apply_given,
-    before_launch,
-    compare,
-    dtypes_of,
-    expected_values,
-    operand_rounding,
-    reference_lines,
-    shape_sets,
-)
+from pipec.printer import Printer
+from pipec.record import fields_of
+from pipec.reference import Comparison, ReferenceProblem, Trial, reference_lines, shape_sets, trial_of
 from pipec.report import KernelReport, report_of
 from pipec.runtime.errors import ArgumentError, HangError, RuntimeFault
 from pipec.source import Source, Span
@@ -34,26 +27,47 @@ if TYPE_CHECKING:
     from pipec.runtime import LaunchResult
 
 _INTERFACE_MARK = "// pipec.kernel "
+_LONGEST_NUMBER = 40  # characters that are read as a whole number, and that messages repeat
 _ANSWER_AFTER = 1.0  # seconds after which a simulation says how far it is
 
 
 def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
     """Every kernel of the source with every set of shapes; 0, or Failure at the first that fails."""
     assert state.plans is not None and state.ptx is not None
+    printer: Printer = options.printer
     _check_names(options.shapes, [plan.interface for plan in state.plans])
     built = _assembled(state)
+    if options.device == "cuda" or (options.device == "auto" and _gpu_fits(state.arch)):
+        options.guard.lift()
     for plan in state.plans:
-        _print_report(report_of(plan, state.protocol[plan.kernel.name]), state.arch)
-        print(f"  built   {built.get(plan.kernel.name, built[''])}")
+        report = report_of(plan, state.protocol[plan.kernel.name])
+        assembled = built.get(plan.kernel.name, built[""])
+        _print_report(printer, report, state.arch)
+        printer.text(f"  built   {assembled}")
+        printer.row("kernel", arch=state.arch, **fields_of(report), assembled=assembled)
         for values in _value_sets(plan.interface, plan.kernel.document, options.shapes):
-            arguments, before = _run_one(plan.interface, state.ptx, values, options, state.source, plan.kernel.document)
-            _compare(plan, arguments, before, values)
+            trial = _trial(plan, values, options.seed)
+            _run_one(plan.interface, state.ptx, trial.arguments, values, options, state.source)
+            _compare(plan, trial, values, printer)
     return 0
+
+
+def _gpu_fits(arch: str) -> bool:
+    from pipec.runtime.cuda import fitting_device
+    from pipec.runtime.errors import DeviceError
+
+    try:
+        fitting_device(arch)
+    except DeviceError:
+        return False
+    return True
 
 
 def run_ptx(options: argparse.Namespace) -> int:
     """A PTX file that says how its kernels are called."""
-    source = read_source(options.file)
+    from pipec.runtime import random_arguments
+
+    source = read_input(options.file)
     interfaces = list(_interfaces(source))
     if not interfaces:
         entries = [line.split(".entry", 1)[1].split("(")[0].strip() for line in source.lines if ".entry" in line]
@@ -69,7 +83,9 @@ def run_ptx(options: argparse.Namespace) -> int:
     options.device = "sim"
     for interface in chosen:
         (values,) = _value_sets(interface, "", options.shapes)
-        _run_one(interface, source.text, values, options, None)
+        with _refusals(values):
+            arguments = random_arguments(interface, values, options.seed)
+        _run_one(interface, source.text, arguments, values, options, None)
     return 0
 
 
@@ -134,76 +150,101 @@ def _numbers(interface: KernelInterface, values: Mapping[str, str]) -> dict[str,
 
 
 def _number(name: str, text: str, dimension: bool) -> float:
+    short = text if len(text) <= _LONGEST_NUMBER else f"{text[:_LONGEST_NUMBER]}..."
+    value: float
     try:
-        value = int(text)
+        if not text.isascii() or "_" in text:  # Python reads more as a number than the language does
+            raise ValueError
+        value = int(text) if len(text) <= _LONGEST_NUMBER and text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
-        try:
-            value = float(text)  # type: ignore[assignment]
-        except ValueError:
-            raise Failure(messages.BadShape(name=name, value=text, problem="is not a number")) from None
+        raise Failure(messages.BadShape(name=name, value=short, problem="is not a number")) from None
     if dimension and (not isinstance(value, int) or not 0 <= value < 2**31):
-        raise Failure(messages.BadShape(name=name, value=text, problem="must be a whole number from 0 to 2147483647"))
+        raise Failure(messages.BadShape(name=name, value=short, problem="must be a whole number from 0 to 2147483647"))
     return value
 
 
 # ---------------------------------------------------------------------------------------------------------------- running
 
 
-def _run_one(
-    interface: KernelInterface,
-    ptx: str,
-    values: dict[str, float],
-    options: argparse.Namespace,
-    source: Source | None,
-    document: str = "",
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Runs a kernel with made-up arguments and shows what happened; the arguments, with the outputs written, and what they held before
-    where that counts."""
-    from pipec.runtime import Launcher, LaunchOptions, random_arguments
-    from pipec.sim import Options, SimulationError
-
-    gc.enable()  # the command line starts without it
-    progress = Progress()
-    simulation = Options(options.timing, options.seed, options.steps, progress)
+def _trial(plan: Plan, values: Mapping[str, float], seed: int) -> Trial:
     try:
-        arguments = random_arguments(interface, values, options.seed)
-        apply_given(document, arguments, values)
-        before = before_launch(interface, arguments)
-        started = time.perf_counter()
-        result = Launcher(interface, ptx)(arguments, device=options.device, options=LaunchOptions(simulation))
-        seconds = time.perf_counter() - started
+        with _refusals(values):
+            return trial_of(plan, values, seed)
+    except ReferenceProblem as problem:
+        lines = reference_lines(plan.kernel.document)
+        text = "; ".join(lines) or "its `given:` line"
+        raise Failure(messages.BadReference(kernel=plan.kernel.name, problem=str(problem), text=text)) from None
+
+
+@contextmanager
+def _refusals(values: Mapping[str, float]) -> Iterator[None]:
+    """What refuses a launch, as a message."""
+    try:
+        yield
     except MemoryError:
         raise Failure(
             messages.LaunchRefused(message=f"the arrays of {_shown(values)} do not fit this machine's memory", hint=None)
         ) from None
-    except SimulationError as error:
-        raise Failure(_simulation_message(interface, error, source)) from None
-    except HangError as error:
-        raise Failure(_hang_message(error, source)) from None
+    except HangError:
+        raise  # a kernel that was launched, and says itself what it waits for
     except (ArgumentError, RuntimeFault) as error:
         raise Failure(messages.LaunchRefused(message=str(error), hint=None)) from None
-    except ReferenceProblem as problem:
-        raise Failure(messages.BadReference(kernel=interface.name, problem=str(problem), text="its `given:` line")) from None
+
+
+def _run_one(
+    interface: KernelInterface,
+    ptx: str,
+    arguments: Mapping[str, Any],
+    values: Mapping[str, float],
+    options: argparse.Namespace,
+    source: Source | None,
+) -> None:
+    """Runs a kernel and shows what happened; its outputs are written into the arguments."""
+    from pipec.runtime import Launcher, LaunchOptions
+    from pipec.sim import Options, SimulationError
+
+    gc.enable()  # the command line starts without it
+    progress = Progress()
+    simulation = Options(options.timing, options.seed, options.steps, progress, rules=options.rules)
+    try:
+        started = time.perf_counter()
+        with _refusals(values):
+            result = Launcher(interface, ptx)(arguments, device=options.device, options=LaunchOptions(simulation))
+        seconds = time.perf_counter() - started
+    except SimulationError as error:
+        raise Failure(_simulation_message(interface, error, source, options.steps)) from None
+    except HangError as error:
+        raise Failure(_hang_message(error, source)) from None
     finally:
         progress.end()
-    print(f"\n{interface.name}({_shown(values)}) on {result.device}, grid {result.grid}: {seconds:.2f} s")
+    options.printer.text(f"\n{interface.name}({_shown(values)}) on {result.device}, grid {result.grid}: {seconds:.2f} s")
     _print_simulation(interface, result, options)
-    return arguments, before
+    options.printer.row("run", kernel=interface.name, values=values, seconds=seconds, **_run_fields(result))
 
 
 def _shown(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
+def _run_fields(result: "LaunchResult") -> dict[str, object]:
+    """What is known of a launch, for machines."""
+    found: dict[str, object] = {"device": result.device, "grid": result.grid, "launched": result.launched}
+    if result.simulation is not None:
+        found["thread_instructions"] = result.simulation.statistics.thread_instructions
+        found["warnings"] = list(map(str, result.simulation.warnings))
+    return found
+
+
 class Progress:
-    """A line on the terminal while a simulation takes longer than a second."""
+    """A line while a simulation takes longer than a second, on a terminal only: a log would keep every one of them."""
 
     def __init__(self) -> None:
         self._started = time.perf_counter()
+        self._watched = sys.stderr is not None and sys.stderr.isatty()
         self._shown = False
 
     def __call__(self, done: int, total: int) -> None:
-        if time.perf_counter() - self._started > _ANSWER_AFTER:
+        if self._watched and time.perf_counter() - self._started > _ANSWER_AFTER:
             print(f"\r  simulated {done} of {total} clusters", end="", file=sys.stderr, flush=True)
             self._shown = True
 
@@ -212,8 +253,14 @@ class Progress:
             print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
 
 
-def _simulation_message(interface: KernelInterface, error: Any, source: Source | None) -> Message:
+def _simulation_message(interface: KernelInterface, error: Any, source: Source | None, steps: int) -> Message:
     span: Span | None = None
+    if error.kind == "budget":
+        return budget_spent(BudgetEnded(BUDGETS[error.details["budget"]]))
+    if error.kind == "internal":
+        return InternalError(stage="simulate", error=error.message)
+    if error.kind == "step_limit":
+        return messages.StepLimit(kernel=interface.name, steps=f"{steps:,}")
     if error.source is not None and source is not None and error.source.file.endswith(source.name):
         span = _line_span(source, error.source.line)
     message, _, details = error.message.partition("\n")
@@ -243,42 +290,46 @@ def _line_span(source: Source | None, shown_line: int) -> Span | None:
 
 
 def _print_simulation(interface: KernelInterface, result: "LaunchResult", options: argparse.Namespace) -> None:
+    printer: Printer = options.printer
     if result.simulation is None:
         if not result.launched:
-            print("  the grid is empty: nothing to run")
+            printer.text("  the grid is empty: nothing to run")
         return
     from pipec.timeline import chart, chrome_trace
 
     statistics = result.simulation.statistics
     rate = statistics.thread_instructions / max(statistics.seconds, 1e-9)
-    print(f"  {statistics.thread_instructions:,} thread instructions, {rate:,.0f} per second")
+    printer.text(f"  {statistics.thread_instructions:,} thread instructions, {rate:,.0f} per second")
     for warning in result.simulation.warnings:
-        print(f"  warning: {warning}")
-    print("  " + chart(interface, result.simulation).replace("\n", "\n  "))
+        printer.text(f"  warning: {warning}")
+    printer.text("  " + chart(interface, result.simulation).replace("\n", "\n  "))
     if options.timeline:
         write_output(options.timeline, chrome_trace(interface, result.simulation))
 
 
-def _compare(plan: Plan, arguments: Mapping[str, Any], before: Mapping[str, Any], values: Mapping[str, float]) -> None:
-    lines, name = reference_lines(plan.kernel.document), plan.kernel.name
-    if not lines:
-        print("  no `numpy:` line in the docstring: the result was not compared")
-        return
-    try:
-        expected = expected_values(lines, {**arguments, **before}, dtypes_of(plan.interface), plan.kernel.constants)
-    except ReferenceProblem as problem:
-        raise Failure(messages.BadReference(kernel=name, problem=str(problem), text="; ".join(lines))) from None
-    depth = int(max((value for value in values.values() if isinstance(value, int)), default=1))
-    for output, reference in expected.items():
-        unit, rounding = accumulation_unit(plan.kernel), operand_rounding(plan.kernel)
-        outcome = compare(output, arguments[output], reference, depth, unit, rounding)
+def _compare(plan: Plan, trial: Trial, values: Mapping[str, float], printer: Printer) -> None:
+    if not trial.expected:
+        printer.text("  no `numpy:` line in the docstring: the result was not compared")
+    for outcome in trial.judged():
         if not outcome.passed:
             raise Failure(_wrong(plan.interface, outcome))
         against = f"against float64 NumPy over {outcome.total:,} elements"
-        print(f"  {output}: largest error {outcome.error:.3g} {against} (allowed there {outcome.bound:.3g})")
+        printer.text(f"  {outcome.output}: largest error {outcome.error:.3g} {against} (allowed there {outcome.bound:.3g})")
+        measured = {"error": outcome.error, "bound": outcome.bound, "elements": outcome.total}
+        printer.row("comparison", kernel=plan.kernel.name, values=values, output=outcome.output, **measured)
 
 
 def _wrong(interface: KernelInterface, outcome: Comparison) -> Message:
+    if outcome.unwritten:
+        return messages.NeverWritten(
+            output=outcome.output,
+            kernel=interface.name,
+            count=f"{outcome.unwritten:,}",
+            total=f"{outcome.total:,}",
+            place=str(list(outcome.first)),
+            expected=f"{outcome.expected:.6g}",
+            others=f"{outcome.wrong - outcome.unwritten:,}",
+        )
     return messages.WrongResult(
         output=outcome.output,
         kernel=interface.name,
@@ -316,14 +367,14 @@ def _warps(role: RoleWarps) -> str:
     return f"{role.name} (warp {last})" if role.warps == 1 else f"{role.name} (warps {role.first_warp}-{last})"
 
 
-def _print_report(report: KernelReport, arch: str) -> None:
-    print(f"{report.name}: compiled for {arch}")
+def _print_report(printer: Printer, report: KernelReport, arch: str) -> None:
+    printer.text(f"{report.name}: compiled for {arch}")
     for proof in report.proofs:
-        print(f"  proved  {proof}")
+        printer.text(f"  proved  {proof}")
     for question in report.undecided:
-        print(f"  open    {question}")
-    print(f"  uses    {report.threads} threads: {', '.join(_warps(role) for role in report.roles)}")
+        printer.text(f"  open    {question}")
+    printer.text(f"  uses    {report.threads} threads: {', '.join(_warps(role) for role in report.roles)}")
     memory = f"{report.shared_bytes:,} of {report.shared_limit:,} bytes of shared memory"
-    print(f"  uses    {memory}, {report.tensor_columns} of 512 tensor-memory columns")
+    printer.text(f"  uses    {memory}, {report.tensor_columns} of 512 tensor-memory columns")
     if report.tiles is not None:
-        print(f"  tiles   {report.tiles}")
+        printer.text(f"  tiles   {report.tiles}")

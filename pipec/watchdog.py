@@ -41,6 +41,8 @@ _TEN, _TWENTY, _UNIT = (1 << 10) - 1, (1 << 20) - 1, 2048
 def seconds_of(text: str) -> float | None:
     """The bound that "watchdog" or "watchdog=2.5" asks for; None for any other text."""
     name, equals, number = text.partition("=")
+    if not text.isascii():  # Python takes digits of every script
+        return None
     try:
         seconds = float(number) if equals else DEFAULT_SECONDS
     except ValueError:
@@ -65,7 +67,7 @@ class Blocked:
 
 def records(memory: bytes) -> Iterator[Blocked]:
     """What was written, by CTA and warp; lanes of one warp that wait at one place are told together."""
-    found: dict[tuple, Blocked] = {}
+    found: dict[tuple[object, ...], Blocked] = {}
     for start in range(0, len(memory) - RECORD_BYTES + 1, RECORD_BYTES):
         words = {
             name: int.from_bytes(memory[start + 4 * index : start + 4 * index + 4], "little") for index, name in enumerate(WORDS)
@@ -90,7 +92,7 @@ def records(memory: bytes) -> Iterator[Blocked]:
 
 
 def barrier_state(one: Blocked, name: BarrierName | None, stages: int, count: int) -> BarrierState:
-    """What the upper half of the barrier's word shows (SM100.md 12.3 e): bit 31 the parity of the current phase, bits 30 to 11 the
+    """What the upper half of the barrier's word shows (hardware.md 1.3): bit 31 the parity of the current phase, bits 30 to 11 the
     missing arrivals, negated, and bits 9 to 0 the missing bytes, negated, in units of 2048. `count` arrivals make a phase.
 
     Which phase is awaited follows from the iteration; one of the other parity is what the program asks for when its phases are out
@@ -181,10 +183,10 @@ def cycle(metadata: Mapping[str, Any], found: list[dict[str, Any]]) -> list[str]
 
 def report(found: list[dict[str, Any]], loop: list[str]) -> str:
     """The sentences of one CTA of each kind; of the others their number, since all run the same program."""
-    by_cta: dict[tuple, list[dict[str, Any]]] = {}
+    by_cta: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for entry in found:
         by_cta.setdefault(entry["cta"], []).append(entry)
-    alike: dict[tuple, list[tuple]] = {}
+    alike: dict[tuple[object, ...], list[tuple[object, ...]]] = {}
     for cta, those in by_cta.items():
         kind = tuple((entry["warp"], entry["source"], entry.get("pipeline"), entry.get("side")) for entry in those)
         alike.setdefault(kind, []).append(cta)

@@ -12,11 +12,12 @@ from pipec.runtime.errors import ArgumentError, DeviceError, HangError, LaunchEr
 
 if TYPE_CHECKING:
     from pipec.runtime.cuda import devices
-    from pipec.runtime.launcher import Image, Launcher, LaunchOptions, LaunchResult, launch
+    from pipec.runtime.image import Image
+    from pipec.runtime.launcher import Launcher, LaunchOptions, LaunchResult, launch
     from pipec.runtime.sample import random_arguments
 
 _LAZY = {
-    "Image": "launcher",
+    "Image": "image",
     "LaunchOptions": "launcher",
     "LaunchResult": "launcher",
     "Launcher": "launcher",

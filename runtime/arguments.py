@@ -11,10 +11,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from pipec.diag.shown import shown
 from pipec.interface import KernelInterface, ScalarArgument, StrideParameter, TensorArgument, TensorMapParameter
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.runtime.errors import ArgumentError
-from pipec.runtime.views import NotAnArray, View, contiguous_strides, view_of
+from pipec.runtime.views import NotAnArray, View, contiguous_strides, is_recorded, view_of
 
 TENSOR_MAP_ALIGNMENT = 16  # bytes, of the base and of every stride but the innermost
 UNPACKING_ALIGNMENT = 32  # bytes, of maps that unpack 4- or 6-bit elements
@@ -48,11 +49,13 @@ def bind(interface: KernelInterface, arguments: Sequence[Any] | Mapping[str, Any
     for argument in interface.arguments:
         value = values[argument.name]
         if isinstance(argument, ScalarArgument):
-            scalars[argument.name] = _scalar(interface.name, argument, value, integers)
+            scalars[argument.name] = scalar_bytes(interface.name, argument, value)
+            if not DTYPES[argument.dtype].is_float:
+                integers[argument.name] = int(value)
         else:
             views[argument.name] = _tensor(interface, argument, value)
     dimensions = _dimensions(interface, views)
-    _check_overlap(interface, views)
+    check_overlap(interface, views)
     return Bound(views, scalars, integers | dimensions, dimensions, _common_device(interface, views))
 
 
@@ -60,10 +63,21 @@ def tensors(interface: KernelInterface) -> Iterator[TensorArgument]:
     return (argument for argument in interface.arguments if isinstance(argument, TensorArgument))
 
 
+def alignment(interface: KernelInterface) -> int:
+    """The largest that is asked of the address of any of the kernel's tensors, in bytes: a power of two."""
+    if any(isinstance(parameter, TensorMapParameter) and parameter.dtype in UNPACKING_MAPS for parameter in interface.parameters):
+        return UNPACKING_ALIGNMENT
+    if any(argument.through_tensor_map for argument in tensors(interface)):
+        return TENSOR_MAP_ALIGNMENT
+    return max((DTYPES[argument.dtype].bytes for argument in tensors(interface)), default=1)
+
+
 def _named(interface: KernelInterface, arguments: Sequence[Any] | Mapping[str, Any]) -> Mapping[str, Any]:
     names = [argument.name for argument in interface.arguments]
     listed = ", ".join(names)
     if not isinstance(arguments, Mapping):
+        if not isinstance(arguments, Sequence) or isinstance(arguments, str | bytes):
+            raise ArgumentError(interface.name, "(all)", f"pass a list of values ({listed}) or a mapping, not {shown(arguments)}")
         if len(arguments) != len(names):
             at = names[len(arguments)] if len(arguments) < len(names) else "(none)"
             raise ArgumentError(interface.name, at, f"the kernel takes {len(names)} arguments ({listed}), got {len(arguments)}")
@@ -80,28 +94,35 @@ def _named(interface: KernelInterface, arguments: Sequence[Any] | Mapping[str, A
 # --- scalars --------------------------------
 
 
-def _scalar(kernel: str, argument: ScalarArgument, value: Any, integers: dict[str, int]) -> bytes:
+def scalar_bytes(kernel: str, argument: ScalarArgument, value: Any) -> bytes:
+    """What the kernel reads of a scalar; raises ArgumentError for a value that its type does not hold."""
     dtype = DTYPES[argument.dtype]
-    if getattr(value, "shape", ()) != () or not hasattr(value, "__float__"):
+    if isinstance(value, type) or getattr(value, "shape", ()) != () or not hasattr(value, "__float__"):
         raise ArgumentError(kernel, argument.name, f"expected one {dtype} value, got {_described(value)}")
+    if getattr(value, "mask", False):
+        raise ArgumentError(kernel, argument.name, f"expected one {dtype} value, got one that is masked out")
     if dtype.is_float:
         return _float_bytes(kernel, argument.name, dtype, value)
     try:
         whole = int(value)
         exact = whole == value
-    except (ValueError, OverflowError):  # not a number, infinity
+    except Exception:  # noqa: BLE001 - not a number, infinity, or the code of somebody else's class
         exact = False
     if not exact:
-        raise ArgumentError(kernel, argument.name, f"expected a whole number for {dtype}, got {value!r}")
+        raise ArgumentError(kernel, argument.name, f"expected a whole number for {dtype}, got {shown(value)}")
     low, high = _integer_range(dtype)
     if not low <= whole <= high:
-        raise ArgumentError(kernel, argument.name, f"{whole} does not fit {dtype}, which holds {low} to {high}")
-    integers[argument.name] = whole
+        raise ArgumentError(kernel, argument.name, f"{shown(whole)} does not fit {dtype}, which holds {low} to {high}")
     return np.array(whole, numpy_dtype(dtype)).tobytes()
 
 
 def _float_bytes(kernel: str, name: str, dtype: DType, value: Any) -> bytes:
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ArgumentError(kernel, name, f"{shown(value)} does not fit {dtype}") from None
+    except Exception:  # noqa: BLE001 - the code of somebody else's class
+        raise ArgumentError(kernel, name, f"expected one {dtype} value, got {shown(value)}") from None
     with np.errstate(over="ignore"):
         stored = np.array(number).astype(numpy_dtype(dtype))
     if np.isfinite(number) and not np.isfinite(stored.astype(np.float64)):
@@ -157,6 +178,11 @@ def _tensor(interface: KernelInterface, declared: TensorArgument, value: Any) ->
     axes = frozenset(p.axis for p in interface.parameters if isinstance(p, StrideParameter) and p.tensor == declared.name)
     maps = [p for p in interface.parameters if isinstance(p, TensorMapParameter) and p.tensor == declared.name]
     subject = _Subject(interface.name, declared, view, axes, any(p.dtype in UNPACKING_MAPS for p in maps))
+    if is_recorded(value):
+        raise subject.refuse(
+            "it requires a gradient, and gradients are being recorded: what a kernel does is not, so they would be wrong without a word",
+            f"pass `{declared.name}.detach()`, or call the kernel under `torch.no_grad()`",
+        )
     for check in _TYPE_CHECKS:
         check(subject)
     subject = replace(subject, view=_regular(subject))
@@ -368,7 +394,8 @@ def _dimensions(interface: KernelInterface, views: Mapping[str, View]) -> dict[s
     return {name: size for name, (size, _, _) in found.items()}
 
 
-def _check_overlap(interface: KernelInterface, views: Mapping[str, View]) -> None:
+def check_overlap(interface: KernelInterface, views: Mapping[str, View]) -> None:
+    """No tensor that the kernel writes shares memory with another; raises ArgumentError."""
     for argument in tensors(interface):
         for other in tensors(interface) if argument.written else ():
             if other.name == argument.name or not _share_memory(views[argument.name], views[other.name]):
@@ -387,21 +414,31 @@ def _share_memory(one: View, two: View) -> bool:
         return False
     if one.address + one.extent <= two.address or two.address + two.extent <= one.address:
         return False
-    try:
-        # NumPy decides this from addresses and strides alone; the memory (perhaps a GPU's) is not touched.
-        return np.shares_memory(_phantom(one), _phantom(two), max_work=100_000)  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
-        return True
+    return share_memory(*(Elements(view.address, view.shape, view.strides, view.itemsize) for view in (one, two)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Phantom:
-    __array_interface__: dict[str, Any]
+class Elements:
+    """Where the elements of a tensor lie; strides in bytes."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        typestr = f"|V{self.itemsize}"
+        return {"version": 3, "data": (self.address, True), "shape": self.shape, "strides": self.strides, "typestr": typestr}
 
 
-def _phantom(view: View) -> np.ndarray:
-    interface = {"version": 3, "data": (view.address, True), "shape": view.shape, "strides": view.strides}
-    return np.asarray(_Phantom(interface | {"typestr": f"|V{view.itemsize}"}))
+def share_memory(one: Elements, two: Elements) -> bool:
+    """Whether an element of one lies where an element of the other does; True when that takes too long to tell."""
+    try:
+        # NumPy decides this from addresses and strides alone; the memory (perhaps a GPU's) is not touched.
+        return np.shares_memory(np.asarray(one), np.asarray(two), max_work=100_000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _common_device(interface: KernelInterface, views: Mapping[str, View]) -> str:

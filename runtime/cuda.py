@@ -1,15 +1,15 @@
-"""Launches on a GPU through the CUDA driver: code loading, tensor maps, parameter buffers, copies of host arrays.
+"""Launches on a GPU through the CUDA driver: code loading, tensor maps, copies of host arrays, the driver's call.
 
-Errors name the kernel and, where one is to blame, the parameter. A prepared launch is one buffer of parameter bytes
-and one launch configuration, so that repeating it is a single driver call.
+Errors name the kernel and, where one is to blame, the parameter. What threads share is made once, under a lock, and never changed;
+what a launch writes to is in the hands of that launch alone (pipec.runtime.plans).
 """
 
 import ctypes
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,18 +20,20 @@ from pipec.runtime.arguments import Bound, tensors
 from pipec.runtime.cuda_driver import Device, Driver, device, devices, fitting_device, load
 from pipec.runtime.errors import DeviceError, LaunchError
 from pipec.runtime.hangs import hang
-from pipec.runtime.parameters import PointerValue, RecordsValue, TensorMapValue, values_of
-from pipec.runtime.views import View
+from pipec.runtime.parameters import PointerValue, RecordsValue, TensorMapValue, Value, values_of
+from pipec.runtime.plans import MAP_BYTES, Frame, Frames, Layout, Place, Plan, scalar_slots
+from pipec.runtime.views import View, is_torch
 from pipec.watchdog import BYTES
 
 if TYPE_CHECKING:
-    from pipec.runtime.launcher import Image
+    from pipec.runtime.image import Image
 
 __all__ = ["CudaKernel", "Device", "devices", "fitting_device"]
 
-REMEMBERED = 256  # tensor maps kept per kernel and device
+KNOWN_STREAMS = 256  # handles kept per kernel and device
 PORTABLE_CLUSTER = 8  # CTAs; up to 16 after opting in
 LARGEST_CLUSTER = 16
+_DEFAULT_STREAM = 0
 _DUMMY_BYTES = 256  # stands for a tensor without elements
 
 # Our names of tensor-map element types and swizzles -> the driver's (CUDA driver API, CUtensorMapDataType).
@@ -42,21 +44,13 @@ _MAP_DTYPES = {
 }  # fmt: skip
 
 
-@dataclass(slots=True)
-class Prepared:
-    """A launch that only needs its stream; `current_stream` gives it when the caller names none.
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Host arrays on the device for one launch: what was allocated, and the outputs to fetch with their addresses there."""
 
-    `views`: the tensors in device memory; `copies`: host outputs to fetch afterwards, with their device addresses.
-    """
-
-    config: Any
-    start: Callable[[], tuple[Any]]  # the driver's call, with all its arguments
-    stream: int  # what `config` holds
-    current_stream: Callable[[], int]
     views: Mapping[str, View]
-    copies: tuple[tuple[View, int], ...]
-    allocations: tuple[int, ...]
-    keep_alive: tuple[Any, ...] = field(repr=False)
+    outputs: tuple[tuple[View, int], ...] = ()
+    allocations: tuple[int, ...] = ()
 
 
 class CudaKernel:
@@ -73,8 +67,10 @@ class CudaKernel:
             )
         self.driver: Driver = load()
         self.image = image
-        self._maps: OrderedDict[tuple, bytes] = OrderedDict()
-        self._function: Any = None
+        self.layout = Layout.of(interface)
+        self.function: Any = None  # once loaded
+        self._frames = {programmatic: Frames() for programmatic in (False, True)}
+        self._lock = RLock()  # held while something is made that all launches share
         self._dummy: int | None = None
         self._records: int | None = None
         self._streams: set[int] = set(guards.DEFAULT_STREAMS)  # that belong to this device
@@ -95,12 +91,13 @@ class CudaKernel:
 
     # --- code --------------------------------
 
-    def function(self) -> Any:
-        """The loaded kernel, with its shared memory and cluster size opted in to."""
-        if self._function is None:
-            with self.driver.uncaptured(self.name):
-                self._function = self._load()
-        return self._function
+    def _loaded(self) -> Any:
+        """The kernel, with its shared memory and cluster size opted in to."""
+        with self._lock:
+            if self.function is None:
+                with self.driver.uncaptured(self.name):
+                    self.function = self._load()
+        return self.function
 
     def _load(self) -> Any:
         code = cubins.machine_code(self.image, self.name)
@@ -123,28 +120,66 @@ class CudaKernel:
 
     # --- preparing --------------------------------
 
-    def prepare(self, bound: Bound, grid: tuple[int, int, int], programmatic: bool) -> Prepared:
-        """Everything of a launch but the stream. Host arrays are copied to the device here."""
-        with self._context():
-            function = self.function()
-            guards.check_pointers(self.driver, self.name, bound.views)
-            config, attributes = self._config(grid, programmatic)
-            guards.check_cluster(self.driver, self.interface, self.device, function, config)
-            views, copies, allocations = self._on_device(bound)
-            blocks = [
-                value if isinstance(value, bytes) else self._device_value(value, views)
-                for value in values_of(self.interface, replace(bound, views=views))
-            ]
-        buffer, pointers = _parameter_buffer(blocks)
-        keep = (buffer, pointers, attributes, function)
-        current = _current_stream_of(bound.views, self.device.index)
-        start = partial(self.driver.api.cuLaunchKernelEx, config, function, ctypes.addressof(pointers), 0)
-        return Prepared(config, start, 0, current, views, copies, allocations, keep)
+    def plan(self, bound: Bound, grid: tuple[int, int, int], programmatic: bool, numbers: Sequence[Any] | None = None) -> Plan:
+        """A launch prepared for arrays in device memory that differ from these in their addresses alone.
 
-    def _config(self, grid: tuple[int, int, int], programmatic: bool) -> tuple[Any, list[Any]]:
+        `numbers`: the scalars, where others of the same types may follow. Without them they are those of `bound`.
+        """
+        with self._context():
+            self._loaded()
+            guards.check_pointers(self.driver, self.name, bound.views)
+            config, _ = self.configured(programmatic)
+            config.gridDimX, config.gridDimY, config.gridDimZ = grid
+            guards.check_cluster(self.driver, self.interface, self.device, self.function, config)
+            values = tuple(values_of(self.interface, bound))
+            image = self.layout.image([self._block(value, bound.views) for value in values])
+        places = self._places(bound.views)
+        maps, pointers = self._address_slots(values, {place.name: place for place in places}, bound.views)
+        return Plan(
+            grid=grid,
+            programmatic=programmatic,
+            image=image,
+            maps=maps,
+            pointers=pointers,
+            scalars=() if numbers is None else scalar_slots(self.interface, self.layout, numbers),
+            places=places,
+            apart=tuple(self._pairs(places)),
+            differentiable=any(getattr(view.owner, "requires_grad", False) for view in bound.views.values()),
+            current_stream=_current_stream_of(bound.views, self.device.index),
+        )
+
+    def _places(self, views: Mapping[str, View]) -> tuple[Place, ...]:
+        found = ((argument.name, at, views[argument.name]) for at, argument in enumerate(tensors(self.interface)))
+        return tuple(
+            Place(name, at, view.extent, view.itemsize, view.shape, view.strides) for name, at, view in found if not view.empty
+        )
+
+    def _address_slots(
+        self, values: Sequence[Value], places: Mapping[str, Place], views: Mapping[str, View]
+    ) -> tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int], ...]]:
+        """Where a frame takes addresses: those of tensor maps, and plain ones. Empty tensors keep their stand-in."""
+        maps, pointers = [], []
+        for value, offset in zip(values, self.layout.offsets, strict=True):
+            if isinstance(value, TensorMapValue | PointerValue) and value.tensor in places:
+                tensor = places[value.tensor].tensor
+                if isinstance(value, TensorMapValue):
+                    maps.append((tensor, offset, views[value.tensor].address))
+                else:
+                    pointers.append((tensor, offset // 8))
+        return tuple(maps), tuple(pointers)
+
+    def _pairs(self, places: Collection[Place]) -> Iterator[tuple[int, int, int, int]]:
+        """Each written tensor with each other one, as `Plan.apart` has them; two written ones once."""
+        written = {argument.name for argument in tensors(self.interface) if argument.written}
+        for one in places:
+            for other in places:
+                if one.name in written and other is not one and (other.name not in written or other.tensor > one.tensor):
+                    yield one.tensor, other.tensor, one.extent, other.extent
+
+    def configured(self, programmatic: bool) -> tuple[Any, list[Any]]:
+        """A launch configuration without grid and stream, and what it refers to."""
         api = self.driver.api
         config = api.CUlaunchConfig()
-        config.gridDimX, config.gridDimY, config.gridDimZ = grid
         config.blockDimX, config.blockDimY, config.blockDimZ = self.interface.threads, 1, 1
         config.sharedMemBytes = self.interface.shared_bytes
         attributes = []
@@ -163,7 +198,9 @@ class CudaKernel:
         config.numAttrs = len(attributes)
         return config, attributes
 
-    def _device_value(self, value: TensorMapValue | PointerValue | RecordsValue, views: Mapping[str, View]) -> bytes:
+    def _block(self, value: Value, views: Mapping[str, View]) -> bytes:
+        if isinstance(value, bytes):
+            return value
         if isinstance(value, RecordsValue):
             return self._records_address().to_bytes(8, "little")
         view = views[value.tensor]
@@ -173,10 +210,6 @@ class CudaKernel:
         return self._tensor_map(value, address)
 
     def _tensor_map(self, value: TensorMapValue, address: int) -> bytes:
-        key = (value, address)
-        if key in self._maps:
-            self._maps.move_to_end(key)
-            return self._maps[key]
         api = self.driver.api
         encoded = self._call(
             "cuTensorMapEncodeTiled",
@@ -194,18 +227,13 @@ class CudaKernel:
             doing=f"encoding the tensor map of parameter `{value.tensor}` (dims {value.dims}, strides {value.strides} bytes, "
             f"box {value.box}, swizzle {value.swizzle}, address {address:#x})",
         )
-        self._maps[key] = ctypes.string_at(int(encoded.getPtr()), 128)
-        if len(self._maps) > REMEMBERED:
-            self._maps.popitem(last=False)
-        return self._maps[key]
+        return ctypes.string_at(int(encoded.getPtr()), MAP_BYTES)
 
     # --- memory --------------------------------
 
-    def _on_device(self, bound: Bound) -> tuple[dict[str, View], tuple[tuple[View, int], ...], tuple[int, ...]]:
-        """The views in device memory: host arrays are copied with their gaps, so that strides stay what they are."""
-        if bound.device != "cpu":
-            return dict(bound.views), (), ()
-        views, copies, allocations = {}, [], []
+    def _on_device(self, bound: Bound) -> Copies:
+        """Host arrays copied to device memory with their gaps, so that strides stay what they are."""
+        views, outputs, allocations = {}, [], []
         written = {argument.name for argument in tensors(self.interface) if argument.written}
         try:
             for name, view in bound.views.items():
@@ -218,11 +246,11 @@ class CudaKernel:
                 self._call("cuMemcpyHtoD", address, view.address, view.extent, doing=doing)
                 views[name] = replace(view, address=address, device=f"cuda:{self.device.index}")
                 if name in written:
-                    copies.append((view, address))
+                    outputs.append((view, address))
         except LaunchError:
             self._free(allocations)
             raise
-        return views, tuple(copies), tuple(allocations)
+        return Copies(views, tuple(outputs), tuple(allocations))
 
     def _fetch(self, view: View, address: int) -> None:
         """Copies an output back, its elements only: the gaps of its memory may belong to another array."""
@@ -239,12 +267,13 @@ class CudaKernel:
             self.driver.api.cuMemFree(address)  # after a fault every call fails; the first error is the one to tell
 
     def _dummy_address(self) -> int:
-        if self._dummy is None:
-            with self.driver.uncaptured(self.name):
-                address = int(self._call("cuMemAlloc", _DUMMY_BYTES, doing="allocating a stand-in for an empty array"))
-                self._call("cuMemsetD8", address, 0, _DUMMY_BYTES, doing="clearing the stand-in for an empty array")
-            self._dummy = address
-        return self._dummy
+        with self._lock:
+            if self._dummy is None:
+                with self.driver.uncaptured(self.name):
+                    address = int(self._call("cuMemAlloc", _DUMMY_BYTES, doing="allocating a stand-in for an empty array"))
+                    self._call("cuMemsetD8", address, 0, _DUMMY_BYTES, doing="clearing the stand-in for an empty array")
+                self._dummy = address
+            return self._dummy
 
     # --- watchdog --------------------------------
 
@@ -252,19 +281,20 @@ class CudaKernel:
         """The device's address of the records, which stand in host memory: they can be read when the context is lost."""
         flags = self.driver.api.CU_MEMHOSTALLOC_DEVICEMAP | self.driver.api.CU_MEMHOSTALLOC_PORTABLE
         doing = "allocating the watchdog's records in host memory"
-        if self._records is None:
-            with self.driver.uncaptured(self.name):
-                self._records = int(self._call("cuMemHostAlloc", BYTES, flags, doing=doing))
-            ctypes.memset(self._records, 0, BYTES)
-        return int(self._call("cuMemHostGetDevicePointer", self._records, 0, doing=doing))
+        with self._lock:
+            if self._records is None:
+                with self.driver.uncaptured(self.name):
+                    records = int(self._call("cuMemHostAlloc", BYTES, flags, doing=doing))
+                ctypes.memset(records, 0, BYTES)
+                self._records = records
+            return int(self._call("cuMemHostGetDevicePointer", self._records, 0, doing=doing))
 
-    def _watch(self, prepared: Prepared) -> None:
+    def _watch(self, plan: Plan, addresses: Sequence[int], handle: int) -> None:
         """Waits for the kernel's end; raises HangError with what the watchdog wrote, if it did."""
-        places = ", ".join(
-            f"`{name}` {view.address:#x} to {view.address + view.extent:#x}" for name, view in prepared.views.items()
-        )
+        located = ((place, addresses[place.tensor]) for place in plan.places)
+        places = ", ".join(f"`{place.name}` {address:#x} to {address + place.extent:#x}" for place, address in located)
         try:
-            self._call("cuStreamSynchronize", prepared.stream, doing=f"running it (with {places})")
+            self._call("cuStreamSynchronize", handle, doing=f"running it (with {places})")
         except LaunchError:
             written = ctypes.string_at(self._records, BYTES) if self._records is not None else b""
             if (found := hang(self.interface, written, lost=True)) is not None:
@@ -273,70 +303,71 @@ class CudaKernel:
 
     # --- launching --------------------------------
 
-    def launch(self, prepared: Prepared, stream: Any) -> None:
-        """Launches on `stream` (None: torch's current one for torch tensors, else the default stream)."""
-        handle = prepared.current_stream() if stream is None else stream_handle(stream)
-        if handle != prepared.stream:
-            self._use_stream(prepared, handle)
-        if prepared.allocations:
-            self._launch_and_fetch(prepared)
-        elif self._records is not None:
+    def launch(self, plan: Plan, addresses: Sequence[int], numbers: Sequence[Any], stream: Any) -> None:
+        """Launches on `stream` (None: torch's current one for torch tensors, else the default stream).
+
+        `addresses`: of the kernel's tensors in device memory; `numbers`: its scalars.
+        """
+        handle = plan.current_stream() if stream is None else self._accepted(stream)
+        if self._records is not None:
             with self._context():
                 guards.refuse_capture(self.driver, self.name, handle, "a launch with a watchdog waits for the kernel's end")
-                self._start(prepared)
-                self._watch(prepared)
+                self._start(plan, addresses, numbers, handle)
+                self._watch(plan, addresses, handle)
         elif self.driver.is_current(self.name, self.device.index):
-            self._start(prepared)
+            self._start(plan, addresses, numbers, handle)
         else:
             with self._context():
-                self._start(prepared)
+                self._start(plan, addresses, numbers, handle)
 
-    def _use_stream(self, prepared: Prepared, handle: int) -> None:
-        if handle not in self._streams and guards.check_stream(self.driver, self.name, self.device, handle):
-            self._streams.add(handle)
-        prepared.config.hStream = prepared.stream = handle
-
-    def refuse_capture(self, stream: Any) -> None:
-        """Raises LaunchError for host arrays on a stream that is being captured."""
-        if stream is not None and (handle := stream_handle(stream)) not in guards.DEFAULT_STREAMS:
-            why = "arrays in host memory are copied and waited for"
-            with self._context():
-                guards.refuse_capture(self.driver, self.name, handle, why)
-
-    def _start(self, prepared: Prepared) -> None:
-        # The one call of a repeated launch: without the layers of `_call`, which cost as much as the driver itself.
-        (status,) = prepared.start()
-        if status:
-            self.driver.refuse(status, "cuLaunchKernelEx", self.name, "launching it")
-
-    def _launch_and_fetch(self, prepared: Prepared) -> None:
+    def launch_copies(self, bound: Bound, grid: tuple[int, int, int], programmatic: bool, stream: Any) -> None:
+        """Launches on copies of host arrays, waits, and copies outputs back."""
+        handle = _DEFAULT_STREAM if stream is None else self._accepted(stream)
         with self._context():
+            if handle not in guards.DEFAULT_STREAMS:
+                guards.refuse_capture(self.driver, self.name, handle, "arrays in host memory are copied and waited for")
+            self._loaded()
+            copies = self._on_device(bound)
             try:
-                self._start(prepared)
-                self._watch(prepared)
-                for view, address in prepared.copies:
+                there = replace(bound, views=dict(copies.views), device=f"cuda:{self.device.index}")
+                plan = self.plan(there, grid, programmatic)
+                addresses = [view.address for view in copies.views.values()]
+                self._start(plan, addresses, (), handle)
+                self._watch(plan, addresses, handle)
+                for view, address in copies.outputs:
                     self._fetch(view, address)
             finally:
-                self._free(prepared.allocations)
+                self._free(copies.allocations)
+
+    def _accepted(self, stream: Any) -> int:
+        """The handle of a stream that the caller names, which must be one of this device."""
+        handle = stream_handle(stream)
+        if handle not in self._streams and guards.check_stream(self.driver, self.name, self.device, handle):
+            if len(self._streams) > KNOWN_STREAMS:
+                self._streams = set(guards.DEFAULT_STREAMS)
+            self._streams.add(handle)
+        return handle
+
+    def _frame(self, programmatic: bool) -> Frame:
+        return Frame(self.driver, self.interface, self.layout, *self.configured(programmatic))
+
+    def _start(self, plan: Plan, addresses: Sequence[int], numbers: Sequence[Any], handle: int) -> None:
+        free = self._frames[plan.programmatic].free
+        frame = free.pop() if free else self._frame(plan.programmatic)
+        frame.fill(plan, addresses, numbers)
+        if handle != frame.stream:
+            frame.config.hStream = frame.stream = handle
+        # Without the layers of `_call`, which cost as much as the driver itself.
+        (status,) = self.driver.api.cuLaunchKernelEx(frame.config, self.function, frame.pointers, 0)
+        if status:
+            self.driver.refuse(status, "cuLaunchKernelEx", self.name, "launching it")
+        free.append(frame)
 
     def _call(self, function: str, *arguments: Any, doing: str, help: str | None = None) -> Any:
         return self.driver.call(function, *arguments, kernel=self.name, doing=doing, help=help)
 
     def _context(self) -> AbstractContextManager[None]:
         return self.driver.context(self.name, self.device.index)
-
-
-def _parameter_buffer(blocks: Sequence[bytes]) -> tuple[Any, Any]:
-    """One buffer with every parameter's bytes, each at a multiple of 64, and the array of pointers to them."""
-    offsets, size = [], 0
-    for block in blocks:
-        offsets.append(size)
-        size += -(-len(block) // 64) * 64
-    buffer = ctypes.create_string_buffer(max(size, 1))
-    base = ctypes.addressof(buffer)
-    for offset, block in zip(offsets, blocks, strict=True):
-        ctypes.memmove(base + offset, block, len(block))
-    return buffer, (ctypes.c_void_p * max(len(blocks), 1))(*(base + offset for offset in offsets))
 
 
 def stream_handle(stream: Any) -> int:
@@ -353,15 +384,14 @@ def stream_handle(stream: Any) -> int:
 
 
 def _default_stream() -> int:
-    return 0
+    return _DEFAULT_STREAM
 
 
 def _current_stream_of(views: Mapping[str, View], index: int) -> Callable[[], int]:
     """What gives the stream that the arrays' library works on: torch's current one, else the default stream."""
-    for view in views.values():
-        if type(view.owner).__module__.partition(".")[0] == "torch" and getattr(view.owner, "is_cuda", False):
-            import torch
+    if not any(is_torch(type(view.owner)) and getattr(view.owner, "is_cuda", False) for view in views.values()):
+        return _default_stream
+    import torch
 
-            raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch.compile and Triton use: no Stream object is made
-            return (lambda: int(torch.cuda.current_stream(index).cuda_stream)) if raw is None else partial(raw, index)
-    return _default_stream
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch.compile and Triton use: no Stream object is made
+    return (lambda: int(torch.cuda.current_stream(index).cuda_stream)) if raw is None else partial(raw, index)

@@ -6,10 +6,10 @@ Imports on a machine without GPU or driver; `load` then raises a DeviceError tha
 import ctypes
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NoReturn
 
 from pipec.runtime.errors import DeviceError, LaunchError
@@ -72,13 +72,19 @@ class Device:
 class Driver:
     """Calls of the driver API that raise. `api` is the module cuda.bindings.driver, or a stand-in of the same shape.
 
-    `library` is the driver itself, for what cuda.bindings has been seen to answer wrongly.
+    `library` is the driver itself, for what cuda.bindings has been seen to answer wrongly, and what it does only for structures that it
+    has allocated.
     """
 
     def __init__(self, api: Any, library: ctypes.CDLL | None = None) -> None:
         self.api = api
         self._contexts: dict[int, int] = {}
         self._attribute = None if library is None else library.cuPointerGetAttribute
+        # Status of putting an address (second) into the tensor map that lies at another (first).
+        self.replace_address: Callable[[int, int], int] = partial(_replace_through, api)
+        if library is not None:
+            library.cuTensorMapReplaceAddress.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+            self.replace_address = library.cuTensorMapReplaceAddress
 
     def call(self, function: str, *arguments: Any, kernel: str, doing: str, help: str | None = None) -> Any:
         """The value that a driver function returns; `doing` says for the message what it was for."""
@@ -126,6 +132,11 @@ class Driver:
         status, *values = self.api.cuPointerGetAttribute(attribute, address)
         return None if int(status) or not values else int(values[0])
 
+    def refuse_address(self, status: int, kernel: str, address: int) -> NoReturn:
+        """Raises what a result of `replace_address` other than 0 means."""
+        doing = f"putting address {address:#x} into a tensor map"
+        self.refuse(self.api.CUresult(status), "cuTensorMapReplaceAddress", kernel, doing)
+
     @contextmanager
     def uncaptured(self, kernel: str) -> Iterator[None]:
         """Lets this thread load code and allocate while a stream is being captured into a graph."""
@@ -159,11 +170,18 @@ class Driver:
         return self._contexts[index]
 
 
+def _replace_through(api: Any, tensor_map: int, address: int) -> int:
+    (status,) = api.cuTensorMapReplaceAddress(tensor_map, address)
+    return int(status)
+
+
 @cache
 def load() -> Driver:
     """The driver, initialised; raises DeviceError."""
     try:
-        library = ctypes.CDLL(_LIBRARY)  # a failing import of cuda.bindings costs far more than this
+        # A failing import of cuda.bindings costs far more than this. What is called through it returns at once: the lock of the
+        # interpreter is kept.
+        library = ctypes.PyDLL(_LIBRARY)
     except OSError:
         raise DeviceError(f"there is no NVIDIA driver here ({_LIBRARY} cannot be loaded)", _USE_SIMULATOR) from None
     try:

@@ -12,6 +12,16 @@ class RuntimeFault(Exception):
         self.problem = problem
         self.help = help
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickles (an error of another process): restored from what it holds, as its parameters are not its `args`."""
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type["RuntimeFault"], args: tuple[Any, ...]) -> "RuntimeFault":
+    fault = kind.__new__(kind)
+    fault.args = args
+    return fault
+
 
 class ArgumentError(RuntimeFault, ValueError):
     """An argument that the kernel cannot be called with; raised before anything runs."""

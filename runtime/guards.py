@@ -1,6 +1,6 @@
 """What only the driver can tell before a launch: whose memory an address is, whose stream a handle is, whether a cluster fits.
 
-Asked once for each set of arguments and each stream; a repeated launch asks nothing.
+Asked once for each signature and each stream; only arrays of libraries other than torch are asked for at each launch.
 """
 
 from collections.abc import Mapping
@@ -16,21 +16,25 @@ DEFAULT_STREAMS = (0, 1, 2)
 
 
 def check_pointers(driver: Driver, kernel: str, views: Mapping[str, View]) -> None:
-    """Each array in device memory begins and ends in memory that CUDA knows; raises ArgumentError.
+    """Each array in device memory begins and ends in memory that CUDA knows; raises ArgumentError."""
+    for name, view in views.items():
+        if not (view.on_host or view.empty):
+            check_memory(driver, kernel, name, view.address, view.extent)
+
+
+def check_memory(driver: Driver, kernel: str, name: str, begin: int, extent: int) -> None:
+    """An array's first and last byte lie in memory that CUDA knows; raises ArgumentError.
 
     Whose memory it is is not compared: on a machine with two GPUs cuda.bindings was seen to answer 0 for memory of the second.
     """
-    for name, view in views.items():
-        if view.on_host or view.empty:
-            continue
-        for address, end in ((view.address, "begins"), (view.address + view.extent - 1, "ends")):
-            if driver.owner_of(address) is None:
-                raise ArgumentError(
-                    kernel,
-                    name,
-                    f"it {end} at {address:#x}, which is no memory that CUDA knows ({view.extent} bytes from {view.address:#x})",
-                    "was it freed? does its shape say more than was allocated? arrays in host memory are passed as NumPy arrays",
-                )
+    for address, end in ((begin, "begins"), (begin + extent - 1, "ends")):
+        if driver.owner_of(address) is None:
+            raise ArgumentError(
+                kernel,
+                name,
+                f"it {end} at {address:#x}, which is no memory that CUDA knows ({extent} bytes from {begin:#x})",
+                "was it freed? does its shape say more than was allocated? arrays in host memory are passed as NumPy arrays",
+            )
 
 
 def check_stream(driver: Driver, kernel: str, device: Device, stream: int) -> bool:
@@ -53,7 +57,7 @@ def check_stream(driver: Driver, kernel: str, device: Device, stream: int) -> bo
 
 def _captured(driver: Driver, kernel: str, stream: int) -> bool:
     status = driver.call("cuStreamIsCapturing", stream, kernel=kernel, doing="asking whether the stream is being captured")
-    return status != driver.api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
+    return bool(status != driver.api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
 
 
 def refuse_capture(driver: Driver, kernel: str, stream: int, why: str) -> None:

@@ -6,7 +6,7 @@ from pipec import watchdog
 from pipec.interface import KernelInterface, to_json
 from pipec.runtime.errors import HangError
 
-# Where dynamic shared memory begins: behind what the system keeps for itself (SM100.md 12.3 l; pipec declares no static memory).
+# Where dynamic shared memory begins: behind what the system keeps for itself (hardware.md 5.2; pipec declares no static memory).
 SHARED_BASE = 0x400
 
 

@@ -3,47 +3,26 @@
 A `Launcher` belongs to one kernel and keeps what it prepared; `launch` is the same for a single call.
 """
 
-import re
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from pipec.interface import KernelInterface
-from pipec.isa.targets import DEFAULT_TARGET, TARGETS
+from pipec.interface import KernelInterface, LaunchExpression, ScalarArgument
 from pipec.runtime.errors import DeviceError, LaunchError
+from pipec.runtime.image import Image
+from pipec.runtime.signatures import Reader
+from pipec.runtime.views import recording
 
 if TYPE_CHECKING:
     from pipec.runtime.arguments import Bound
-    from pipec.runtime.cuda import CudaKernel, Prepared
+    from pipec.runtime.cuda import CudaKernel
+    from pipec.runtime.plans import Plan
+    from pipec.runtime.views import View
     from pipec.sim import Options, Result
 
 DEVICES = ("auto", "cuda", "sim")
-REMEMBERED = 256  # prepared launches kept per kernel
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """A kernel's code: PTX, machine code, or both. `arch` as in `.target`, e.g. "sm_100a"; "" when not known."""
-
-    ptx: str | None
-    cubin: bytes | None
-    arch: str
-
-    @property
-    def multiprocessors(self) -> int:
-        """Of the largest GPU that runs the code."""
-        return TARGETS[self.arch if self.arch in TARGETS else DEFAULT_TARGET].multiprocessors
-
-    @staticmethod
-    def of(code: "Image | str | bytes") -> "Image":
-        """From PTX text or a cubin."""
-        if isinstance(code, Image):
-            return code
-        if isinstance(code, str):
-            target = re.search(r"^\s*\.target\s+(\w+)", code, re.MULTILINE)
-            return Image(code, None, target[1] if target else "")
-        return Image(None, bytes(code), "")
+REMEMBERED = 1024  # signatures whose plans are kept per kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +64,29 @@ def launch(
     return Launcher(interface, code)(arguments, device=device, stream=stream, options=options)
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is kept of a signature."""
+
+    kernel: "CudaKernel"
+    plan: "Plan"
+    result: LaunchResult
+
+
 class Launcher:
-    """One kernel, ready to be called; remembers loaded code and prepared launches."""
+    """One kernel, ready to be called from any thread; keeps loaded code and prepared launches, and nothing of its arguments."""
 
     def __init__(self, interface: KernelInterface, code: Image | str | bytes) -> None:
         self.interface = interface
         self.image = Image.of(code)
+        self._names = tuple(argument.name for argument in interface.arguments)
+        scalars = [argument.name for argument in interface.arguments if isinstance(argument, ScalarArgument)]
+        # Scalars that the grid depends on: their values belong to the signature.
+        self._shaping = tuple(scalars.index(name) for name in sorted({*scalars} & {*_names_in(interface.grid)}))
+        self._read = Reader(interface)
         self._cuda: dict[int, CudaKernel] = {}
-        self._remembered: OrderedDict[tuple, tuple[CudaKernel, Prepared, LaunchResult]] = OrderedDict()
+        self._known: dict[tuple[object, ...], _Known] = {}
+        self._lock = Lock()
         self._fitting: int | None | DeviceError = None
 
     def __call__(
@@ -104,12 +98,47 @@ class Launcher:
         options: LaunchOptions | None = None,
     ) -> LaunchResult:
         options = options or _DEFAULTS
-        signature = _signature(arguments, device, options) if self._cuda else None
-        # The same launch as an earlier one: same addresses, extents and scalars, so every check has been made.
-        if signature is not None and (known := self._remembered.get(signature)) is not None:
-            kernel, prepared, result = known
-            kernel.launch(prepared, stream)
-            return result
+        if device == "sim":
+            return self._unknown(arguments, device, stream, options, None)
+        ordered = arguments if type(arguments) is tuple else self._ordered(arguments)
+        reading = self._read(ordered)
+        if reading is None:
+            return self._unknown(arguments, device, stream, options, None)
+        key, addresses, numbers, views = reading
+        for at in self._shaping:
+            if type(numbers[at]) is not int:
+                return self._unknown(arguments, device, stream, options, None)
+            key += (numbers[at],)
+        signature = (device, options.programmatic, key)
+        known = self._known.get(signature)
+        if known is None:
+            return self._unknown(arguments, device, stream, options, signature)
+        plan = known.plan
+        if (plan.differentiable and recording()) or not plan.separate(addresses):
+            return self._unknown(arguments, device, stream, options, None)  # refuses it
+        if views:
+            self._check_memory(known, addresses, views)
+        known.kernel.launch(plan, addresses, numbers, stream)
+        return known.result
+
+    def _ordered(self, arguments: Sequence[Any] | Mapping[str, Any]) -> Sequence[Any]:
+        """In the kernel's order; too few where a name is missing."""
+        if not isinstance(arguments, Mapping):
+            return arguments
+        return [arguments[name] for name in self._names if name in arguments] if len(arguments) == len(self._names) else ()
+
+    def _check_memory(self, known: _Known, addresses: Sequence[int], views: "Mapping[int, View]") -> None:
+        """Arrays of other libraries than torch are memory that CUDA knows."""
+        from pipec.runtime import guards
+
+        for place in known.plan.places:
+            if place.tensor in views:
+                guards.check_memory(known.kernel.driver, self.interface.name, place.name, addresses[place.tensor], place.extent)
+
+    def _unknown(
+        self, arguments: Any, device: str, stream: Any, options: LaunchOptions, signature: tuple[object, ...] | None
+    ) -> LaunchResult:
+        """A launch with all its checks; its plan is kept under `signature`."""
         from pipec.runtime.arguments import bind
         from pipec.runtime.parameters import grid_of
 
@@ -121,19 +150,24 @@ class Launcher:
         grid = grid_of(self.interface, bound, kernel.device.multiprocessors)
         kernel.check_limits()
         result = LaunchResult(self.interface.name, where, grid, bound.dimensions, 0 not in grid)
-        if result.launched:
-            if bound.device == "cpu":
-                kernel.refuse_capture(stream)
-            programmatic = self.interface.programmatic_launch if options.programmatic is None else options.programmatic
-            prepared = kernel.prepare(bound, grid, programmatic)
-            kernel.launch(prepared, stream)
-            if signature is None:
-                signature = _signature(arguments, device, options)
-            if signature is not None and bound.device != "cpu":
-                self._remembered[signature] = kernel, prepared, result
-                if len(self._remembered) > REMEMBERED:
-                    self._remembered.popitem(last=False)
+        if not result.launched:
+            return result
+        programmatic = self.interface.programmatic_launch if options.programmatic is None else options.programmatic
+        if bound.device == "cpu":
+            kernel.launch_copies(bound, grid, programmatic, stream)
+            return result
+        numbers = [given for given, name in zip(self._ordered(arguments), self._names, strict=True) if name in bound.scalars]
+        plan = kernel.plan(bound, grid, programmatic, numbers)
+        kernel.launch(plan, [view.address for view in bound.views.values()], numbers, stream)
+        if signature is not None:
+            self._remember(signature, _Known(kernel, plan, result))
         return result
+
+    def _remember(self, signature: tuple[object, ...], known: _Known) -> None:
+        with self._lock:
+            if len(self._known) >= REMEMBERED:
+                del self._known[next(iter(self._known))]  # the oldest
+            self._known[signature] = known
 
     def _simulate(self, bound: "Bound", grid: tuple[int, int, int], options: LaunchOptions) -> LaunchResult:
         if self.image.ptx is None:
@@ -178,53 +212,21 @@ class Launcher:
         return f"cuda:{self._fitting}"
 
     def _kernel(self, index: int) -> "CudaKernel":
-        if index not in self._cuda:
-            from pipec.runtime.cuda import CudaKernel
+        from pipec.runtime.cuda import CudaKernel
 
-            self._cuda[index] = CudaKernel(self.interface, self.image, index)
-        return self._cuda[index]
+        with self._lock:
+            if index not in self._cuda:
+                self._cuda[index] = CudaKernel(self.interface, self.image, index)
+            return self._cuda[index]
 
 
 _DEFAULTS = LaunchOptions()
 
-# --- recognising a repeated launch --------------------------------
 
-
-def _torch_signature(tensor: Any) -> tuple:
-    # An address is one of one device only, so the device need not be asked for.
-    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
-
-
-def _interface_signature(array: Any) -> tuple:
-    interface = array.__cuda_array_interface__
-    return interface["data"], interface["shape"], interface.get("strides"), interface["typestr"]
-
-
-def _number_signature(number: float) -> tuple:
-    return type(number), repr(number)
-
-
-# Type of an argument -> what identifies it, or None for types whose launches are prepared anew each time.
-_SIGNATURES: dict[type, Callable[[Any], tuple] | None] = {int: _number_signature, float: _number_signature}
-
-
-def _signature_of_type(kind: type) -> Callable[[Any], tuple] | None:
-    if kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "data_ptr"):
-        return _torch_signature
-    return _interface_signature if hasattr(kind, "__cuda_array_interface__") else None
-
-
-def _signature(arguments: Sequence[Any] | Mapping[str, Any], device: str, options: LaunchOptions) -> tuple | None:
-    parts: list[Any] = [device, options.programmatic]
-    if isinstance(arguments, Mapping):
-        parts.extend(arguments)
-        arguments = tuple(arguments.values())
-    for argument in arguments:
-        kind = type(argument)
-        if kind not in _SIGNATURES:
-            _SIGNATURES[kind] = _signature_of_type(kind)
-        identify = _SIGNATURES[kind]
-        if identify is None:
-            return None
-        parts.append(identify(argument))
-    return tuple(parts)
+def _names_in(expression: LaunchExpression) -> Iterator[str]:
+    """What a launch expression names, operators among it."""
+    if isinstance(expression, str):
+        yield expression
+    elif isinstance(expression, tuple):
+        for part in expression:
+            yield from _names_in(part)

@@ -1,17 +1,21 @@
 """Arguments made up for a kernel: what `pipec run` calls a kernel with when the user only gives the dimensions."""
 
+import math
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from pipec.diag.shown import shown
 from pipec.interface import KernelInterface, ScalarArgument, TensorArgument
 from pipec.isa.dtypes import DTYPES, DType
-from pipec.runtime.arguments import TENSOR_MAP_ALIGNMENT, numpy_dtype
+from pipec.runtime.arguments import MAXIMUM_DIMENSION, TENSOR_MAP_ALIGNMENT, numpy_dtype
 from pipec.runtime.errors import ArgumentError
 
 # Bit patterns of scale factors: powers of two from 1/4 to 4, numbers from 1/4 to 3.75.
 _FACTORS = {"ue8m0": (125, 129), "ue4m3": (0x28, 0x47)}
+_ADDRESSABLE = 2**62  # bytes
 SMALL = 4  # integers lie between -4 and 4, so that sums of products stay far from overflow
 
 
@@ -22,6 +26,8 @@ def random_arguments(interface: KernelInterface, values: Mapping[str, float], se
     normal distribution, integers between -4 and 4 (0 and 4 when unsigned); tensors that it overwrites are zero. Rows
     that a tensor map reaches are padded to 16 bytes, so any extent can be asked for. Raises ArgumentError.
     """
+    if not isinstance(seed, int) or seed < 0:
+        raise ArgumentError(interface.name, "(seed)", f"the seed must be a whole number, 0 or more, not {shown(seed)}")
     generator = np.random.default_rng(seed)
     arguments: dict[str, Any] = {}
     for argument in interface.arguments:
@@ -39,12 +45,13 @@ def random_arguments(interface: KernelInterface, values: Mapping[str, float], se
 def _size(interface: KernelInterface, argument: TensorArgument, size: str | int, values: Mapping[str, float]) -> int:
     if isinstance(size, int):
         return size
-    if size not in values:
+    if not isinstance(values, Mapping) or size not in values:
         raise ArgumentError(interface.name, argument.name, f"dimension `{size}` has no value", f"give one: --shape {size}=256")
-    extent = int(values[size])
-    if extent < 0:
-        raise ArgumentError(interface.name, argument.name, f"dimension `{size}` is {extent}, less than 0")
-    return extent
+    extent = values[size]
+    if not isinstance(extent, numbers.Integral) or not 0 <= extent <= MAXIMUM_DIMENSION:
+        problem = f"dimension `{size}` is {shown(extent)}: it must be a whole number from 0 to {MAXIMUM_DIMENSION}"
+        raise ArgumentError(interface.name, argument.name, problem)
+    return int(extent)
 
 
 def _array(generator: np.random.Generator, argument: TensorArgument, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
@@ -55,6 +62,8 @@ def _array(generator: np.random.Generator, argument: TensorArgument, dtype: DTyp
     if argument.through_tensor_map and len(shape) > 1:
         step = TENSOR_MAP_ALIGNMENT // stored.itemsize
         padded = (*shape[:-1], -(-shape[-1] // step) * step)
+    if math.prod(padded) * stored.itemsize >= _ADDRESSABLE:  # NumPy calls that a ValueError
+        raise MemoryError
     memory = np.zeros(padded, stored)
     array = memory[..., : shape[-1]] if shape else memory
     if argument.accumulated or not argument.written:

@@ -4,6 +4,7 @@ Nothing is copied and no other library is imported: a view holds the address, th
 """
 
 import ctypes
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,12 +63,54 @@ def view_of(array: object) -> View:
     """The view of any array that the runtime takes; raises NotAnArray."""
     if isinstance(array, np.ndarray):
         return _numpy(array)
-    if type(array).__module__.partition(".")[0] == "torch" and hasattr(array, "data_ptr"):
+    if is_torch(type(array)):
         return _torch(array)
+    kind = type(array).__name__
+    try:
+        view = _by_protocol(array)
+    except NotAnArray:
+        raise
+    except Exception as error:  # noqa: BLE001 - the code of somebody else's class
+        raise NotAnArray(f"`{kind}` does not describe its memory: {type(error).__name__}: {error}") from None
+    if view is None:
+        raise NotAnArray(f"`{kind}` is not an array")
+    return view
+
+
+def _by_protocol(array: Any) -> View | None:
     for attribute, read in _PROTOCOLS:
-        if hasattr(array, attribute):
-            return read(array)
-    raise NotAnArray(f"`{type(array).__name__}` is not an array")
+        if getattr(array, attribute, None) is not None:
+            view = read(array)
+            _check_described(view)
+            return view
+    return None
+
+
+def _check_described(view: View) -> None:
+    """What a protocol says is not always what it may say."""
+    whole = all(isinstance(number, int) for number in (view.address, *view.shape, *view.strides))
+    if not whole or len(view.shape) != len(view.strides):
+        raise NotAnArray(f"its address {view.address!r}, shape {view.shape!r} and strides {view.strides!r} are no array's")
+    if min(view.shape, default=0) < 0 or not 0 <= view.address < 2**64 or max(map(abs, view.strides), default=0) >= 2**63:
+        raise NotAnArray(f"address {view.address}, shape {view.shape} and strides {view.strides} lie outside of any memory")
+
+
+def is_torch(kind: type) -> bool:
+    """Whether values of this type are torch tensors; asked without importing torch."""
+    return hasattr(kind, "data_ptr") and any(base.__module__.partition(".")[0] == "torch" for base in kind.__mro__)
+
+
+def is_recorded(array: object) -> bool:
+    """Whether torch would record a gradient of what is done with the array."""
+    if not (is_torch(type(array)) and getattr(array, "requires_grad", False)):
+        return False
+    return recording()
+
+
+def recording() -> bool:
+    """Whether torch records gradients in this thread now."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.is_grad_enabled())
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -79,6 +122,8 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
 
 
 def _numpy(array: np.ndarray) -> View:
+    if hasattr(array, "mask"):
+        raise NotAnArray("a masked array, and a kernel would not see the mask; pass `.filled(value)` or `.data`")
     return View(
         array.ctypes.data,
         array.shape,
@@ -100,8 +145,12 @@ def _torch(tensor: Any) -> View:
     if tensor.is_conj() or tensor.is_neg():
         raise NotAnArray("a torch tensor with a pending conjugation or negation; call `.resolve_neg()`")
     itemsize = tensor.element_size()
+    try:
+        address = tensor.data_ptr()
+    except RuntimeError as error:  # a wrapper around other tensors
+        raise NotAnArray(f"a torch tensor without memory of its own (`{type(tensor).__name__}`): {error}") from None
     return View(
-        tensor.data_ptr(),
+        address,
         tuple(tensor.shape),
         tuple(step * itemsize for step in tensor.stride()),
         str(tensor.dtype).removeprefix("torch."),
@@ -115,6 +164,8 @@ def _torch(tensor: Any) -> View:
 def _cuda_array_interface(array: Any) -> View:
     """https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html, version 3."""
     interface = array.__cuda_array_interface__
+    if not isinstance(interface, dict):
+        raise NotAnArray(f"`{type(array).__name__}` gives a {type(interface).__name__} for what should be a dictionary")
     if interface.get("mask") is not None:
         raise NotAnArray("a masked array")
     address, readonly = interface["data"]

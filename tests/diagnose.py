@@ -25,5 +25,5 @@ class Options:
 
 def diagnose(name: str, text: str, options: Options | None = None) -> list[Diagnostic]:
     options = options or Options()
-    state = compile_source(Source(name, text), driver.Options(options.arch, options.constants), until="limits")
+    state = compile_source(Source(name, text), driver.Options(options.arch, options.constants), until="prove")
     return state.diagnostics

@@ -6,6 +6,7 @@ put its messages into the catalogue.
 
 from pipec.checks import (
     accumulators,
+    global_order,
     grids,
     lifetime,
     linear,
@@ -17,6 +18,7 @@ from pipec.checks import (
     shapes,
     signals,
     stated,
+    sub_stages,
     tensor_tiles,
     turns,
 )
@@ -33,6 +35,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     roles.check(facts, sink)
     signals.check(facts, sink)
     lifetime.check(facts, sink)
+    sub_stages.check(facts, sink)
     turns.check(kernel, sink)
     grids.check(kernel, sink)
     scheduling.check(kernel, target, sink)
@@ -49,3 +52,4 @@ def check_plan(plan: Plan, sink: Sink) -> None:
     resources.check(plan, sink)
     stated.check(plan, sink)
     registers.check(plan, sink)
+    global_order.check(plan, sink)

@@ -5,7 +5,8 @@ cluster's number, a stage's index. Where a CTA stands in its cluster is a number
 still be equal values, in expressions beyond sums, products with constants, `//` and `%`.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
+from functools import lru_cache
 
 from pipec.isa.specials import AXES, SPECIALS
 from pipec.sema import tree
@@ -15,8 +16,14 @@ Place = tuple[int, int, int]
 _ONE = "1"  # the term of the constant part
 
 
+@lru_cache(maxsize=1 << 16)
+def _one(form: Form) -> Form:
+    """The same object for equal forms: they stand inside each other, and comparing them part by part would take all the ways down."""
+    return form
+
+
 def _form(terms: dict[Hashable, int]) -> Form:
-    return frozenset((term, factor) for term, factor in terms.items() if factor)
+    return _one(frozenset((term, factor) for term, factor in terms.items() if factor))
 
 
 def _terms(form: Form) -> dict[Hashable, int]:
@@ -56,16 +63,21 @@ def _is_plain(expression: tree.Expression) -> bool:
 def _fitting(form: Form, expression: tree.Expression, place: Place) -> Form:
     """What overflows for certain is known of no CTA."""
     value = number(form)
-    return form if value is None or -(2**31) <= value < 2**31 else _atom("overflow", id(expression), place)
+    return form if value is None or -(2**31) <= value < 2**31 else _atom("overflow", expression, place)
 
 
 class ClusterValues:
-    """Values of one role's expressions. Variables that differ between the CTAs of a cluster are found at the start."""
+    """Values of one role's expressions. Variables that differ between the CTAs of a cluster are found at the start.
 
-    def __init__(self, cluster: tree.Cluster, role: tree.Role) -> None:
+    `written`: the tensors that the kernel writes. One CTA may load from them before another CTA's store, and one after it.
+    """
+
+    def __init__(self, cluster: tree.Cluster, role: tree.Role, written: Collection[str] = ()) -> None:
         self.cluster = cluster
+        self._written = written
         self._definitions: dict[tree.Variable, tree.Expression] = {}
         self._differing: set[tree.Variable] = set()
+        self._forms: dict[tuple[tree.Variable, Place], Form] = {}  # of variables with a definition
         assigned: dict[tree.Variable, int] = {}
         for variable, value in _assignments(role.body):
             assigned[variable] = assigned.get(variable, 0) + 1
@@ -75,6 +87,7 @@ class ClusterValues:
         size = -1
         while size != len(self._differing):
             size = len(self._differing)
+            self._forms.clear()  # a round in which nothing was added leaves what is true
             self._collect(role.body, differs=False)
 
     def forms(self, expression: tree.Expression) -> tuple[Form, ...]:
@@ -96,6 +109,9 @@ class ClusterValues:
                     elif differs:
                         self._definitions.pop(variable, None)
                         self._differing.add(variable)
+                    elif variable in self._definitions:
+                        for place in self.cluster.places():
+                            self._variable(variable, place)  # in the order of the text: the variables in it are known already
                 case tree.If():
                     inner = differs or self.differs(statement.condition)
                     self._collect(statement.then, differs=inner)
@@ -125,7 +141,7 @@ class ClusterValues:
             case tree.Special(name=name):
                 return self._special(name, place)
             case tree.ReadResponse(handle=handle):
-                return _atom("answer", id(handle))  # sent to all CTAs of the cluster
+                return _atom("answer", handle)  # sent to all CTAs of the cluster
             case tree.ReadVariable(variable=variable):
                 return self._variable(variable, place)
             case tree.Unary(operator="-", operand=operand):
@@ -150,10 +166,10 @@ class ClusterValues:
             case tree.Convert(operand=operand, type=value_type):
                 inner = self.form(operand, place)
                 return inner if _is_plain(operand) and str(value_type) == "i64" else _atom("convert", str(value_type), inner)
-            case tree.ReadTensor(source=source) | tree.ReadElement(source=source):
+            case tree.ReadTensor(source=source) | tree.ReadElement(source=source) if source.tensor.name not in self._written:
                 return _atom("tensor", source.tensor.name, *(self.form(one, place) for one in source.coordinates))
             case _:
-                return _atom("own", id(expression), place)
+                return _atom("own", expression, place)
 
     def _special(self, name: str, place: Place) -> Form:
         family, _, axis = name.partition(".")
@@ -175,10 +191,12 @@ class ClusterValues:
 
     def _variable(self, variable: tree.Variable, place: Place) -> Form:
         if variable in self._definitions:
-            return self.form(self._definitions[variable], place)
+            if (variable, place) not in self._forms:
+                self._forms[variable, place] = self.form(self._definitions[variable], place)
+            return self._forms[variable, place]
         if variable in self._differing:
-            return _atom("variable", id(variable), place)
-        return _atom("variable", id(variable))
+            return _atom("variable", variable, place)
+        return _atom("variable", variable)
 
     def _select(self, condition: Form, one: Form, other: Form) -> Form:
         decided = number(condition)

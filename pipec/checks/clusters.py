@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import get_args
 
 from pipec.checks.cluster_values import ClusterValues, number
+from pipec.checks.ranges import Ranges
 from pipec.diag.catalogue import clusters as messages
 from pipec.diag.message import Sink
 from pipec.isa.specials import AXES
@@ -16,8 +17,9 @@ from pipec.kir.walk import operands, subexpressions
 from pipec.sema import tree
 from pipec.sema.operation import SCHEDULER
 from pipec.source import Span
+from pipec.vocabulary import Axis
 
-_PART_ROWS = 8  # rows after which every swizzle pattern starts anew (SM100.md 2.3)
+_PART_ROWS = 8  # rows after which every swizzle pattern starts anew (hardware.md 2.3)
 
 
 def check(kernel: tree.Kernel, sink: Sink) -> None:
@@ -30,8 +32,14 @@ def check(kernel: tree.Kernel, sink: Sink) -> None:
     if sink.failed:
         return
     shared_by = sharing(kernel.cluster, kernel.pipelines, kernel.roles, loads)
+    written = {
+        statement.destination.tensor.name if isinstance(statement, tree.Store | tree.TmaStore) else statement.counter.tensor.name
+        for role in kernel.roles
+        for statement in _statements(role.body)
+        if isinstance(statement, tree.Store | tree.TmaStore | tree.PassTurn)
+    }
     for role in kernel.roles:
-        _Walk(kernel, role, shared_by, sink).statements(role.body, None)
+        _Walk(kernel, role, written, shared_by, sink).statements(role.body, None)
 
 
 def _statements(body: tuple[tree.Statement, ...]) -> Iterator[tree.Statement]:
@@ -222,9 +230,12 @@ def _multicast(kernel: tree.Kernel, load: tree.TmaLoad, sink: Sink) -> None:
 class _Walk:
     """One role's body, with the span of what makes the CTAs of a cluster go different ways around a statement."""
 
-    def __init__(self, kernel: tree.Kernel, role: tree.Role, shared_by: dict[tree.Pipeline, Sharing], sink: Sink) -> None:
+    def __init__(
+        self, kernel: tree.Kernel, role: tree.Role, written: set[str], shared_by: dict[tree.Pipeline, Sharing], sink: Sink
+    ) -> None:
         self._kernel, self._shared_by, self._sink = kernel, shared_by, sink
-        self._values = ClusterValues(kernel.cluster, role)
+        self._values = ClusterValues(kernel.cluster, role, written)
+        self._ranges = Ranges(kernel.cluster, _statements(role.body))
         self._runs_in = [rank for rank in range(kernel.cluster.size) if not role.leader or rank % 2 == 0]
         self._told: set[tree.Pipeline] = set()
 
@@ -284,13 +295,24 @@ class _Walk:
                     self._sink.report(
                         messages.RankOutside(rank=outside, size=size, at=rank.span, cluster=self._kernel.cluster.span)
                     )
+                elif rank is not None and None in known and not self._inside(rank):
+                    text = rank.span.text()
+                    self._sink.report(
+                        messages.RankUnknown(
+                            rank=text, size=size, largest=size - 1, at=rank.span, cluster=self._kernel.cluster.span
+                        )
+                    )
+
+    def _inside(self, rank: tree.Expression) -> bool:
+        found = self._ranges.of(rank)
+        return found is not None and 0 <= found[0] and found[1] < self._kernel.cluster.size
 
     def _copies(self, copy: tree.CopyAsync) -> None:
         pipeline = copy.destination.handle.pipeline
         if not self._shared_by[pipeline].producer.local:
             self._sink.report(messages.RemoteCopies(pipeline=pipeline.name, at=copy.span, declared=pipeline.span))
 
-    def _load(self, load: tree.TmaLoad, axis: str) -> None:
+    def _load(self, load: tree.TmaLoad, axis: Axis) -> None:
         cluster, group = self._kernel.cluster, load.destination.handle.pipeline.cta_group
         sharers = line(cluster, axis, group)
         if sharers is None:

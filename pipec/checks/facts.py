@@ -2,23 +2,31 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from pipec.kir import ir
-from pipec.kir.walk import children, operands, references
+from pipec.kir.walk import operands, references, subexpressions
 from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.source import Span
 
 # How an operation touches a stage.
-LOAD, COPY, WRITE, ACCUMULATE, OPERAND = "load", "copy", "write", "accumulate", "operand"
-READ, STORE, INDEX = "read", "store", "index"
+TouchKind = Literal["load", "copy", "write", "accumulate", "operand", "read", "store", "index"]
+LOAD: Final[TouchKind] = "load"
+COPY: Final[TouchKind] = "copy"
+WRITE: Final[TouchKind] = "write"
+ACCUMULATE: Final[TouchKind] = "accumulate"
+OPERAND: Final[TouchKind] = "operand"
+READ: Final[TouchKind] = "read"
+STORE: Final[TouchKind] = "store"
+INDEX: Final[TouchKind] = "index"
 
 
 @record
 class Touch:
     """One use of a stage: `defined` is where a tile variable was given the values that are read at `span`, by its `variable`."""
 
-    kind: str
+    kind: TouchKind
     handle: tree.Handle
     buffer: tree.Buffer | None
     span: Span
@@ -44,7 +52,7 @@ class HandleFacts:
     signals: list[Site] = field(default_factory=list)
     touches: list[tuple[int, Touch]] = field(default_factory=list)
 
-    def kinds(self) -> set[str]:
+    def kinds(self) -> set[TouchKind]:
         return {touch.kind for _, touch in self.touches} - {INDEX}
 
 
@@ -63,10 +71,6 @@ class RoleFacts:
 
     def facts_of(self, handle: tree.Handle) -> HandleFacts:
         return (self.tokens if handle.form == "token" else self.handles)[handle]
-
-    def loop_of(self, block: int) -> ir.Loop | None:
-        index = self.innermost[block]
-        return None if index is None else self.role.loops[index]
 
     def narrows(self, block: int) -> bool:
         """Whether fewer threads run the branches below the block than run the block."""
@@ -176,20 +180,17 @@ class _Collector:
 
     def _let(self, operation: tree.Assign) -> tuple[Touch, ...]:
         """One touch per stage tile that the variable's expression reads, however often."""
-        found: dict[tuple, Touch] = {}
+        found: dict[tuple[object, ...], Touch] = {}
         for touch in self._read(operation.value, operation):
             found.setdefault((touch.kind, touch.handle, touch.buffer, touch.sub_stage), touch)
         return tuple(found.values())
 
     def _read(self, value: tree.Expression, operation: tree.Operation | None) -> Iterator[Touch]:
-        stack = [value]
-        while stack:
-            node = stack.pop()
+        for node in subexpressions(value):
             match node:
                 case tree.ReadBuffer():
                     source = node.source
                     yield Touch(READ, source.handle, source.buffer, node.span, operation, sub_stage=source.sub_stage)
-                    stack.extend(children(node))
                 case tree.StageIndex() | tree.ReadResponse():
                     yield Touch(INDEX, node.handle, None, node.span, operation)
                 case tree.ReadVariable():
@@ -197,10 +198,10 @@ class _Collector:
                         defined = touch.defined or touch.span
                         yield replace(touch, span=node.span, operation=operation, variable=node.variable, defined=defined)
                 case _:
-                    stack.extend(reversed(children(node)))
+                    pass
 
 
-def _kinds(operation: tree.Operation) -> tuple[str, ...]:
+def _kinds(operation: tree.Operation) -> tuple[TouchKind, ...]:
     """In the order of `references(operation)`."""
     match operation:
         case tree.TmaLoad():

@@ -6,9 +6,11 @@ One pass over each role's blocks in order. A loop must leave every stage as it f
 makes a fixed point unnecessary. A handle that had an error is poisoned: nothing more is said about it.
 """
 
+from typing import Literal
+
 from pipec.checks import sub_stages
 from pipec.checks.facts import COPY, INDEX, LOAD, Facts, RoleFacts, Touch
-from pipec.checks.words import USES, PeekWords, StageWords, span_of, truth, words_for
+from pipec.checks.words import USES, PeekWords, StageWords, span_of, stage_name, truth, words_for
 from pipec.diag.catalogue import linear as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
@@ -16,6 +18,7 @@ from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.sema.operations import ROLE
 from pipec.source import Span
+from pipec.vocabulary import Side
 
 
 @record
@@ -25,8 +28,8 @@ class State:
     `signal`: "no", "part" (some sub-stages), "yes", "mixed" (on one branch). `given` are the signals, `awaited` the waits so far.
     """
 
-    held: str
-    signal: str = "no"
+    held: Literal["no", "yes", "released", "poisoned"]
+    signal: Literal["no", "part", "yes", "mixed"] = "no"
     released: tree.Release | tree.Acquire | None = None  # an acquire takes up a peek
     given: tuple[tree.Signal, ...] = ()
     awaited: tuple[tree.Acquire, ...] = ()
@@ -177,7 +180,7 @@ class _RoleCheck:
         self._overtake_of(handle.pipeline, handle.side, what, at, states, handle)
 
     def _overtake_of(
-        self, pipeline: tree.Pipeline, side: str, what: str, at: Span, states: _States, own: tree.Handle | None = None
+        self, pipeline: tree.Pipeline, side: Side, what: str, at: Span, states: _States, own: tree.Handle | None = None
     ) -> None:
         """The cursor moves, or is looked at, while a peek at it is open."""
         for token, state in list(states.items()):
@@ -195,8 +198,11 @@ class _RoleCheck:
             self._used_after_release(handle, "signalled", operation.span, None, state, states)
         elif state.is_held and (state.signal_of(operation.sub_stage) or state.signal == "mixed"):
             first = state.signal_of(operation.sub_stage) or state.signalled
+            alone = handle.pipeline.kind != ROLE  # there, what signals may step as well
             self._report(
                 messages.SignalledTwice(
+                    which="the second" if alone else "one",
+                    alone=operation.span if alone else None,
                     stage=handle.name,
                     pipeline=handle.pipeline.name,
                     consequence=messages.second_phase(handle.side, handle.pipeline.name),
@@ -244,12 +250,11 @@ class _RoleCheck:
     def _wrong_signal(self, operation: tree.Release, state: State) -> Message | None:
         """Why the signals given before do not fit this release; None when they do."""
         handle = operation.handle
-        common = {"stage": handle.name, "pipeline": handle.pipeline.name}
         if state.signal == "mixed":
             assert state.branch is not None and state.signalled is not None
             branch, when = state.branch
             return messages.SignalledOnOneBranch(
-                **common,
+                **stage_name(handle),
                 yes=truth(when),
                 no=truth(not when),
                 signal=state.signalled.span.text(),

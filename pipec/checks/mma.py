@@ -1,10 +1,9 @@
-"""The shapes, element types and layouts that tcgen05.mma and wgmma take (E071x, E074x; SM100.md 3.3, 3.6 and 8)."""
+"""The shapes, element types and layouts that tcgen05.mma and wgmma take (E071x, E074x; hardware.md 3.1, 3.4 and 8)."""
 
 from collections.abc import Iterator
 
 from pipec.checks.facts import Facts, RoleFacts
-from pipec.checks.scales import check_mma, check_narrow
-from pipec.checks.shapes import round_up
+from pipec.checks.scales import check_mma, check_narrow, whole_units
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
@@ -35,7 +34,7 @@ _ACCUMULATORS = {
     "u8": ("i32",),
 }
 
-# N of one CTA and of a pair (SM100.md 3.3).
+# N of one CTA and of a pair (hardware.md 3.1).
 _COLUMNS = (tuple(range(8, 257, 8)), tuple(range(16, 257, 16)))
 _INTEGER_COLUMNS = ((8, 16, 24, *range(32, 257, 16)), tuple(range(32, 257, 32)))
 _TRANSPOSED_BYTE_COLUMNS = (tuple(range(16, 257, 16)), tuple(range(32, 257, 32)))
@@ -255,7 +254,7 @@ def _depth(operand: tree.BufferRef, packed: bool, sink: Sink) -> None:
             depth=depth,
             step=step,
             dtype=buffer.dtype.name,
-            fitting=round_up(depth, step),
+            fitting=whole_units(depth, step),
             at=operand.span,
             declared=buffer.span,
         )
@@ -276,7 +275,7 @@ def _transposed(facts: Facts, sink: Sink) -> None:
         row_bytes = buffer.columns * buffer.dtype.bytes
         other = plain.get(buffer)
         if row_bytes % _ATOM_BYTES:
-            fitting = round_up(buffer.columns, _ATOM_BYTES // buffer.dtype.bytes)
+            fitting = whole_units(buffer.columns, _ATOM_BYTES // buffer.dtype.bytes)
             reason, hint = f"its rows are {row_bytes} bytes, not a multiple of {_ATOM_BYTES}", f"use {fitting} columns"
         elif other is not None:
             reason, hint = "it is also read untransposed", "load it into two tiles"

@@ -1,13 +1,15 @@
 """No role waits for ever (E06xx): proved for all trip counts, refuted with the smallest sizes found, or left open and said so."""
 
+from pipec.budgets import BudgetEnded
 from pipec.checks.protocol_model import Opaque, programs
-from pipec.checks.protocol_proof import State, holds, prove
+from pipec.checks.protocol_proof import Programs, State, holds, prove
 from pipec.checks.protocol_search import Failure, Undecided, search
 from pipec.checks.turns import assumption
 from pipec.checks.verdict import Verdict
 from pipec.diag.catalogue import protocol as messages
 from pipec.diag.message import Sink
 from pipec.sema import tree
+from pipec.vocabulary import Side
 
 
 def check(kernel: tree.Kernel, sink: Sink, *, allow_undecided: bool = True) -> Verdict:
@@ -19,15 +21,15 @@ def check(kernel: tree.Kernel, sink: Sink, *, allow_undecided: bool = True) -> V
     if not kernel.pipelines:
         return Verdict("proved", f"protocol: no role waits{given}")
     seen = programs(kernel)
-    state = State(kernel)
-    order = prove(seen, state)
-    if order is not None and state.even() and holds(seen, order, State(kernel)):
-        return Verdict("proved", f"protocol: no role waits for ever, for all trip counts{given}; the certificate was checked again")
     try:
+        if _proved(kernel, seen):
+            return Verdict("proved", f"protocol: no role waits for ever, for all trip counts{given}; the certificate was checked again")
         failure, runs = search(kernel, seen)
         known = f"not proved for all trip counts; no deadlock in {runs} small sizes"
     except Undecided:
         failure, known = None, "not decided; loops or branches depend on values known only inside the kernel"
+    except BudgetEnded as ended:
+        failure, known = None, f"not decided within {ended.budget.limit:,} {ended.budget.unit}, the budget of this check"
     if failure is not None:
         _report(failure, sink)
         return Verdict("refuted", "protocol: a deadlock was found")
@@ -35,6 +37,12 @@ def check(kernel: tree.Kernel, sink: Sink, *, allow_undecided: bool = True) -> V
         followed = next((item.span for items in seen.values() for item in items if isinstance(item, Opaque)), None)
         sink.report(messages.NotDecided(kernel=kernel.name, known=known, at=followed or kernel.span))
     return Verdict("open", f"protocol: {known}")
+
+
+def _proved(kernel: tree.Kernel, seen: Programs) -> bool:
+    state = State(kernel)
+    order = prove(seen, state)
+    return order is not None and state.even() and holds(seen, order, State(kernel))
 
 
 def _report(failure: Failure, sink: Sink) -> None:
@@ -64,7 +72,7 @@ def _report(failure: Failure, sink: Sink) -> None:
         at=first.event.span, others=tuple(one.event.span for one in others)))  # fmt: skip
 
 
-def _awaited(side: str) -> str:
+def _awaited(side: Side) -> str:
     return "given back" if side == "producer" else "filled"
 
 

@@ -7,11 +7,13 @@ appearance, and the place.
 """
 
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 
 from pipec.kir.walk import subexpressions
 from pipec.record import record
 from pipec.sema import tree
 
+_LONGEST_WORDS = 4000  # characters
 _OUTER = (tree.If, tree.For, tree.While, tree.Elect)
 
 
@@ -45,15 +47,17 @@ class Carried:
         self._body = role.body
         self._sites: dict[tree.Variable, list[_Site]] = {}
         self._loops: set[tree.Variable] = set()
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[tree.Statement, int] = {}
+        self._passing: dict[tree.Variable, bool] = {}
+        self._texts: dict[tree.Variable, str] = {}  # of variables that only pass on, in the words that are being made
         self._words: dict[tree.Variable, _Words | None] = {}
         self._collect(role.body, ())
 
     def _collect(self, statements: tuple[tree.Statement, ...], around: tuple[tree.Statement, ...]) -> None:
         for statement in statements:
-            self._numbers[id(statement)] = len(self._numbers)
+            self._numbers[statement] = len(self._numbers)
             if isinstance(statement, tree.Assign):
-                site = _Site(statement, self._numbers[id(statement)], around)
+                site = _Site(statement, self._numbers[statement], around)
                 self._sites.setdefault(statement.variable, []).append(site)
             counted = counted_by(statement)
             if counted is not None:
@@ -63,7 +67,7 @@ class Carried:
 
     def number(self, statement: tree.Statement) -> int:
         """The place of a statement in the text of the role."""
-        return self._numbers[id(statement)]
+        return self._numbers[statement]
 
     def key(self, variable: tree.Variable, place: int, around: tuple[int, ...], iterations: tuple[str, ...]) -> str | None:
         """The value of the variable at a place of the text, inside the loops and branches `around`, in these iterations; None where
@@ -78,6 +82,7 @@ class Carried:
         return f"<{words.text} behind {behind} in {inside} at {', '.join(iterations)}>"
 
     def _tell(self, variable: tree.Variable) -> _Words | None:
+        self._texts.clear()
         try:
             needed = self._needed(variable)
             names: dict[tree.Variable, str] = {}
@@ -109,6 +114,12 @@ class Carried:
 
     def _passes_on(self, variable: tree.Variable) -> bool:
         """It is assigned once, and what it is made of does not change while it is in sight: its expression says as much."""
+        if variable not in self._passing:
+            self._passing[variable] = False
+            self._passing[variable] = self._is_passing(variable)
+        return self._passing[variable]
+
+    def _is_passing(self, variable: tree.Variable) -> bool:
         sites = self._sites[variable]
         return len(sites) == 1 and all(
             node.variable in self._loops or (node.variable in self._sites and self._passes_on(node.variable))
@@ -152,7 +163,9 @@ class Carried:
                     return names[variable]
                 if variable in self._loops or variable not in self._sites or not self._passes_on(variable):
                     raise NotAlike
-                return self._text(self._sites[variable][0].statement.value, names)
+                if variable not in self._texts:
+                    self._texts[variable] = short(self._text(self._sites[variable][0].statement.value, names))
+                return self._texts[variable]
             case tree.Unary(operator=operator, operand=operand):
                 return f"({operator} {self._text(operand, names)})"
             case tree.Binary(operator=operator, left=left, right=right):
@@ -173,6 +186,11 @@ class Carried:
                 if found is None:
                     raise NotAlike
                 return found
+
+
+def short(words: str) -> str:
+    """Words that double from line to line, where a variable stands for its expression, are told by their digest."""
+    return words if len(words) <= _LONGEST_WORDS else f"digest {sha256(words.encode()).hexdigest()}"
 
 
 def bodies(statement: tree.Statement) -> tuple[tuple[tree.Statement, ...], ...]:

@@ -5,11 +5,13 @@ launch values and of the loops around them; `key` writes such an expression down
 """
 
 from collections.abc import Iterator
+from typing import Literal
 
-from pipec.checks.protocol_carried import Carried, bodies
+from pipec.checks.protocol_carried import Carried, bodies, short
 from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
+from pipec.vocabulary import Side
 
 _MOST_WRITTEN_OUT = 8
 _MOST_COPIES = 64  # of what stands inside of several such loops
@@ -25,9 +27,9 @@ class Event:
     (`signals`: it gives the signals that were not given yet), or "drain".
     """
 
-    kind: str
+    kind: Literal["wait", "signal", "release", "drain"]
     pipeline: tree.Pipeline
-    side: str
+    side: Side
     handle: tree.Handle | None
     span: Span
     sub_stage: int = 0
@@ -314,6 +316,9 @@ class _Reader:
 
     def key(self, expression: tree.Expression) -> str:
         """The expression in words that do not depend on the role; unique where it cannot be the same elsewhere."""
+        return short(self._words(expression))
+
+    def _words(self, expression: tree.Expression) -> str:
         leaf = self._leaf(expression)
         if leaf is not None:
             if isinstance(expression, tree.ReadElement):

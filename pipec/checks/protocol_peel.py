@@ -5,7 +5,7 @@ iterations in front of the loop and a condition that ends it. In lockstep with o
 each gives `peeled` iterations, as its first or as its last ones, and what is left runs equally often in all of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 
 from pipec.checks.protocol_model import Choice, Compare, Item, Repeat
@@ -103,7 +103,7 @@ def _fronts(items: tuple[Item, ...], key: str, peeled: int) -> list[int]:
     return [front for front in reversed(range(peeled + 1)) if unsettled(front) == least]
 
 
-def _replaced(items: tuple[Item, ...], key: str, how) -> tuple[Item, ...]:
+def _replaced(items: tuple[Item, ...], key: str, how: Callable[[Repeat], tuple[Item, ...]]) -> tuple[Item, ...]:
     found: list[Item] = []
     for item in items:
         found += how(item) if isinstance(item, Repeat) and item.key == key else (item,)
@@ -155,7 +155,7 @@ def decide(test: Compare, place: Place) -> bool | None:
             return True if least > test.number else None
 
 
-_OPERATORS = {
+_OPERATORS: dict[str, Callable[[int, int], bool]] = {
     "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
 }  # fmt: skip

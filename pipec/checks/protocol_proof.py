@@ -8,6 +8,7 @@ stands for all. The order found is the certificate. `holds` checks a certificate
 
 from dataclasses import dataclass
 
+from pipec.budgets import Meter
 from pipec.checks import protocol_peel
 from pipec.checks.protocol_model import Choice, Event, Item, Repeat
 from pipec.record import record
@@ -126,7 +127,7 @@ class Ring:
         most = max(self.obtained.values(), default=0)
         return all(given.below == most for given in (*self.full.values(), *self.empty.values()))
 
-    def distances(self) -> tuple:
+    def distances(self) -> tuple[object, ...]:
         """What waiting depends on: two rings with equal distances allow the same events for ever after."""
         base = max(self.obtained.values(), default=0)
         signals = tuple(
@@ -146,7 +147,8 @@ class Ring:
 class State:
     """The rings of a kernel; `clustered`: its CTAs share some of them."""
 
-    def __init__(self, kernel: tree.Kernel) -> None:
+    def __init__(self, kernel: tree.Kernel, meter: Meter | None = None) -> None:
+        self.meter = meter or Meter("protocol steps")
         self.clustered = kernel.cluster.size > 1
         self.rings = {
             pipeline: Ring(
@@ -161,17 +163,20 @@ class State:
         return self.rings[event.pipeline].allows(role, event)
 
     def apply(self, role: str, event: Event) -> None:
+        self.meter.spend()
         self.rings[event.pipeline].apply(role, event)
 
     def even(self) -> bool:
         return all(ring.even() for ring in self.rings.values())
 
-    def distances(self) -> tuple:
+    def distances(self) -> tuple[object, ...]:
+        self.meter.spend(len(self.rings))
         return tuple(ring.distances() for ring in self.rings.values())
 
     def copy(self) -> "State":
+        self.meter.spend(len(self.rings))
         made = object.__new__(State)
-        made.clustered = self.clustered
+        made.clustered, made.meter = self.clustered, self.meter
         made.rings = {pipeline: ring.copy() for pipeline, ring in self.rings.items()}
         return made
 

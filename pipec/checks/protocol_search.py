@@ -1,9 +1,10 @@
 """The search for sizes at which roles wait for each other for ever: for given sizes one greedy run of the roles is exact."""
 
+import heapq
 import itertools
 from collections.abc import Callable, Generator, Iterator
-from typing import Any
 
+from pipec.budgets import Meter
 from pipec.checks.protocol_model import TILES, Choice, Event, Item, Repeat, differs_between_threads, event_of
 from pipec.checks.protocol_proof import Programs, State
 from pipec.record import record
@@ -44,17 +45,33 @@ def search(kernel: tree.Kernel, programs: Programs) -> tuple[Failure | None, int
     deepest = max((pipeline.stages for pipeline in kernel.pipelines), default=1)
     # Two blocks per axis show what a condition on the block's place can do.
     candidates = [[count * unit for count in _counts(name, deepest)] for name, unit in names.items()]
-    assignments = sorted(itertools.product(*candidates), key=lambda values: (sum(values), values))[:_MOST_RUNS]
-    spent, runs = 0, 0
-    for values in assignments:
+    spent, runs, meter = 0, 0, Meter("protocol steps")
+    for values in itertools.islice(_smallest_first(candidates), _MOST_RUNS):
         sizes = dict(zip(names, values, strict=True))
-        failure, used = _run(kernel, sizes)
+        failure, used = _run(kernel, sizes, meter)
         spent, runs = spent + used, runs + 1
         if failure is not None:
             return failure, runs
         if spent > _MOST_EVENTS:
             break
     return None, runs
+
+
+def _smallest_first(candidates: list[list[int]]) -> Iterator[tuple[int, ...]]:
+    """One number of each list, in the order of their sum, then of the numbers; there may be far too many to make them all."""
+    first = (0,) * len(candidates)
+    waiting = [(sum(values[0] for values in candidates), tuple(values[0] for values in candidates), first)]
+    seen = {first}
+    while waiting:
+        _, chosen, places = heapq.heappop(waiting)
+        yield chosen
+        for axis, values in enumerate(candidates):
+            place = places[axis] + 1
+            after = (*places[:axis], place, *places[axis + 1 :])
+            if place < len(values) and after not in seen:
+                seen.add(after)
+                numbers = (*chosen[:axis], values[place], *chosen[axis + 1 :])
+                heapq.heappush(waiting, (sum(numbers), numbers, after))
 
 
 def _counts(name: str, deepest: int) -> range:
@@ -121,10 +138,10 @@ def _units(expression: tree.Expression, units: dict[str, int]) -> None:
             _units(right, units)
 
 
-def _run(kernel: tree.Kernel, sizes: dict[str, int]) -> tuple[Failure | None, int]:
-    state, spent = State(kernel), 0
+def _run(kernel: tree.Kernel, sizes: dict[str, int], meter: Meter) -> tuple[Failure | None, int]:
+    state, spent = State(kernel, meter), 0
     environment = {name.removeprefix("parameter "): value for name, value in sizes.items()}
-    roles = {role.name: _events(role.body, dict(environment), {}) for role in kernel.roles if _has_events(role.body)}
+    roles = {role.name: _events(role.body, dict(environment), {}, meter) for role in kernel.roles if _has_events(role.body)}
     waiting = {role: next(steps, None) for role, steps in roles.items()}
     moved = True
     while moved:
@@ -152,10 +169,11 @@ def _run(kernel: tree.Kernel, sizes: dict[str, int]) -> tuple[Failure | None, in
 
 
 def _events(
-    statements: tuple[tree.Statement, ...], sizes: dict[str, int], values: dict[tree.Variable, object]
+    statements: tuple[tree.Statement, ...], sizes: dict[str, int], values: dict[tree.Variable, object], meter: Meter
 ) -> Generator[Event, None, None]:
     """The events of a role in order, its scalars computed on the way."""
     for statement in statements:
+        meter.spend()
         match statement:
             case tree.Acquire() | tree.Signal() | tree.RequestTile() | tree.TmaLoad() | tree.Release() | tree.Drain():
                 event = event_of(statement)
@@ -164,9 +182,9 @@ def _events(
             case tree.Assign():
                 values[statement.variable] = _value_or_unknown(statement.value, sizes, values)
             case tree.Elect():
-                yield from _events(statement.body, sizes, values)
+                yield from _events(statement.body, sizes, values, meter)
             case tree.If() if differs_between_threads(statement.condition):
-                yield from _events((*statement.then, *statement.otherwise), sizes, values)
+                yield from _events((*statement.then, *statement.otherwise), sizes, values, meter)
             case tree.If():
                 try:
                     chosen = statement.then if _value(statement.condition, sizes, values) else statement.otherwise
@@ -174,16 +192,16 @@ def _events(
                     if _has_events(statement.then) or _has_events(statement.otherwise):
                         raise
                     continue
-                yield from _events(chosen, sizes, values)
+                yield from _events(chosen, sizes, values, meter)
             case tree.For() if _has_events(statement.body):
                 start, stop = _value(statement.start, sizes, values), _value(statement.stop, sizes, values)
                 for count in range(int(start), int(stop), statement.step):
                     values[statement.variable] = count
-                    yield from _events(statement.body, sizes, values)
+                    yield from _events(statement.body, sizes, values, meter)
             case tree.While(tile=tile) if tile is not None:
                 for count in range(sizes[TILES]):
                     values[tile] = count
-                    yield from _events(statement.body, sizes, values)
+                    yield from _events(statement.body, sizes, values, meter)
             case tree.While() if _has_events(statement.body):
                 raise Undecided
 
@@ -209,7 +227,7 @@ def _value_or_unknown(expression: tree.Expression, sizes: dict[str, int], values
         return None
 
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b, "%": lambda a, b: a % b,
     "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "and": lambda a, b: a and b, "or": lambda a, b: a or b,

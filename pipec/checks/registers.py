@@ -1,4 +1,4 @@
-"""Tiles in registers, against the registers that a thread has (E0733, E0734, E0742, E0743).
+"""Tiles in registers, against the registers that a thread has (E0733, E0734, E0742, E0743, E0745).
 
 The tiles that are needed at one time are those whose values some later operation reads before they are assigned again. Registers
 cannot be indexed, so what does not fit would go to memory: that is refused, with the numbers.
@@ -11,7 +11,7 @@ from pipec.diag.catalogue import resources
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.plan_roles import lazy_tiles, operations
-from pipec.kir.plan_types import Plan, RolePlan
+from pipec.kir.plan_types import Plan, RolePlan, round_up
 from pipec.kir.walk import evaluated_tile, operands, subexpressions
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -19,8 +19,13 @@ from pipec.sema.types import TileType
 _MOST_PER_THREAD = 255
 _LARGEST_BUDGET = 248
 _STEP = 8
+_MMA_COLUMNS = 8  # N comes in steps of so many
 # For addresses, counters and the elements being computed; an estimate, since ptxas decides.
 RESERVE = 24
+# Beside the registers of a wgmma: found by lowering the limit under kernels of every type and shape until ptxas 13.0 refused them
+# (C7602), and the same number under which it makes the MMAs of a role wait for each other (C7512).
+MMA_RESERVE = 26
+_OPERAND_REGISTERS = 4  # of one instruction, where `a` stands in registers
 
 _Live = frozenset[tree.Variable]
 
@@ -29,8 +34,8 @@ def check(plan: Plan, sink: Sink) -> None:
     for row in plan.roles:
         _odd_columns(plan, row, sink)
         _odd_fragments(row, sink)
-        if row.flight is not None:
-            _accumulators(plan, row, sink)
+        if row.flight is not None and not _accumulators(plan, row, sink):
+            _instructions(plan, row, sink)
         if any(isinstance(operation, tree.Assign) and operation.variable.kept for operation in operations(row.role)):
             _Pressure(plan, row).check(sink)
 
@@ -41,7 +46,7 @@ def _odd_columns(plan: Plan, row: RolePlan, sink: Sink) -> None:
         value = evaluated_tile(operation)
         if value is None or not isinstance(value.type, TileType):
             continue
-        row_map = plan.row_maps[row.role.name, id(operation)]
+        row_map = plan.row_maps[operation]
         columns = value.type.columns
         if row_map.kept and row_map.half_warps and columns > 1 and columns % 2:
             sink.report(messages.OddKeptColumns(columns=columns, at=operation.span))
@@ -64,27 +69,81 @@ def _odd_fragments(row: RolePlan, sink: Sink) -> None:
             sink.report(messages.OddKeptFragment(tile=operation.variable.name, type=str(tile), unit=unit, at=operation.span))
 
 
-def _accumulators(plan: Plan, row: RolePlan, sink: Sink) -> None:
+def _accumulators(plan: Plan, row: RolePlan, sink: Sink) -> bool:
+    """Whether they were found to be too many."""
     pressure = _Pressure(plan, row)
     registers, budget = pressure.accumulators(), pressure.budget()
-    if registers + RESERVE <= budget:
-        return
+    if registers + MMA_RESERVE <= budget:
+        return False
     cleared = {one.accumulator: one for one in operations(row.role) if isinstance(one, tree.ClearAccumulator)}
     first, *others = (one.span for one in cleared.values())
-    fitting = -(-(registers + RESERVE) // _STEP) * _STEP
+    fitting = round_up(registers + MMA_RESERVE, _STEP)
     sink.report(
         resources.AccumulatorRegisters(
             role=row.role.name,
             registers=registers,
             budget=budget,
-            reserve=RESERVE,
+            reserve=MMA_RESERVE,
             warps=row.role.warps,
-            hint=f"give the role `registers={fitting}`, or share" if fitting <= _LARGEST_BUDGET else "share",
+            hint=f"{_raised(plan, row, fitting)}share",
             at=first,
             others=tuple(others),
             declared=row.role.span,
         )
     )
+    return True
+
+
+def _raised(plan: Plan, row: RolePlan, fitting: int) -> str:
+    """How a budget would help, where one does: it leaves what one instruction may take as it is."""
+    if fitting > _LARGEST_BUDGET or any(_beyond_start(plan, mma) > 0 for mma in _mmas(row)):
+        return ""
+    others = "" if plan.register_groups else " and those that only copy fewer"
+    return f"give the role `registers={fitting}`{others}, or "
+
+
+def _mmas(row: RolePlan) -> list[tree.RegisterMma]:
+    return [operation for operation in operations(row.role) if isinstance(operation, tree.RegisterMma)]
+
+
+def _start(plan: Plan) -> int:
+    """Registers that every thread of the kernel starts with."""
+    return plan.launch_registers or plan.target.registers_per_thread(plan.threads)
+
+
+def _instruction_registers(mma: tree.RegisterMma) -> tuple[int, int]:
+    """Of one wgmma: those of the sums (64 x columns elements over 128 threads), and all others."""
+    operand = 0 if isinstance(mma.a, tree.BufferRef) else _OPERAND_REGISTERS
+    return mma.accumulator.columns * mma.accumulator.dtype.bits // 64, operand + MMA_RESERVE
+
+
+def _beyond_start(plan: Plan, mma: tree.RegisterMma) -> int:
+    return sum(_instruction_registers(mma)) - _start(plan)
+
+
+def _instructions(plan: Plan, row: RolePlan, sink: Sink) -> None:
+    """ptxas holds each instruction against the registers that a thread starts with: `setmaxnreg` raises that number for the rest only."""
+    start = _start(plan)
+    for operation in _mmas(row):
+        accumulator = operation.accumulator
+        sums, others = _instruction_registers(operation)
+        needed = sums + others
+        if needed <= start:
+            continue
+        most = (start - others) * 64 // accumulator.dtype.bits // _MMA_COLUMNS * _MMA_COLUMNS
+        sink.report(
+            resources.MmaRegisters(
+                needed=needed,
+                columns=accumulator.columns,
+                dtype=accumulator.dtype.name,
+                start=start,
+                threads=plan.threads,
+                fitting=most,
+                at=operation.span,
+                declared=row.role.span,
+            )
+        )
+        return
 
 
 class _Pressure:
@@ -108,7 +167,7 @@ class _Pressure:
         if operation is None or needed + RESERVE <= budget:
             return
         largest = sorted(live, key=lambda variable: (-self._sizes[variable], variable.span.line, variable.span.column))
-        fitting = -(-(needed + RESERVE) // _STEP) * _STEP
+        fitting = round_up(needed + RESERVE, _STEP)
         role = self._row.role
         raised = f"give the role `registers={fitting}`" if role.registers is not None and fitting <= _LARGEST_BUDGET else None
         sink.report(
@@ -128,7 +187,7 @@ class _Pressure:
         for group in self._plan.register_groups:
             if group.first_warp <= self._row.first_warp < group.first_warp + group.warps:
                 return min(_MOST_PER_THREAD, group.registers or self._plan.launch_registers or 0)
-        return min(_MOST_PER_THREAD, self._plan.target.registers // self._plan.threads // _STEP * _STEP)
+        return self._plan.target.registers_per_thread(self._plan.threads)
 
     def accumulators(self) -> int:
         """Registers of a thread that hold accumulators and operands of MMAs, all through the role."""
@@ -153,7 +212,7 @@ class _Pressure:
         if variable.is_lazy:
             return sum(self._size(read) for read in self._copied(variable))
         assert isinstance(variable.type, TileType)
-        row_map = self._plan.row_maps[self._row.role.name, id(self._assigned[variable][0])]
+        row_map = self._plan.row_maps[self._assigned[variable][0]]
         per_element = 2 if variable.type.dtype.bits == 64 else 1
         return row_map.blocks * row_map.columns_of_thread(variable.type.columns) * per_element
 
@@ -163,15 +222,8 @@ class _Pressure:
                 yield node.variable
 
     def _reads(self, value: tree.Expression) -> set[tree.Variable]:
-        found: set[tree.Variable] = set()
-        open_values = [value]
-        while open_values:
-            for node in subexpressions(open_values.pop()):
-                if isinstance(node, tree.ReadVariable) and node.variable in self._sizes and node.variable not in found:
-                    found.add(node.variable)
-                    if node.variable.is_lazy:
-                        open_values.append(self._lets[node.variable])
-        return found
+        read = (node.variable for node in subexpressions(value, self._lets) if isinstance(node, tree.ReadVariable))
+        return {variable for variable in read if variable in self._sizes}
 
     def _peak(self) -> tuple[_Live, tree.Operation | None]:
         blocks = self._row.role.blocks

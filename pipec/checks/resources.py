@@ -2,9 +2,10 @@
 
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.message import Sink
+from pipec.isa.targets import WARP
 from pipec.kir.plan_memory import tensor_width
 from pipec.kir.plan_scales import scale_columns
-from pipec.kir.plan_types import WARP, Plan
+from pipec.kir.plan_types import Plan
 from pipec.sema import tree
 
 _LARGEST_ITEMS = 4

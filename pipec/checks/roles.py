@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pipec.checks.facts import ACCUMULATE, COPY, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
 from pipec.diag.catalogue import roles as messages
 from pipec.diag.message import Sink
+from pipec.isa.targets import WARP
 from pipec.kir import ir
 from pipec.kir.participation import thread_dependent
 from pipec.kir.walk import subexpressions
@@ -13,8 +14,8 @@ from pipec.sema import tree
 from pipec.sema.operations import ROLE
 from pipec.sema.types import TileType
 from pipec.source import Span
+from pipec.vocabulary import OTHER_SIDE, SIDES, Side, Threads
 
-_WARP = 32
 WARPGROUP_WARPS = 4
 _OPERATION = {
     LOAD: "tma.load",
@@ -45,7 +46,6 @@ class _Side:
 
 
 ROLE_WAITS = {"producer": "acquire", "consumer": "wait"}
-_OTHER = {"producer": "consumer", "consumer": "producer"}
 _SIDES = {
     "producer": _Side("produces", "for filling", "consumes", "consume"),
     "consumer": _Side("consumes", "for reading", "produces", "produce"),
@@ -72,10 +72,8 @@ def _declarations(facts: Facts, sink: Sink) -> None:
     producers: dict[tree.Pipeline, list[tuple[ir.Role, Span]]] = {}
     consumers: dict[tree.Pipeline, list[tuple[ir.Role, Span]]] = {}
     for role in facts.roles:
-        for side, declared, found in (
-            ("producer", role.role.produces, producers),
-            ("consumer", role.role.consumes, consumers),
-        ):
+        clauses = (role.role.produces, role.role.consumes)
+        for side, declared, found in zip(SIDES, clauses, (producers, consumers), strict=True):
             acquired = _acquired(role, side)
             _compare_with_header(role, side, declared, acquired, sink)
             for pipeline in dict.fromkeys((*declared, *acquired)):
@@ -86,7 +84,7 @@ def _declarations(facts: Facts, sink: Sink) -> None:
         _roles_of_pipeline(pipeline, producers.get(pipeline, []), consumers.get(pipeline, []), sink)
 
 
-def _acquired(role: RoleFacts, side: str) -> dict[tree.Pipeline, Span]:
+def _acquired(role: RoleFacts, side: Side) -> dict[tree.Pipeline, Span]:
     """The pipelines whose stages the role obtains on that side, with the first place."""
     found: dict[tree.Pipeline, Span] = {}
     for handle, facts in role.handles.items():
@@ -96,7 +94,7 @@ def _acquired(role: RoleFacts, side: str) -> dict[tree.Pipeline, Span]:
 
 
 def _compare_with_header(
-    facts: RoleFacts, side: str, declared: tuple[tree.Pipeline, ...], acquired: dict[tree.Pipeline, Span], sink: Sink
+    facts: RoleFacts, side: Side, declared: tuple[tree.Pipeline, ...], acquired: dict[tree.Pipeline, Span], sink: Sink
 ) -> None:
     role = facts.role
     undeclared = messages.UndeclaredProducer if side == "producer" else messages.UndeclaredConsumer
@@ -122,7 +120,7 @@ def _compare_with_header(
     for pipeline in declared:
         if pipeline in acquired or _other_way_round(facts, pipeline):
             continue
-        call = ROLE_WAITS[side] if pipeline.kind == ROLE else _SIDES[_OTHER[side]].other_call
+        call = ROLE_WAITS[side] if pipeline.kind == ROLE else _SIDES[OTHER_SIDE[side]].other_call
         if side == "producer":
             sink.report(messages.NeverProduces(role=role.name, pipeline=pipeline.name, call=call, at=role.span))
         else:
@@ -141,10 +139,10 @@ def _other_way_round(role: RoleFacts, pipeline: tree.Pipeline) -> bool:
     )
 
 
-def _other_call(role: RoleFacts, pipeline: tree.Pipeline, side: str) -> str:
+def _other_call(role: RoleFacts, pipeline: tree.Pipeline, side: Side) -> str:
     """What obtains a stage of the other side than `side`, in the form the role used."""
     if pipeline.kind == ROLE:
-        return ROLE_WAITS[_OTHER[side]]
+        return ROLE_WAITS[OTHER_SIDE[side]]
     if any(handle.form == "direct" for handle in role.handles if handle.pipeline is pipeline):
         return f"wait_{side}"
     return _SIDES[side].other_call
@@ -288,7 +286,7 @@ def _needs_elect(role: ir.Role, sink: Sink) -> None:
         messages.NeedsElect(
             operation=name,
             role=role.name,
-            threads=role.warps * _WARP,
+            threads=role.warps * WARP,
             warps=role.warps,
             consequence=_ONE_THREAD[name],
             at=span,
@@ -298,7 +296,7 @@ def _needs_elect(role: ir.Role, sink: Sink) -> None:
     )
 
 
-def _report_one_thread(name: str, operation: tree.Operation, threads: str, guard: Span | None, sink: Sink) -> bool:
+def _report_one_thread(name: str, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink) -> bool:
     if threads in ("one", "all"):
         return False
     condition = guard.text() if guard else "its thread"
@@ -310,7 +308,7 @@ def _report_one_thread(name: str, operation: tree.Operation, threads: str, guard
     return True
 
 
-def _report_role_wide(role: ir.Role, name: str, operation: tree.Operation, threads: str, guard: Span | None, sink: Sink) -> bool:
+def _report_role_wide(role: ir.Role, name: str, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink) -> bool:
     if threads == "all":
         return False
     if isinstance(operation, tree.Signal) and threads == "lanes":
@@ -485,14 +483,13 @@ def _sides(facts: HandleFacts, sink: Sink) -> None:
         if touch.buffer is None or (touch.kind in _FILLS) == wrong_side or _returns(touch):
             continue
         message = messages.ReadsProducerStage if wrong_side else messages.FillsConsumerStage
-        other = "consumer" if wrong_side else "producer"
         name = _OPERATION[touch.kind]
         sink.report(
             message(
                 operation=name if touch.kind == READ else f"`{name}`",
                 stage=handle.name,
                 pipeline=handle.pipeline.name,
-                suggestion=_suggestion(handle, other),
+                suggestion=_suggestion(handle, OTHER_SIDE[handle.side]),
                 at=touch.span,
                 obtained=obtained,
             )
@@ -506,12 +503,12 @@ def _returns(touch: Touch) -> bool:
     return touch.kind == WRITE and touch.handle.pipeline.kind == ROLE and touch.buffer.space == "tensor"
 
 
-def _suggestion(handle: tree.Handle, side: str) -> str:
+def _suggestion(handle: tree.Handle, side: Side) -> str:
     """The call that obtains a stage of the other side in the same form."""
     if handle.pipeline.kind == ROLE:
         return f"{handle.pipeline.name}.{ROLE_WAITS[side]}()"
     if handle.form == "direct":
-        return f"{handle.pipeline.name}.wait_{_OTHER[side]}()"
+        return f"{handle.pipeline.name}.wait_{OTHER_SIDE[side]}()"
     if handle.form != "linear":
         return f"{handle.pipeline.name}.{'consume' if side == 'consumer' else 'produce'}()"
     if handle.pipeline.kind == "OutputTilePipeline":

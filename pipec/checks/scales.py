@@ -1,4 +1,4 @@
-"""Narrow operands and the scale factors of block-scaled MMAs (E078x; SM100.md 3.3, 3.6 and 3.10)."""
+"""Narrow operands and the scale factors of block-scaled MMAs (E078x; hardware.md 3.1, 3.4 and 3.7)."""
 
 from pipec.checks.facts import RoleFacts
 from pipec.checks.multiples import Multiples
@@ -6,19 +6,21 @@ from pipec.diag.catalogue import scaling as messages
 from pipec.diag.message import Sink
 from pipec.isa.scaling import CHUNK_BYTES, CHUNK_ROWS, CHUNK_SCALES, ScaledKind, operand_kinds
 from pipec.kir.plan_scales import reads_packed
+from pipec.kir.plan_types import round_up
 from pipec.sema import tree
 
 ROW_UNIT = 64  # of the first row of a scale tile that an MMA reads: the start that libraries use
 UNPACKED_ELEMENTS = 128  # of a row that TMA unpacks at a time
 
 
-def round_up(value: int, unit: int) -> int:
-    return max(1, -(-value // unit)) * unit
+def whole_units(value: int, unit: int) -> int:
+    """The units that hold the value, at least one, for what a message suggests."""
+    return max(unit, round_up(value, unit))
 
 
 def scale_tile(buffer: tree.Buffer, sink: Sink) -> bool:
     """Whether the tile is made of whole chunks; says so when it is not."""
-    rows, columns = round_up(buffer.rows, CHUNK_ROWS), round_up(buffer.columns, CHUNK_SCALES)
+    rows, columns = whole_units(buffer.rows, CHUNK_ROWS), whole_units(buffer.columns, CHUNK_SCALES)
     if (rows, columns) == (buffer.rows, buffer.columns):
         return True
     parts = []
@@ -117,7 +119,7 @@ def _rows(role: RoleFacts, mma: tree.Mma, sink: Sink) -> None:
     first = int(mma.scale_b_row.value) if isinstance(mma.scale_b_row, tree.Constant) else 0
     wanted = (
         (mma.scale_a, CHUNK_ROWS, mma.accumulator.buffer.rows, "a"),
-        (mma.scale_b, round_up(first + columns, CHUNK_ROWS), columns, "b"),
+        (mma.scale_b, whole_units(first + columns, CHUNK_ROWS), columns, "b"),
     )
     for scale, rows, used, name in wanted:
         buffer = scale.buffer
@@ -175,7 +177,7 @@ def check_narrow(mmas: list[tree.Mma], sink: Sink) -> None:
             reason = "two e2m1 operands with factors are read packed, all other MMAs read one element per byte"
             _narrow(operand, "it is also read packed", "read one element per byte", reason, "load it into two tiles", sink, other)
         elif buffer.columns % UNPACKED_ELEMENTS:
-            fitting = round_up(buffer.columns, UNPACKED_ELEMENTS)
+            fitting = whole_units(buffer.columns, UNPACKED_ELEMENTS)
             _narrow(
                 operand,
                 f"its rows have {buffer.columns} elements",
@@ -251,7 +253,7 @@ def _unpacked_load(role: RoleFacts, load: tree.TmaLoad, sink: Sink) -> None:
     reason = f"TMA unpacks {tensor.dtype} {UNPACKED_ELEMENTS} elements of a row at a time, from rows of whole such pieces"
     use = "unpacked to one element per byte"
     if isinstance(inner, int) and inner % UNPACKED_ELEMENTS:
-        fitting = f"pad the rows of `{tensor.name}` to {round_up(inner, UNPACKED_ELEMENTS)} elements"
+        fitting = f"pad the rows of `{tensor.name}` to {whole_units(inner, UNPACKED_ELEMENTS)} elements"
         _narrow(load.destination, f"tensor `{tensor.name}` has rows of {inner} elements", use, reason, fitting, sink)
     elif load.destination.buffer.columns % UNPACKED_ELEMENTS:
         return  # told of the tile already

@@ -4,7 +4,7 @@ from math import gcd
 
 from pipec.checks.facts import COPY, OPERAND, STORE, Facts, RoleFacts
 from pipec.checks.multiples import Multiples
-from pipec.checks.scales import check_load, round_up, scale_tile
+from pipec.checks.scales import check_load, scale_tile, whole_units
 from pipec.diag.catalogue import global_memory as global_messages
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.catalogue import scaling as scaling_messages
@@ -12,9 +12,8 @@ from pipec.diag.catalogue import target as target_messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
 from pipec.isa.reductions import ALLOWED
-from pipec.isa.targets import Target
+from pipec.isa.targets import WARP, Target
 from pipec.kir import ir
-from pipec.kir.participation import WARP
 from pipec.kir.plan_interface import box_rows
 from pipec.kir.plan_memory import tile_layout
 from pipec.kir.plan_scales import unpacked_tiles
@@ -22,12 +21,13 @@ from pipec.kir.plan_types import PANEL_ALIGNMENT as BOX_ALIGNMENT
 from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.source import Span
+from pipec.vocabulary import StorePath
 
 MOST_WARPS = 32
 _ASYNC_READERS = {OPERAND: "an MMA", STORE: "a TMA store"}
 SMALLEST_COPY = 4  # bytes of a cp.async (PTX ISA 9.7.9.25.3)
-COPY_UNIT = 16  # bytes: box extents and strides of a tensor map (SM100.md 2.1)
-REGISTER_STEP = 8  # setmaxnreg (SM100.md 7)
+COPY_UNIT = 16  # bytes: box extents and strides of a tensor map (hardware.md 2.1)
+REGISTER_STEP = 8  # setmaxnreg (hardware.md 7)
 REGISTER_RANGE = (24, 256)
 
 
@@ -124,7 +124,7 @@ def _shared_buffer(buffer: tree.Buffer, sink: Sink) -> bool:
             bytes=row_bytes,
             columns=buffer.columns,
             dtype=buffer.dtype.name,
-            fitting=round_up(buffer.columns, unit),
+            fitting=whole_units(buffer.columns, unit),
             at=buffer.span,
         )
     )
@@ -193,7 +193,7 @@ def _role(role: ir.Role, sink: Sink) -> None:
     budget = role.registers
     low, high = REGISTER_RANGE
     if budget is not None and (budget % REGISTER_STEP or not low <= budget <= high):
-        fitting = min(max(round_up(budget, REGISTER_STEP), low), high)
+        fitting = min(max(budget // REGISTER_STEP * REGISTER_STEP, low), high)  # more may not be there
         sink.report(messages.RegisterBudget(role=role.name, registers=budget, fitting=fitting, at=role.span))
 
 
@@ -265,7 +265,7 @@ def _stride(tensor: tree.TensorParameter, use: Span, sink: Sink) -> None:
 
 
 def _coordinates(role: RoleFacts, operation: tree.Operation, sink: Sink) -> None:
-    """TMA reaches memory in units of 16 bytes: where a box starts in its row (SM100.md 2.4)."""
+    """TMA reaches memory in units of 16 bytes: where a box starts in its row (hardware.md 2.4)."""
     match operation:
         case tree.TmaLoad(source=place) | tree.TmaStore(destination=place):
             pass
@@ -339,7 +339,7 @@ def _store(operation: tree.Store, sink: Sink) -> None:
         )
 
 
-def _reduction(operation: tree.Store | tree.TmaStore, path: str, sink: Sink) -> None:
+def _reduction(operation: tree.Store | tree.TmaStore, path: StorePath, sink: Sink) -> None:
     tensor, reduce = operation.destination.tensor, operation.reduce  # some rows of a tile are stored by threads
     if reduce is None or tensor.dtype.name in ALLOWED[path][reduce]:
         return

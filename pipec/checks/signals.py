@@ -1,16 +1,34 @@
 """A stage's barrier receives exactly the arrivals and bytes it waits for (E05xx)."""
 
-from pipec.checks.facts import ACCUMULATE, COPY, INDEX, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
+from typing import Literal
+
+from pipec.checks.facts import (
+    ACCUMULATE,
+    COPY,
+    INDEX,
+    LOAD,
+    OPERAND,
+    READ,
+    STORE,
+    WRITE,
+    Facts,
+    HandleFacts,
+    RoleFacts,
+    Touch,
+    TouchKind,
+)
 from pipec.checks.fills import UNBOUNDED, Fills, count_fills
 from pipec.checks.sub_stages import release_call
 from pipec.diag.catalogue import signals as messages
 from pipec.diag.catalogue import sub_stages
 from pipec.diag.message import Sink
+from pipec.isa.targets import WARP
 from pipec.kir import ir
-from pipec.kir.participation import WARP
 from pipec.record import record
 from pipec.sema import tree
+from pipec.sema.operations import ROLE
 from pipec.source import Span
+from pipec.vocabulary import BARRIER_SIDE, Side, SignalKind
 
 # What a use of a stage is called, and who is done with the stage when it is signalled.
 _BY = {
@@ -45,7 +63,7 @@ def check(facts: Facts, sink: Sink) -> None:
     _one_pipeline_each(facts, sink)
     for role in facts.roles:
         counts = count_fills(role)
-        signatures: dict[tuple[tree.Pipeline, str], _Signature] = {}
+        signatures: dict[tuple[tree.Pipeline, Side], _Signature] = {}
         for handle, found in role.handles.items():
             mixed = _mixed(found, sink)
             waits = _explicit_signals_wait(found, sink) and _one_barrier_for_bytes(found, sink)
@@ -124,12 +142,14 @@ def _explicit_signals_wait(facts: HandleFacts, sink: Sink) -> bool:
         early = next((touch for _, touch in facts.touches if touch.kind not in (INDEX, *_COVERED[signal.how])), None)
         if early is None:
             continue
+        instead, edit = _better_signal(facts.handle, early.kind)
         sink.report(
             messages.SignalDoesNotWait(
                 signal="mma.commit" if signal.how == "commit" else "arrive",
                 work=_BY[early.kind],
                 stage=facts.handle.name,
-                release=_right_signal(facts.handle, early.kind),
+                instead=instead,
+                edit=edit,
                 when=_WHEN[signal.how],
                 done=_DONE[early.kind],
                 consequence=_too_early(facts.handle, signal.how, early.kind),
@@ -142,7 +162,17 @@ def _explicit_signals_wait(facts: HandleFacts, sink: Sink) -> bool:
     return True
 
 
-def _right_signal(handle: tree.Handle, kind: str) -> str:
+def _better_signal(handle: tree.Handle, kind: TouchKind) -> tuple[str, str | None]:
+    """What to write in place of a signal that does not wait, and the edit where nothing else changes with it."""
+    right = _right_signal(handle, kind)
+    if handle.form == "direct" and right.startswith("mma.commit"):
+        return f"write `{right}` in place of it", right
+    if handle.pipeline.kind == ROLE:
+        return f"write `{right}` in place of it and of the step", None
+    return f"leave the signal to `{right}`, which gives the right one", None
+
+
+def _right_signal(handle: tree.Handle, kind: TouchKind) -> str:
     """The call that signals once the work of this kind is done."""
     if handle.form != "direct":
         return release_call(handle)
@@ -162,7 +192,7 @@ def _one_barrier_for_bytes(facts: HandleFacts, sink: Sink) -> bool:
     return False
 
 
-def _too_early(handle: tree.Handle, how: str, kind: str) -> str:
+def _too_early(handle: tree.Handle, how: SignalKind, kind: TouchKind) -> str:
     name = handle.pipeline.name
     if handle.side == "consumer":
         return f"the producer of `{name}` may overwrite the slot while it is still read"
@@ -194,7 +224,7 @@ class _Signature:
     span: Span
 
 
-def _one_way(role: RoleFacts, facts: HandleFacts, signatures: dict[tuple[tree.Pipeline, str], _Signature], sink: Sink) -> None:
+def _one_way(role: RoleFacts, facts: HandleFacts, signatures: dict[tuple[tree.Pipeline, Side], _Signature], sink: Sink) -> None:
     """All stages of a pipeline are signalled alike by a role."""
     handle = facts.handle
     for signature in _signatures(role, facts):
@@ -207,7 +237,7 @@ def _one_way(role: RoleFacts, facts: HandleFacts, signatures: dict[tuple[tree.Pi
                 pipeline=handle.pipeline.name,
                 one=first.words,
                 second=signature.words,
-                barrier="full" if handle.side == "producer" else "empty",
+                barrier=BARRIER_SIDE[handle.side],
                 expected=_arrival_count(first.arrivals),
                 found=str(signature.arrivals),
                 at=signature.span,
@@ -262,7 +292,7 @@ def _own_signature(role: RoleFacts, facts: HandleFacts, lanes: int | None, span:
     return _signature(role, "threads", lanes, span)
 
 
-def _signature(role: RoleFacts, how: str, lanes: int | None, span: Span) -> _Signature:
+def _signature(role: RoleFacts, how: Literal["threads", "commit"], lanes: int | None, span: Span) -> _Signature:
     if how == "commit":
         return _Signature("an MMA commit", 1, span)
     arrivals = (WARP if lanes is None else lanes) * role.role.warps

@@ -7,6 +7,7 @@ from pipec.kir.plan_memory import packed_buffers, tensor_width
 from pipec.kir.plan_types import Plan
 from pipec.sema import tree
 from pipec.sema.operations import RING
+from pipec.vocabulary import SIDES
 
 
 def check(plan: Plan, sink: Sink) -> None:
@@ -47,7 +48,7 @@ def _width(plan: Plan, buffer: tree.Buffer) -> int:
 
 def _counts(plan: Plan, stated: tree.StatedCounts, sink: Sink) -> None:
     pipeline = stated.pipeline
-    producer, consumer = (plan.signals[pipeline, side].count for side in ("producer", "consumer"))
+    producer, consumer = (plan.signals[pipeline, side].count for side in SIDES)
     if any(fill.pipeline is pipeline and fill.flag_offset is not None for fill in plan.zero_fills.values()):
         producer -= 1  # the note whether an MMA ran is the compiler's own
     if (stated.producer, stated.consumer) == (producer, consumer):

@@ -3,19 +3,57 @@
 A stage without sub-stages has one of each, so the same questions are asked of every pipeline.
 """
 
-from pipec.checks.facts import COPY, LOAD, HandleFacts, Touch
+from pipec.checks.facts import ACCUMULATE, COPY, LOAD, WRITE, Facts, HandleFacts, Touch
 from pipec.diag.catalogue import sub_stages as messages
-from pipec.diag.message import Message
+from pipec.diag.message import Message, Sink
 from pipec.sema import tree
 from pipec.sema.operations import ROLE
 from pipec.source import Span
+from pipec.vocabulary import OTHER_SIDE, Side
 
-OTHER = {"producer": "consumer", "consumer": "producer"}
 _WAIT = {"producer": "acquire", "consumer": "wait"}
 _SIGNALLED = {"producer": "handed over", "consumer": "released"}
+_FILLING = frozenset((LOAD, COPY, WRITE, ACCUMULATE))
 
 
-def covered(touch: Touch, side: str) -> set[int]:
+def check(facts: Facts, sink: Sink) -> None:
+    """A tile picked by the index of a sub-stage is filled and read under that one (E0339); one message per tile.
+
+    The numbers are those of the side with more sub-stages, on both sides, so they can be compared.
+    """
+    places: dict[tuple[tree.Buffer, tree.Pipeline], list[Touch]] = {}
+    for _, handle in facts.handles():
+        for _, touch in handle.touches:
+            if touch.buffer is not None and touch.sub_stage is not None:
+                places.setdefault((touch.buffer, touch.handle.pipeline), []).append(touch)
+    for (buffer, pipeline), touches in places.items():
+        filled = next((touch for touch in touches if touch.kind in _FILLING), touches[0])
+        wrong = next((touch for touch in touches if touch.sub_stage != filled.sub_stage), None)
+        if wrong is None:
+            continue
+        reads = wrong.kind not in _FILLING
+        sink.report(
+            messages.WrongSubStage(
+                buffer=buffer.label,
+                pipeline=pipeline.name,
+                used="read" if reads else "filled",
+                other_used="filled" if filled.kind in _FILLING else "read",
+                sub_stage=wrong.sub_stage or 0,
+                other=filled.sub_stage or 0,
+                consequence=_UNORDERED["read" if reads else "filled"],
+                at=wrong.span,
+                first=filled.span,
+            )
+        )
+
+
+_UNORDERED = {
+    "read": "the signal that is waited for says nothing about this tile: what is read may be the values before, or half of the new ones",
+    "filled": "the release that is waited for says nothing about this tile: its readers may still be at it",
+}
+
+
+def covered(touch: Touch, side: Side) -> set[int]:
     """The sub-stages of a side that hand over what is touched.
 
     The sub-stage in `tiles[p.index[sub]()]` counts on the side that has more of them. A side with one hands over everything;
@@ -23,7 +61,7 @@ def covered(touch: Touch, side: str) -> set[int]:
     """
     pipeline = touch.handle.pipeline
     count = pipeline.sub_stages(side)
-    if touch.sub_stage is not None and count >= pipeline.sub_stages(OTHER[side]):
+    if touch.sub_stage is not None and count >= pipeline.sub_stages(OTHER_SIDE[side]):
         return {touch.sub_stage}
     return set(range(count))
 
@@ -34,12 +72,12 @@ def missing(
     """What the stage still lacks at its step."""
     handle = step.handle
     pipeline, side = handle.pipeline, handle.side
-    lacking = set(range(pipeline.sub_stages(OTHER[side]))) - {acquire.sub_stage for acquire in awaited}
+    lacking = set(range(pipeline.sub_stages(OTHER_SIDE[side]))) - {acquire.sub_stage for acquire in awaited}
     if lacking:
         return messages.SubStageNotAwaited(
             missing=_list(lacking),
             pipeline=pipeline.name,
-            other=OTHER[side],
+            other=OTHER_SIDE[side],
             wait=_WAIT[side],
             at=step.span,
             awaited=tuple(acquire.span for acquire in awaited),
@@ -52,7 +90,7 @@ def missing(
         missing=_list(unsignalled),
         pipeline=pipeline.name,
         verb=_SIGNALLED[side],
-        waiter=f"the {OTHER[side]}",
+        waiter=f"the {OTHER_SIDE[side]}",
         call=_signal_call(pipeline, side, min(unsignalled)),
         at=step.span,
         given=tuple(signal.span for signal in given if signal.span is not step.span),
@@ -60,7 +98,7 @@ def missing(
     )
 
 
-def _signal_call(pipeline: tree.Pipeline, side: str, sub_stage: int) -> str:
+def _signal_call(pipeline: tree.Pipeline, side: Side, sub_stage: int) -> str:
     if side == "consumer":
         return f"{pipeline.name}.release_no_step[{sub_stage}]()"
     return f"{pipeline.name}.producer_mbar[{sub_stage}]().arrive()"
@@ -74,7 +112,7 @@ def release_call(handle: tree.Handle) -> str:
 
 def used_before_wait(touch: Touch, use: str, awaited: tuple[tree.Acquire, ...]) -> Message | None:
     handle = touch.handle
-    lacking = covered(touch, OTHER[handle.side]) - {acquire.sub_stage for acquire in awaited}
+    lacking = covered(touch, OTHER_SIDE[handle.side]) - {acquire.sub_stage for acquire in awaited}
     if not lacking:
         return None
     return messages.UsedBeforeWait(
@@ -82,7 +120,7 @@ def used_before_wait(touch: Touch, use: str, awaited: tuple[tree.Acquire, ...]) 
         use=use,
         missing=_list(lacking),
         pipeline=handle.pipeline.name,
-        other=OTHER[handle.side],
+        other=OTHER_SIDE[handle.side],
         wait=_WAIT[handle.side],
         at=touch.span,
         awaited=tuple(acquire.span for acquire in awaited),
@@ -107,7 +145,7 @@ def on_one_branch(handle: tree.Handle, sub_stage: int, at: Span, branch: Span | 
     return messages.SubStageOnOneBranch(
         sub_stage=sub_stage,
         pipeline=handle.pipeline.name,
-        other=OTHER[handle.side],
+        other=OTHER_SIDE[handle.side],
         at=at,
         branch=branch,
         obtained=obtained if obtained is not at else None,

@@ -70,7 +70,7 @@ def _folded(role: ir.Role, sink: Sink) -> None:
 
 
 def _beyond_storing(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> tuple[str | None, Span]:
-    for node in subexpressions(value):
+    for node in subexpressions(value, lets):
         match node:
             case tree.RowReduce():
                 return "reduced along its rows", node.span
@@ -78,10 +78,6 @@ def _beyond_storing(value: tree.Expression, lets: dict[tree.Variable, tree.Expre
                 return "read from another column on", node.span
             case tree.ReadBuffer(first_column=first) if first is not None:
                 return "read from another column on", node.span
-            case tree.ReadVariable(variable=variable) if variable in lets:
-                problem, at = _beyond_storing(lets[variable], lets)
-                if problem is not None:
-                    return problem, at
             case _:
                 pass
     return None, value.span

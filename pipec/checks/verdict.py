@@ -1,5 +1,7 @@
 """What a check knows that proves more than the absence of a mistake."""
 
+from typing import Literal
+
 from pipec.record import record
 
 
@@ -7,7 +9,7 @@ from pipec.record import record
 class Verdict:
     """`outcome`: "proved", "refuted", "open" or "unchecked"; `sentence` is what a report prints."""
 
-    outcome: str
+    outcome: Literal["proved", "refuted", "open", "unchecked"]
     sentence: str
 
 

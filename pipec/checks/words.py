@@ -4,19 +4,19 @@ One class per way, one method per mistake; `pipec.checks.linear` finds the mista
 """
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from pipec.checks import sub_stages
-from pipec.checks.facts import HandleFacts, RoleFacts, Touch
+from pipec.checks.facts import HandleFacts, RoleFacts, Touch, TouchKind
 from pipec.diag.catalogue import direct, peek
 from pipec.diag.catalogue import linear as messages
 from pipec.diag.message import Message
 from pipec.kir import ir
 from pipec.sema import tree
 from pipec.source import Span
+from pipec.vocabulary import OTHER_SIDE, Form, Side
 
-OTHER = {"producer": "consumer", "consumer": "producer"}
-
-USES = {
+USES: dict[TouchKind, str] = {
     "load": "filled by a TMA load",
     "copy": "filled by `cp.async`",
     "write": "written",
@@ -34,6 +34,22 @@ def truth(value: bool) -> str:
 
 def span_of(operation: tree.Operation | None) -> Span | None:
     return operation.span if operation is not None else None
+
+
+class StageName(TypedDict):
+    """The fields that nearly every message about a stage has."""
+
+    stage: str
+    pipeline: str
+
+
+class PeekName(TypedDict):
+    token: str
+    pipeline: str
+
+
+def stage_name(handle: tree.Handle) -> StageName:
+    return {"stage": handle.name, "pipeline": handle.pipeline.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +83,14 @@ class StageWords:
         return messages.leak(*self._leak_arguments)
 
     @property
-    def _leak_arguments(self) -> tuple[str, str, int, bool]:
+    def _leak_arguments(self) -> tuple[Side, str, int, bool]:
         sites = self.facts.acquires
         looped = bool(sites) and self.role.innermost[sites[0].block] is not None
         return self.handle.side, self.handle.pipeline.name, self.handle.pipeline.stages, looped
 
     @property
-    def _named(self) -> dict[str, str]:
-        return {"stage": self.handle.name, "pipeline": self.handle.pipeline.name}
+    def _named(self) -> StageName:
+        return stage_name(self.handle)
 
     def never_released(self, end: Span, ending: str) -> Message:
         call = sub_stages.release_call(self.handle)
@@ -161,7 +177,7 @@ class DirectWords(StageWords):
 
     @property
     def _wait(self) -> str:
-        return f"{self.handle.pipeline.name}.wait_{OTHER[self.handle.side]}()"
+        return f"{self.handle.pipeline.name}.wait_{OTHER_SIDE[self.handle.side]}()"
 
     def never_released(self, end: Span, ending: str) -> Message:
         return direct.NeverStepped(
@@ -257,10 +273,10 @@ class PeekWords(StageWords):
 
     @property
     def _right(self) -> str:
-        return f"{self.handle.pipeline.name}.wait_{OTHER[self.handle.side]}_if_needed({self.handle.name})"
+        return f"{self.handle.pipeline.name}.wait_{OTHER_SIDE[self.handle.side]}_if_needed({self.handle.name})"
 
     @property
-    def _peek(self) -> dict[str, str]:
+    def _peek(self) -> PeekName:
         return {"token": self.handle.name, "pipeline": self.handle.pipeline.name}
 
     def never_released(self, end: Span, ending: str) -> Message:
@@ -296,7 +312,7 @@ class PeekWords(StageWords):
         return self.never_released(loop.span, "")
 
 
-_FORMS: dict[str, type[StageWords]] = {"direct": DirectWords, "token": PeekWords}
+_FORMS: dict[Form, type[StageWords]] = {"direct": DirectWords, "token": PeekWords}
 
 
 def words_for(role: RoleFacts, handle: tree.Handle) -> StageWords:

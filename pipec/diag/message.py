@@ -17,11 +17,16 @@ text. So a checker never holds prose and the catalogue never holds logic.
         end: Span | None
 
 A label whose span field is None is left out; a note or help that needs a field which is None is left out.
+
+Where the help is one certain edit, `edits` says it as data (replacements of spans), for editors and for the test that applies each:
+
+        edits = (replace("at", "{close}"),)
 """
 
+import re
 from collections.abc import Iterator
 from string import Formatter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, dataclass_transform
 
 from pipec.record import record
 from pipec.source import Span
@@ -45,6 +50,61 @@ def secondary(field: str, text: str) -> LabelTemplate:
 
 
 @record
+class Edit:
+    """The text of `span` (nothing, for an insertion) becomes `text`."""
+
+    span: Span
+    text: str
+
+
+@record
+class EditTemplate:
+    """`where` relates to the span in `field`: a line "below" has the indentation of the span's first line."""
+
+    field: str
+    text: str
+    where: Literal["replace", "before", "after", "above", "below", "line", "argument", "keyword"]
+
+
+def replace(field: str, text: str) -> EditTemplate:
+    """What stands at the span becomes `text`; an empty text removes it."""
+    return EditTemplate(field, text, "replace")
+
+
+def insert_before(field: str, text: str) -> EditTemplate:
+    return EditTemplate(field, text, "before")
+
+
+def insert_after(field: str, text: str) -> EditTemplate:
+    return EditTemplate(field, text, "after")
+
+
+def add_line_below(field: str, text: str) -> EditTemplate:
+    """A line of its own below the span's last one, indented like the span's first."""
+    return EditTemplate(field, text, "below")
+
+
+def add_line_above(field: str, text: str) -> EditTemplate:
+    """A line of its own above the statement in which the span stands, indented like that."""
+    return EditTemplate(field, text, "above")
+
+
+def remove_argument(field: str) -> EditTemplate:
+    """The keyword argument whose value the span is, with its comma."""
+    return EditTemplate(field, "", "argument")
+
+
+def set_keyword(field: str, name: str, text: str) -> EditTemplate:
+    """The value of the keyword argument `name` in the span's line becomes `text`; without a text the argument goes."""
+    return EditTemplate(field, f"{name}={text}", "keyword")
+
+
+def remove_line(field: str) -> EditTemplate:
+    """The whole lines on which the span stands."""
+    return EditTemplate(field, "", "line")
+
+
+@record
 class Label:
     span: Span
     text: str
@@ -60,20 +120,26 @@ class Diagnostic:
     labels: tuple[Label, ...]
     note: str | None
     help: str | None
+    edits: tuple[Edit, ...] = ()
 
     @property
     def span(self) -> Span | None:
         return next((label.span for label in self.labels if label.primary), None)
 
 
+@dataclass_transform(kw_only_default=True)
 class Message:
-    """Base of every entry of the catalogue; subclasses are declared with the attributes and fields shown above."""
+    """Base of every entry of the catalogue; subclasses are declared with the attributes and fields shown above.
+
+    Type checkers see a dataclass (PEP 681): a field that is missing, unknown or of another type is an error where the message is made.
+    """
 
     code: ClassVar[str]
     title: ClassVar[str]
     labels: ClassVar[tuple[LabelTemplate, ...]] = ()
     note: ClassVar[str | None] = None
     help: ClassVar[str | None] = None
+    edits: ClassVar[tuple[EditTemplate, ...]] = ()
 
     # Filled by __init_subclass__: code -> class. A code is used once, for ever.
     by_code: ClassVar[dict[str, type["Message"]]] = {}
@@ -98,6 +164,7 @@ class Message:
             tuple(dict.fromkeys(self._labels())),  # what was unrolled stands in one place several times
             self._optional(self.note),
             self._optional(self.help),
+            self._edits(),
         )
 
     def _labels(self) -> Iterator[Label]:
@@ -108,6 +175,19 @@ class Message:
                 if one is not None:
                     yield Label(one, template.text.format(**self.fields), template.primary)
 
+    def _edits(self) -> tuple[Edit, ...]:
+        """All of them or none: half of an edit helps nobody."""
+        made = []
+        for template in self.edits:
+            span, text = self.fields[template.field], self._optional(template.text)
+            if not isinstance(span, Span) or text is None:
+                return ()
+            edit = _edit(template, span, text)
+            if edit is None:
+                return ()
+            made.append(edit)
+        return tuple(made)
+
     def _optional(self, template: str | None) -> str | None:
         if template is None:
             return None
@@ -117,6 +197,38 @@ class Message:
         return template.format(**self.fields)
 
 
+def _edit(template: EditTemplate, span: Span, text: str) -> Edit | None:
+    source = span.source
+    match template.where:
+        case "replace":
+            return Edit(span, text)
+        case "before":
+            return Edit(source.span(span.line, span.column, span.line, span.column), text)
+        case "after":
+            return Edit(source.span(span.end_line, span.end_column, span.end_line, span.end_column), text)
+        case "below":
+            first, end = source.line(span.line), len(source.line(span.end_line)) + 1
+            indent = first[: len(first) - len(first.lstrip())]
+            return Edit(source.span(span.end_line, end, span.end_line, end), f"\n{indent}{text}")
+        case "above":
+            first = source.line(span.line)
+            indent = first[: len(first) - len(first.lstrip())]
+            return Edit(source.span(span.line, 1, span.line, 1), f"{indent}{text}\n")
+        case "keyword":
+            name, _, value = text.partition("=")
+            found = re.search(rf'(,\s*)?\b{name}\s*=\s*("[^"]*"|[\w.]+)(?=\s*[,)])', source.line(span.line))
+            if found is None:
+                return None
+            start, end = found.span(2) if value else found.span()
+            return Edit(source.span(span.line, start + 1, span.line, end + 1), value)
+        case "line":
+            return Edit(source.span(span.line, 1, span.end_line + 1, 1), "")
+        case "argument":
+            before = source.line(span.line)[: span.column - 1]
+            start = len(re.sub(r",?\s*(?:\w+\s*=\s*)?$", "", before)) + 1
+            return Edit(source.span(span.line, start, span.end_line, span.end_column), "")
+
+
 class Failure(Exception):
     """Ends a command or a call with something to report: `diagnostics` is never empty."""
 
@@ -124,12 +236,26 @@ class Failure(Exception):
         self.diagnostics: list[Diagnostic] = [one.diagnostic() if isinstance(one, Message) else one for one in found]
         super().__init__("; ".join(f"{one.code}: {one.title}" for one in self.diagnostics))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickles (an error of another process): restored from what it holds."""
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[Failure], args: tuple[Any, ...]) -> Failure:
+    failure = kind.__new__(kind)
+    failure.args = args
+    return failure
+
+
+# By code and where it points (its title, where it points nowhere).
+Reports = dict[tuple[str, str], Diagnostic]
+
 
 class Sink:
     """Collects diagnostics; one per (code, place), so that a fault reached on two paths is told once."""
 
     def __init__(self) -> None:
-        self._diagnostics: dict[tuple, Diagnostic] = {}
+        self._diagnostics: Reports = {}
 
     def report(self, message: Message) -> None:
         diagnostic = message.diagnostic()
@@ -137,11 +263,11 @@ class Sink:
         key = (diagnostic.code, span.location() if span else diagnostic.title)
         self._diagnostics.setdefault(key, diagnostic)
 
-    def checkpoint(self) -> dict:
+    def checkpoint(self) -> Reports:
         """What was reported so far, for `take_back`."""
         return dict(self._diagnostics)
 
-    def take_back(self, checkpoint: dict) -> None:
+    def take_back(self, checkpoint: Reports) -> None:
         """Forgets what was reported since the checkpoint."""
         self._diagnostics = dict(checkpoint)
 
@@ -155,6 +281,6 @@ class Sink:
         return sorted(self._diagnostics.values(), key=_order)
 
 
-def _order(diagnostic: Diagnostic) -> tuple:
+def _order(diagnostic: Diagnostic) -> tuple[str, int, int, str]:
     span = diagnostic.span
     return (span.source.name, span.line, span.column, diagnostic.code) if span else ("", 0, 0, diagnostic.code)

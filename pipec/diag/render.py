@@ -14,7 +14,7 @@ All labels of a diagnostic stand in one snippet, in source order; a label in ano
 import json
 from collections.abc import Iterable, Iterator
 
-from pipec.diag.message import Diagnostic, Label
+from pipec.diag.message import Diagnostic, Edit, Label
 from pipec.diag.snippet import snippet_rows
 from pipec.source import Source
 
@@ -74,6 +74,20 @@ def diagnostic_object(diagnostic: Diagnostic) -> dict[str, object]:
         "labels": [_label_object(label) for label in diagnostic.labels],
         "note": diagnostic.note,
         "help": diagnostic.help,
+        "edits": [_edit_object(edit) for edit in diagnostic.edits],
+    }
+
+
+def _edit_object(edit: Edit) -> dict[str, object]:
+    """The replacement that `help` stands for; lines of a text in a Python file get the indentation that the text has there."""
+    span = edit.span
+    return {
+        "file": span.source.name,
+        "line": span.shown_line,
+        "column": span.shown_column,
+        "end_line": span.shown_end_line,
+        "end_column": span.shown_end_column,
+        "text": edit.text.replace("\n", "\n" + " " * span.source.indent),
     }
 
 

@@ -1,5 +1,7 @@
 """The element types, one row each: name, size, and what the tensor-map encoder, the MMA unit and LLVM call them."""
 
+from typing import Literal
+
 from pipec.record import record
 
 
@@ -12,7 +14,7 @@ class DType:
 
     name: str
     bits: int
-    family: str  # "float", "signed", "unsigned", "bool"; "packed" (below a byte) and "scale" are for MMAs only
+    family: Literal["float", "signed", "unsigned", "bool", "packed", "scale"]  # packed: below a byte; it and scale are for MMAs only
     llvm: str  # the type that holds one element in a register
     tensor_map: str | None = None
     mma_kind: str | None = None

@@ -3,11 +3,13 @@
 Sources: cp.reduce.async.bulk.tensor, PTX ISA 9.7.9.25.5.3 (the type is the tensor map's); red, PTX ISA 9.7.13.7.
 """
 
-OPERATIONS = ("add", "min", "max")
+from pipec.vocabulary import Reduction, StorePath
+
+OPERATIONS: tuple[Reduction, ...] = ("add", "min", "max")
 
 # Names of pipec.isa.dtypes.
 _INTEGERS = ("i32", "u32", "i64", "u64")
-ALLOWED: dict[str, dict[str, tuple[str, ...]]] = {
+ALLOWED: dict[StorePath, dict[Reduction, tuple[str, ...]]] = {
     "tma": {
         "add": ("i32", "u32", "u64", "f16", "bf16", "f32"),
         "min": (*_INTEGERS, "f16", "bf16"),

@@ -1,7 +1,7 @@
 """Block-scaled MMAs (PTX ISA 9.7.16.10.7): which operand types, scale types and block lengths go together.
 
 One scale factor stands for `block` elements of a row along K. In memory the factors of 128 rows and 4 blocks are one chunk of 512
-bytes: the factor of row r and block k at byte r % 32 * 16 + r // 32 * 4 + k (SM100.md 3.10), which tcgen05.cp.32x128b.warpx4 spreads
+bytes: the factor of row r and block k at byte r % 32 * 16 + r // 32 * 4 + k (hardware.md 3.7), which tcgen05.cp.32x128b.warpx4 spreads
 over 4 columns of tensor memory.
 """
 

@@ -1,8 +1,14 @@
 """The hardware values that a kernel may read, one row each (PTX ISA 10)."""
 
-from pipec.record import record
+from typing import Literal
 
-AXES = ("x", "y", "z")
+from pipec.record import record
+from pipec.vocabulary import Axis
+
+AXES: tuple[Axis, Axis, Axis] = ("x", "y", "z")
+
+
+Shared = Literal["cta", "cluster", "launch"]
 
 
 @record
@@ -13,10 +19,10 @@ class Special:
     name: str
     llvm: str
     ptx: str
-    varies: str
+    varies: Shared
 
 
-_FAMILIES = (
+_FAMILIES: tuple[tuple[str, str, Shared], ...] = (
     ("block", "ctaid", "cta"),  # this CTA in the grid
     ("grid", "nctaid", "launch"),  # CTAs in the grid
     ("cta", "cluster.ctaid", "cta"),  # this CTA in its cluster

@@ -2,6 +2,11 @@
 
 from pipec.record import record
 
+WARP = 32  # threads
+_WARPGROUP_THREADS = 4 * WARP
+_REGISTER_STEP = 8
+_MOST_REGISTERS = 255  # that an instruction can name
+
 
 @record
 class Target:
@@ -15,9 +20,17 @@ class Target:
     max_threads: int  # per CTA
     registers: int  # 32-bit registers per CTA
     multiprocessors: int  # of the largest part
-    launch_control: bool  # whether a running cluster may take over one that has not started (SM100.md 6)
+    launch_control: bool  # whether a running cluster may take over one that has not started (hardware.md 6)
     max_named_barriers: int = 16
 
+    def registers_per_thread(self, threads: int) -> int:
+        """What each thread of a CTA of so many gets, in the steps in which they are given out.
+
+        A CTA takes registers for whole groups of 4 warps, one warp for each quarter of a multiprocessor, so a 13th warp costs as much as 4
+        (CUDA C++ best practices, register pressure; it is also what ptxas allows a kernel with that many threads).
+        """
+        padded = -(-threads // _WARPGROUP_THREADS) * _WARPGROUP_THREADS
+        return min(_MOST_REGISTERS, self.registers // padded // _REGISTER_STEP * _REGISTER_STEP)
 
     @property
     def facts(self) -> dict[str, str | int | bool]:

@@ -50,7 +50,7 @@ class Registers:
         return f"{self.prefix}{index}"
 
     def index(self, block: int, half: int, unit: int) -> int:
-        """The first register of unit `unit` in the upper or lower half of each 16 rows (SM100.md 8).
+        """The first register of unit `unit` in the upper or lower half of each 16 rows (hardware.md 8).
 
         Units are groups of eight columns of an accumulator, 16 bytes of an operand.
         """

@@ -7,6 +7,7 @@ CTA and come to all of them: each answer is awaited in its own CTA and given bac
 """
 
 from collections.abc import Iterable
+from typing import Final, Literal
 
 from pipec.isa.specials import AXES
 from pipec.kir import ir
@@ -14,8 +15,14 @@ from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.operation import SCHEDULER
 from pipec.sema.tree import Cluster, Pipeline
+from pipec.vocabulary import Axis, Side
 
-OWN, LEADER, PAIR, EVERY, FIRST = "own", "leader", "pair", "every", "first"
+Destination = Literal["own", "leader", "pair", "every", "first"]
+OWN: Final = "own"
+LEADER: Final = "leader"
+PAIR: Final = "pair"
+EVERY: Final = "every"
+FIRST: Final = "first"
 
 
 @record
@@ -23,7 +30,7 @@ class Line:
     """The CTAs that differ along one axis only: of the CTA of rank r with coordinate c on the line, the ranks whose bits are set in
     `base << (r - c * stride)`; `count` of them. With pairs along x the line joins CTAs of one parity."""
 
-    axis: str
+    axis: Axis
     stride: int
     count: int
     base: int
@@ -33,7 +40,7 @@ class Line:
         return index // 2 if self.axis == "x" and self.stride == 2 else index
 
 
-def line(cluster: Cluster, axis: str, group: int) -> Line | None:
+def line(cluster: Cluster, axis: Axis, group: int) -> Line | None:
     """The lines along an axis; None where each is one CTA."""
     x, y, z = cluster.shape
     stride, count = {"x": (1, x), "y": (x, y), "z": (x * y, z)}[axis]
@@ -55,7 +62,7 @@ class Reach:
     way along these. `senders`: how many CTAs' signals one barrier hears, that many times the arrivals of one CTA's roles.
     """
 
-    to: str
+    to: Destination
     lines: tuple[Line, ...]
     senders: int
 
@@ -78,7 +85,7 @@ class Sharing:
     def local(self) -> bool:
         return self.producer.local and self.consumer.local
 
-    def of(self, side: str) -> Reach:
+    def of(self, side: Side) -> Reach:
         return self.producer if side == "producer" else self.consumer
 
 
@@ -87,7 +94,7 @@ def sharing(
 ) -> dict[Pipeline, Sharing]:
     """Of every pipeline; `loads` are all loads of the kernel."""
     roles = tuple(roles)
-    axes: dict[Pipeline, dict[str, None]] = {}
+    axes: dict[Pipeline, dict[Axis, None]] = {}
     for load in loads:
         if load.multicast is not None:
             axes.setdefault(load.destination.handle.pipeline, {})[load.multicast] = None
@@ -105,7 +112,7 @@ def kernel_sharing(kernel: ir.Kernel) -> dict[Pipeline, Sharing]:
     return sharing(kernel.cluster, kernel.pipelines, kernel.roles, loads)
 
 
-def _sharing(cluster: Cluster, pipeline: Pipeline, roles: tuple[ir.Role | tree.Role, ...], axes: tuple[str, ...]) -> Sharing:
+def _sharing(cluster: Cluster, pipeline: Pipeline, roles: tuple[ir.Role | tree.Role, ...], axes: tuple[Axis, ...]) -> Sharing:
     lines = tuple(one for axis in axes if (one := line(cluster, axis, pipeline.cta_group)) is not None)
     together = 1 + sum(one.count - 1 for one in lines)
     if pipeline.kind == SCHEDULER and cluster.size > 1:
@@ -123,7 +130,7 @@ def _sharing(cluster: Cluster, pipeline: Pipeline, roles: tuple[ir.Role | tree.R
     return Sharing(Reach(producer[0], (), producer[1]), Reach(consumer[0], lines, consumer[1] * together))
 
 
-def _in_pair(from_leader: bool, to_leader: bool) -> tuple[str, int]:
+def _in_pair(from_leader: bool, to_leader: bool) -> tuple[Destination, int]:
     """Where a signal goes, and how many CTAs of the pair send it."""
     if to_leader:
         return (OWN, 1) if from_leader else (LEADER, 2)

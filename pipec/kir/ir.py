@@ -22,6 +22,7 @@ from pipec.sema.tree import (
     Variable,
 )
 from pipec.source import Span
+from pipec.vocabulary import Threads
 
 
 @record
@@ -33,7 +34,7 @@ class Participation:
     `guard` is the span of what narrowed it.
     """
 
-    threads: str
+    threads: Threads
     lanes: int | None = None
     guard: Span | None = None
 

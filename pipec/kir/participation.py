@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import assert_never
 
+from pipec.isa.targets import WARP
 from pipec.kir.ir import Participation
 from pipec.kir.walk import subexpressions
 from pipec.sema import tree
 
-WARP = 32
 _PER_THREAD = frozenset(("lane_id", "role_thread", "role_warp"))
 
 

@@ -8,12 +8,14 @@ from pipec.isa.targets import Target
 from pipec.kir.clusters import kernel_sharing
 from pipec.kir.ir import Kernel
 from pipec.kir.plan_exit import plan_drains
+from pipec.kir.plan_global import plan_global
 from pipec.kir.plan_grids import plan_grids
 from pipec.kir.plan_interface import plan_interface, plan_parameters
 from pipec.kir.plan_memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
 from pipec.kir.plan_roles import plan_registers, plan_roles, plan_row_maps
-from pipec.kir.plan_signals import expected_bytes, plan_signals
+from pipec.kir.plan_signals import expected_bytes, plan_meetings, plan_signals
 from pipec.kir.plan_types import (
+    GlobalOrder,
     Plan,
     RegisterGroup,
     RolePlan,
@@ -41,7 +43,18 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     expected = expected_bytes(kernel, layouts, shared_by)
     signals = plan_signals(kernel, roles, expected, unwritten, shared_by)
     drains = plan_drains(kernel, signals, shared_by)
-    roles = plan_grids(kernel, tuple(replace(row, drains=drains.get(row.role.name, ())) for row in roles))
+    meetings = plan_meetings(roles, signals)
+    orders = plan_global(kernel)
+    found = (
+        replace(
+            row,
+            drains=drains.get(row.role.name, ()),
+            meets=meetings.get(row.role.name, frozenset()),
+            global_order=orders.get(row.role.name, GlobalOrder()),
+        )
+        for row in roles
+    )
+    roles = plan_grids(kernel, tuple(found))
     shared = plan_shared(kernel, target, roles, layouts, row_maps, unwritten, allocated > 0)
     parameters, symbols, tma = plan_parameters(kernel, layouts, shared.staging)
     interface = plan_interface(kernel, roles, threads, signals, shared, allocated, parameters)

@@ -12,10 +12,11 @@ from pipec.kir.ir import Kernel, Role
 from pipec.kir.plan_roles import operations
 from pipec.kir.plan_types import SideSignals
 from pipec.sema import tree
+from pipec.vocabulary import Side
 
 
 def plan_drains(
-    kernel: Kernel, signals: dict[tuple[tree.Pipeline, str], SideSignals], sharing: dict[tree.Pipeline, Sharing]
+    kernel: Kernel, signals: dict[tuple[tree.Pipeline, Side], SideSignals], sharing: dict[tree.Pipeline, Sharing]
 ) -> dict[str, tuple[tree.Pipeline, ...]]:
     """Role name -> the pipelines it drains when it ends."""
     found: dict[str, tuple[tree.Pipeline, ...]] = {}
@@ -28,7 +29,7 @@ def plan_drains(
 
 
 def _committed_by_others(
-    kernel: Kernel, signals: dict[tuple[tree.Pipeline, str], SideSignals], sharing: dict[tree.Pipeline, Sharing]
+    kernel: Kernel, signals: dict[tuple[tree.Pipeline, Side], SideSignals], sharing: dict[tree.Pipeline, Sharing]
 ) -> list[tree.Pipeline]:
     """Pipelines whose stages the MMAs of other CTAs give back: when the roles of this CTA are done, theirs may not be."""
     return [
@@ -39,7 +40,7 @@ def _committed_by_others(
     ]
 
 
-def _given_back_last(role: Role, signals: dict[tuple[tree.Pipeline, str], SideSignals]) -> tree.Pipeline | None:
+def _given_back_last(role: Role, signals: dict[tuple[tree.Pipeline, Side], SideSignals]) -> tree.Pipeline | None:
     """The pipeline whose stage the role's last commit gives back; None when the last commit hands an accumulator on."""
     last: tree.Handle | None = None
     for operation in operations(role):
@@ -47,7 +48,7 @@ def _given_back_last(role: Role, signals: dict[tuple[tree.Pipeline, str], SideSi
             case tree.Signal(handle=handle, how="commit"):
                 last = handle
             case tree.Signal(handle=handle) | tree.Release(handle=handle, signals=True):
-                if "commit" in signals[handle.pipeline, handle.side].how.get(role.name, ""):
+                if "commit" in signals[handle.pipeline, handle.side].how.get(role.name, ()):
                     last = handle
     return last.pipeline if last is not None and last.side == "consumer" else None
 

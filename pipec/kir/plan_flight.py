@@ -88,17 +88,17 @@ class _Analysis:
 
     def flight(self) -> Flight:
         entries = self._entries()
-        waits: dict[int, FlightWait] = {}
-        late: set[int] = set()
+        waits: dict[tree.Operation, FlightWait] = {}
+        late: set[tree.Operation] = set()
         at_end = False
         for block, entry in zip(self._role.blocks, entries, strict=True):
             state = dict(entry)
             for operation in block.operations:
                 if self._late_stage(operation, state) is not None:
-                    late.add(id(operation))
+                    late.add(operation)
                 wait = self._step(operation, state)
                 if wait is not None:
-                    waits[id(operation)] = wait
+                    waits[operation] = wait
             at_end = at_end or (bool(state) and not successors(block.terminator))
         return Flight(waits, at_end, self._lagging, frozenset(late), self._operands)
 
@@ -153,13 +153,13 @@ class _Analysis:
     def _registers(self, mma: tree.RegisterMma) -> object:
         """Those of operand `a`: the tile's own, or where it has other readers, a copy for this MMA."""
         assert isinstance(mma.a, tree.ReadVariable)
-        return mma.a.variable if mma.a.variable in self._operands else id(mma)
+        return mma.a.variable if mma.a.variable in self._operands else mma
 
     def _needs(self, operation: tree.Operation, state: _State) -> list[object]:
         """What must not be in flight in front of the operation."""
         match operation:
             case tree.RegisterMma(a=tree.ReadVariable(variable)) if variable not in self._operands:
-                return [id(operation)]
+                return [operation]
             case tree.RegisterMma() | tree.Peek() | tree.ExpectBytes():
                 return []
             case tree.Release() | tree.Signal():
@@ -186,13 +186,7 @@ class _Analysis:
 
     def _read(self, value: tree.Expression) -> list[tree.Accumulator]:
         """The accumulators whose elements the expression has in it."""
-        found: list[tree.Accumulator] = []
-        for node in subexpressions(value):
-            if isinstance(node, tree.ReadAccumulator):
-                found.append(node.accumulator)
-            elif isinstance(node, tree.ReadVariable) and node.variable in self._names:
-                found += self._read(self._names[node.variable])
-        return found
+        return [node.accumulator for node in subexpressions(value, self._names) if isinstance(node, tree.ReadAccumulator)]
 
 
 def lazy_tiles(role: Role) -> TileNames:
@@ -207,8 +201,4 @@ def lazy_tiles(role: Role) -> TileNames:
 
 def reads_accumulator(value: tree.Expression, names: TileNames) -> bool:
     """Whether an expression has elements of an accumulator in registers in it."""
-    return any(
-        isinstance(node, tree.ReadAccumulator)
-        or (isinstance(node, tree.ReadVariable) and node.variable in names and reads_accumulator(names[node.variable], names))
-        for node in subexpressions(value)
-    )
+    return any(isinstance(node, tree.ReadAccumulator) for node in subexpressions(value, names))

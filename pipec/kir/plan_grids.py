@@ -70,14 +70,9 @@ def touched(operation: tree.Operation, names: TileNames) -> Iterator[tuple[tree.
 
 
 def tensors_read(value: tree.Expression, names: TileNames) -> Iterator[tree.TensorParameter]:
-    for node in subexpressions(value):
-        match node:
-            case tree.ReadTensor() | tree.ReadElement():
-                yield node.source.tensor
-            case tree.ReadVariable() if node.variable in names:
-                yield from tensors_read(names[node.variable], names)
-            case _:
-                pass
+    for node in subexpressions(value, names):
+        if isinstance(node, tree.ReadTensor | tree.ReadElement):
+            yield node.source.tensor
 
 
 def _only_loads(role: Role) -> bool:

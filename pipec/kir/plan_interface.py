@@ -24,8 +24,9 @@ from pipec.kir.plan_scales import element_type, scale_box, stored_bits, unpacked
 from pipec.kir.plan_types import PANEL_ALIGNMENT, RolePlan, SideSignals, Staging, TileLayout, TmaPlan
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Pipeline, TensorParameter
+from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
 
-_MOST_BOX_ROWS = 256  # boxDim of a tensor map (SM100.md 2.1)
+_MOST_BOX_ROWS = 256  # boxDim of a tensor map (hardware.md 2.1)
 
 Symbols = dict[tuple[str, str, int], str]
 
@@ -35,10 +36,10 @@ class _Parameters:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.maps: dict[tuple, TensorMapParameter] = {}
+        self.maps: dict[tuple[str, tuple[int, ...], str, str], TensorMapParameter] = {}
         self.plain: dict[tuple[str, str, int], Parameter] = {}
 
-    def tensor_map(self, tensor: TensorParameter, box: tuple[int, ...], swizzle: str, element: str) -> str:
+    def tensor_map(self, tensor: TensorParameter, box: tuple[int, ...], swizzle: Swizzle, element: str) -> str:
         key = (tensor.name, box, swizzle, element)
         if key not in self.maps:
             same = sum(1 for row in self.maps.values() if row.tensor == tensor.name)
@@ -71,21 +72,21 @@ class _Parameters:
 
 
 def plan_parameters(
-    kernel: Kernel, layouts: Mapping[Buffer, TileLayout], staging: Mapping[int, Staging]
-) -> tuple[tuple[Parameter, ...], Symbols, dict[int, TmaPlan]]:
+    kernel: Kernel, layouts: Mapping[Buffer, TileLayout], staging: Mapping[tree.Store, Staging]
+) -> tuple[tuple[Parameter, ...], Symbols, dict[tree.TmaLoad | tree.TmaStore | tree.Store, TmaPlan]]:
     wanted = _Parameters(kernel)
-    tma: dict[int, TmaPlan] = {}
+    tma: dict[tree.TmaLoad | tree.TmaStore | tree.Store, TmaPlan] = {}
     unpacked = unpacked_tiles(kernel)
     for role in kernel.roles:
         for operation in operations(role):
             match operation:
                 case tree.TmaLoad(destination, source, multicast=axis):
                     shared = None if axis is None else line(kernel.cluster, axis, destination.handle.pipeline.cta_group)
-                    tma[id(operation)] = _tile_copy(wanted, source.tensor, destination.buffer, layouts, unpacked, shared)
+                    tma[operation] = _tile_copy(wanted, source.tensor, destination.buffer, layouts, unpacked, shared)
                 case tree.TmaStore(destination, source):
-                    tma[id(operation)] = _tile_copy(wanted, destination.tensor, source.buffer, layouts, unpacked)
+                    tma[operation] = _tile_copy(wanted, destination.tensor, source.buffer, layouts, unpacked)
                 case tree.Store() if operation.path == "tma":
-                    tma[id(operation)] = _tma(wanted, operation.destination.tensor, staging[id(operation)].layout)
+                    tma[operation] = _tma(wanted, operation.destination.tensor, staging[operation].layout)
                     if operation.rows is not None:
                         wanted.address(operation.destination.tensor)
                 case tree.CopyAsync():
@@ -151,7 +152,7 @@ def plan_interface(
     kernel: Kernel,
     roles: tuple[RolePlan, ...],
     threads: int,
-    signals: Mapping[tuple[Pipeline, str], SideSignals],
+    signals: Mapping[tuple[Pipeline, Side], SideSignals],
     shared: SharedPlan,
     tensor_columns: int,
     parameters: tuple[Parameter, ...],
@@ -166,7 +167,7 @@ def plan_interface(
             pipeline.sub_stages(side),
         )
         for pipeline in kernel.pipelines
-        for side, name in (("producer", "full"), ("consumer", "empty"))
+        for side, name in BARRIER_SIDE.items()
     )
     x, y, z = (launch_expression(expression) for expression in kernel.grid)
     return KernelInterface(
@@ -199,6 +200,7 @@ def _arguments(kernel: Kernel, parameters: tuple[Parameter, ...]) -> tuple[Tenso
         if isinstance(operation, tree.PassTurn)
     }
     accumulated = written - {store.destination.tensor.name for store in stores if store.reduce is None}
+    accumulated |= written & _read(kernel)
     rows: dict[str, TensorArgument | ScalarArgument] = {}
     for tensor in kernel.tensors:
         name = tensor.name
@@ -208,6 +210,19 @@ def _arguments(kernel: Kernel, parameters: tuple[Parameter, ...]) -> tuple[Tenso
         rows[scalar.name] = ScalarArgument(scalar.name, scalar.type.name)
     order = kernel.parameters or tuple(rows)
     return tuple(rows[name] for name in order)
+
+
+def _read(kernel: Kernel) -> set[str]:
+    """The tensors of which the kernel loads elements."""
+    names = set()
+    for role in kernel.roles:
+        for operation in operations(role):
+            if isinstance(operation, tree.TmaLoad | tree.CopyAsync):
+                names.add(operation.source.tensor.name)
+        for node in expressions(role):
+            if isinstance(node, tree.ReadTensor | tree.ReadElement):
+                names.add(node.source.tensor.name)
+    return names
 
 
 def launch_expression(expression: tree.Expression) -> LaunchExpression:

@@ -23,15 +23,16 @@ from pipec.kir.plan_types import (
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Expression, Pipeline
 from pipec.sema.types import TileType
+from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
 
-# Bytes of a swizzle span -> the tensor map's swizzle mode, widest first (SM100.md 2.3).
-_SPANS = ((128, "128B"), (64, "64B"), (32, "32B"), (16, "none"))
+# Bytes of a swizzle span -> the tensor map's swizzle mode, widest first (hardware.md 2.3).
+_SPANS: tuple[tuple[int, Swizzle], ...] = ((128, "128B"), (64, "64B"), (32, "32B"), (16, "none"))
 BARRIER_BYTES = 8
 _SMALLEST_ALLOCATION = 32  # tensor-memory columns
 
 
 def tile_layout(rows: int, columns: int, dtype: DType, *, atom_32b: bool = False, bits: int | None = None) -> TileLayout:
-    """The widest span that divides a row. `atom_32b`: the swizzle that 32-bit MN-major operands ask for (SM100.md 3.6).
+    """The widest span that divides a row. `atom_32b`: the swizzle that 32-bit MN-major operands ask for (hardware.md 3.4).
 
     `bits` are those of a stored element, where they are not the type's.
     """
@@ -65,7 +66,7 @@ def tile_layouts(kernel: Kernel) -> dict[Buffer, TileLayout]:
 
 
 def packed_buffers(kernel: Kernel) -> frozenset[Buffer]:
-    """Tiles in tensor memory that an MMA reads as its first operand: elements fill the 32-bit columns (SM100.md 3.8)."""
+    """Tiles in tensor memory that an MMA reads as its first operand: elements fill the 32-bit columns (hardware.md 3.5)."""
     return frozenset(
         operation.a.buffer
         for role in kernel.roles
@@ -108,8 +109,8 @@ def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer,
 class SharedPlan:
     buffer_offsets: dict[Buffer, int]
     buffer_strides: dict[Buffer, int]
-    barrier_offsets: dict[tuple[Pipeline, str], int]
-    staging: dict[int, Staging]
+    barrier_offsets: dict[tuple[Pipeline, Side], int]
+    staging: dict[tree.Store, Staging]
     zero_fills: dict[Buffer, ZeroFill]
     items: tuple[SharedItem, ...]
     bytes: int
@@ -136,7 +137,7 @@ def plan_shared(
     target: Target,
     roles: tuple[RolePlan, ...],
     layouts: Mapping[Buffer, TileLayout],
-    row_maps: Mapping[tuple[str, int], RowMap],
+    row_maps: Mapping[tree.Operation, RowMap],
     unwritten: Mapping[Buffer, tuple[Pipeline, Expression | None]],
     has_tensor: bool,
 ) -> SharedPlan:
@@ -154,9 +155,9 @@ def plan_shared(
     small = round_up(small + 4 + 8, 16) + response_bytes
     staging = _plan_staging(shared, target, roles, row_maps, small)
     answers = shared.take(f"{responses.name} responses", response_bytes, RESPONSE_BYTES) if responses is not None else None
-    barriers: dict[tuple[Pipeline, str], int] = {}
+    barriers: dict[tuple[Pipeline, Side], int] = {}
     for pipeline in kernel.pipelines:
-        for side, name in (("producer", "full"), ("consumer", "empty")):
+        for side, name in BARRIER_SIDE.items():
             size = pipeline.stages * pipeline.sub_stages(side) * BARRIER_BYTES
             barriers[pipeline, side] = shared.take(f"{pipeline.name} {name} barriers", size, BARRIER_BYTES)
     address = shared.take("tensor memory address", 4, 4) if has_tensor else None
@@ -168,14 +169,14 @@ def plan_shared(
     return SharedPlan(offsets, strides, barriers, staging, zero_fills, tuple(shared.items), size, address, answers)
 
 
-def _panels(row: RolePlan, layouts: Mapping[int, TileLayout]) -> int:
+def _panels(row: RolePlan, layouts: Mapping[tree.Store, TileLayout]) -> int:
     """The most panels of one tile that a role which adds up in registers stores, if four buffers hold them."""
     if row.flight is None:
         return 0
     counts = [
-        operation.value.type.columns * operation.value.type.dtype.bytes // layouts[id(operation)].span_bytes
+        operation.value.type.columns * operation.value.type.dtype.bytes // layouts[operation].span_bytes
         for operation in operations(row.role)
-        if id(operation) in layouts and isinstance(operation, tree.Store) and isinstance(operation.value.type, TileType)
+        if operation in layouts and isinstance(operation, tree.Store) and isinstance(operation.value.type, TileType)
     ]
     return max((count for count in counts if count <= 4), default=0)
 
@@ -184,23 +185,23 @@ def _plan_staging(
     shared: _Shared,
     target: Target,
     roles: tuple[RolePlan, ...],
-    row_maps: Mapping[tuple[str, int], RowMap],
+    row_maps: Mapping[tree.Operation, RowMap],
     small: int,
-) -> dict[int, Staging]:
+) -> dict[tree.Store, Staging]:
     """Buffers per role, as large as its largest panel: two where they fit, so that storing overlaps converting. A role that adds up in
     registers gets four for a tile of three or four panels, if they fit: it then meets once for the whole tile."""
-    staging: dict[int, Staging] = {}
-    wanted: list[tuple[RolePlan, dict[int, TileLayout]]] = []
+    staging: dict[tree.Store, Staging] = {}
+    wanted: list[tuple[RolePlan, dict[tree.Store, TileLayout]]] = []
     for row in roles:
-        panels: dict[int, TileLayout] = {}
+        panels: dict[tree.Store, TileLayout] = {}
         for operation in operations(row.role):
             if isinstance(operation, tree.Store) and operation.path == "tma":
                 value = operation.value.type
                 assert isinstance(value, TileType)
-                row_map = row_maps[row.role.name, id(operation)]
+                row_map = row_maps[operation]
                 # A panel lies in one half of a folded tile.
                 layout = tile_layout(row_map.block_rows, value.columns // (2 if row_map.folded else 1), value.dtype)
-                panels[id(operation)] = TileLayout(layout.swizzle, layout.span_bytes, 1, layout.rows)
+                panels[operation] = TileLayout(layout.swizzle, layout.span_bytes, 1, layout.rows)
         if panels:
             wanted.append((row, panels))
     strides = [round_up(max(layout.bytes for layout in panels.values()), TILE_ALIGNMENT) for _, panels in wanted]

@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 from math import gcd
 
-from pipec.isa.targets import Target
+from pipec.isa.targets import WARP, Target
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.plan_flight import lazy_tiles, plan_flight, reads_accumulator
-from pipec.kir.plan_types import WARP, WARPGROUP_WARPS, RegisterGroup, RolePlan, RowMap, round_up
+from pipec.kir.plan_types import WARPGROUP_WARPS, RegisterGroup, RolePlan, RowMap, round_up
 from pipec.kir.walk import evaluated_tile, operands, references, subexpressions
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.types import TileType
+from pipec.vocabulary import Space
 
-# A register count that setmaxnreg and .maxnreg take: a multiple of 8 from 24 to 256 (SM100.md 7); 255 is what one thread can use.
+# A register count that setmaxnreg and .maxnreg take: a multiple of 8 from 24 to 256 (hardware.md 7); 255 is what one thread can use.
 _REGISTER_STEP = 8
 _MOST_REGISTERS = 248
 
@@ -40,7 +41,7 @@ def reads_tensor(role: Role) -> bool:
     return any(_writes(operation, "tensor") for operation in operations(role))
 
 
-def _writes(operation: tree.Operation, space: str) -> bool:
+def _writes(operation: tree.Operation, space: Space) -> bool:
     return isinstance(operation, tree.Write) and operation.destination.buffer.space == space
 
 
@@ -48,7 +49,7 @@ def plan_roles(kernel: Kernel) -> tuple[tuple[RolePlan, ...], int]:
     """The roles by first warp, and the threads of the CTA.
 
     Roles that read tensor memory or fill whole warpgroups come first: each then starts at a warp divisible by 4, which the
-    lane quarter of tcgen05.ld (SM100.md 3.15) and setmaxnreg ask for.
+    lane quarter of tcgen05.ld (hardware.md 3.9) and setmaxnreg ask for.
     """
     aligned = [role for role in kernel.roles if role.warps % WARPGROUP_WARPS == 0 or reads_tensor(role)]
     others = [role for role in kernel.roles if role not in aligned]
@@ -121,47 +122,38 @@ def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) ->
     return tuple(groups), min(launch, _MOST_REGISTERS)
 
 
-def plan_row_maps(roles: tuple[RolePlan, ...]) -> dict[tuple[str, int], RowMap]:
+def plan_row_maps(roles: tuple[RolePlan, ...]) -> dict[tree.Operation, RowMap]:
     """The row map of every operation that evaluates a register tile."""
-    return {(row.role.name, key): row_map for row in roles for key, row_map in _row_maps_of_role(row).items()}
+    return {operation: row_map for row in roles for operation, row_map in _row_maps_of_role(row).items()}
 
 
-def _row_maps_of_role(row: RolePlan) -> dict[int, RowMap]:
+def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
     lets = lazy_tiles(row.role)
-    values = {id(operation): value for operation in operations(row.role) if (value := evaluated_tile(operation)) is not None}
-    kept = {id(operation) for operation in operations(row.role) if _keeps(operation, lets)}
-    written = {id(operation) for operation in operations(row.role) if isinstance(operation, tree.WriteAccumulator)}
-    kept_half_warps = any(_reads_half_warp_tile(values[key], lets) for key in kept)
-    maps = {}
-    for key, value in values.items():
+    values = {operation: value for operation in operations(row.role) if (value := evaluated_tile(operation)) is not None}
+    kept = {operation for operation in operations(row.role) if _keeps(operation, lets)}
+    written = {operation for operation in operations(row.role) if isinstance(operation, tree.WriteAccumulator)}
+    kept_half_warps = any(_reads_half_warp_tile(values[operation], lets) for operation in kept)
+    maps: dict[tree.Operation, RowMap] = {}
+    for operation, value in values.items():
         assert isinstance(value.type, TileType)
         rows = value.type.rows
-        if key in written or reads_accumulator(value, lets) or (row.flight is not None and key in kept):
-            maps[key] = _fragment_map(rows, row, kept=key in kept)
+        if operation in written or reads_accumulator(value, lets) or (row.flight is not None and operation in kept):
+            maps[operation] = fragment_map(rows, row.role.warps, kept=operation in kept)
             continue
         if rows == 64 and any(buffer.folded for buffer in tensor_tiles(value, lets)):
-            maps[key] = RowMap(rows, 1, 1, False, row.threads > 2 * rows, folded=True)
+            maps[operation] = RowMap(rows, 1, 1, False, row.threads > 2 * rows, folded=True)
             continue
-        half_warps = rows == 64 and (kept_half_warps if key in kept else _reads_half_warp_tile(value, lets))
-        maps[key] = _row_map(rows, row.threads, half_warps)
-        if key in kept:
-            maps[key] = replace(with_split(maps[key], 2 if half_warps else 1), kept=True)
+        half_warps = rows == 64 and (kept_half_warps if operation in kept else _reads_half_warp_tile(value, lets))
+        maps[operation] = row_map_of(rows, row.threads, half_warps=half_warps)
+        if operation in kept:
+            maps[operation] = replace(with_split(maps[operation], 2 if half_warps else 1), kept=True)
     return maps
 
 
 def kept_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Variable]:
     """The tiles in registers that an expression reads, itself or through lazy ones."""
-    seen: set[tree.Variable] = set()
-    open_values = [value]
-    while open_values:
-        for node in subexpressions(open_values.pop()):
-            if not isinstance(node, tree.ReadVariable) or node.variable in seen:
-                continue
-            seen.add(node.variable)
-            if node.variable.kept:
-                yield node.variable
-            elif node.variable in lets:
-                open_values.append(lets[node.variable])
+    read = (node.variable for node in subexpressions(value, lets) if isinstance(node, tree.ReadVariable))
+    yield from dict.fromkeys(variable for variable in read if variable.kept)
 
 
 def _keeps(operation: tree.Operation, lets: dict[tree.Variable, tree.Expression]) -> bool:
@@ -169,32 +161,28 @@ def _keeps(operation: tree.Operation, lets: dict[tree.Variable, tree.Expression]
     return value is not None and (isinstance(operation, tree.Assign) or any(kept_tiles(value, lets)))
 
 
-def _fragment_map(rows: int, row: RolePlan, *, kept: bool) -> RowMap:
+def fragment_map(rows: int, warps: int, *, kept: bool) -> RowMap:
     """A warp has 16 of every 64 rows of its warpgroup's share, a lane two of them."""
-    return RowMap(rows, max(1, 2 * rows // (16 * row.role.warps)), 1, False, False, fragment=True, kept=kept)
+    return RowMap(rows, max(1, 2 * rows // (16 * warps)), 1, False, False, fragment=True, kept=kept)
 
 
-def _row_map(rows: int, threads: int, half_warps: bool) -> RowMap:
-    if half_warps:
-        return RowMap(rows, 1, max(1, threads // rows), True, False)
-    block_rows = rows if rows <= threads else gcd(rows, threads)
-    sharing = threads // block_rows
+def row_map_of(rows: int, threads: int, *, half_warps: bool) -> RowMap:
+    block_rows = rows if half_warps or rows <= threads else gcd(rows, threads)
+    sharing = max(1, threads // block_rows)
     split = 1 << (sharing.bit_length() - 1)
-    return RowMap(block_rows, rows // block_rows, split, False, block_rows * split != threads)
+    return RowMap(block_rows, rows // block_rows, split, half_warps, block_rows * split != threads)
 
 
 def _reads_half_warp_tile(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> bool:
-    """An M = 64 accumulator stands in lanes 32w .. 32w + 15 (SM100.md 3.9, layout F)."""
+    """An M = 64 accumulator stands in lanes 32w .. 32w + 15 (hardware.md 3.6, layout F)."""
     return any(buffer.rows == 64 for buffer in tensor_tiles(value, lets))
 
 
 def tensor_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Buffer]:
     """The tiles in tensor memory that an expression reads, itself or through lazy ones."""
-    for node in subexpressions(value):
+    for node in subexpressions(value, lets):
         if isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "tensor":
             yield node.source.buffer
-        elif isinstance(node, tree.ReadVariable) and node.variable in lets:
-            yield from tensor_tiles(lets[node.variable], lets)
 
 
 def with_split(row_map: RowMap, split: int) -> RowMap:

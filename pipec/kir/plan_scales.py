@@ -1,7 +1,7 @@
 """Block scales and narrow operands: how tiles of them are stored, and where scale factors stand in tensor memory.
 
 Tiles of 4- and 6-bit elements are stored packed for the MMAs that read two e2m1 operands with block scales; all other MMAs read one
-element per byte (16 elements in 16 bytes, data first), which is what TMA unpacks them to (SM100.md 2.1 and 3.6).
+element per byte (16 elements in 16 bytes, data first), which is what TMA unpacks them to (hardware.md 2.1 and 3.4).
 """
 
 from pipec.isa.dtypes import DType
@@ -86,7 +86,7 @@ def scale_columns(kernel: Kernel, first: int) -> tuple[dict[Buffer, int], int]:
     """The first column of each scale tile in tensor memory, from column `first` on, and the columns they take together.
 
     The stages of a pipeline and the members of a group share them: copies and MMAs of one thread run in the order of their issue
-    (SM100.md 3.14), so that a copy overwrites what the MMAs before it have read.
+    (hardware.md 3.8), so that a copy overwrites what the MMAs before it have read.
     """
     found: dict[Buffer, int] = {}
     shared: dict[object, int] = {}

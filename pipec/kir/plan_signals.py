@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 
-from pipec.kir.clusters import FIRST, Reach, Sharing
+from pipec.isa.targets import WARP
+from pipec.kir.clusters import FIRST, LEADER, Reach, Sharing
 from pipec.kir.ir import Kernel, Participation, Role, successors
 from pipec.kir.plan_roles import expressions, operations
-from pipec.kir.plan_types import RESPONSE_BYTES, WARP, RolePlan, SideSignals, TileLayout
+from pipec.kir.plan_types import RESPONSE_BYTES, RolePlan, SideSignals, TileLayout
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Handle, Pipeline
+from pipec.vocabulary import SIDES, Completion, Side, SignalKind
+
+# In which a release completes them, where there are several.
+_ORDER: tuple[Completion, ...] = ("tma", "copies", "commit", "warps", "read", "threads", "met")
 
 
 def plan_signals(
@@ -16,19 +21,19 @@ def plan_signals(
     expected: Mapping[Handle, int],
     unwritten: Mapping[Buffer, tuple[Pipeline, object]],
     sharing: Mapping[Pipeline, Sharing],
-) -> dict[tuple[Pipeline, str], SideSignals]:
-    signals: dict[tuple[Pipeline, str], SideSignals] = {}
+) -> dict[tuple[Pipeline, Side], SideSignals]:
+    signals: dict[tuple[Pipeline, Side], SideSignals] = {}
     noting = {pipeline for pipeline, condition in unwritten.values() if condition is None}
     for pipeline in kernel.pipelines:
-        for side in ("producer", "consumer"):
-            how: dict[str, str] = {}
+        for side in SIDES:
+            how: dict[str, tuple[Completion, ...]] = {}
             counts: dict[str, int] = {}
             for row in roles:
                 if pipeline not in (row.role.produces if side == "producer" else row.role.consumes):
                     continue
-                kinds = _kinds(row, pipeline, side)
-                how[row.role.name] = "+".join(kinds)
                 reach = sharing[pipeline].of(side)
+                kinds = _kinds(row, pipeline, side, reach)
+                how[row.role.name] = tuple(kinds)
                 counts[row.role.name] = sum(_count(row, pipeline, side, kind) * _senders(row.role, kind, reach) for kind in kinds)
                 if side == "producer" and pipeline in noting:
                     counts[row.role.name] += 1  # the note that tells whether an MMA ran
@@ -38,8 +43,49 @@ def plan_signals(
     return signals
 
 
-def _kinds(row: RolePlan, pipeline: Pipeline, side: str) -> list[str]:
-    """What a role does with a stage decides how it signals; an explicit signal in the source comes first."""
+_COMPLETED_BY: dict[SignalKind, Completion] = {"arrive": "threads", "commit": "commit"}
+_BY_ONE_THREAD: frozenset[Completion] = frozenset(("tma", "commit", "read"))  # "met" meets by itself
+
+
+def plan_meetings(
+    roles: tuple[RolePlan, ...], signals: Mapping[tuple[Pipeline, Side], SideSignals]
+) -> dict[str, frozenset[tuple[Pipeline, Side]]]:
+    """Role name -> the pipelines and sides in which its warps wait together but one thread signals.
+
+    Where all signals stand in blocks of one thread, the role meets in front of those blocks.
+    """
+    found: dict[str, frozenset[tuple[Pipeline, Side]]] = {}
+    for row in roles:
+        if row.role.warps == 1:
+            continue
+        found[row.role.name] = frozenset(
+            (pipeline, side)
+            for side, pipelines in zip(SIDES, (row.role.produces, row.role.consumes), strict=True)
+            for pipeline in pipelines
+            if _speaks_alone(row.role, pipeline, side, signals[pipeline, side].how[row.role.name])
+        )
+    return found
+
+
+def _speaks_alone(role: Role, pipeline: Pipeline, side: Side, kinds: tuple[Completion, ...]) -> bool:
+    if not _BY_ONE_THREAD.issuperset(kinds):
+        return False
+    if "tma" in kinds:  # announced where the stage is obtained
+        return True
+    return any(
+        operation.handle.pipeline is pipeline and operation.handle.side == side and block.participation.threads != "one"
+        for block in role.blocks
+        for operation in block.operations
+        if isinstance(operation, tree.Signal) or (isinstance(operation, tree.Release) and operation.signals)
+    )
+
+
+def _kinds(row: RolePlan, pipeline: Pipeline, side: Side, reach: Reach) -> list[Completion]:
+    """What a role does with a stage decides how it signals; an explicit signal in the source comes first.
+
+    Tiles that threads write for the leader of a pair are handed to another CTA: the threads meet, and one release at the scope of the
+    cluster speaks for all, where each thread would pay for its own.
+    """
     role = row.role
     explicit = {
         operation.how
@@ -51,18 +97,20 @@ def _kinds(row: RolePlan, pipeline: Pipeline, side: str) -> list[str]:
     if "tma" in found and "arrive" in explicit:
         return ["tma", "threads"]
     if explicit:
-        return [{"arrive": "threads", "commit": "commit"}[how] for how in sorted(explicit)]
+        return [_COMPLETED_BY[how] for how in sorted(explicit)]
+    if side == "producer" and found == ["threads"] and reach.to == LEADER:
+        return ["met" if _participation(role, pipeline, side).threads == "all" else "threads"]
     return found or ["threads"]
 
 
-def _fills(role: Role, pipeline: Pipeline) -> list[str]:
+def _fills(role: Role, pipeline: Pipeline) -> list[Completion]:
     found = dict.fromkeys(
         kind for operation in operations(role) for kind, handle in _filled(operation) if handle.pipeline is pipeline
     )
-    return sorted(found, key=("tma", "copies", "commit", "threads").index)
+    return sorted(found, key=_ORDER.index)
 
 
-def _filled(operation: tree.Operation) -> list[tuple[str, Handle]]:
+def _filled(operation: tree.Operation) -> list[tuple[Completion, Handle]]:
     match operation:
         case tree.TmaLoad():
             return [("tma", operation.destination.handle)]
@@ -78,8 +126,8 @@ def _filled(operation: tree.Operation) -> list[tuple[str, Handle]]:
             return []
 
 
-def _drains(role: Role, pipeline: Pipeline) -> list[str]:
-    found: set[str] = set()
+def _drains(role: Role, pipeline: Pipeline) -> list[Completion]:
+    found: set[Completion] = set()
     for operation in operations(role):
         match operation:
             case tree.Mma():
@@ -96,10 +144,10 @@ def _drains(role: Role, pipeline: Pipeline) -> list[str]:
     for node in expressions(role):
         if isinstance(node, tree.ReadBuffer) and node.source.handle.pipeline is pipeline:
             found.add("threads")
-    return sorted(found, key=("commit", "warps", "read", "threads").index)
+    return sorted(found, key=_ORDER.index)
 
 
-def _count(row: RolePlan, pipeline: Pipeline, side: str, kind: str) -> int:
+def _count(row: RolePlan, pipeline: Pipeline, side: Side, kind: Completion) -> int:
     if kind == "warps":
         return row.role.warps
     if kind == "copies":
@@ -111,7 +159,7 @@ def _count(row: RolePlan, pipeline: Pipeline, side: str, kind: str) -> int:
     return _arriving(_participation(row.role, pipeline, side), row.role.warps)
 
 
-def _senders(role: Role, kind: str, reach: Reach) -> int:
+def _senders(role: Role, kind: Completion, reach: Reach) -> int:
     """Of how many CTAs a barrier counts the signal. The bytes of both CTAs of a pair are announced by the leader alone."""
     if reach.to == FIRST and role.leader:
         return reach.senders // 2
@@ -128,7 +176,7 @@ def _arriving(participation: Participation, warps: int) -> int:
             return warps * WARP
 
 
-def _participation(role: Role, pipeline: Pipeline, side: str) -> Participation:
+def _participation(role: Role, pipeline: Pipeline, side: Side) -> Participation:
     """Who runs the signal: the block of an explicit arrive, else that of the first release."""
     release: Participation | None = None
     for block in role.blocks:
@@ -180,7 +228,7 @@ def _most_bytes(role: Role, handle: Handle, layouts: Mapping[Buffer, TileLayout]
 
 
 def tile_bytes(buffer: Buffer) -> int:
-    """What loading the whole tile completes on its barrier: the box bytes, without padding (SM100.md 2.4)."""
+    """What loading the whole tile completes on its barrier: the box bytes, without padding (hardware.md 2.4)."""
     return buffer.rows * buffer.columns * buffer.dtype.bits // 8
 
 

@@ -1,17 +1,17 @@
 """The parts of a plan: what the compiler derived for one kernel, as plain data. `pipec.kir.plan` fills them in."""
 
 from pipec.interface import KernelInterface
-from pipec.isa.targets import Target
+from pipec.isa.targets import WARP, Target
 from pipec.kir.clusters import Line, Sharing
 from pipec.kir.ir import Kernel, Role
 from pipec.record import record
-from pipec.sema.tree import Buffer, Expression, Handle, Pipeline, Variable
+from pipec.sema.tree import Buffer, Expression, Handle, Operation, Pipeline, Store, TmaLoad, TmaStore, Variable
+from pipec.vocabulary import Completion, Side, Swizzle
 
-WARP = 32
 WARPGROUP_WARPS = 4
-PANEL_ALIGNMENT = 128  # what TMA asks of a shared address, in bytes (SM100.md 2.2)
-RESPONSE_BYTES = 16  # of an answer to clusterlaunchcontrol.try_cancel, and its alignment (SM100.md 6)
-TILE_ALIGNMENT = 1024  # the repeat of the 128-byte swizzle (SM100.md 2.3)
+PANEL_ALIGNMENT = 128  # what TMA asks of a shared address, in bytes (hardware.md 2.2)
+RESPONSE_BYTES = 16  # of an answer to clusterlaunchcontrol.try_cancel, and its alignment (hardware.md 6)
+TILE_ALIGNMENT = 1024  # the repeat of the 128-byte swizzle (hardware.md 2.3)
 
 _LONGEST_HALF_RUN = 8  # columns: half of the narrowest panel that a row of so many columns can have (16 elements of 8 bytes)
 
@@ -32,16 +32,34 @@ class FlightWait:
 class Flight:
     """When a role waits for the MMAs it has in flight (wgmma): each is a group of its own.
 
-    `waits`: by the id of the operation in front of which the wait stands; `at_end`: all must be complete when the role ends.
-    `lagging`: the pipeline whose stages are given back one release late, so that MMAs stay in flight; `late`: the ids of the operations
+    `waits`: by the operation in front of which the wait stands; `at_end`: all must be complete when the role ends.
+    `lagging`: the pipeline whose stages are given back one release late, so that MMAs stay in flight; `late`: the operations
     that would signal such a stage. `operands`: the kept tiles that only MMAs read, which stand in registers as operand `a` does.
     """
 
-    waits: dict[int, FlightWait]
+    waits: dict[Operation, FlightWait]
     at_end: bool
     lagging: Pipeline | None
-    late: frozenset[int]
+    late: frozenset[Operation]
     operands: frozenset[Variable]
+
+
+@record
+class GlobalOrder:
+    """How a role orders its accesses to global memory that the kernel writes and reads (pipec.kir.global_order).
+
+    In front of the operations `before`, and in front of the branches that end the blocks `at_end`, the threads meet; `waits`:
+    the bulk stores so far are complete then; `fences`: with a fence between the proxies. `hand_over_waits` and `hand_over_fences` ask for
+    the same before a stage is handed over.
+    """
+
+    before: frozenset[Operation] = frozenset()
+    at_end: frozenset[int] = frozenset()
+    waits: bool = False
+    fences: bool = False
+    hand_over: bool = False  # another role touches what this one does
+    hand_over_waits: bool = False
+    hand_over_fences: bool = False
 
 
 @record
@@ -63,6 +81,8 @@ class RolePlan:
     touches_shared: bool = False  # its threads read or write stages in shared memory
     flight: Flight | None = None  # of roles that multiply in registers
     drains: tuple[Pipeline, ...] = ()  # waited for before the role ends: commits still arrive on their barriers
+    global_order: GlobalOrder = GlobalOrder()
+    meets: frozenset[tuple[Pipeline, Side]] = frozenset()  # its warps meet after waiting: one thread signals for all
     awaits_grids: bool = False  # at its start: griddepcontrol.wait
     launches_dependents: bool = False  # at its end: griddepcontrol.launch_dependents
 
@@ -84,12 +104,11 @@ class RegisterGroup:
 class SideSignals:
     """How one side of a pipeline signals.
 
-    `how` per role: "tma" bytes, "copies" of the threads landing, "commit" of MMAs, "warps" arriving once their own MMAs in registers
-    are complete, "threads" arriving, "read" = one arrival after the bulk stores have read the stage; several joined by "+". `count`
-    is the arrival count of the barrier, `counts` each role's part of it. `transaction_bytes` are the bytes expected per stage.
+    `how` per role. `count` is the arrival count of the barrier, `counts` each role's part of it.
+    `transaction_bytes` are the bytes expected per stage.
     """
 
-    how: dict[str, str]
+    how: dict[str, tuple[Completion, ...]]
     count: int
     transaction_bytes: int
     counts: dict[str, int]
@@ -103,7 +122,7 @@ class TileLayout:
     TMA may address; the address bits are then swizzled (PTX ISA 5.5.7). `swizzle` is a name of TensorMapParameter.
     """
 
-    swizzle: str
+    swizzle: Swizzle
     span_bytes: int
     panels: int
     rows: int
@@ -205,15 +224,15 @@ class Plan:
     launch_registers: int | None  # per thread, where budgets ask for a fixed number
     sharing: dict[Pipeline, Sharing]  # how the CTAs of the cluster share it
     cta_group: int  # CTAs that one MMA works on
-    signals: dict[tuple[Pipeline, str], SideSignals]  # side: "producer" completes full, "consumer" completes empty
+    signals: dict[tuple[Pipeline, Side], SideSignals]  # side: "producer" completes full, "consumer" completes empty
     expected_bytes: dict[Handle, int]  # bytes that TMA loads complete in one use of a producer's handle
     layouts: dict[Buffer, TileLayout]  # of shared-memory buffers
     buffer_offsets: dict[Buffer, int]  # byte offset of stage 0 in dynamic shared memory
     buffer_strides: dict[Buffer, int]  # bytes from one stage to the next
-    barrier_offsets: dict[tuple[Pipeline, str], int]  # "producer" -> full barriers, "consumer" -> empty barriers
+    barrier_offsets: dict[tuple[Pipeline, Side], int]  # "producer" -> full barriers, "consumer" -> empty barriers
     response_offset: int | None  # where the answers to a tile scheduler's requests arrive, one after the other
-    staging: dict[int, Staging]  # id(Store) -> staging, for path "tma"
-    row_maps: dict[tuple[str, int], RowMap]  # (role, id(Store | Write)) -> map
+    staging: dict[Store, Staging]  # of stores by path "tma"
+    row_maps: dict[Operation, RowMap]  # of each operation that evaluates a tile
     zero_fills: dict[Buffer, ZeroFill]  # of accumulators that may stay unwritten
     shared_items: tuple[SharedItem, ...]
     shared_bytes: int
@@ -223,7 +242,7 @@ class Plan:
     allocated_columns: int  # a power of two from 32, or 0
     allocating_warp: int
     tensor_address_offset: int | None  # where tcgen05.alloc writes the address
-    tma: dict[int, TmaPlan]  # id(TmaLoad | TmaStore | Store)
+    tma: dict[TmaLoad | TmaStore | Store, TmaPlan]
     symbols: dict[
         tuple[str, str, int], str
     ]  # (kind, name, axis) -> parameter symbol; kind "pointer" "stride" "dimension" "scalar"
@@ -233,8 +252,3 @@ class Plan:
     def crosses_ctas(self) -> bool:
         """Whether a CTA reaches into the memory of another."""
         return any(not sharing.local for sharing in self.sharing.values())
-
-    @property
-    def tensor_map_of(self) -> dict[int, str]:
-        """id(operation) -> the symbol of its tensor map."""
-        return {key: row.symbol for key, row in self.tma.items()}

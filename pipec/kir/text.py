@@ -1,11 +1,12 @@
 """Kernel IR as text, for `--emit kir`, messages of the verifier and tests. Read by people only; there is no parser for it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import assert_never
 
 from pipec.kir import ir
 from pipec.sema import tree
 from pipec.sema.types import TileType, ValueType
+from pipec.vocabulary import SIDES
 
 _PRECEDENCE = {
     "or": 1, "and": 2, "==": 3, "!=": 3, "<": 3, "<=": 3, ">": 3, ">=": 3, "|": 4, "^": 5, "&": 6, "<<": 7, ">>": 7,
@@ -13,6 +14,7 @@ _PRECEDENCE = {
 }  # fmt: skip
 _ATOM = 11
 _UNARY = 10
+_LONGEST = 10_000  # characters of an expression
 
 
 def kernel_text(kernel: ir.Kernel) -> str:
@@ -30,7 +32,7 @@ def _kernel_lines(kernel: ir.Kernel) -> Iterator[str]:
         yield f"  {_schedule_text(kernel.schedule)}"
     for pipeline in kernel.pipelines:
         group = f" k_group_size={pipeline.k_group_size}" if pipeline.k_group_size != 1 else ""
-        for side in ("producer", "consumer"):
+        for side in SIDES:
             group += f" {side}_sub_stages={pipeline.sub_stages(side)}" if pipeline.sub_stages(side) != 1 else ""
         yield f"  pipeline {pipeline.name}: {pipeline.kind} stages={pipeline.stages}{group}"
     for buffer in kernel.buffers:
@@ -197,16 +199,26 @@ def slice_text(tile: tree.TensorSlice) -> str:
 
 
 def expression_text(expression: tree.Expression) -> str:
-    return _expression(expression, 0)
+    return _Writer().write(expression, 0)
 
 
-def _expression(expression: tree.Expression, outer: int) -> str:
-    """In parentheses when it binds less tightly than `outer` asks."""
-    text, precedence = _parts(expression)
-    return f"({text})" if precedence < outer else text
+class _Writer:
+    """Writes one expression. Each node is written once: expressions share parts, so that their text may double at each of them; what
+    gets too long is cut."""
+
+    def __init__(self) -> None:
+        self._written: dict[tree.Expression, tuple[str, int]] = {}
+
+    def write(self, expression: tree.Expression, outer: int) -> str:
+        """In parentheses when it binds less tightly than `outer` asks."""
+        if expression not in self._written:
+            text, precedence = _parts(expression, self.write)
+            self._written[expression] = (text, precedence) if len(text) <= _LONGEST else (f"{text[:_LONGEST]} ...", _ATOM)
+        text, precedence = self._written[expression]
+        return f"({text})" if precedence < outer else text
 
 
-def _parts(expression: tree.Expression) -> tuple[str, int]:
+def _parts(expression: tree.Expression, write: Callable[[tree.Expression, int], str]) -> tuple[str, int]:
     match expression:
         case tree.Constant():
             return str(expression.value), _ATOM
@@ -224,25 +236,25 @@ def _parts(expression: tree.Expression) -> tuple[str, int]:
             return f"the tile granted in {expression.handle.name}", _ATOM
         case tree.Unary():
             gap = " " if expression.operator == "not" else ""
-            return f"{expression.operator}{gap}{_expression(expression.operand, _UNARY)}", _UNARY
+            return f"{expression.operator}{gap}{write(expression.operand, _UNARY)}", _UNARY
         case tree.Binary():
             strength = _PRECEDENCE[expression.operator]
-            left, right = _expression(expression.left, strength), _expression(expression.right, strength + 1)
+            left, right = write(expression.left, strength), write(expression.right, strength + 1)
             return f"{left} {expression.operator} {right}", strength
         case tree.Convert():
-            return f"cast[{_dtype(expression.type)}]({_expression(expression.operand, 0)})", _ATOM
+            return f"cast[{_dtype(expression.type)}]({write(expression.operand, 0)})", _ATOM
         case tree.Select():
             parts = (expression.condition, expression.when_true, expression.when_false)
-            return f"select({_list(parts)})", _ATOM
+            return f"select({_list(parts, write)})", _ATOM
         case tree.Call():
-            return f"{expression.function}({_list(expression.arguments)})", _ATOM
+            return f"{expression.function}({_list(expression.arguments, write)})", _ATOM
         case tree.Splat():
-            return f"splat[{expression.type.rows}, {expression.type.columns}]({_expression(expression.operand, 0)})", _ATOM
+            return f"splat[{expression.type.rows}, {expression.type.columns}]({write(expression.operand, 0)})", _ATOM
         case tree.ReadBuffer():
             read = f"read({reference_text(expression.source)})"
             if expression.first_column is None:
                 return read, _ATOM
-            return f"columns({read}, {_expression(expression.first_column, 0)}, {expression.type.columns})", _ATOM
+            return f"columns({read}, {write(expression.first_column, 0)}, {expression.type.columns})", _ATOM
         case tree.ReadTensor():
             return f"read({slice_text(expression.source)})", _ATOM
         case tree.ReadElement():
@@ -253,9 +265,9 @@ def _parts(expression: tree.Expression) -> tuple[str, int]:
         case tree.ReadAccumulator():
             return f"read({expression.accumulator.name})", _ATOM
         case tree.Columns(operand, first, type_):
-            return f"columns({_expression(operand, 0)}, {first}, {type_.columns})", _ATOM
+            return f"columns({write(operand, 0)}, {first}, {type_.columns})", _ATOM
         case tree.RowReduce():
-            return f"row_{expression.function}({_expression(expression.operand, 0)})", _ATOM
+            return f"row_{expression.function}({write(expression.operand, 0)})", _ATOM
         case _:
             assert_never(expression)
 
@@ -264,5 +276,5 @@ def _dtype(value_type: ValueType) -> str:
     return str(value_type.dtype if isinstance(value_type, TileType) else value_type)
 
 
-def _list(expressions: tuple[tree.Expression, ...]) -> str:
-    return ", ".join(_expression(one, 0) for one in expressions)
+def _list(expressions: tuple[tree.Expression, ...], write: Callable[[tree.Expression, int], str]) -> str:
+    return ", ".join(write(one, 0) for one in expressions)

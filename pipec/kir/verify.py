@@ -1,9 +1,12 @@
 """The kernel IR's own verifier: what every pass may rely on. A violation is a fault of pipec, never of the user's kernel."""
 
+from collections.abc import Callable
+
 from pipec.kir import ir
-from pipec.kir.text import operation_text, terminator_text
+from pipec.kir.text import operation_text
 from pipec.kir.walk import operands, references, subexpressions
 from pipec.sema import tree
+from pipec.vocabulary import SIDES
 
 _THREADS = frozenset(("all", "one", "lanes", "unknown"))
 
@@ -26,9 +29,9 @@ def verify(kernel: ir.Kernel) -> None:
         _verify_operations(role, place, pipelines, buffers)
 
 
-def _require(holds: bool, place: str, text: str) -> None:
+def _require(holds: bool, place: str, text: str | Callable[[], str]) -> None:
     if not holds:
-        raise MalformedKernel(f"{place}: {text}")
+        raise MalformedKernel(f"{place}: {text if isinstance(text, str) else text()}")
 
 
 def _verify_graph(role: ir.Role, place: str) -> None:
@@ -39,7 +42,7 @@ def _verify_graph(role: ir.Role, place: str) -> None:
         block = role.blocks[number]
         exits += isinstance(block.terminator, ir.Exit)
         for target in ir.successors(block.terminator):
-            _require(0 < target < count, place, f"block {number}: no target for `{terminator_text(block.terminator)}`")
+            _require(0 < target < count, place, f"block {number}: no such target: {target}")
             if target not in reached:
                 reached.add(target)
                 open_blocks.append(target)
@@ -92,7 +95,7 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
     tiles = list(references(operation))
     match operation:
         case tree.Assign():
-            _require(operation.variable.type == operation.value.type, where, f"types differ in `{operation_text(operation)}`")
+            _require(operation.variable.type == operation.value.type, where, lambda: f"types differ in `{operation_text(operation)}`")
         case tree.Acquire() | tree.Signal() | tree.Release() | tree.ExpectBytes() | tree.RequestTile():
             handles.append(operation.handle)
         case tree.Peek():
@@ -110,8 +113,8 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
             elif isinstance(node, tree.StageIndex | tree.ReadResponse):
                 handles.append(node.handle)
     for handle in handles:
-        _require(handle.pipeline in pipelines, where, f"foreign pipeline in `{operation_text(operation)}`")
-        _require(handle.side in ("producer", "consumer"), where, f"side {handle.side!r}")
+        _require(handle.pipeline in pipelines, where, lambda: f"foreign pipeline in `{operation_text(operation)}`")
+        _require(handle.side in SIDES, where, f"side {handle.side!r}")
     for tile in tiles:
-        _require(tile.buffer in buffers, where, f"foreign buffer in `{operation_text(operation)}`")
-        _require(tile.buffer.owner in (None, tile.handle.pipeline), where, f"`{operation_text(operation)}` mixes pipelines")
+        _require(tile.buffer in buffers, where, lambda: f"foreign buffer in `{operation_text(operation)}`")
+        _require(tile.buffer.owner in (None, tile.handle.pipeline), where, lambda: f"`{operation_text(operation)}` mixes pipelines")

@@ -1,6 +1,6 @@
 """Walks over the typed tree's expressions and operations: what they read, which stages they touch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from pipec.sema import tree
@@ -29,12 +29,27 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
             assert_never(expression)
 
 
-def subexpressions(expression: tree.Expression) -> Iterator[tree.Expression]:
-    """The expression and everything below it, outermost first."""
+def subexpressions(
+    expression: tree.Expression, names: Mapping[tree.Variable, tree.Expression] | None = None
+) -> Iterator[tree.Expression]:
+    """The expression and everything below it, outermost first; behind a variable of `names`, what it stands for.
+
+    Each node once: expressions share parts (`t = t + t` many times over), so there may be exponentially more paths than nodes.
+    """
+    seen: set[tree.Expression] = set()
+    through: set[tree.Variable] = set()
     stack = [expression]
     while stack:
         node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
         yield node
+        if names is not None and isinstance(node, tree.ReadVariable) and node.variable in names:
+            if node.variable not in through:
+                through.add(node.variable)
+                stack.append(names[node.variable])
+            continue
         stack.extend(reversed(children(node)))
 
 

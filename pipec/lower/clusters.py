@@ -6,20 +6,22 @@ from pipec.kir.clusters import EVERY, FIRST, LEADER, PAIR, Line, Reach
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import TRUE, Value, integer
 from pipec.sema import tree
+from pipec.vocabulary import SIDES, Side
 
-_OWN_BARRIER_OF_LEADER = 0xFEFFFFFF  # without the last bit of the CTA's rank in an address of the cluster's window (SM100.md 5)
+_WRITTEN_BY_THREADS = frozenset(("threads", "met"))
+_OWN_BARRIER_OF_LEADER = 0xFEFFFFFF  # without the last bit of the CTA's rank in an address of the cluster's window (hardware.md 5.1)
 
 
 def start(role: RoleContext) -> None:
     """Computes the masks of CTAs that the role's commits and arrivals go to, once."""
-    for side, pipelines in (("producer", role.plan.role.produces), ("consumer", role.plan.role.consumes)):
+    for side, pipelines in zip(SIDES, (role.plan.role.produces, role.plan.role.consumes), strict=True):
         for pipeline in pipelines:
             reach = reach_of(role, pipeline, side)
             if reach.lines or reach.to in (PAIR, EVERY):
                 role.masks[pipeline, side] = _mask(role, reach)
 
 
-def reach_of(role: RoleContext, pipeline: tree.Pipeline, side: str) -> Reach:
+def reach_of(role: RoleContext, pipeline: tree.Pipeline, side: Side) -> Reach:
     return role.kernel.plan.sharing[pipeline].of(side)
 
 
@@ -30,11 +32,14 @@ def try_wait(role: RoleContext, pipeline: tree.Pipeline, pointer: Value, parity:
 
 
 def _scope(role: RoleContext, pipeline: tree.Pipeline) -> str:
-    """Whether threads read what threads of other CTAs wrote: then signals order memory across the cluster. Tiles that TMA brings and
+    """Whether somebody reads what threads of other CTAs wrote: then signals order memory across the cluster. Tiles that TMA brings and
     MMAs read are ordered by the barrier itself, in every CTA."""
-    told = any(fill.pipeline is pipeline and fill.flag_offset is not None for fill in role.kernel.plan.zero_fills.values())
-    sharing = role.kernel.plan.sharing[pipeline]
-    return ".cluster" if pipeline.scope == "cluster" or (told and not sharing.local) else ""
+    plan = role.kernel.plan
+    told = any(fill.pipeline is pipeline and fill.flag_offset is not None for fill in plan.zero_fills.values())
+    sharing = plan.sharing[pipeline]
+    filled = (kind for how in plan.signals[pipeline, "producer"].how.values() for kind in how)
+    written = not sharing.producer.local and any(kind in _WRITTEN_BY_THREADS for kind in filled)
+    return ".cluster" if pipeline.scope == "cluster" or written or (told and not sharing.local) else ""
 
 
 def rank(role: RoleContext) -> Value:
@@ -125,7 +130,7 @@ def tell(role: RoleContext, handle: tree.Handle, pointer: Value, word: Value) ->
         role.builder.call("store.remote.if", pointer, target, word, reached)
 
 
-def arrive_per_warp(role: RoleContext, pipeline: tree.Pipeline, side: str, pointer: Value, when: Value | None = None) -> None:
+def arrive_per_warp(role: RoleContext, pipeline: tree.Pipeline, side: Side, pointer: Value, when: Value | None = None) -> None:
     """One lane of each warp arrives, at each place the side's signal goes to; without a branch, so that the warp stays together."""
     builder, reach = role.builder, reach_of(role, pipeline, side)
     mask = role.masks.get((pipeline, side))

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pipec.isa.wgmma import Registers
 from pipec.kir.ir import ALL_THREADS, Participation
 from pipec.kir.plan_types import Plan, RolePlan
+from pipec.kir.spread import Threads
 from pipec.lower.debug import Metadata
 from pipec.lower.llvm import SHARED, TRUE, Builder, Slot, Value, integer
 from pipec.sema import tree
 from pipec.source import Span
+from pipec.vocabulary import Side
 
 # The dollar keeps it apart from every kernel: no name of the language has one.
 SHARED_SYMBOL = "@$shared"
@@ -85,19 +87,19 @@ class RoleContext:
     variables: dict[tree.Variable, Slot] = field(default_factory=dict)
     lets: dict[tree.Variable, tree.Expression] = field(default_factory=dict)
     kept: dict[tree.Variable, KeptTile] = field(default_factory=dict)
-    captured: dict[int, list[Slot]] = field(default_factory=dict)  # id(node) -> its scalars as they were at the `let`
-    captured_tiles: dict[int, KeptTile] = field(default_factory=dict)  # likewise of nodes that read a tile in registers
-    cursors: dict[tuple[tree.Pipeline, str], tuple[Slot, Slot]] = field(default_factory=dict)  # stage, phase
+    captured: dict[tree.Expression, list[Slot]] = field(default_factory=dict)  # a node's scalars as they were at the `let`
+    captured_tiles: dict[tree.Expression, KeptTile] = field(default_factory=dict)  # likewise of nodes that read a tile in registers
+    cursors: dict[tuple[tree.Pipeline, Side], tuple[Slot, Slot]] = field(default_factory=dict)  # stage, phase
     stages: dict[tree.Handle, Slot] = field(default_factory=dict)
     parities: dict[tree.Handle, Slot] = field(default_factory=dict)  # where more waits for the same stage may follow
     peeked: dict[tree.Handle, Slot] = field(default_factory=dict)  # what each peek found
     # Whether an MMA wrote the accumulator of a held stage.
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
-    masks: dict[tuple[tree.Pipeline, str], Value] = field(default_factory=dict)  # the CTAs that hear a side's signals
+    masks: dict[tuple[tree.Pipeline, Side], Value] = field(default_factory=dict)  # the CTAs that hear a side's signals
     staging_turn: Slot | None = None
     accumulators: dict[tree.Accumulator, Registers] = field(default_factory=dict)
-    operands: dict[tree.Variable | int, Registers] = field(default_factory=dict)  # by tile, or by id(MMA)
-    turns: dict[tuple[tree.Pipeline, str] | tree.Handle, Slot] = field(default_factory=dict)  # with a watchdog: waits so far
+    operands: dict[tree.Variable | tree.RegisterMma, Registers] = field(default_factory=dict)  # by tile, or by the MMA of a copy
+    turns: dict[tuple[tree.Pipeline, Side] | tree.Handle, Slot] = field(default_factory=dict)  # with a watchdog: waits so far
     late: Slot | None = None  # the barrier of the stage to be given back at the next release, or 0: see Flight.lagging
 
     @property
@@ -117,6 +119,11 @@ class RoleContext:
     def whole(self) -> bool:
         """All threads of the role run the current block."""
         return not self.plan.single_thread and self.participation.threads == "all"
+
+    @property
+    def threads(self) -> Threads[Value]:
+        """The running thread, to find its elements of a tile with."""
+        return Threads(self.role_thread, self.role_warp, self.lane, self.plan.role.warps)
 
     def stage(self, handle: tree.Handle) -> Value:
         return self.stages[handle].read()
@@ -177,6 +184,7 @@ def repeated(kernel: KernelContext, count: int, hint: str, *, written_out: bool)
 @contextmanager
 def counted_loop(kernel: KernelContext, count: int, hint: str) -> Iterator[Value]:
     """Runs the code inside `count` times with the index 0 .. count - 1; a loop at run time unless it runs once."""
+    assert count >= 1, "a loop over nothing: what it was to store would be lost"
     builder = kernel.builder
     if count == 1:
         yield integer(0)

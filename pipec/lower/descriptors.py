@@ -1,6 +1,6 @@
 """The descriptors of tcgen05.mma: which operands and shapes (32 bits), and how an operand lies in shared memory (64 bits).
 
-Sources: PTX ISA 9.7.16.4.2 tables 42-44 and 9.7.16.4.1; worked values in SM100.md 3.4, 3.5 and 9.
+Sources: PTX ISA 9.7.16.4.2 tables 42-44 and 9.7.16.4.1; worked values in hardware.md 3.2, 3.3 and 9.
 """
 
 from pipec.isa.dtypes import DType
@@ -21,7 +21,7 @@ _VERSION = 1  # bits 46-48 of every SM100 descriptor
 _CORE_ROWS = 8  # rows of a core matrix; 4 where the swizzle atom is 32 bytes
 _CORE_BYTES = 16
 
-# The source of tcgen05.cp.32x128b: 32 rows of 16 bytes, groups of 8 rows 128 bytes apart, no swizzle (SM100.md 3.10).
+# The source of tcgen05.cp.32x128b: 32 rows of 16 bytes, groups of 8 rows 128 bytes apart, no swizzle (hardware.md 3.7).
 CHUNK_DESCRIPTOR = _CORE_ROWS * _CORE_BYTES >> 4 << 32 | _VERSION << 46
 
 
@@ -77,7 +77,7 @@ def operand_descriptor(
 ) -> OperandDescriptor:
     """For a tile of `k_extent` elements along K. `transposed`: stored [K, MN], so the panels lie along MN.
 
-    Descriptors of wgmma are the same but for their `version`, 0 (SM100.md 8). Elements smaller than a byte take one, unless `packed`.
+    Descriptors of wgmma are the same but for their `version`, 0 (hardware.md 8). Elements smaller than a byte take one, unless `packed`.
     """
     bits = dtype.bits if packed else 8 * dtype.bytes
     mmas = k_extent * bits // 8 // K_BYTES
@@ -97,7 +97,7 @@ def _k_major(layout: TileLayout, mmas: int) -> OperandDescriptor:
 
 
 def _mn_major(layout: TileLayout, mmas: int, k_elements: int) -> OperandDescriptor:
-    """Rows are K: one MMA takes `k_elements` rows of every panel. LBO and SBO change roles without a swizzle (SM100.md 3.6)."""
+    """Rows are K: one MMA takes `k_elements` rows of every panel. LBO and SBO change roles without a swizzle (hardware.md 3.4)."""
     core_rows = 4 if layout.swizzle == "128B_ATOM_32B" else _CORE_ROWS
     k_stride = core_rows * layout.span_bytes
     if layout.swizzle == "none":

@@ -39,7 +39,7 @@ def give_back(role: RoleContext, operation: tree.Release | tree.Signal, pointer:
     """
     builder, flight = role.builder, role.plan.flight
     assert flight is not None
-    if id(operation) not in flight.late:
+    if operation not in flight.late:
         clusters.arrive_per_warp(role, operation.handle.pipeline, operation.handle.side, pointer)
         return
     assert role.late is not None

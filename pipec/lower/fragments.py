@@ -1,7 +1,7 @@
 """Register tiles spread as wgmma spreads an accumulator, to memory.
 
 A warpgroup has a share of the rows, in blocks of 64. In a block, warp w has rows 16w .. 16w + 15, lane l of them rows l // 4 and
-l // 4 + 8, and there columns 2 (l % 4) and the next of each group of eight (SM100.md 8). Registers cannot be indexed, so everything
+l // 4 + 8, and there columns 2 (l % 4) and the next of each group of eight (hardware.md 8). Registers cannot be indexed, so everything
 here is written out.
 """
 
@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 from pipec.isa import wgmma as isa
 from pipec.isa.dtypes import DType
+from pipec.kir import spread
 from pipec.kir.plan_types import RowMap, TileLayout
+from pipec.kir.spread import GROUP_COLUMNS, fragment_groups
 from pipec.lower import wgmma
 from pipec.lower.context import FULL_WARP, RoleContext
 from pipec.lower.global_memory import first_rows, global_row, store_element
@@ -17,17 +19,17 @@ from pipec.lower.llvm import Value, integer
 from pipec.lower.memory import pack, pack_converted, row_address
 from pipec.lower.pipelines import shared_tile
 from pipec.lower.staging import staged_panels
-from pipec.lower.tiles import GROUP_COLUMNS, Chunk, Place, Row, TileReader, fragment_chunk
+from pipec.lower.tiles import Chunk, Place, Row, TileReader, fragment_chunk
 from pipec.lower.tma import coordinates
-from pipec.lower.wgmma import BLOCK_ROWS, warpgroups
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
+from pipec.vocabulary import StorePath
 
 _MATRIX_ELEMENT = 2  # bytes
 _MOST_GROUPS = 8  # groups of columns that are computed together
 
 
-def store(role: RoleContext, operation: tree.Store, path: str, rows: Value | None) -> None:
+def store(role: RoleContext, operation: tree.Store, path: StorePath, rows: Value | None) -> None:
     if path == "tma":
         _store_tma(role, operation)
     else:
@@ -36,39 +38,32 @@ def store(role: RoleContext, operation: tree.Store, path: str, rows: Value | Non
 
 def _rows(role: RoleContext, reader: TileReader, value: tree.Expression, row_map: RowMap) -> list[Row]:
     """This thread's rows, with what is the same along each."""
-    builder = role.builder
-    warp = builder.bits("and", role.role_warp, 3) if warpgroups(role) > 1 else role.role_warp
-    first = builder.binary("add", builder.multiply(warp, 16), builder.bits("lshr", role.lane, 2))
-    share = row_map.block_rows // warpgroups(role)
-    if warpgroups(role) > 1:
-        first = builder.binary("add", first, builder.multiply(builder.bits("lshr", role.role_warp, 2), share))
     rows = []
-    for block in range(share // BLOCK_ROWS):
-        for half in (0, 1):
-            index = builder.add(first, block * BLOCK_ROWS + half * 8)
-            row = Row(row_map, index, integer(0), integer(0), None, 2 * block + half, fragment=Place(block, half, range(0)))
-            reader.prepare_row(value, row)
-            rows.append(row)
+    for number, index in enumerate(spread.fragment_rows(role.builder, row_map, role.threads)):
+        place = Place(number // 2, number % 2, range(0))
+        row = Row(row_map, index, integer(0), integer(0), None, number, fragment=place)
+        reader.prepare_row(value, row)
+        rows.append(row)
     return rows
 
 
-def _chunks(role: RoleContext, rows: list[Row], first: int, columns: int) -> Iterator[tuple[Row, Chunk]]:
-    """This thread's elements of the columns from `first` on."""
-    for start in range(first, first + columns, _MOST_GROUPS * GROUP_COLUMNS):
-        stop = min(start + _MOST_GROUPS * GROUP_COLUMNS, first + columns)
+def _chunks(role: RoleContext, rows: list[Row], tile: int, first: int, columns: int) -> Iterator[tuple[Row, Chunk]]:
+    """This thread's elements of a tile of `tile` columns: of the groups of eight that those from `first` on have a part in."""
+    groups = fragment_groups(first, columns)
+    for start in range(groups.start, groups.stop, _MOST_GROUPS):
         for row in rows:
             assert row.fragment is not None
-            yield row, fragment_chunk(role, row, row.fragment, range(start // GROUP_COLUMNS, stop // GROUP_COLUMNS))
+            yield row, fragment_chunk(role, row, row.fragment, range(start, min(start + _MOST_GROUPS, groups.stop)), tile)
 
 
 def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     plan, value = role.kernel.plan, operation.value
     assert isinstance(value.type, TileType)
-    staging, row_plan = plan.staging[id(operation)], plan.tma[id(operation)]
+    staging, row_plan = plan.staging[operation], plan.tma[operation]
     reader = TileReader(role)
     reader.prepare(value)
     origin = coordinates(role, operation.destination)
-    rows = _rows(role, reader, value, plan.row_maps[role.plan.role.name, id(operation)])
+    rows = _rows(role, reader, value, plan.row_maps[operation])
     panel_columns = staging.layout.span_bytes // value.type.dtype.bytes
     firsts = list(range(0, value.type.columns, panel_columns))
     together = len(firsts) if len(firsts) <= staging.buffers else 1
@@ -87,7 +82,7 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     layout = plan.layouts[operation.destination.buffer]
     reader = TileReader(role)
     reader.prepare(value)
-    rows = _rows(role, reader, value, plan.row_maps[role.plan.role.name, id(operation)])
+    rows = _rows(role, reader, value, plan.row_maps[operation])
     panel_columns = layout.span_bytes // value.type.dtype.bytes
     tile = shared_tile(role, operation.destination)
     for panel in range(layout.panels):
@@ -100,19 +95,44 @@ def _write_panel(
     columns: int,
 ) -> None:  # fmt: skip
     """This thread's elements of the columns from `first` on, a pair at a time; with the 128-byte swizzle no two lanes meet in a bank."""
-    builder = role.builder
-    dtype = dtype_of(value.type)
+    assert isinstance(value.type, TileType)
+    builder, dtype, width = role.builder, value.type.dtype, value.type.columns
     if dtype.bits == 16:
         _write_matrices(role, reader, value, rows, layout, panel, first, columns)
         return
+    if columns % GROUP_COLUMNS:
+        _write_narrow(role, reader, value, rows, layout, panel, first, columns)
+        return
     inside = builder.multiply(builder.bits("shl", builder.bits("and", role.lane, 3), 1), dtype.bytes)
-    for row, chunk in _chunks(role, rows, first, columns):
+    for row, chunk in _chunks(role, rows, width, first, columns):
         assert chunk.place is not None
         start = builder.binary("xor", row_address(builder, layout, panel, 0, row.index), inside)
         for group, words in zip(chunk.place.groups, _pairs(reader, value, chunk), strict=True):
             skipped = (group * GROUP_COLUMNS - first) * dtype.bytes
             pointer = builder.shared_pointer(builder.bits("xor", start, skipped))
             builder.store(words, pointer, 2 * dtype.bytes)
+
+
+def _write_narrow(
+    role: RoleContext, reader: TileReader, value: tree.Expression, rows: list[Row], layout: TileLayout, panel: Value, first: int,
+    columns: int,
+) -> None:  # fmt: skip
+    """A panel that is a part of a group of eight columns, or a group and a part of the next: some lanes have nothing of it."""
+    assert isinstance(value.type, TileType) and columns % 2 == 0
+    builder, dtype = role.builder, value.type.dtype
+    for row, chunk in _chunks(role, rows, value.type.columns, first, columns):
+        assert chunk.place is not None
+        row_start = row_address(builder, layout, panel, 0, row.index)
+        for group, words in zip(chunk.place.groups, _pairs(reader, value, chunk), strict=True):
+            inside = builder.binary("sub", spread.fragment_column(builder, role.lane, group), integer(first))
+            write, done = (builder.label(f"{role.prefix}.{hint}") for hint in ("pair", "pair.done"))
+            builder.branch(builder.compare("ult", inside, integer(columns)), write, done)
+            builder.place(write)
+            pointer = builder.shared_pointer(builder.binary("xor", row_start, builder.multiply(inside, dtype.bytes)))
+            builder.store(words, pointer, 2 * dtype.bytes)
+            builder.jump(done)
+            builder.place(done)
+            role.reconverge()
 
 
 def _write_matrices(
@@ -124,8 +144,9 @@ def _write_matrices(
     Lane l gives the address of row l % 16 and of group l // 16 of the two. A row of a matrix is 16 bytes, what the swizzle moves
     as a whole: the rows of a matrix lie in different banks wherever the swizzle spans 128 bytes.
     """
+    assert isinstance(value.type, TileType)
     builder = role.builder
-    parts = list(_chunks(role, rows, first, columns))
+    parts = list(_chunks(role, rows, value.type.columns, first, columns))
     inside = builder.bits("and", role.lane, 16)  # bytes, too
     aside = builder.binary("sub", builder.bits("and", role.lane, 15), builder.bits("lshr", role.lane, 2))
     for (row, upper), (_, lower) in zip(parts[::2], parts[1::2], strict=True):
@@ -168,13 +189,13 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
     assert isinstance(value.type, TileType)
     reader = TileReader(role)
     reader.prepare(value)
-    rows = _rows(role, reader, value, role.kernel.plan.row_maps[role.plan.role.name, id(operation)])
+    rows = _rows(role, reader, value, role.kernel.plan.row_maps[operation])
     kept = role.kept[operation.variable]
     if value.type.columns == 1:
         for row, registers in zip(rows, kept, strict=True):
             registers[0].write(reader.values(value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])
         return
-    for row, chunk in _chunks(role, rows, 0, value.type.columns):
+    for row, chunk in _chunks(role, rows, value.type.columns, 0, value.type.columns):
         assert row.number is not None and chunk.register is not None
         for slot, element in zip(kept[row.number][chunk.register :], reader.values(value, chunk), strict=False):
             slot.write(element)
@@ -188,8 +209,8 @@ def write_accumulator(role: RoleContext, operation: tree.WriteAccumulator) -> No
     value, registers = operation.value, role.accumulators[operation.accumulator]
     reader = TileReader(role)
     reader.prepare(value)
-    rows = _rows(role, reader, value, role.kernel.plan.row_maps[role.plan.role.name, id(operation)])
-    for row, chunk in _chunks(role, rows, 0, registers.columns):
+    rows = _rows(role, reader, value, role.kernel.plan.row_maps[operation])
+    for row, chunk in _chunks(role, rows, registers.columns, 0, registers.columns):
         assert chunk.place is not None
         firsts = [registers.index(chunk.place.block, chunk.place.half, group) for group in chunk.place.groups]
         if registers.dtype.bits == 16:
@@ -205,8 +226,8 @@ def is_operand(role: RoleContext, variable: tree.Variable) -> bool:
 
 def multiply(role: RoleContext, operation: tree.RegisterMma) -> None:
     """A tile with other readers is copied to the registers of operand `a` first."""
-    if wgmma.operand_key(role, operation) == id(operation):
-        write_operand(role, operation, role.operands[id(operation)])
+    if wgmma.operand_key(role, operation) is operation:
+        write_operand(role, operation, role.operands[operation])
     wgmma.multiply(role, operation)
 
 
@@ -216,8 +237,8 @@ def write_operand(role: RoleContext, operation: tree.Assign | tree.RegisterMma, 
     assert not isinstance(value, tree.BufferRef)
     reader = TileReader(role)
     reader.prepare(value)
-    rows = _rows(role, reader, value, role.kernel.plan.row_maps[role.plan.role.name, id(operation)])
-    for _, chunk in _chunks(role, rows, 0, registers.columns):
+    rows = _rows(role, reader, value, role.kernel.plan.row_maps[operation])
+    for _, chunk in _chunks(role, rows, registers.columns, 0, registers.columns):
         assert chunk.place is not None
         place, words = chunk.place, _OPERAND_WORDS[registers.dtype.bits](role, _pairs(reader, value, chunk))
         first = place.groups.start * GROUP_COLUMNS * registers.dtype.bytes // _UNIT_BYTES
@@ -283,10 +304,13 @@ def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) 
     reader = TileReader(role)
     reader.prepare(value)
     origin = coordinates(role, operation.destination)[-len(tensor.shape) :]
-    for row, chunk in _chunks(
-        role, _rows(role, reader, value, plan.row_maps[role.plan.role.name, id(operation)]), 0, value.type.columns
-    ):
+    columns = value.type.columns
+    mine = _rows(role, reader, value, plan.row_maps[operation])
+    for row, chunk in _chunks(role, mine, columns, 0, columns):
         target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
+        assert chunk.place is not None
         for index, element in enumerate(reader.values(value, chunk)):
-            position = chunk.position(role.builder, index)
-            store_element(role, target, position, element, value.type.dtype, None, operation.reduce)
+            if chunk.place.groups[index // 2] * GROUP_COLUMNS + index % 2 >= columns:
+                continue  # not even the first lane has it
+            position, inside = chunk.position(role.builder, index), chunk.inside(role.builder, index)
+            store_element(role, target, position, element, value.type.dtype, inside, operation.reduce)

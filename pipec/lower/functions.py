@@ -121,10 +121,13 @@ def call_function(builder: Builder, function: str, dtype: DType, arguments: Sequ
 def _float_function(builder: Builder, function: str, arguments: Sequence[Value]) -> Value:
     first = arguments[0]
     match function:
+        # LLVM's minimum and maximum propagate NaN (`max.NaN.f32`), its minnum and maxnum drop it (`max.f32`).
         case "min" | "max":
-            return _fold(builder, f"{function}num.{_suffix(first)}", arguments)
+            return _fold(builder, f"{function}imum.{_suffix(first)}", arguments)
+        case "fmin" | "fmax":
+            return _fold(builder, f"{function.removeprefix('f')}num.{_suffix(first)}", arguments)
         case "relu":
-            return _fold(builder, f"maxnum.{_suffix(first)}", (first, floating(0.0, first.type)))
+            return _fold(builder, f"maximum.{_suffix(first)}", (first, floating(0.0, first.type)))
         case "fma":
             return _fma(builder, *arguments)
         case _:

@@ -7,6 +7,7 @@ from pipec.lower.context import RoleContext
 from pipec.lower.llvm import GLOBAL, TRUE, Value, integer
 from pipec.record import record, replace
 from pipec.sema.tree import TensorParameter
+from pipec.vocabulary import Reduction
 
 
 @record
@@ -79,7 +80,7 @@ def load_element(role: RoleContext, row: GlobalRow, index: Value, dtype: DType) 
 
 
 def store_element(
-    role: RoleContext, row: GlobalRow, index: Value, value: Value, dtype: DType, allowed: Value | None, reduce: str | None = None
+    role: RoleContext, row: GlobalRow, index: Value, value: Value, dtype: DType, allowed: Value | None, reduce: Reduction | None = None
 ) -> None:
     """Where the element is inside the tensor and `allowed`."""
     builder = role.builder

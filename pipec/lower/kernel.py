@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pipec.budgets import BudgetEnded, Meter
 from pipec.interface import (
     DimensionParameter,
     Parameter,
@@ -19,6 +20,7 @@ from pipec.lower.debug import Metadata
 from pipec.lower.llvm import GLOBAL, Builder, Value, integer
 from pipec.lower.role import lower_role
 from pipec.source import Source
+from pipec.vocabulary import SIDES
 
 _TRIPLE = "nvptx64-nvidia-cuda"
 
@@ -32,13 +34,14 @@ def lower(plans: Sequence[Plan], source: Source) -> str:
     ]
     if any(plan.interface.watchdog for plan in plans):
         lines.append(watchdog.COUNTER_DEFINITION)
+    meter = Meter("machine code")
     for plan in plans:
-        lines += _kernel(plan, metadata)
+        lines += _kernel(plan, metadata, meter)
     return "\n".join([*lines, *metadata.text(), ""])
 
 
-def _kernel(plan: Plan, metadata: Metadata) -> list[str]:
-    builder = Builder()
+def _kernel(plan: Plan, metadata: Metadata, meter: Meter) -> list[str]:
+    builder = Builder(meter)
     function = metadata.function(plan.kernel.name, plan.kernel.span)
     builder.location = metadata.location(plan.kernel.span, function)
     thread = builder.call("thread.x")
@@ -47,7 +50,14 @@ def _kernel(plan: Plan, metadata: Metadata) -> list[str]:
     watchdog.start(kernel)
     _prologue(kernel)
     join = builder.label("join")
-    _dispatch(kernel, join)
+    loops = Meter("loops")
+    for role in plan.kernel.roles:
+        for loop in role.loops:
+            loops.spend(at=loop.span)
+    try:
+        _dispatch(kernel, join)
+    except BudgetEnded as ended:
+        raise BudgetEnded(ended.budget, kernel.place) from None
     builder.place(join)
     kernel.at(plan.kernel.span)
     _teardown(kernel)
@@ -89,7 +99,7 @@ def _prologue(kernel: KernelContext) -> None:
             builder.call("prefetch.tensormap", Value("ptr", f"%{parameter.symbol}"))
     for pipeline in plan.kernel.pipelines:
         kernel.at(pipeline.span)
-        for side in ("producer", "consumer"):
+        for side in SIDES:
             count = integer(plan.signals[pipeline, side].count)
             for number in range(pipeline.stages * pipeline.sub_stages(side)):
                 builder.call("mbarrier.init", kernel.shared_pointer(plan.barrier_offsets[pipeline, side] + 8 * number), count)

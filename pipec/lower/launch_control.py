@@ -26,7 +26,7 @@ def read_response(role: RoleContext, handle: Handle) -> Value:
     """The number of the cluster that the answer grants, which is the index of its tile; -1 when it grants none.
 
     The answer names the cluster's first CTA in a grid of clusters side by side along x.
-    The next answer is written through the async proxy, so this read is fenced before the arrival that lets it come (SM100.md 6).
+    The next answer is written through the async proxy, so this read is fenced before the arrival that lets it come (hardware.md 6).
     """
     builder = role.builder
     block = builder.call("clc.first_block", _answer(role, handle))

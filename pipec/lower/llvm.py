@@ -5,6 +5,7 @@ import operator
 import struct
 from collections.abc import Sequence
 
+from pipec.budgets import Meter
 from pipec.isa.instructions import INSTRUCTIONS, Instruction
 from pipec.record import record
 
@@ -45,7 +46,8 @@ def floating(value: float, type_: str = "float") -> Value:
 def _float_bits(value: float, code: str) -> int:
     pattern, infinity = ("<H", 0x7C00) if code == "e" else ("<I", 0x7F800000)
     try:
-        return struct.unpack(pattern, struct.pack(f"<{code}", value))[0]
+        (bits,) = struct.unpack(pattern, struct.pack(f"<{code}", value))
+        return int(bits)
     except OverflowError:
         sign = 0x8000 if code == "e" else 0x80000000
         return infinity | (sign if value < 0 else 0)
@@ -59,9 +61,10 @@ def _bfloat_bits(value: float) -> int:
 
 
 class Builder:
-    """Appends the instructions of one function; `location` (a metadata number) goes on each."""
+    """Appends the instructions of one function; `location` (a metadata number) goes on each, and `meter` counts them."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Meter) -> None:
+        self._spend = meter.spend
         self.lines: list[str] = []
         self.location = ""
         self._entry: list[str] = []
@@ -110,12 +113,14 @@ class Builder:
     # ------------------------------------------------------------------------------------------------- instructions
 
     def emit(self, type_: str, text: str) -> Value:
+        self._spend()
         self._values += 1
         name = f"%v{self._values}"
         self.lines.append(f"  {name} = {text}{self.location}")
         return Value(type_, name)
 
     def effect(self, text: str) -> None:
+        self._spend()
         self.lines.append(f"  {text}{self.location}")
 
     def call(self, name: str, *arguments: Value) -> Value:
@@ -158,6 +163,9 @@ class Builder:
 
     def select(self, condition: Value, when_true: Value, when_false: Value) -> Value:
         return self.emit(when_true.type, f"select {condition}, {when_true}, {when_false}")
+
+    def constant(self, value: int) -> Value:
+        return integer(value)
 
     def add(self, left: Value, right: Value | int) -> Value:
         if isinstance(right, int):

@@ -12,7 +12,7 @@ MakePointer = Callable[[Value], Value]  # of an address
 _F32 = DTYPES["f32"]
 _VECTOR_BYTES = 16
 
-# Swizzle -> (shift, mask): address ^= (address >> shift) & mask (SM100.md 2.3).
+# Swizzle -> (shift, mask): address ^= (address >> shift) & mask (hardware.md 2.3).
 _SWIZZLES = {"none": (0, 0), "32B": (3, 0x10), "64B": (3, 0x30), "128B": (3, 0x70), "128B_ATOM_32B": (2, 0x60)}
 
 
@@ -139,17 +139,17 @@ def _join(builder: Builder, parts: Sequence[Value], bits: int, per_word: int) ->
     return words
 
 
-def load_accumulator(builder: Builder, address: Value, dtype: DType, count: int, split: int) -> list[Value]:
-    """`count` columns from a tensor-memory address; `split` > 0: lanes 16-31 take row lane - 16, `split` columns further."""
+def load_accumulator(builder: Builder, address: Value, dtype: DType, count: int, split: int | None) -> list[Value]:
+    """`count` columns from a tensor-memory address; with a `split` lanes 16-31 take row lane - 16, `split` columns further."""
     pointer = builder.tensor_pointer(address)
-    if split:
+    if split is not None:
         loaded = builder.call(f"tcgen05.ld.16x32bx2.x{count}", pointer, integer(split, "i64"))
     else:
         loaded = builder.call(f"tcgen05.ld.32x32b.x{count}", pointer)
     words = builder.elements(loaded, count)
     if dtype.bits == 32:
         return [builder.cast("bitcast", word, dtype.llvm) for word in words]
-    # A 16-bit accumulator stands in the low half of its column (SM100.md 3.9).
+    # A 16-bit accumulator stands in the low half of its column (hardware.md 3.6).
     return [builder.cast("bitcast", builder.cast("trunc", word, "i16"), dtype.llvm) for word in words]
 
 

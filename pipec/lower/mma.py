@@ -55,7 +55,7 @@ def _tail(role: RoleContext) -> tuple[Value, Value]:
 
 
 def _tensor_operand(role: RoleContext, operand: tree.BufferRef) -> list[Value]:
-    """The address of each step along K: 32 bytes of a row are 8 columns (SM100.md 3.8)."""
+    """The address of each step along K: 32 bytes of a row are 8 columns (hardware.md 3.5)."""
     builder = role.builder
     start = accumulator_address(role, operand.buffer, role.stage(operand.handle))
     steps = operand.buffer.columns * operand.buffer.dtype.bytes // K_BYTES

@@ -2,27 +2,27 @@
 
 A role has one cursor (stage, phase) per pipeline and side. An acquire waits at the cursor, remembers its stage in the handle and
 moves the cursor on, so that handles acquired one after the other stand on different stages. The producer's phase starts at 1: a
-wait with the parity of the phase before a fresh barrier's first returns at once (SM100.md 1.1).
+wait with the parity of the phase before a fresh barrier's first returns at once (hardware.md 1.1).
 """
 
 from pipec.kir.clusters import LEADER
 from pipec.kir.plan_memory import BARRIER_BYTES
 from pipec.kir.plan_types import WARPGROUP_WARPS, ZeroFill
-from pipec.lower import clusters, flight, watchdog
+from pipec.lower import clusters, flight, global_order, watchdog
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.llvm import FALSE, Builder, Slot, Value, integer
 from pipec.lower.scalars import scalar
 from pipec.sema import tree
 from pipec.sema.operation import SCHEDULER
+from pipec.vocabulary import OTHER_SIDE, SIDES, Completion, Side
 
-OTHER = {"producer": "consumer", "consumer": "producer"}
 _ZERO_COLUMNS = 32  # columns that one tcgen05.st clears
 
 
 def start_cursors(role: RoleContext) -> None:
     """Cursors of the pipelines the role takes part in."""
     builder = role.builder
-    for side, pipelines in (("producer", role.plan.role.produces), ("consumer", role.plan.role.consumes)):
+    for side, pipelines in zip(SIDES, (role.plan.role.produces, role.plan.role.consumes), strict=True):
         for pipeline in pipelines:
             hint = f"{role.prefix}.{pipeline.name}.{side}"
             stage, phase = builder.variable("i32", f"{hint}.stage"), builder.variable("i32", f"{hint}.phase")
@@ -33,7 +33,7 @@ def start_cursors(role: RoleContext) -> None:
     clusters.start(role)
 
 
-def barrier(role: RoleContext, pipeline: tree.Pipeline, side: str, stage: Value, sub_stage: int = 0) -> Value:
+def barrier(role: RoleContext, pipeline: tree.Pipeline, side: Side, stage: Value, sub_stage: int = 0) -> Value:
     """The barrier that `side` completes, of a stage's sub-stage."""
     offset = role.kernel.plan.barrier_offsets[pipeline, side] + sub_stage * BARRIER_BYTES
     base = role.kernel.shared_pointer(offset)
@@ -45,7 +45,7 @@ def barrier(role: RoleContext, pipeline: tree.Pipeline, side: str, stage: Value,
 def wait(
     role: RoleContext, pipeline: tree.Pipeline, pointer: Value, parity: Value, turn: Value, ready: Value | None = None
 ) -> None:
-    """Loops on try_wait: it gives up after some microseconds whatever its hint says (SM100.md 12.3 d). Not at all if `ready`.
+    """Loops on try_wait: it gives up after some microseconds whatever its hint says (hardware.md 1.2). Not at all if `ready`.
 
     `turn` is for the watchdog's report: how many waits came before.
     """
@@ -64,14 +64,14 @@ def wait(
 
 
 def _wait_at_cursor(
-    role: RoleContext, pipeline: tree.Pipeline, side: str, sub_stage: int = 0, ready: Value | None = None
+    role: RoleContext, pipeline: tree.Pipeline, side: Side, sub_stage: int = 0, ready: Value | None = None
 ) -> tuple[Value, Value, Value]:
     """Waits for the other side at the cursor, moves the cursor on, and gives the stage, the parity waited for and the turn."""
     builder = role.builder
     stage_slot, phase_slot = role.cursors[pipeline, side]
     stage, phase = stage_slot.read(), phase_slot.read()
     turn = watchdog.count(role, pipeline, side)
-    wait(role, pipeline, barrier(role, pipeline, OTHER[side], stage, sub_stage), phase, turn, ready)
+    wait(role, pipeline, barrier(role, pipeline, OTHER_SIDE[side], stage, sub_stage), phase, turn, ready)
     role.reconverge()
     _step(builder, pipeline, stage_slot, phase_slot, stage, phase)
     return stage, phase, turn
@@ -91,7 +91,7 @@ def peek(role: RoleContext, operation: tree.Peek) -> None:
     """One look at the stage of the cursor, which stays where it is."""
     token = operation.token
     stage, phase = (slot.read() for slot in role.cursors[token.pipeline, token.side])
-    pointer = barrier(role, token.pipeline, OTHER[token.side], stage)
+    pointer = barrier(role, token.pipeline, OTHER_SIDE[token.side], stage)
     role.variables[operation.ready].write(clusters.try_wait(role, token.pipeline, pointer, phase))
 
 
@@ -106,10 +106,13 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     if handle.side == "producer" and ready is None:
         ready = clusters.others_ask(role, pipeline)
     stage, parity, turn = _wait_at_cursor(role, pipeline, handle.side, operation.sub_stage, ready)
+    if handle.side == "producer" and "tma" in _kinds(role, handle):
+        global_order.hand_over_by_one(role)  # the bytes are announced right below
+    _meet(role, handle)
     if handle not in role.stages:
         role.stages[handle] = builder.variable("i32", f"{role.prefix}.{handle.label}.stage")
     role.stages[handle].write(stage)
-    if pipeline.sub_stages(OTHER[handle.side]) > 1:
+    if pipeline.sub_stages(OTHER_SIDE[handle.side]) > 1:
         role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.parity")
         role.parities[handle].write(parity)
         watchdog.keep(role, handle, turn)
@@ -130,15 +133,26 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
 def _wait_again(role: RoleContext, operation: tree.Acquire) -> None:
     """For another sub-stage of a stage that is held: the cursor has moved on, so the parity is that of the first wait."""
     handle = operation.handle
-    pointer = barrier(role, handle.pipeline, OTHER[handle.side], role.stage(handle), operation.sub_stage)
+    pointer = barrier(role, handle.pipeline, OTHER_SIDE[handle.side], role.stage(handle), operation.sub_stage)
     wait(role, handle.pipeline, pointer, role.parities[handle].read(), watchdog.kept(role, handle))
     role.reconverge()
+    _meet(role, handle)
     if role.plan.uses_tensor:
         role.builder.call("tcgen05.fence.after")
 
 
-def _kinds(role: RoleContext, handle: tree.Handle) -> list[str]:
-    return role.kernel.plan.signals[handle.pipeline, handle.side].how[role.plan.role.name].split("+")
+def _meet(role: RoleContext, handle: tree.Handle) -> None:
+    """All warps of the role have seen the wait end, where one thread then signals for all of them.
+
+    The other side goes on with that signal, and may complete the awaited barrier twice more: a warp that only then looks at it finds the
+    parity of a later phase and waits for ever, or for the wrong one. Where the threads or warps arrive themselves, none is left behind.
+    """
+    if role.whole and (handle.pipeline, handle.side) in role.plan.meets:
+        role.synchronise()
+
+
+def _kinds(role: RoleContext, handle: tree.Handle) -> tuple[Completion, ...]:
+    return role.kernel.plan.signals[handle.pipeline, handle.side].how[role.plan.role.name]
 
 
 def _expect_bytes(role: RoleContext, handle: tree.Handle, stage: Value) -> None:
@@ -166,8 +180,10 @@ def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
                         _note_written(role, handle, pointer)
                     clusters.commit(role, handle, pointer)
             case "warps":
+                global_order.hand_over_by_one(role)
                 flight.give_back(role, operation, pointer)
             case "read":
+                global_order.hand_over_by_one(role)
                 with role.one_thread("stored"):
                     builder.call("bulk.wait_group.read", integer(0))
                     clusters.arrive(role, handle, pointer)
@@ -178,6 +194,11 @@ def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
             case "threads":
                 hand_over_fences(role)
                 clusters.arrive(role, handle, pointer)
+            case "met":
+                hand_over_fences(role)
+                role.synchronise()
+                with role.one_thread("written"):
+                    clusters.arrive(role, handle, pointer)
             case _:
                 pass
 
@@ -186,8 +207,9 @@ def hand_over_fences(role: RoleContext) -> None:
     """What this thread did to stages, ordered before an arrival that speaks for it.
 
     Generic accesses to shared memory on this side meet the async proxy on the other (TMA, MMA): both directions ask for a fence
-    (SM100.md 4). Reads of tensor memory are ordered by a fence of their own.
+    (hardware.md 4). Reads of tensor memory are ordered by a fence of their own.
     """
+    global_order.hand_over(role)
     if role.plan.touches_shared:
         role.builder.call("fence.proxy.async.shared")
     if role.plan.uses_tensor:
@@ -287,7 +309,7 @@ def tensor_address(role: RoleContext, reference: tree.BufferRef, column: Value) 
 
 
 def lane_quarter(role: RoleContext) -> Value:
-    """The lane field of this warp's quarter: warp w of a warpgroup may touch lanes 32w .. 32w + 31 only (SM100.md 3.15)."""
+    """The lane field of this warp's quarter: warp w of a warpgroup may touch lanes 32w .. 32w + 31 only (hardware.md 3.9)."""
     quarter = role.role_warp if role.plan.role.warps <= 4 else role.builder.bits("and", role.role_warp, 3)
     return role.builder.bits("shl", quarter, 21)
 

@@ -5,13 +5,14 @@ from typing import assert_never
 from pipec.kir import ir
 from pipec.kir.plan_roles import operations
 from pipec.kir.walk import children, subexpressions
-from pipec.lower import async_copy, flight, fragments, launch_control, pipelines, stores, tma, turns, wgmma
+from pipec.lower import async_copy, flight, fragments, global_order, launch_control, pipelines, stores, tma, turns, wgmma
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import integer
 from pipec.lower.mma import mma
 from pipec.lower.scalars import scalar
 from pipec.sema import tree
 from pipec.sema.types import TileType
+from pipec.vocabulary import Threads
 
 # Handles whose signal was given on the way to a point.
 Signalled = frozenset[tree.Handle]
@@ -99,8 +100,10 @@ def _signalled_at_entry(role: ir.Role) -> list[Signalled]:
 
 
 def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -> None:
-    if role.plan.flight is not None and id(operation) in role.plan.flight.waits:
-        flight.wait(role, role.plan.flight.waits[id(operation)])
+    if role.plan.flight is not None and operation in role.plan.flight.waits:
+        flight.wait(role, role.plan.flight.waits[operation])
+    if operation in role.plan.global_order.before:
+        global_order.order(role)
     match operation:
         case tree.Assign():
             _assign(role, operation)
@@ -177,7 +180,7 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
         for value in (scalar(role, expression) for expression in scalars):
             slots.append(role.builder.variable(value.type, f"{role.prefix}.{operation.variable.name}.captured"))
             slots[-1].write(value)
-        role.captured[id(node)] = slots
+        role.captured[node] = slots
 
 
 def _capture_tile(role: RoleContext, node: tree.ReadVariable) -> None:
@@ -189,11 +192,13 @@ def _capture_tile(role: RoleContext, node: tree.ReadVariable) -> None:
     for row, row_copy in zip(role.kept[node.variable], copy, strict=True):
         for slot, slot_copy in zip(row, row_copy, strict=True):
             slot_copy.write(slot.read())
-    role.captured_tiles[id(node)] = copy
+    role.captured_tiles[node] = copy
 
 
 def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[str], end: str) -> None:
     builder = role.builder
+    if number in role.plan.global_order.at_end:
+        global_order.order(role)
     match block.terminator:
         case ir.Jump(target):
             if target <= number:
@@ -222,7 +227,7 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
             assert_never(block.terminator)
 
 
-def _narrows_to(role: RoleContext, block: int, threads: str) -> bool:
+def _narrows_to(role: RoleContext, block: int, threads: Threads) -> bool:
     """Fewer threads run the block, and signal for the others: those must be done with the stage first."""
     speaking = (tree.Signal, tree.Release, tree.TmaStore)
     return role.plan.role.blocks[block].participation.threads == threads and any(

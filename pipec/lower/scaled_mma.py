@@ -15,7 +15,7 @@ Issue = Callable[[Value, Value, Value, Value, int], None]
 
 
 def scaled(role: RoleContext, operation: tree.Mma, kind: ScaledKind, first_row: Value | None, tail: tuple[Value, ...]) -> Issue:
-    """Copies the scale factors to tensor memory, which the MMAs that follow in this thread find there (SM100.md 3.14)."""
+    """Copies the scale factors to tensor memory, which the MMAs that follow in this thread find there (hardware.md 3.8)."""
     a_scales, b_scales = (_copy(role, scale) for scale in operation.scales)
     if first_row is not None:
         b_scales = role.builder.binary("add", b_scales, role.builder.bits("lshr", first_row, ROWS_PER_COLUMN.bit_length() - 1))

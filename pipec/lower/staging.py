@@ -7,6 +7,7 @@ from pipec.kir.plan_types import Staging, TmaPlan
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import Value, integer
 from pipec.lower.tma import box_coordinates, issue_store
+from pipec.vocabulary import Reduction
 
 
 @contextmanager
@@ -17,7 +18,7 @@ def staged_panel(
     origin: Sequence[Value],
     rows: tuple[Value, int],
     columns: tuple[Value, int],
-    reduce: str | None,
+    reduce: Reduction | None,
 ) -> Iterator[Value]:
     """Gives the address of a buffer that was read; the code inside fills it, and then one thread stores it `rows` and `columns` (each
     a number of steps and the length of one) from the origin."""
@@ -33,7 +34,7 @@ def staged_panels(
     origin: Sequence[Value],
     rows: tuple[Value, int],
     columns: Sequence[tuple[Value, int]],
-    reduce: str | None,
+    reduce: Reduction | None,
 ) -> Iterator[list[Value]]:
     """As `staged_panel`, for as many panels as `columns` has, which is at most the number of buffers: the threads meet once for all."""
     builder, count = role.builder, len(columns)

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 
 from pipec.isa.dtypes import DType
 from pipec.isa.instructions import INSTRUCTIONS
-from pipec.kir.plan_types import RowMap, TileLayout
+from pipec.kir import spread
+from pipec.kir.spread import Share, direct_share, first_part, panel_share, with_parts
 from pipec.lower import fragments
 from pipec.lower.context import KeptTile, RoleContext, counted_loop, repeated
 from pipec.lower.global_memory import GlobalRow, element_pointer, first_rows, global_row, store_element
@@ -14,47 +15,14 @@ from pipec.lower.memory import pack, pack_converted, row_address, store_tensor, 
 from pipec.lower.pipelines import shared_tile, tensor_address
 from pipec.lower.scalars import scalar
 from pipec.lower.staging import staged_panel
-from pipec.lower.tiles import MOST_COLUMNS, Chunk, Row, TileReader, chunk_columns
+from pipec.lower.tiles import Chunk, Row, TileReader
 from pipec.lower.tma import coordinates
-from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
+from pipec.vocabulary import Reduction, StorePath
 
 _UNROLLED_CHUNKS = 2  # chunks of a panel written out one after the other; more run in a loop
 _VECTOR_BYTES = 16
-
-
-@record
-class PanelShare:
-    """How a row's share of one panel is cut: `parts` threads to a row, `chunks` chunks of `count` elements for each.
-
-    The chunks of a thread start `step` columns apart, those of the parts `part_step`.
-    """
-
-    columns: int  # of the panel
-    parts: int
-    chunks: int
-    count: int
-    step: int
-    part_step: int
-    half_columns: int = 0  # of a folded tile: a panel lies in one half
-
-
-def panel_share(row_map: RowMap, columns: int, value_type: TileType) -> PanelShare:
-    """As many threads as share a row, as long as each has at least one 16-byte vector of a panel (two halves of a warp always)."""
-    if row_map.kept and row_map.half_warps:
-        run = row_map.half_run(value_type.columns)
-        return PanelShare(columns, 2, columns // (2 * run), run, 2 * run, run)
-    dtype = value_type.dtype
-    if row_map.folded:
-        count = chunk_columns(columns)
-        return PanelShare(columns, 1, columns // count, count, count, columns, value_type.columns // 2)
-    least = 2 if row_map.half_warps else 1
-    parts = row_map.split
-    while parts > least and (columns % parts or columns // parts * dtype.bytes < _VECTOR_BYTES):
-        parts //= 2
-    count = chunk_columns(columns // parts)
-    return PanelShare(columns, parts, columns // parts // count, count, count, columns // parts)
 
 
 def store(role: RoleContext, operation: tree.Store) -> None:
@@ -70,7 +38,8 @@ def store(role: RoleContext, operation: tree.Store) -> None:
     assert isinstance(operation.value.type, TileType)
     whole, part, done = (builder.label(f"{role.prefix}.rows.{hint}") for hint in ("whole", "part", "done"))
     builder.branch(builder.compare("sge", rows, integer(operation.value.type.rows)), whole, part)
-    for label, path, limit in ((whole, "tma", None), (part, "direct", rows)):
+    ways: tuple[tuple[str, StorePath, Value | None], ...] = ((whole, "tma", None), (part, "direct", rows))
+    for label, path, limit in ways:
         builder.place(label)
         role.reconverge()
         _store_by(role, operation, path, limit)
@@ -79,8 +48,8 @@ def store(role: RoleContext, operation: tree.Store) -> None:
     role.reconverge()
 
 
-def _store_by(role: RoleContext, operation: tree.Store, path: str, rows: Value | None) -> None:
-    if role.kernel.plan.row_maps[role.plan.role.name, id(operation)].fragment:
+def _store_by(role: RoleContext, operation: tree.Store, path: StorePath, rows: Value | None) -> None:
+    if role.kernel.plan.row_maps[operation].fragment:
         fragments.store(role, operation, path, rows)
     elif path == "tma":
         _store_tma(role, operation)
@@ -88,23 +57,18 @@ def _store_by(role: RoleContext, operation: tree.Store, path: str, rows: Value |
         _store_direct(role, operation, rows)
 
 
-def _with_parts(row_map: RowMap, parts: int) -> RowMap:
-    return row_map if parts == row_map.split else replace(row_map, split=parts, idle=True)
-
-
-def _chunks(role: RoleContext, row: Row, panel: tuple[Value, int | None], share: PanelShare) -> Iterator[tuple[Chunk, Value]]:
+def _chunks(role: RoleContext, row: Row, panel: tuple[Value, int | None], share: Share) -> Iterator[tuple[Chunk, Value]]:
     """This thread's share of a panel, chunk by chunk, with the first column of each inside the panel."""
     builder = role.builder
     start = builder.multiply(panel[0], share.columns)
     if row.half is not None:
-        half = builder.binary("udiv", start, integer(share.half_columns))
-        row.working = builder.compare("eq", half, row.half)
+        row.working = spread.half_working(builder, share, row.half, panel[0])
     inner = share.chunks if share.chunks > _UNROLLED_CHUNKS and not row.map.kept else 1
     for unrolled in range(share.chunks // inner):
         with counted_loop(role.kernel, inner, f"{role.prefix}.chunk") as index:
             step = builder.add(builder.multiply(index, share.step), unrolled * share.step)
-            inside = builder.binary("add", builder.multiply(row.part, share.part_step), step)
-            uniform = builder.binary("add", builder.multiply(row.uniform_part, share.part_step), step)
+            inside = spread.inside_panel(builder, share, row.part, step)
+            uniform = spread.inside_panel(builder, share, row.uniform_part, step)
             split = share.part_step if row.map.half_warps else 0
             register = None if panel[1] is None else panel[1] * share.columns // share.parts + unrolled * share.count
             columns = builder.binary("add", start, inside), builder.binary("add", start, uniform)
@@ -123,8 +87,7 @@ def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> lis
 
 
 def _write_panel(
-    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, panel: tuple[Value, int | None], share: PanelShare,
-    layout: TileLayout, start: Value,
+    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, panel: tuple[Value, int | None], share: Share, start: Value,
 ) -> None:  # fmt: skip
     """This thread's share of one panel into shared memory; `start` is where its row of the panel begins."""
     builder = role.builder
@@ -140,24 +103,23 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     builder, plan = role.builder, role.kernel.plan
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
-    staging, row_plan = plan.staging[id(operation)], plan.tma[id(operation)]
+    staging, row_plan = plan.staging[operation], plan.tma[operation]
     layout = staging.layout
     panel_columns = layout.span_bytes // value_type.dtype.bytes
-    row_map = plan.row_maps[role.plan.role.name, id(operation)]
-    share = panel_share(row_map, panel_columns, value_type)
+    row_map = plan.row_maps[operation]
+    share = panel_share(row_map, value_type, panel_columns)
     reader = TileReader(role)
     reader.prepare(operation.value)
     origin = coordinates(role, operation.destination)
     for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
-        row = reader.row(_with_parts(row_map, share.parts), block, number)
+        row = reader.row(with_parts(row_map, share), block, number)
         inside = builder.bits("urem", row.index, row_map.block_rows) if row_map.blocks > 1 else row.index
         reader.prepare_row(operation.value, row)
-        panels = value_type.columns // panel_columns
-        for panel, at in repeated(role.kernel, panels, f"{role.prefix}.panel", written_out=row_map.kept):
+        for panel, at in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.kept):
             place = (block, row_map.block_rows), (panel, panel_columns)
             with staged_panel(role, staging, row_plan, origin, *place, operation.reduce) as buffer:
                 start = row_address(builder, layout, buffer, 0, inside)
-                _write_panel(role, reader, operation.value, row, (panel, at), share, layout, start)
+                _write_panel(role, reader, operation.value, row, (panel, at), share, start)
 
 
 def write(role: RoleContext, operation: tree.Write) -> None:
@@ -168,34 +130,34 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     if operation.destination.buffer.space == "tensor":
         _write_tensor(role, operation, value_type)
         return
-    if plan.row_maps[role.plan.role.name, id(operation)].fragment:
+    if plan.row_maps[operation].fragment:
         fragments.write(role, operation)
         return
     layout = plan.layouts[operation.destination.buffer]
     panel_columns = layout.span_bytes // value_type.dtype.bytes
-    row_map = plan.row_maps[role.plan.role.name, id(operation)]
-    share = panel_share(row_map, panel_columns, value_type)
+    row_map = plan.row_maps[operation]
+    share = panel_share(row_map, value_type, panel_columns)
     reader = TileReader(role)
     reader.prepare(operation.value)
     tile = shared_tile(role, operation.destination)
     for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
-        row = reader.row(_with_parts(row_map, share.parts), block, number)
+        row = reader.row(with_parts(row_map, share), block, number)
         reader.prepare_row(operation.value, row)
-        for panel, place in repeated(role.kernel, layout.panels, f"{role.prefix}.panel", written_out=row_map.kept):
+        for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.kept):
             start = row_address(builder, layout, tile, panel, row.index)
-            _write_panel(role, reader, operation.value, row, (panel, place), share, layout, start)
+            _write_panel(role, reader, operation.value, row, (panel, place), share, start)
 
 
 def _write_tensor(role: RoleContext, operation: tree.Write, value_type: TileType) -> None:
     """Each thread writes its lane of the tile; the wait makes the words arrive before what signals them."""
     builder, destination = role.builder, operation.destination
     packed = destination.buffer in role.kernel.plan.packed
-    row_map = role.kernel.plan.row_maps[role.plan.role.name, id(operation)]
-    share = panel_share(row_map, value_type.columns, value_type)
+    row_map = role.kernel.plan.row_maps[operation]
+    share = panel_share(row_map, value_type, value_type.columns)
     reader = TileReader(role)
     reader.prepare(operation.value)
     for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
-        row = reader.row(_with_parts(row_map, share.parts), block, number)
+        row = reader.row(with_parts(row_map, share), block, number)
         reader.prepare_row(operation.value, row)
         for chunk, _ in _chunks(role, row, (integer(0), 0), share):
             words = _words(reader, operation.value, chunk) if packed else _wide(reader, operation.value, chunk)
@@ -236,43 +198,34 @@ def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) 
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
     tensor = operation.destination.tensor
-    row_map = plan.row_maps[role.plan.role.name, id(operation)]
+    row_map = plan.row_maps[operation]
     reader = TileReader(role)
     reader.prepare(operation.value)
     origin = [scalar_value for scalar_value in coordinates(role, operation.destination)][-len(tensor.shape) :]
-    columns = _direct_panel(row_map, value_type.columns)
-    share = panel_share(row_map, columns, value_type) if value_type.columns > 1 else None
+    share = direct_share(row_map, value_type) if value_type.columns > 1 else None
     for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
-        row = reader.row(_with_parts(row_map, share.parts) if share else row_map, block, number)
+        row = reader.row(with_parts(row_map, share) if share else row_map, block, number)
         reader.prepare_row(operation.value, row)
         target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
         if share is None:
-            value = reader.values(operation.value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0]
             only = row.index if len(tensor.shape) == 1 else integer(0)
-            store_element(role, target, only, value, value_type.dtype, _first_part(role, row), operation.reduce)
+            _store_once(role, reader, operation, target, Chunk(row, integer(0), integer(0), 0, 1, 0), only)
             continue
-        steps = value_type.columns // columns
-        for panel, place in repeated(role.kernel, steps, f"{role.prefix}.columns", written_out=row_map.kept):
+        for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.columns", written_out=row_map.kept):
             for chunk, _ in _chunks(role, row, (panel, place), share):
                 _store_chunk(role, reader, operation, target, row, chunk)
+        if share.tail:
+            last = integer(value_type.columns - 1)
+            _store_once(role, reader, operation, target, Chunk(row, last, last, 0, 1), last)
 
 
-def _direct_panel(row_map: RowMap, columns: int) -> int:
-    """Columns that the threads of a row take in one step: a chunk each, if that divides the tile."""
-    width = MOST_COLUMNS * row_map.split
-    if row_map.folded:
-        columns //= 2
-    while width > 1 and columns % width:
-        width //= 2
-    return max(width, 2) if row_map.half_warps else width
-
-
-def _first_part(role: RoleContext, row: Row) -> Value | None:
-    """Of the threads that share a row, the first: for a value that all of them have."""
-    if row.map.split == 1 and row.working is None:
-        return None
-    first = role.builder.compare("eq", row.part, integer(0))
-    return first if row.working is None else role.builder.binary("and", first, row.working)
+def _store_once(
+    role: RoleContext, reader: TileReader, operation: tree.Store, target: GlobalRow, chunk: Chunk, column: Value
+) -> None:
+    """An element that all threads which share a row have computed."""
+    value, row = reader.values(operation.value, chunk)[0], chunk.row
+    allowed = first_part(role.builder, row.map, row.part, row.working)
+    store_element(role, target, column, value, dtype_of(operation.value.type), allowed, operation.reduce)
 
 
 def _store_chunk(
@@ -311,7 +264,7 @@ def _store_elements(
     values: list[Value],
     dtype: DType,
     allowed: Value | None,
-    reduce: str | None,
+    reduce: Reduction | None,
 ) -> None:
     for index, element in enumerate(values):
         store_element(role, target, role.builder.add(chunk.column, index), element, dtype, allowed, reduce)
@@ -336,7 +289,7 @@ def new_tile(role: RoleContext, operation: tree.Assign) -> KeptTile:
     builder, name = role.builder, f"{role.prefix}.{operation.variable.name}"
     tile = operation.variable.type
     assert isinstance(tile, TileType)
-    row_map = role.kernel.plan.row_maps[role.plan.role.name, id(operation)]
+    row_map = role.kernel.plan.row_maps[operation]
     columns = row_map.columns_of_thread(tile.columns)
     return [[builder.variable(tile.dtype.llvm, name) for _ in range(columns)] for _ in range(row_map.blocks)]
 
@@ -345,7 +298,7 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
     """Chunk by chunk: an element of the new tile needs the same one of the old tile, or what was computed for its whole row."""
     value_type = operation.value.type
     assert isinstance(value_type, TileType)
-    row_map = role.kernel.plan.row_maps[role.plan.role.name, id(operation)]
+    row_map = role.kernel.plan.row_maps[operation]
     if row_map.fragment:
         fragments.keep(role, operation)
         return
@@ -357,7 +310,7 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
         if value_type.columns == 1:
             registers[0].write(reader.values(operation.value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])
             continue
-        share = panel_share(row_map, value_type.columns, value_type)
+        share = panel_share(row_map, value_type, value_type.columns)
         for chunk, _ in _chunks(role, row, (integer(0), 0), share):
             assert chunk.register is not None
             for slot, element in zip(registers[chunk.register :], reader.values(operation.value, chunk), strict=False):

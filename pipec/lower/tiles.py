@@ -10,8 +10,11 @@ from math import gcd
 from typing import assert_never
 
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.isa.targets import WARP
+from pipec.kir import spread
 from pipec.kir.plan_roles import kept_tiles
-from pipec.kir.plan_types import WARP, RowMap
+from pipec.kir.plan_types import RowMap
+from pipec.kir.spread import GROUP_COLUMNS, chunk_columns
 from pipec.kir.walk import children
 from pipec.lower import wgmma
 from pipec.lower.arithmetic import binary, constant, convert, is_narrow_float
@@ -26,17 +29,16 @@ from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 
-GROUP_COLUMNS = 8  # of which a thread has two, in an accumulator in registers
-MOST_COLUMNS = 32  # elements of a row a thread holds at once, at most
 _F32 = DTYPES["f32"]
+
+
+# What a read of a stage's tile gives depends on: the tile, the stage, whether it is transposed, and the node where its columns move.
+_Read = tuple[tree.Buffer, tree.Handle, bool, tree.Expression | None]
 
 
 @dataclass(slots=True)
 class Row:
-    """A row of the tile that this thread works on. `part` says which share of a row's columns is this thread's.
-
-    `uniform_part` is the part without the half of the warp it stands for; `working` is false in threads that have no row.
-    """
+    """A row of the tile that this thread works on: where it is (see pipec.kir.spread.Place), and what is the same along it."""
 
     map: RowMap
     index: Value
@@ -44,7 +46,8 @@ class Row:
     uniform_part: Value
     working: Value | None
     number: int | None = None  # of the row block, where it is known (`map.kept`)
-    values: dict[int, Value] = field(default_factory=dict)  # id(node) -> value of one-column expressions
+    values: dict[tree.Expression, Value] = field(default_factory=dict)  # of one-column expressions
+    prepared: set[tree.Expression] = field(default_factory=set)  # their one-column parts are among the values
     fragment: "Place | None" = None
     half: Value | None = None  # of a folded tile's columns, the one that this thread has
 
@@ -63,7 +66,8 @@ class Chunk:
     """`count` columns of a row from `column` on; `uniform_column` is the first lane's, `split` how far lanes 16-31 are ahead.
 
     `register` is the first of a kept tile's registers that hold them, where it is known (`row.map.kept`).
-    With a `place`, two columns of each of its groups: `column` is the first, element i stands i // 2 groups further.
+    With a `place`, two columns of each of its groups: `column` is the first, element i stands i // 2 groups further. `end` is the number
+    of columns of a tile whose last group is not full: some lanes have nothing of that group.
     """
 
     row: Row
@@ -72,13 +76,27 @@ class Chunk:
     split: int
     count: int
     register: int | None = None
-    cache: dict[object, list[Value]] = field(default_factory=dict)
+    cache: dict[tree.Expression | _Read, list[Value]] = field(default_factory=dict)
     place: Place | None = None
     others: dict[int, "Chunk"] = field(default_factory=dict)  # by how far they are ahead
+    end: int | None = None
 
     def position(self, builder: Builder, index: int) -> Value:
-        """The column of an element."""
-        return builder.add(self.column, index if self.place is None else index // 2 * GROUP_COLUMNS + index % 2)
+        """The column of an element; of one that the tile does not have, some column that it has."""
+        if self.place is None:
+            return builder.add(self.column, index)
+        column = builder.add(self.column, spread.fragment_offset(index))
+        inside = self.inside(builder, index)
+        if inside is None or self.end is None:
+            return column
+        return builder.select(inside, column, integer(min(index % 2, self.end - 1)))
+
+    def inside(self, builder: Builder, index: int) -> Value | None:
+        """Whether the tile has the element; None where it does for every lane."""
+        if self.place is None or self.end is None:
+            return None
+        column = builder.add(self.column, spread.fragment_offset(index))
+        return spread.fragment_inside(builder, column, self.place.groups[index // 2], self.end)
 
     def moved(self, builder: Builder, columns: int) -> "Chunk":
         """The chunk so many columns further on; the halves of a warp that share a row each hold every second run."""
@@ -99,7 +117,8 @@ class TileReader:
     def __init__(self, role: RoleContext) -> None:
         self.role = role
         self.builder = role.builder
-        self.scalars: dict[int, list[Value]] = {}
+        self.scalars: dict[tree.Expression, list[Value]] = {}
+        self.prepared: set[tree.Expression] = set()  # expressions share parts
 
     # ------------------------------------------------------------------------------------------- before the loops
 
@@ -112,6 +131,9 @@ class TileReader:
     def prepare(self, expression: tree.Expression) -> None:
         """Computes the scalars in the expression."""
         expression = self.resolve(expression)
+        if expression in self.prepared:
+            return
+        self.prepared.add(expression)
         match expression:
             case tree.Splat(operand):
                 self._scalars(expression, (operand,))
@@ -126,50 +148,15 @@ class TileReader:
                     self.prepare(child)
 
     def _scalars(self, node: tree.Expression, expressions: Sequence[tree.Expression]) -> None:
-        if id(node) in self.role.captured:
-            self.scalars[id(node)] = [slot.read() for slot in self.role.captured[id(node)]]
+        if node in self.role.captured:
+            self.scalars[node] = [slot.read() for slot in self.role.captured[node]]
         else:
-            self.scalars[id(node)] = [scalar(self.role, expression) for expression in expressions]
+            self.scalars[node] = [scalar(self.role, expression) for expression in expressions]
 
     def row(self, row_map: RowMap, block: Value, number: int | None = None) -> Row:
         """This thread's row in a row block; `number` is the block where it is known."""
-        role, builder = self.role, self.builder
-        if row_map.half_warps:
-            return replace(self._half_warp_row(row_map), number=number)
-        if row_map.folded:
-            return self._folded_row(row_map)
-        threads = role.plan.threads
-        if row_map.block_rows == threads:
-            inside, part = role.role_thread, integer(0)
-        else:
-            inside = builder.bits("urem", role.role_thread, row_map.block_rows)
-            part = builder.bits("udiv", role.role_thread, row_map.block_rows)
-        working = None
-        if row_map.idle:
-            working = builder.compare("ult", part, integer(row_map.split))
-            part = builder.select(working, part, integer(0))
-        index = builder.binary("add", inside, builder.multiply(block, row_map.block_rows)) if row_map.blocks > 1 else inside
-        return Row(row_map, index, part, part, working, number)
-
-    def _folded_row(self, row_map: RowMap) -> Row:
-        """Which columns are this thread's is known where they are (see `Row.half`)."""
-        builder, thread = self.builder, self.role.role_thread
-        half = builder.bits("lshr", thread, row_map.block_rows.bit_length() - 1)
-        return Row(row_map, builder.bits("and", thread, row_map.block_rows - 1), integer(0), integer(0), None, half=half)
-
-    def _half_warp_row(self, row_map: RowMap) -> Row:
-        role, builder = self.role, self.builder
-        quarter = role.role_warp if role.plan.role.warps <= 4 else builder.bits("and", role.role_warp, 3)
-        index = builder.binary("add", builder.multiply(quarter, 16), builder.bits("and", role.lane, 15))
-        half = builder.bits("lshr", role.lane, 4)
-        if role.plan.role.warps <= 4:
-            return Row(row_map, index, half, integer(0), None)
-        group = builder.bits("shl", builder.bits("lshr", role.role_warp, 2), 1)
-        working = None
-        if row_map.idle:
-            working = builder.compare("ult", group, integer(row_map.split))
-            group = builder.select(working, group, integer(0))
-        return Row(row_map, index, builder.binary("add", group, half), group, working)
+        at = spread.place(self.builder, row_map, self.role.threads, block)
+        return Row(row_map, at.index, at.part, at.uniform_part, at.working, number, half=at.half)
 
     def prepare_row(self, expression: tree.Expression, row: Row) -> None:
         """Computes what has one column: per-row vectors and row reductions."""
@@ -177,9 +164,12 @@ class TileReader:
         if not isinstance(expression.type, TileType):
             return
         if expression.type.columns == 1:
-            if id(expression) not in row.values:
-                row.values[id(expression)] = self._row_value(expression, row)
+            if expression not in row.values:
+                row.values[expression] = self._row_value(expression, row)
             return
+        if expression in row.prepared:
+            return
+        row.prepared.add(expression)
         for child in children(expression):
             self.prepare_row(child, row)
 
@@ -197,19 +187,18 @@ class TileReader:
         """The chunk's elements; what has one column repeats."""
         expression = self.resolve(expression)
         if isinstance(expression.type, TileType) and expression.type.columns == 1:
-            return [chunk.row.values[id(expression)]] * chunk.count
-        key = id(expression)
-        if key not in chunk.cache:
-            chunk.cache[key] = self._node(expression, chunk)
-        return chunk.cache[key]
+            return [chunk.row.values[expression]] * chunk.count
+        if expression not in chunk.cache:
+            chunk.cache[expression] = self._node(expression, chunk)
+        return chunk.cache[expression]
 
     def _node(self, expression: tree.Expression, chunk: Chunk) -> list[Value]:
         role, builder = self.role, self.builder
         match expression:
             case _ if not isinstance(expression.type, TileType):
-                return self.scalars[id(expression)] * chunk.count
+                return self.scalars[expression] * chunk.count
             case tree.Splat():
-                return self.scalars[id(expression)] * chunk.count
+                return self.scalars[expression] * chunk.count
             case tree.Unary(operator, operand, type_):
                 return [unary(role, operator, dtype_of(type_), value) for value in self.values(operand, chunk)]
             case tree.Binary(operator, left, right):
@@ -241,7 +230,7 @@ class TileReader:
                 assert chunk.place is not None
                 return wgmma.read(role, accumulator, chunk.place.block, chunk.place.half, chunk.place.groups)
             case tree.RowReduce():
-                return [chunk.row.values[id(expression)]] * chunk.count
+                return [chunk.row.values[expression]] * chunk.count
             case (
                 tree.Constant() | tree.ReadVariable() | tree.ReadDimension() | tree.ReadParameter() | tree.Special() | tree.StageIndex()
                 | tree.ReadResponse()
@@ -252,19 +241,19 @@ class TileReader:
 
     def _read_kept(self, node: tree.ReadVariable, chunk: Chunk) -> list[Value]:
         assert chunk.row.number is not None and chunk.register is not None
-        rows = self.role.captured_tiles.get(id(node)) or self.role.kept[node.variable]
+        rows = self.role.captured_tiles.get(node) or self.role.kept[node.variable]
         slots = rows[chunk.row.number][chunk.register : chunk.register + chunk.count]
         assert len(slots) == chunk.count
         return [slot.read() for slot in slots]
 
     def _read_buffer(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
         source, builder = node.source, self.builder
-        key = (id(source.buffer), id(source.handle), source.transposed, id(node) if children(node) else None)
+        key = (source.buffer, source.handle, source.transposed, node if children(node) else None)
         if key in chunk.cache:
             return chunk.cache[key]
         place = chunk
         if node.first_column is not None:
-            first = self.scalars[id(node)][0]
+            first = self.scalars[node][0]
             column, uniform = (builder.binary("add", start, first) for start in (chunk.column, chunk.uniform_column))
             place = replace(chunk, column=column, uniform_column=uniform)
         read = self._read_tensor_memory if source.buffer.space == "tensor" else self._read_shared
@@ -279,7 +268,7 @@ class TileReader:
         address = tensor_address(role, source, column)
         if source.buffer in role.kernel.plan.packed:
             return load_packed(builder, address, type_.dtype, chunk.count)
-        split = chunk.split if chunk.row.map.half_warps else 0
+        split = chunk.split if chunk.row.map.half_warps else None
         return load_accumulator(builder, address, type_.dtype, chunk.count, split)
 
     def _read_shared(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
@@ -290,17 +279,17 @@ class TileReader:
         layout = self.role.kernel.plan.layouts[source.buffer]
         tile, pointer = shared_tile(self.role, source), self.builder.shared_pointer
         if source.cta is not None:
-            mapped = self.builder.call("mapa", pointer(tile), self.scalars[id(node)][-1])
+            mapped = self.builder.call("mapa", pointer(tile), self.scalars[node][-1])
             tile, pointer = self.builder.cast("ptrtoint", mapped, "i32"), self.builder.cluster_pointer
         if chunk.place is None or source.transposed:
             return load_shared(self.builder, layout, tile, type_.dtype, row, column, chunk.count, pointer)
-        run = 2 if type_.dtype.bytes > 1 else 1  # a word at least
+        run = 1 if type_.dtype.bytes == 1 or type_.columns % 2 else 2  # a word at least, where pairs start at even columns
         firsts = (chunk.position(self.builder, index) for index in range(0, chunk.count, run))
         return [value for first in firsts for value in load_shared(self.builder, layout, tile, type_.dtype, row, first, run, pointer)]
 
     def _read_tensor(self, node: tree.ReadTensor, chunk: Chunk) -> list[Value]:
         """Straight from global memory; a per-column vector is loaded once per warp and handed around."""
-        origin = self.scalars[id(node)]
+        origin = self.scalars[node]
         dtype = node.type.dtype
         if node.axis == 0:
             origin_row = global_row(self.role, node.source.tensor, origin, None)
@@ -333,20 +322,23 @@ class TileReader:
 
     def _reduce(self, node: tree.RowReduce, row: Row) -> Value:
         """Over all columns: every thread reads the whole row, but the halves of a warp each read theirs and then combine."""
-        if row.fragment is not None:
-            return self._reduce_fragment(node, row, row.fragment)
         operand = self.resolve(node.operand)
         assert isinstance(operand.type, TileType)
         self.prepare_row(operand, row)
+        if operand.type.columns == 1:
+            return convert(self.builder, [row.values[operand]], operand.type.dtype, node.type.dtype)[0]
+        if row.fragment is not None:
+            return self._reduce_fragment(node, operand, operand.type, row, row.fragment)
         role, builder = self.role, self.builder
         dtype = _F32 if is_narrow_float(operand.type.dtype) else operand.type.dtype
         halves = 2 if row.map.half_warps else 1
-        count = row.map.half_run(operand.type.columns) if row.map.kept and halves == 2 else 0
-        count = count or chunk_columns(operand.type.columns // halves)
+        shared = operand.type.columns - operand.type.columns % halves
+        count = row.map.half_run(shared) if row.map.kept and halves == 2 else 0
+        count = count or chunk_columns(shared // halves)
         written_out = row.map.kept and any(kept_tiles(operand, role.lets))
         total = builder.variable(dtype.llvm, f"{role.prefix}.reduced")
         total.write(_identity(node.function, dtype))
-        steps = operand.type.columns // (count * halves)
+        steps = shared // (count * halves)
         for index, number in repeated(role.kernel, steps, f"{role.prefix}.reduce", written_out=written_out):
             uniform = builder.multiply(index, count * halves)
             column = uniform
@@ -360,16 +352,21 @@ class TileReader:
         if halves == 2:
             other = _exchange(role, "shuffle.bfly", result, dtype, integer(16))
             result = self._fold(node.function, dtype, [result, other])
+        if shared < operand.type.columns:
+            last = integer(shared)
+            values = convert(builder, self.values(operand, Chunk(row, last, last, 0, 1, 0)), operand.type.dtype, dtype)
+            result = self._fold(node.function, dtype, [result, *values])
         return convert(builder, [result], dtype, node.type.dtype)[0]
 
-    def _reduce_fragment(self, node: tree.RowReduce, row: Row, place: Place) -> Value:
+    def _reduce_fragment(self, node: tree.RowReduce, operand: tree.Expression, tile: TileType, row: Row, place: Place) -> Value:
         """Four neighbouring lanes share a row of an accumulator in registers."""
-        operand = self.resolve(node.operand)
-        assert isinstance(operand.type, TileType)
-        self.prepare_row(operand, row)
-        dtype = _F32 if is_narrow_float(operand.type.dtype) else operand.type.dtype
-        chunk = fragment_chunk(self.role, row, place, range(operand.type.columns // GROUP_COLUMNS))
-        values = convert(self.builder, self.values(operand, chunk), operand.type.dtype, dtype)
+        dtype = _F32 if is_narrow_float(tile.dtype) else tile.dtype
+        chunk = fragment_chunk(self.role, row, place, spread.fragment_groups(0, tile.columns), tile.columns)
+        values = convert(self.builder, self.values(operand, chunk), tile.dtype, dtype)
+        for index, value in enumerate(values):
+            inside = chunk.inside(self.builder, index)
+            if inside is not None:
+                values[index] = self.builder.select(inside, value, _identity(node.function, dtype))
         result = self._fold_tree(node.function, dtype, values)
         for distance in (1, 2):
             other = _exchange(self.role, "shuffle.bfly", result, dtype, integer(distance))
@@ -390,18 +387,12 @@ class TileReader:
         return call_function(self.builder, function, dtype, pair)
 
 
-def fragment_chunk(role: RoleContext, row: Row, place: Place, groups: range) -> Chunk:
-    """This thread's columns of some groups of eight."""
-    builder = role.builder
-    mine = builder.bits("shl", builder.bits("and", role.lane, 3), 1)
-    first = builder.add(mine, groups.start * GROUP_COLUMNS)
+def fragment_chunk(role: RoleContext, row: Row, place: Place, groups: range, columns: int) -> Chunk:
+    """This thread's columns of some groups of eight of a tile of so many columns."""
+    first = spread.fragment_column(role.builder, role.lane, groups.start)
     uniform = integer(groups.start * GROUP_COLUMNS)
-    return Chunk(row, first, uniform, 0, 2 * len(groups), 2 * groups.start, place=replace(place, groups=groups))
-
-
-def chunk_columns(columns: int) -> int:
-    """The largest power of two up to MOST_COLUMNS that divides the columns."""
-    return min(MOST_COLUMNS, columns & -columns)
+    end = columns if columns % GROUP_COLUMNS else None
+    return Chunk(row, first, uniform, 0, 2 * len(groups), 2 * groups.start, place=replace(place, groups=groups), end=end)
 
 
 def _identity(function: str, dtype: DType) -> Value:

@@ -10,11 +10,12 @@ from pipec.lower.llvm import FALSE, TRUE, Value, integer
 from pipec.lower.pipelines import barrier, shared_tile
 from pipec.lower.scalars import scalar
 from pipec.sema import tree
+from pipec.vocabulary import Reduction
 
 
 def load(role: RoleContext, operation: tree.TmaLoad) -> None:
     builder = role.builder
-    row = role.kernel.plan.tma[id(operation)]
+    row = role.kernel.plan.tma[operation]
     handle = operation.destination.handle
     origin = coordinates(role, operation.source)
     with role.one_thread("load"):
@@ -52,7 +53,7 @@ def _load_into_cluster(
 
 def store(role: RoleContext, operation: tree.TmaStore) -> None:
     builder = role.builder
-    row = role.kernel.plan.tma[id(operation)]
+    row = role.kernel.plan.tma[operation]
     origin = coordinates(role, operation.destination)
     with role.one_thread("store"):
         tile = shared_tile(role, operation.source)
@@ -61,7 +62,7 @@ def store(role: RoleContext, operation: tree.TmaStore) -> None:
         builder.call("bulk.commit_group")
 
 
-def issue_store(role: RoleContext, row: TmaPlan, source: Value, at: list[Value], reduce: str | None) -> None:
+def issue_store(role: RoleContext, row: TmaPlan, source: Value, at: list[Value], reduce: Reduction | None) -> None:
     builder = role.builder
     pointer = builder.shared_pointer(source)
     name = "store" if reduce is None else f"reduce.{reduce}"

@@ -2,7 +2,7 @@
 
 One thread waits (ld.acquire.gpu) and passes the turn on (st.release.gpu); the barrier of the role's threads makes the others part of
 both. Stores by TMA are complete only once their group was waited for, and stand behind a proxy fence for whoever reads with ordinary
-loads; a fence after the wait does the same for copies that follow (SM100.md 4).
+loads; a fence after the wait does the same for copies that follow (hardware.md 4).
 """
 
 from pipec.lower import watchdog

@@ -10,6 +10,7 @@ from pipec.lower import clusters
 from pipec.lower.context import SHARED_SYMBOL, Alarm, KernelContext, RoleContext
 from pipec.lower.llvm import GLOBAL, SHARED, Builder, Value, integer
 from pipec.sema import tree
+from pipec.vocabulary import Side
 from pipec.watchdog import CAPACITY, MARK, NO_BARRIER, RECORD_BYTES, WORDS
 
 # How many records were written. A variable of the module: after the first record the context is lost, so nobody has to clear it.
@@ -36,7 +37,7 @@ def start(kernel: KernelContext) -> None:
     )
 
 
-def count(role: RoleContext, pipeline: tree.Pipeline, side: str) -> Value:
+def count(role: RoleContext, pipeline: tree.Pipeline, side: Side) -> Value:
     """How many waits at this cursor came before this one, which is counted."""
     if role.kernel.alarm is None:
         return integer(0)
@@ -55,7 +56,7 @@ def start_counts(role: RoleContext) -> None:
         slot.write(integer(0))
 
 
-def take_back(role: RoleContext, pipeline: tree.Pipeline, side: str, turns: int) -> None:
+def take_back(role: RoleContext, pipeline: tree.Pipeline, side: Side, turns: int) -> None:
     """The last waits were no uses of the stages."""
     if role.kernel.alarm is not None:
         slot = role.turns[pipeline, side]

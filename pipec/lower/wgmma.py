@@ -43,11 +43,11 @@ def declare_operand(role: RoleContext, mma: tree.RegisterMma) -> None:
     role.builder.declare(isa.declare(role.operands[key]))
 
 
-def operand_key(role: RoleContext, mma: tree.RegisterMma) -> tree.Variable | int | None:
+def operand_key(role: RoleContext, mma: tree.RegisterMma) -> tree.Variable | tree.RegisterMma | None:
     if isinstance(mma.a, tree.BufferRef):
         return None
     assert role.plan.flight is not None
-    return mma.a.variable if mma.a.variable in role.plan.flight.operands else id(mma)
+    return mma.a.variable if mma.a.variable in role.plan.flight.operands else mma
 
 
 def clear(role: RoleContext, operation: tree.ClearAccumulator) -> None:

@@ -56,4 +56,4 @@ def assembly(llvm_ir: str, target: Target) -> str:
     module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=_OPTIMISATION))
     _passes().run(module, builder)
-    return machine.emit_assembly(module)
+    return str(machine.emit_assembly(module))

@@ -47,6 +47,7 @@ from pipec.sema.scope import Scope
 from pipec.sema.turns import semaphore
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.syntax import ast
+from pipec.vocabulary import Axis, Reduction, StorePath, one_of
 
 MOST_ACCUMULATOR_ROWS = 65_536  # far beyond what registers hold, which the checks tell; keeps later numbers sane
 _EPILOGUE_LOAD_COUNTS = (1, 128)  # a TMA transaction; the threads of four epilogue warps
@@ -253,15 +254,15 @@ def _tma_load(context: Context, operation: Operation, receiver: Entity | None, n
     return Void()
 
 
-def _axis(context: Context, node: ast.Expression) -> str:
-    axis = known(context, node, str, "an axis of the cluster", '`"x"`, `"y"` or `"z"`')
-    if axis not in AXES:
+def _axis(context: Context, node: ast.Expression) -> Axis:
+    axis = one_of(AXES, known(context, node, str, "an axis of the cluster", '`"x"`, `"y"` or `"z"`'))
+    if axis is None:
         context.fail(
             messages.WrongType(
                 what="an axis of the cluster", expected='`"x"`, `"y"` or `"z"`', found=f"`{node.span.text()}`", at=node.span
             )
         )
-    return str(axis)
+    return axis
 
 
 def _copy_async(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
@@ -296,15 +297,16 @@ def _tma_store(context: Context, operation: Operation, receiver: Entity | None, 
     return Void()
 
 
-def _reduction(context: Context, bound: dict[str, ast.Expression]) -> str | None:
+def _reduction(context: Context, bound: dict[str, ast.Expression]) -> Reduction | None:
     """`reduce="add"` of a store."""
     if "reduce" not in bound:
         return None
-    found = known(context, bound["reduce"], str, "`reduce`", 'a string such as "add"')
-    if found not in REDUCTIONS:
+    written = known(context, bound["reduce"], str, "`reduce`", 'a string such as "add"')
+    found = one_of(REDUCTIONS, written)
+    if found is None:
         listed = ", ".join(f'"{name}"' for name in REDUCTIONS)
         expected, at = f"one of {listed}", bound["reduce"].span
-        context.fail(messages.WrongType(what="`reduce`", expected=expected, found=f'"{found}"', at=at))
+        context.fail(messages.WrongType(what="`reduce`", expected=expected, found=f'"{written}"', at=at))
     return found
 
 
@@ -429,7 +431,7 @@ def _store(context: Context, operation: Operation, receiver: Entity | None, node
     bound = bind_arguments(context, node, operation.name, *names, signature=operation.signature)
     destination = tensor_slice(context, bound["destination"], "the destination")
     stored = _tile(context, bound["tile"], "what is stored")
-    path = "tma" if operation.action == "store" else "direct"
+    path: StorePath = "tma" if operation.action == "store" else "direct"
     rows = scalar(context, bound["rows"], I32, "`rows`") if "rows" in bound else None
     context.emit(tree.Store(destination, stored, path, node.span, _reduction(context, bound), rows))
     return Void()

@@ -4,7 +4,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 from pipec.diag.catalogue import names as messages
 from pipec.diag.message import Message
@@ -37,7 +37,7 @@ _WIDER = {
 # Element types without arithmetic of their own: they are converted first.
 _STORAGE_ONLY = ("e4m3", "e5m2", "tf32")
 
-_FOLD: dict[str, Callable] = {
+_FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -96,7 +96,7 @@ def _bad_known(symbol: str, side: Known) -> Message | None:
         if isinstance(value, bool):
             return None
         return messages.BadOperand(
-            operator=symbol, type=_known_type(value), hint="compare it, for example `x != 0`", at=side.span
+            operator=symbol, type=_known_type(value), hint="compare it: `x != 0`", at=side.span
         )
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
     if not numeric:
@@ -188,6 +188,10 @@ def joint_shape(left: ValueType, right: ValueType) -> tuple[int, int] | None | L
 
 def binary(symbol: str, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression | Message:
     """The typed node of a run-time operator, or the message that says what is wrong."""
+    if symbol in LOGICAL:
+        wrong = next((side for side in (left, right) if dtype_of(side.type) is not BOOL), None)
+        if wrong is not None:
+            return messages.BadOperand(operator=symbol, type=str(dtype_of(wrong.type)), hint=_compared(wrong), at=wrong.span)
     pair = common(left, right)
     if pair is None:
         return messages.MixedTypes(operator=symbol, left=str(dtype_of(left.type)), right=str(dtype_of(right.type)), at=span)
@@ -195,7 +199,7 @@ def binary(symbol: str, left: tree.Expression, right: tree.Expression, span: Spa
     dtype = dtype_of(left.type)
     problem = _operator_problem(symbol, dtype)
     if problem is not None:
-        return messages.BadOperand(operator=symbol, type=str(dtype), hint=problem or None, at=span)
+        return messages.BadOperand(operator=symbol, type=str(dtype), hint=problem or None, at=left.span)
     shape = joint_shape(left.type, right.type)
     if shape is False:
         return messages.ShapeMismatch(operator=symbol, left=str(left.type), right=str(right.type), at=span)
@@ -203,6 +207,13 @@ def binary(symbol: str, left: tree.Expression, right: tree.Expression, span: Spa
     if shape is None:
         return tree.Binary(symbol, left, right, result, span)
     return tree.Binary(symbol, splat(left), splat(right), TileType(result, *shape), span)
+
+
+def _compared(operand: tree.Expression) -> str:
+    """Python takes any number for a condition; here the comparison is written."""
+    zero = "0.0" if dtype_of(operand.type).is_float else "0"
+    text = operand.span.text() if isinstance(operand, tree.ReadVariable | tree.ReadDimension | tree.ReadParameter) else "x"
+    return f"`and`, `or` and `not` take conditions: write `{text} != {zero}`"
 
 
 def splat(value: tree.Expression) -> tree.Expression:
@@ -215,7 +226,7 @@ def splat(value: tree.Expression) -> tree.Expression:
 def _operator_problem(symbol: str, dtype: DType) -> str | None:
     """None when the operator works on the type; else a hint (possibly empty)."""
     if symbol in LOGICAL:
-        return None if dtype is BOOL else "compare it, for example `x != 0`"
+        return None
     if dtype is BOOL:
         return None if symbol in ("==", "!=", *_BITWISE) else ""
     if dtype.name in _STORAGE_ONLY:
@@ -233,7 +244,8 @@ def unary(symbol: str, operand: tree.Expression, span: Span) -> tree.Expression 
         symbol
     ]
     if not good or dtype.name in _STORAGE_ONLY:
-        return messages.BadOperand(operator=symbol, type=str(dtype), hint=None, at=span)
+        hint = _compared(operand) if symbol == "not" else None
+        return messages.BadOperand(operator=symbol, type=str(dtype), hint=hint, at=operand.span)
     return operand if symbol == "+" else tree.Unary(symbol, operand, operand.type, span)
 
 

@@ -1,8 +1,11 @@
 """Calls: element functions, casts, loads of values, methods of pipelines and stages, helpers, and the operations that do something."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from pipec.diag.catalogue import columns as column_messages
 from pipec.diag.catalogue import names as messages
 from pipec.isa.dtypes import DTYPES
 from pipec.sema import arithmetic, tree
@@ -100,7 +103,7 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Entity:
         owner, members = members_of(context, entity)
         context.no_member(owner, callee.name, members, callee.span)
     if isinstance(entity, EpilogueStage):
-        entity = entity.input if operation.side == "input" else entity.output
+        entity = entity.input if operation.half == "input" else entity.output
     if operation.sub_stages is None:
         sub_stage(context, operation, node)  # refuses one
     return _operate(context, operation, entity, node)
@@ -129,8 +132,6 @@ def _operate(context: Context, operation: Operation, receiver: Entity | None, no
 
 def _inline(context: Context, function: ast.Function, node: ast.Call) -> Entity:
     """Expands an `fn`: its parameters name the arguments, its statements go where the call stands."""
-    from pipec.sema.statements import run_body  # statements are made of calls and calls of statements
-
     name = function.name.name
     if name in context.inlining:
         context.fail(messages.Recursive(name=name, at=node.span, defined=function.name.span))
@@ -143,9 +144,9 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Entity:
     body = function.body
     last = body[-1] if body else None
     if not isinstance(last, ast.Return):
-        run_body(inner, body)
+        inner.run_body(body)
         return Void()
-    run_body(inner, body[:-1])
+    inner.run_body(body[:-1])
     return elaborate(inner, last.value) if last.value is not None else Void()
 
 
@@ -220,10 +221,10 @@ def _in_domain(context: Context, function: ElementFunction, part: tree.Expressio
     return part
 
 
-_KNOWN: dict[str, Callable] = {"min": min, "max": max, "abs": abs, "ceildiv": lambda x, y: -(-x // y)}
+_KNOWN: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs, "ceildiv": lambda x, y: -(-x // y)}
 
 
-def _fold_call(context: Context, name: str, values: list, node: ast.Call) -> Known:
+def _fold_call(context: Context, name: str, values: list[Any], node: ast.Call) -> Known:
     numbers = [one.value for one in values]
     if any(isinstance(number, bool) for number in numbers) or (
         name == "ceildiv" and any(isinstance(number, float) for number in numbers)
@@ -231,6 +232,9 @@ def _fold_call(context: Context, name: str, values: list, node: ast.Call) -> Kno
         context.fail(messages.BadOperand(operator=name, type="bool" if name != "ceildiv" else "float", hint=None, at=node.span))
     if name == "ceildiv" and numbers[1] == 0:
         context.fail(messages.DivisionByZero(at=values[1].span))
+    # Python's own min and max of a NaN and a number depend on their order.
+    if any(isinstance(number, float) and math.isnan(number) for number in numbers):
+        return Known(math.nan, node.span)
     return Known(_KNOWN[name](*numbers), node.span)
 
 
@@ -355,7 +359,9 @@ def _columns(context: Context, node: ast.Call) -> Entity:
         context.fail(messages.WrongType(what="the tile", expected="a tile", found=describe(operand), at=node.span))
     first, count = (known_int(context, bound[name], f"`{name}`") for name in ("first", "count"))
     tile = operand.type
-    if not (0 <= first and 1 <= count and first + count <= tile.columns):
+    if count < 1:
+        context.fail(column_messages.ColumnsCount(count=count, needed="at least one group is needed here", at=bound["count"].span))
+    if not (0 <= first and first + count <= tile.columns):
         context.fail(
             messages.WrongType(
                 what="the range of columns",
@@ -366,7 +372,9 @@ def _columns(context: Context, node: ast.Call) -> Entity:
         )
     # What a thread works on at a time starts at a multiple of its own length, here as in the whole tile.
     unit = max(_HALF_WARP_RUNS if tile.rows == _HALF_WARP_ROWS else _GROUP_COLUMNS, min(_MOST_AT_ONCE, count & -count))
-    if first % unit or count % unit:
+    if count % unit:
+        context.fail(column_messages.ColumnsCount(count=count, needed=f"a multiple of {unit} is needed here", at=bound["count"].span))
+    if first % unit:
         context.fail(
             messages.WrongType(
                 what="`first`", expected=f"a multiple of {unit} for {count} columns", found=str(first), at=bound["first"].span

@@ -4,6 +4,7 @@ The tile is a stage's. The first column is made of numbers and of variables of l
 takes is known: each is checked, and each thread of a warp has the same one, which loads from tensor memory ask for.
 """
 
+from collections.abc import Callable
 from itertools import product
 from math import prod
 
@@ -18,6 +19,7 @@ from pipec.source import Span
 from pipec.syntax import ast
 
 _MOST_STARTS = 65_536  # combinations of loop values that are tried
+_STARTS_PER_OPERATION = 16  # what trying them is in the budget of the kernel
 _MOST_AT_ONCE = 32  # columns a thread reads at once from shared memory, by wide loads
 
 
@@ -28,6 +30,8 @@ def moving_columns(context: Context, bound: dict[str, ast.Expression], node: ast
         found = "a transposed view, which only `mma` takes"
         context.fail(names.WrongType(what="the tile", expected="in its stored order", found=found, at=bound["tile"].span))
     count = known_int(context, bound["count"], "`count`")
+    if count < 1:
+        context.fail(messages.ColumnsCount(count=count, needed="at least one is needed here", at=bound["count"].span))
     first = coordinate(context, bound["first"])
     _check(context, source, first, count, bound["first"].span, node.span)
     return tree.ReadBuffer(source, TileType(source.buffer.dtype, source.buffer.rows, count), node.span, first)
@@ -39,13 +43,13 @@ def _check(context: Context, source: tree.BufferRef, start: tree.Expression, cou
     if values is None:
         context.fail(messages.UnknownStart(start=at.text(), at=at))
     outside = next((value for value in values if value < 0 or value + count > buffer.columns), None)
-    if count < 1 or outside is not None:
+    if outside is not None:
         context.fail(
             messages.ColumnsOutside(
                 tile=source.span.text(),
                 columns=buffer.columns,
                 count=count,
-                start=0 if outside is None else outside,
+                start=outside,
                 at=span,
                 declared=buffer.span,
             )
@@ -64,8 +68,10 @@ def _values(context: Context, start: tree.Expression) -> set[int] | None:
         return None
     ordered = tuple(variables)
     ranges = [context.ranges[variable] for variable in ordered]
-    if prod(map(len, ranges)) > _MOST_STARTS:
+    combinations = prod(map(len, ranges))
+    if combinations > _MOST_STARTS:
         return None
+    context.spend(start.span, combinations // _STARTS_PER_OPERATION)
     return {_evaluate(start, dict(zip(ordered, values, strict=True))) for values in product(*ranges)}
 
 
@@ -82,7 +88,7 @@ def _collect(context: Context, expression: tree.Expression, variables: set[tree.
             return False
 
 
-_OPERATORS = {
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": lambda left, right: left + right,
     "-": lambda left, right: left - right,
     "*": lambda left, right: left * right,

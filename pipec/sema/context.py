@@ -1,30 +1,34 @@
 """Where analysis stands: the names in sight, the statements produced so far, and how to report."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NoReturn, TypeVar
+from typing import Literal, NoReturn, TypeVar
 
+from pipec.budgets import Meter
 from pipec.diag.catalogue import names as messages
 from pipec.diag.catalogue import scheduling
-from pipec.diag.message import Message, Sink
+from pipec.diag.catalogue.syntax import OtherForm
+from pipec.diag.message import Message, Reports, Sink
 from pipec.isa.targets import Target
 from pipec.sema import tree
 from pipec.sema.entities import BarrierArray, Entity, Poison, Reported
-from pipec.sema.scope import Scope, closest
+from pipec.sema.other_names import OTHER_MEMBERS, OtherName, other_name
+from pipec.sema.scope import BlockKind, Scope, closest
 from pipec.source import Span
 from pipec.syntax import ast
+from pipec.vocabulary import Side
 
-# More operations than this in one kernel come from runaway helpers; it also bounds the time any input can take.
-MOST_OPERATIONS = 20_000
 MOST_MEMBERS = 12  # named in one message
 
 Result = TypeVar("Result")
 
-
-@dataclass(slots=True)
-class Budget:
-    left: int = MOST_OPERATIONS
+# A block that assigned a name, and why the name means nothing behind it.
+_ENDED: dict[BlockKind, tuple[str, str]] = {
+    "with": ("`with`", "what a `with` holds is given back at its end, and the names of its block end with it"),
+    "loop": ("loop", "each iteration has its own names, and a loop may run none"),
+    "branch": ("branch", "on the other path it would be whatever was left in the register"),
+}
 
 
 @dataclass(slots=True)
@@ -41,6 +45,24 @@ class Walks:
     throttling: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where an attempt began: how many statements there were, the stages obtained last and those open, and what was reported."""
+
+    statements: int
+    current: dict[tuple[tree.Pipeline, Side], tree.Handle]
+    open_stages: set[tree.Handle]
+    reported: Reports
+
+
+@dataclass(frozen=True, slots=True)
+class Recursion:
+    """Expressions hold calls, calls of helpers hold statements, and statements hold expressions: how the inner ones reach the outer."""
+
+    call: "Callable[[Context, ast.Call], Entity]"
+    run_body: "Callable[[Context, tuple[ast.Statement, ...]], None]"
+
+
 @dataclass(slots=True)
 class Context:
     """`place` is "file", "kernel" or "role"; `current` maps (pipeline, side) to the stage acquired last in this role.
@@ -50,17 +72,19 @@ class Context:
 
     sink: Sink
     scope: Scope
-    place: str
+    place: Literal["file", "kernel", "role"]
     target: Target
+    recursion: Recursion
     statements: list[tree.Statement] = field(default_factory=list)
     kernel_scope: Scope | None = None  # what an inlined helper sees besides its parameters
     inlining: tuple[str, ...] = ()
-    current: dict[tuple[tree.Pipeline, str], tree.Handle] = field(default_factory=dict)
+    current: dict[tuple[tree.Pipeline, Side], tree.Handle] = field(default_factory=dict)
     stage_numbers: dict[tree.Variable, tree.Handle] = field(default_factory=dict)
     picked: set[tree.Variable] = field(default_factory=set)
     dimensions: dict[str, Span] = field(default_factory=dict)
     buffers: dict[tree.Pipeline, tuple[tree.Buffer, ...]] = field(default_factory=dict)  # the tiles each pipeline's stages hold
-    budget: Budget = field(default_factory=Budget)
+    kernel_meter: Meter = field(default_factory=lambda: Meter("operations"))
+    file_meter: Meter = field(default_factory=lambda: Meter("file operations"))
     stated: list[tree.StatedCounts] = field(default_factory=list)
     allocations: list[tree.TensorAllocation] = field(default_factory=list)
     barrier_arrays: dict[BarrierArray, Span] = field(default_factory=dict)  # those that have an owner, with the place
@@ -84,16 +108,22 @@ class Context:
             self.fail(result)
         return result
 
+    def call(self, node: ast.Call) -> Entity:
+        """The result of a call; its operations are emitted."""
+        return self.recursion.call(self, node)
+
+    def run_body(self, body: tuple[ast.Statement, ...]) -> None:
+        """Analyses statements; a mistake costs only its own statement."""
+        self.recursion.run_body(self, body)
+
     def emit(self, statement: tree.Statement) -> None:
         self.spend(statement.span)
         self.statements.append(statement)
 
-    def spend(self, span: Span) -> None:
-        self.budget.left -= 1
-        if self.budget.left == -1:
-            self.fail(messages.TooManyInlined(limit=MOST_OPERATIONS, at=span))
-        if self.budget.left < 0:
-            raise Reported  # said once; what still unwinds says nothing more
+    def spend(self, span: Span, count: int = 1) -> None:
+        """Raises BudgetEnded, which ends the analysis of the kernel: a loop around the mistake must not go on."""
+        self.kernel_meter.spend(count, span)
+        self.file_meter.spend(count, span)
 
     def bind(self, name: str, entity: Entity, span: Span | None) -> None:
         self.scope.bind(name, entity, span)
@@ -109,38 +139,73 @@ class Context:
         binding = self.scope.find(name.name)
         if binding is None:
             ended = self.scope.ended_at(name.name)
-            if ended in self.walks.targets:
-                self.fail(scheduling.TileOutsideLoop(tile=name.name, at=name.span, loop=ended))
+            if ended is not None and ended.span in self.walks.targets:
+                self.fail(scheduling.TileOutsideLoop(tile=name.name, at=name.span, loop=ended.span))
             if ended is not None:
-                self.fail(messages.OutOfBlock(name=name.name, at=name.span, assigned=ended))
+                block, why = _ENDED[ended.kind]
+                more = f", or give `{name.name}` a first value in front of it" if ended.value else ""
+                self.fail(
+                    messages.OutOfBlock(name=name.name, block=block, why=why, more=more, at=name.span, assigned=ended.span)
+                )
+            self.refuse_other(name.name, other_name(name.name), name.span)
             self.fail(messages.UnknownName(name=name.name, close=self.scope.close_to(name.name, extra), at=name.span))
         if isinstance(binding.entity, Poison):
             raise Reported
         return binding.entity
+
+    def refuse_other(self, name: str, other: OtherName | None, at: Span) -> None:
+        """Refuses a name of another language, if it is one."""
+        if other is not None:
+            self.fail(OtherForm(what=f"`{name}`", why=other.why, instead=other.instead, edit=other.edit, at=at))
 
     def no_member(self, owner: str, member: str, members: tuple[str, ...], at: Span) -> NoReturn:
         shown = [f"`{name}`" for name in members[:MOST_MEMBERS]]
         if len(members) > MOST_MEMBERS:
             shown.append(f"{len(members) - MOST_MEMBERS} more")
         listed = ", ".join(shown) or None
-        self.fail(messages.NoSuchMember(owner=owner, member=member, members=listed, close=closest(member, members), at=at))
+        close = closest(member, members)
+        hint = f"did you mean `{close}`?" if close else OTHER_MEMBERS.get(member)
+        word = at.source.span(at.end_line, at.end_column - len(member), at.end_line, at.end_column)
+        self.fail(
+            messages.NoSuchMember(
+                owner=owner,
+                member=member,
+                members=listed,
+                hint=hint,
+                close=close,
+                at=at,
+                word=word if word.text() == member else None,
+            )
+        )
 
-    def checkpoint(self) -> tuple[int, dict, set, dict]:
+    def misplaced_return(self, at: Span) -> NoReturn:
+        """Refuses a `return` that is not the last statement of a helper."""
+        if self.inlining:
+            where, why = "inside a helper", "a helper is expanded where it is called, so there is nothing to jump out of"
+            instead = "assign the value to a variable, and return that in the last line"
+        elif self.place == "role":
+            where, why = "in a role", "a role that ends early would take fewer stages than the roles beside it, which then wait for ever"
+            instead = "remove it, and put what must not run then under `if`"
+        else:
+            where, why = "in a kernel", "a kernel returns nothing: it stores into the tensors that it was given"
+            instead = "remove it"
+        self.fail(messages.MisplacedReturn(where=where, why=why, instead=instead, at=at))
+
+    def checkpoint(self) -> Checkpoint:
         """What `take_back` needs to undo an attempt whose statements went into an inner block."""
-        return len(self.statements), dict(self.current), set(self.open_stages), self.sink.checkpoint()
+        return Checkpoint(len(self.statements), dict(self.current), set(self.open_stages), self.sink.checkpoint())
 
-    def take_back(self, checkpoint: tuple[int, dict, set, dict]) -> None:
-        statements, current, open_stages, diagnostics = checkpoint
-        del self.statements[statements:]
+    def take_back(self, checkpoint: Checkpoint) -> None:
+        del self.statements[checkpoint.statements :]
         self.current.clear()
-        self.current.update(current)
-        self.open_stages.intersection_update(open_stages)
-        self.open_stages.update(open_stages)
-        self.sink.take_back(diagnostics)
+        self.current.update(checkpoint.current)
+        self.open_stages.intersection_update(checkpoint.open_stages)
+        self.open_stages.update(checkpoint.open_stages)
+        self.sink.take_back(checkpoint.reported)
 
     @contextmanager
-    def block(self, inside: Span) -> Iterator["Context"]:
+    def block(self, inside: Span, kind: BlockKind = "loop") -> Iterator["Context"]:
         """An inner block of the statement at `inside`: its own names and statements."""
         inner = replace(self, scope=self.scope.inner(), statements=[], inside=inside)
         yield inner
-        self.scope.end(inner.scope)
+        self.scope.end(inner.scope, kind)

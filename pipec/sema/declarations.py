@@ -14,11 +14,14 @@ from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
 from pipec.sema.entities import PayloadSpec, TileSpec, describe
 from pipec.sema.expressions import elaborate, known, known_int
+from pipec.sema.operation import SCHEDULER
 from pipec.sema.operations import EPILOGUE_LOAD, INPUT, OUTPUT, RING, ROLE
-from pipec.sema.scheduling import SCHEDULER, declare_scheduler
+from pipec.sema.scheduling import declare_scheduler
 from pipec.sema.storage import declare_allocation, declare_barriers, own_barriers, tensor_allocation
 from pipec.syntax import ast
+from pipec.vocabulary import Scope, Space, one_of
 
+_SCOPES: tuple[Scope, ...] = ("cta", "cluster")
 _SIGNATURES = {
     RING: f'{RING}(stages=2, cta_group=1, scope="cta")',
     EPILOGUE_LOAD: f"{EPILOGUE_LOAD}(stages=2)",
@@ -119,7 +122,7 @@ def _complete_mask(context: Context, node: ast.Expression, group: int) -> None:
         )
 
 
-def _small_counts(context: Context, target: ast.Name, bound: dict, options: tuple[str, ...]) -> dict[str, int]:
+def _small_counts(context: Context, target: ast.Name, bound: dict[str, ast.Expression], options: tuple[str, ...]) -> dict[str, int]:
     counts = {name: known_int(context, bound[name], f"`{name}`") for name in options if name in bound}
     for name, count in counts.items():
         most = 2 if name == "cta_group" else MOST_SUB_STAGES
@@ -132,20 +135,26 @@ def _small_counts(context: Context, target: ast.Name, bound: dict, options: tupl
     return counts
 
 
-def _scope(context: Context, bound: dict) -> dict[str, str]:
+def _scope(context: Context, bound: dict[str, ast.Expression]) -> dict[str, Scope]:
     if "scope" not in bound:
         return {}
-    scope = known(context, bound["scope"], str, "the scope of a pipeline", '`"cta"` or `"cluster"`')
-    if scope not in ("cta", "cluster"):
+    scope = one_of(_SCOPES, known(context, bound["scope"], str, "the scope of a pipeline", '`"cta"` or `"cluster"`'))
+    if scope is None:
         found = f"`{bound['scope'].span.text()}`"
         context.fail(
             messages.WrongType(what="the scope of a pipeline", expected='`"cta"` or `"cluster"`', found=found, at=bound["scope"].span)
         )
-    return {"scope": str(scope)}
+    return {"scope": scope}
 
 
 def _pipeline(
-    context: Context, target: ast.Name, node: ast.Call, kind: str, bound: dict, tiles: dict[str, TileSpec], **counts: Any
+    context: Context,
+    target: ast.Name,
+    node: ast.Call,
+    kind: str,
+    bound: dict[str, ast.Expression],
+    tiles: dict[str, TileSpec],
+    **counts: Any,
 ) -> None:
     stages = _count(context, bound["stages"], "the number of stages") if "stages" in bound else 1
     group = _count(context, bound["k_group_size"], "the group size") if "k_group_size" in bound else 1
@@ -192,7 +201,7 @@ def _count(context: Context, node: ast.Expression, what: str) -> int:
     return count
 
 
-def _buffer(space: str) -> Callable[[Context, ast.Name, ast.Call], None]:
+def _buffer(space: Space) -> Callable[[Context, ast.Name, ast.Call], None]:
     name = "SharedTiles" if space == "shared" else "TensorTiles"
 
     def make(context: Context, target: ast.Name, node: ast.Call) -> None:
@@ -205,7 +214,7 @@ def _buffer(space: str) -> Callable[[Context, ast.Name, ast.Call], None]:
     return make
 
 
-def _spec(context: Context, node: ast.Expression, space: str, what: str, expected: str) -> TileSpec:
+def _spec(context: Context, node: ast.Expression, space: Space, what: str, expected: str) -> TileSpec:
     spec = elaborate(context, node)
     if not isinstance(spec, TileSpec) or spec.space != space:
         context.fail(messages.WrongType(what=what, expected=expected, found=describe(spec), at=node.span))

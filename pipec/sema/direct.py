@@ -16,9 +16,7 @@ from pipec.sema.operation import Operation
 from pipec.sema.types import BOOL, I32
 from pipec.source import Span
 from pipec.syntax import ast
-
-OTHER = {"producer": "consumer", "consumer": "producer"}
-_BARRIER = {"producer": "full", "consumer": "empty"}
+from pipec.vocabulary import BARRIER_SIDE, OTHER_SIDE, Form, Side
 
 
 def pipeline_of(receiver: Entity | None) -> tree.Pipeline:
@@ -26,7 +24,7 @@ def pipeline_of(receiver: Entity | None) -> tree.Pipeline:
     return receiver.pipeline if isinstance(receiver, View) else receiver
 
 
-def _side(operation: Operation) -> str:
+def _side(operation: Operation) -> Side:
     assert operation.side is not None
     return operation.side
 
@@ -36,7 +34,7 @@ def _no_arguments(context: Context, operation: Operation, node: ast.Call) -> Non
 
 
 def take_stage(
-    context: Context, pipeline: tree.Pipeline, side: str, form: str, name: str, span: Span, token: tree.Handle | None = None
+    context: Context, pipeline: tree.Pipeline, side: Side, form: Form, name: str, span: Span, token: tree.Handle | None = None
 ) -> tree.Handle:
     """Emits the wait and makes the stage the last one of its side."""
     handle = tree.Handle(name, pipeline, side, form, span)
@@ -47,7 +45,7 @@ def take_stage(
 
 
 def _wait_by_hand(
-    context: Context, pipeline: tree.Pipeline, side: str, span: Span, token: tree.Handle | None = None
+    context: Context, pipeline: tree.Pipeline, side: Side, span: Span, token: tree.Handle | None = None
 ) -> tree.Handle:
     return take_stage(context, pipeline, side, "direct", f"{pipeline.name}.{side}_stage()", span, token)
 
@@ -71,14 +69,14 @@ def _step(context: Context, operation: Operation, receiver: Entity | None, node:
     return Void()
 
 
-def _no_current_stage(context: Context, pipeline: tree.Pipeline, side: str, node: ast.Call) -> NoReturn:
+def _no_current_stage(context: Context, pipeline: tree.Pipeline, side: Side, node: ast.Call) -> NoReturn:
     use = "fills" if side == "producer" else "reads"
     context.fail(
         messages.NoCurrentStage(
             call=node.span.text(),
             pipeline=pipeline.name,
-            wait=f"{pipeline.name}.wait_{OTHER[side]}()",
-            consequence=f"without the wait the role {use} a slot that the {OTHER[side]} may still be using",
+            wait=f"{pipeline.name}.wait_{OTHER_SIDE[side]}()",
+            consequence=f"without the wait the role {use} a slot that the {OTHER_SIDE[side]} may still be using",
             at=node.span,
         )
     )
@@ -95,7 +93,7 @@ def _signal_and_step(context: Context, operation: Operation, receiver: Entity | 
 # ---------------------------------------------------------------------------------------------------------- the current stage
 
 
-def _current(context: Context, pipeline: tree.Pipeline, side: str, node: ast.Call) -> tree.Handle:
+def _current(context: Context, pipeline: tree.Pipeline, side: Side, node: ast.Call) -> tree.Handle:
     handle = context.current.get((pipeline, side))
     if handle is None:
         _no_current_stage(context, pipeline, side, node)
@@ -113,14 +111,14 @@ def _stage_barrier(context: Context, operation: Operation, receiver: Entity | No
     if "stage" in bound:
         handle = _numbered(context, bound["stage"], pipeline, side)
     else:
-        other = context.current.get((pipeline, OTHER[side]))
+        other = context.current.get((pipeline, OTHER_SIDE[side]))
         handle = context.current.get((pipeline, side)) or other or _current(context, pipeline, side, node)
     if handle.side != side:
         _other_sides_barrier(context, handle, side, node)
     return Barrier(handle, node.span)
 
 
-def _numbered(context: Context, node: ast.Expression, pipeline: tree.Pipeline, side: str) -> tree.Handle:
+def _numbered(context: Context, node: ast.Expression, pipeline: tree.Pipeline, side: Side) -> tree.Handle:
     """The held stage whose number this is."""
     entity = elaborate(context, node)
     handle = picked_stage(context, entity)
@@ -136,7 +134,7 @@ def _numbered(context: Context, node: ast.Expression, pipeline: tree.Pipeline, s
     return handle
 
 
-def _other_sides_barrier(context: Context, handle: tree.Handle, side: str, node: ast.Call) -> NoReturn:
+def _other_sides_barrier(context: Context, handle: tree.Handle, side: Side, node: ast.Call) -> NoReturn:
     name = handle.pipeline.name
     early = (
         "consumers read a slot that is not filled" if handle.side == "consumer" else "producer fills a slot that is still read"
@@ -146,7 +144,7 @@ def _other_sides_barrier(context: Context, handle: tree.Handle, side: str, node:
             side=handle.side,
             other=side,
             pipeline=name,
-            barrier=_BARRIER[side],
+            barrier=BARRIER_SIDE[side],
             consequence=f"the barrier completes a phase too early, and its own never: the {early}",
             right=f"{name}.{handle.side}_mbar({name}.{handle.side}_stage())",
             at=node.span,
@@ -187,7 +185,7 @@ def _wait_if_needed(context: Context, operation: Operation, receiver: Entity | N
         token = _token(context, operation, receiver, node)
     except Reported:
         # Whichever side was meant: what follows the wait is not reported as well.
-        for one in OTHER:
+        for one in OTHER_SIDE:
             context.current.setdefault((pipeline, one), tree.Handle(pipeline.name, pipeline, one, "direct", node.span))
         raise
     _wait_by_hand(context, pipeline, side, node.span, token)
@@ -225,10 +223,10 @@ def _token(context: Context, operation: Operation, receiver: Entity | None, node
         context.fail(
             peek.WrongSideWait(
                 side=token.side,
-                other=OTHER[token.side],
+                other=OTHER_SIDE[token.side],
                 call=operation.name,
                 token=token.name,
-                barrier=_BARRIER[token.side],
+                barrier=BARRIER_SIDE[token.side],
                 right=completing_wait(token),
                 at=node.span,
                 peeked=token.span,
@@ -239,7 +237,7 @@ def _token(context: Context, operation: Operation, receiver: Entity | None, node
 
 def completing_wait(token: tree.Handle) -> str:
     """The call that takes a peek up."""
-    return f"{token.pipeline.name}.wait_{OTHER[token.side]}_if_needed({token.name})"
+    return f"{token.pipeline.name}.wait_{OTHER_SIDE[token.side]}_if_needed({token.name})"
 
 
 DIRECT_ACTIONS = {

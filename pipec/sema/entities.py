@@ -1,10 +1,13 @@
 """What a name or an expression can stand for while a kernel is analysed, besides run-time values (those are tree nodes)."""
 
+from typing import Literal
+
 from pipec.isa.dtypes import DType
 from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.syntax import ast
+from pipec.vocabulary import Form, Side, Space
 
 
 class Reported(Exception):
@@ -31,7 +34,7 @@ class Poison:
 class TileSpec:
     """`tile[dtype, rows, columns]` (space "shared") or `tmem[dtype, rows, columns]` (space "tensor")."""
 
-    space: str
+    space: Space
     dtype: DType
     rows: int
     columns: int
@@ -51,7 +54,7 @@ class View:
     """`pipeline.producer()` or `pipeline.consumer()`."""
 
     pipeline: tree.Pipeline
-    side: str
+    side: Side | Literal["per_k"]
 
 
 @record
@@ -91,8 +94,8 @@ class Acquired:
     """The result of an acquire before it has a name; the form "either" may be named or stand in a `with`."""
 
     pipeline: tree.Pipeline
-    side: str
-    form: str
+    side: Side
+    form: Form | Literal["either"]
     span: Span
     token: tree.Handle | None = None
 
@@ -102,7 +105,7 @@ class Peeked:
     """The result of a peek before it has a name."""
 
     pipeline: tree.Pipeline
-    side: str
+    side: Side
     span: Span
 
 

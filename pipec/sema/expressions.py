@@ -8,6 +8,7 @@ from pipec.diag.catalogue import names as messages
 from pipec.diag.catalogue import scaling as scaling_messages
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.isa.specials import AXES
 from pipec.isa.specials import MEMBERS as MEMBERS_OF_SPECIALS
 from pipec.record import replace
 from pipec.sema import arithmetic, tree
@@ -30,10 +31,12 @@ from pipec.sema.entities import (
 )
 from pipec.sema.groups import known_place, pick, tile_group
 from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, INPUT, MEMBERS, PRODUCER, TILE, VIEWS
-from pipec.sema.tile_order import AXES
+from pipec.sema.other_names import library_member
+from pipec.sema.tile_order import tile_place
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
+from pipec.vocabulary import Space
 
 Value = Known | tree.Expression
 Kind = TypeVar("Kind")
@@ -75,9 +78,7 @@ def elaborate(context: Context, node: ast.Expression) -> Entity:
         case ast.Subscript():
             return _subscript(context, node)
         case ast.Call():
-            from pipec.sema.calls import call  # the two modules recurse into each other
-
-            return call(context, node)
+            return context.call(node)
         case ast.Unary():
             return _unary(context, node)
         case ast.Binary():
@@ -338,6 +339,7 @@ def _attribute(context: Context, node: ast.Attribute) -> Entity:
             context.fail(messages.NoEffect(hint=f"call it: `{FREE[path].signature}`", at=node.span))
         if any(name.startswith(first + ".") for name in FREE):
             context.no_member(f"`{first}`", rest, tuple(n.split(".")[1] for n in FREE if n.startswith(first + ".")), node.span)
+        context.refuse_other(path, library_member(path), node.span)
     entity = elaborate(context, node.value)
     if isinstance(entity, EpilogueStage) and node.name in ("output_stage", "input_stage"):
         return entity.output if node.name == "output_stage" else entity.input
@@ -346,8 +348,6 @@ def _attribute(context: Context, node: ast.Attribute) -> Entity:
     if isinstance(entity, Payload):
         entity = entity.handle
     if isinstance(entity, Tile):
-        from pipec.sema.scheduling import tile_place  # which reads the extents as expressions
-
         place = tile_place(entity, node.name, node.span)
         if place is not None:
             return place
@@ -457,7 +457,7 @@ def _group_tile(context: Context, group: TileGroup, node: ast.Subscript) -> tree
     return pick(context, group, elaborate(context, items[0]), node.span, items[0].span)
 
 
-def _tile_spec(context: Context, node: ast.Subscript, space: str) -> TileSpec:
+def _tile_spec(context: Context, node: ast.Subscript, space: Space) -> TileSpec:
     word = "tile" if space == "shared" else "tmem"
     if len(node.items) != 3:
         context.fail(

@@ -1,6 +1,13 @@
-"""The element functions, one row each: name, parameters and what they accept. Lowering keeps one entry per row."""
+"""The element functions, one row each: name, parameters and what they accept. Lowering keeps one entry per row.
+
+A NaN operand makes every one of them NaN, as in NumPy and torch (`np.maximum`, `torch.relu`), so that a NaN in the data reaches the
+result. `fmin` and `fmax` are the exception by name, as in C and NumPy.
+"""
+
+from typing import Literal
 
 from pipec.record import record
+from pipec.vocabulary import RowFunction
 
 
 @record
@@ -9,13 +16,15 @@ class ElementFunction:
 
     name: str
     parameters: tuple[str, ...]
-    domain: str
+    domain: Literal["float", "number", "integer"]
     document: str
 
 
 _ROWS = (
-    ElementFunction("min", ("x", "y"), "number", "the smaller; a NaN loses against a number"),
-    ElementFunction("max", ("x", "y"), "number", "the larger; a NaN loses against a number"),
+    ElementFunction("min", ("x", "y"), "number", "the smaller; NaN if either is, as NumPy's minimum"),
+    ElementFunction("max", ("x", "y"), "number", "the larger; NaN if either is, as NumPy's maximum"),
+    ElementFunction("fmin", ("x", "y"), "float", "the smaller; of a NaN and a number the number, as C's and NumPy's fmin"),
+    ElementFunction("fmax", ("x", "y"), "float", "the larger; of a NaN and a number the number, as C's and NumPy's fmax"),
     ElementFunction("abs", ("x",), "number", "the magnitude"),
     ElementFunction("ceildiv", ("x", "y"), "integer", "x / y rounded up"),
     ElementFunction("fma", ("x", "y", "z"), "float", "x * y + z, rounded once"),
@@ -27,7 +36,7 @@ _ROWS = (
     ElementFunction("sqrt", ("x",), "float", "square root"),
     ElementFunction("rsqrt", ("x",), "float", "1 / sqrt(x)"),
     ElementFunction("rcp", ("x",), "float", "1 / x"),
-    ElementFunction("relu", ("x",), "number", "max(x, 0)"),
+    ElementFunction("relu", ("x",), "number", "max(x, 0): the relu of a NaN is NaN"),
     ElementFunction("sigmoid", ("x",), "float", "1 / (1 + exp(-x))"),
     ElementFunction("tanh", ("x",), "float", "hyperbolic tangent"),
     ElementFunction("erf", ("x",), "float", "error function"),
@@ -35,4 +44,4 @@ _ROWS = (
 )
 
 FUNCTIONS: dict[str, ElementFunction] = {row.name: row for row in _ROWS}
-REDUCTIONS: dict[str, str] = {"row_sum": "sum", "row_max": "max", "row_min": "min"}
+REDUCTIONS: dict[str, RowFunction] = {"row_sum": "sum", "row_max": "max", "row_min": "min"}

@@ -1,16 +1,22 @@
 """Files and kernels: compile-time parameters, run-time parameters, declarations, grid and roles."""
 
+import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from pipec.budgets import BudgetEnded
 from pipec.diag.catalogue import clusters as cluster_messages
 from pipec.diag.catalogue import names as messages
 from pipec.diag.message import Sink
+from pipec.diag.shown import shown
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.isa.specials import AXES
 from pipec.isa.targets import DEFAULT_TARGET, MOST_CLUSTER_CTAS, TARGETS, Target
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
-from pipec.sema.context import Context
+from pipec.sema.calls import call
+from pipec.sema.context import Context, Recursion
 from pipec.sema.declarations import declare, is_declaration
 from pipec.sema.entities import EXPRESSIONS, Helper, Known, KnownValue, Poison, Reported, TileSpec, describe
 from pipec.sema.expressions import coordinate, elaborate, known, known_dtype, known_int
@@ -18,6 +24,7 @@ from pipec.sema.launch_values import launch_uniform
 from pipec.sema.scheduling import clauses_of_walk, derived_grid, refuse_unused, scheduler_role
 from pipec.sema.scope import Scope
 from pipec.sema.statements import comptime, run_body
+from pipec.sema.tuning import Tuning
 from pipec.sema.types import I32, TileType
 from pipec.source import Span
 from pipec.syntax import ast
@@ -44,11 +51,17 @@ def analyse(
     `overrides` gives compile-time parameters from outside: numbers, conditions, element types, or their text.
     """
     scope = Scope()
-    context = Context(sink, scope, "file", target)
-    for constant in file.constants:
-        _guarded(context, lambda constant=constant: comptime(context, constant), constant.target)
+    context = Context(sink, scope, "file", target, Recursion(call, run_body))
+    try:
+        for constant in file.constants:
+            with _guarded(context, constant.target):
+                comptime(context, constant)
+    except BudgetEnded as ended:
+        _report_ended(ended, sink)
+        return []
     for function in file.functions:
-        _guarded(context, lambda function=function: context.define(function.name, Helper(function)), None)
+        with _guarded(context, None):
+            context.define(function.name, Helper(function))
     chosen = [kernel for kernel in file.kernels if only in (None, kernel.name.name)]
     if not chosen and only is not None:
         defined = ", ".join(f"`{kernel.name.name}`" for kernel in file.kernels) or "none"
@@ -61,15 +74,30 @@ def analyse(
             sink.report(messages.Redefined(name=kernel.name.name, at=kernel.name.span, first=seen[kernel.name.name]))
         seen[kernel.name.name] = kernel.name.span
         before = len(sink.diagnostics)
-        analysed = _Kernel(kernel, Context(sink, scope.inner(), "kernel", target), overrides).analyse()
+        inner = Context(sink, scope.inner(), "kernel", target, context.recursion, file_meter=context.file_meter)
+        try:
+            analysed = _Kernel(kernel, inner, overrides).analyse()
+        except BudgetEnded as ended:
+            _report_ended(ended, sink)
+            continue
         if len(sink.diagnostics) == before:
             kernels.append(analysed)
     return kernels
 
 
-def _guarded(context: Context, action, target: ast.Name | None) -> None:
+def _report_ended(ended: BudgetEnded, sink: Sink) -> None:
+    """One kernel that is too large costs the others nothing; what all of them have together ends the file."""
+    if ended.budget.code != messages.TooManyInlined.code:
+        raise ended
+    assert isinstance(ended.at, Span)  # operations are counted with the place of each
+    sink.report(messages.TooManyInlined(limit=f"{ended.budget.limit:,}", at=ended.at))
+
+
+@contextmanager
+def _guarded(context: Context, target: ast.Name | None) -> Iterator[None]:
+    """A mistake ends this part only; the name that it would have defined is poisoned, so that its uses are not told as well."""
     try:
-        action()
+        yield
     except Reported:
         if target is not None and target.name not in context.scope.names:
             context.bind(target.name, Poison(), target.span)
@@ -93,24 +121,36 @@ def _check_overrides(kernels: tuple[ast.Kernel, ...], overrides: dict[str, objec
     names = {constant.name.name for kernel in kernels for constant in kernel.constants}
     for name, value in overrides.items():
         if name not in names:
-            sink.report(messages.UnknownConstant(name=name, value=str(value), known=", ".join(sorted(names)) or "none"))
+            text = value if isinstance(value, str) else shown(value)
+            sink.report(messages.UnknownConstant(name=name, value=text, known=", ".join(sorted(names)) or "none"))
 
 
 def parse_override(value: object) -> KnownValue:
     """A compile-time value given as text (`128`, `0.5`, `true`, `bf16`) or as a Python value."""
     if not isinstance(value, str):
-        return value  # type: ignore[return-value]
+        return _plain_number(value)
     text = value.strip()
     if text in DTYPES and text != "bool":
         return DTYPES[text]
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
+    if not text.isascii() or "_" in text:  # Python reads more as a number than the language does
+        return text
     for convert in (lambda t: int(t, 0), float):
         try:
             return convert(text)
         except ValueError:
             continue
     return text
+
+
+def _plain_number(value: object) -> KnownValue:
+    """Python's own int or float for NumPy's and the like."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, numbers.Real) and not isinstance(value, int):
+        return float(value)
+    return value  # type: ignore[return-value]
 
 
 @dataclass
@@ -130,6 +170,8 @@ class _Kernel:
         self._pipelines: list[tree.Pipeline] = []
         self._buffers: list[tree.Buffer] = []
         self._stated_grid: tree.StatedGrid | None = None
+        self._constants: dict[str, KnownValue] = {}
+        self._tuning = Tuning(self.context, self.node, frozenset(self.overrides), self._default)
 
     def analyse(self) -> tree.Kernel:
         context, node = self.context, self.node
@@ -138,15 +180,17 @@ class _Kernel:
             name = node.name.name
             better = "name" if name == "_" else name.lower()
             context.sink.report(messages.KernelName(kernel=name, meaning=_PTX_NAMES[name], better=better, at=node.name.span))
-        constants = {}
         for constant in node.constants:
-            _guarded(context, lambda constant=constant: constants.update(self._constant(constant)), constant.name)
+            with _guarded(context, constant.name):
+                self._constants.update(self._constant(constant))
         tensors: list[tree.TensorParameter] = []
         scalars: list[tree.ScalarParameter] = []
         for parameter in node.parameters:
-            _guarded(context, lambda parameter=parameter: self._parameter(parameter, tensors, scalars), parameter.name)
+            with _guarded(context, parameter.name):
+                self._parameter(parameter, tensors, scalars)
         self._body(node.body)
         self._finish_schedule()
+        tuning = self._candidates()
         if self._grid is None and not self._grid_failed and not context.walks.declared:
             context.sink.report(messages.MissingGrid(kernel=node.name.name, at=node.name.span))
         if not self._role_names:
@@ -157,7 +201,7 @@ class _Kernel:
             node.document.strip(),
             tuple(tensors),
             tuple(scalars),
-            constants,
+            dict(self._constants),
             self._grid or (one, one, one),
             tuple(self._pipelines),
             tuple(self._buffers),
@@ -170,7 +214,14 @@ class _Kernel:
             programmatic=context.programmatic[0] if context.programmatic else None,
             schedule=context.walks.schedule,
             stated_grid=self._stated_grid,
+            tuning=tuning,
         )
+
+    def _candidates(self) -> tree.Tuning | None:
+        try:
+            return self._tuning.finish(self._constants)
+        except Reported:
+            return None
 
     def _finish_schedule(self) -> None:
         """A tile scheduler gives the kernel its grid, and maybe a role of its own."""
@@ -185,32 +236,46 @@ class _Kernel:
 
     # ----------------------------------------------------------------------------------------------------- parameters
 
-    def _constant(self, constant: ast.Constant) -> dict[str, object]:
-        context, name = self.context, constant.name.name
-        kind: type[KnownValue] | None = None
-        expected = ""
-        if constant.annotation is not None:
-            word = constant.annotation.name if isinstance(constant.annotation, ast.Name) else ""
-            if word not in _CONSTANT_TYPES:
-                context.fail(
-                    messages.WrongType(
-                        what="the type of a compile-time parameter",
-                        expected="int, float, bool, dtype or str",
-                        found=f"`{constant.annotation.span.text()}`",
-                        at=constant.annotation.span,
-                    )
+    def _constant_type(self, constant: ast.Constant) -> tuple[type[KnownValue] | None, str]:
+        """The Python type of a compile-time parameter that states one, and the words for it."""
+        if constant.annotation is None:
+            return None, ""
+        word = constant.annotation.name if isinstance(constant.annotation, ast.Name) else ""
+        if word not in _CONSTANT_TYPES:
+            self.context.fail(
+                messages.WrongType(
+                    what="the type of a compile-time parameter",
+                    expected="int, float, bool, dtype or str",
+                    found=f"`{constant.annotation.span.text()}`",
+                    at=constant.annotation.span,
                 )
-            kind, expected = _CONSTANT_TYPES[word]
+            )
+        return _CONSTANT_TYPES[word]
+
+    def _default(self, context: Context, constant: ast.Constant) -> KnownValue:
+        """The value of a parameter's default, given the parameters in sight of `context`."""
+        assert constant.default is not None
+        kind, expected = self._constant_type(constant)
+        what = f"the default of `{constant.name.name}`"
+        return known(context, constant.default, kind or _ANY_CONSTANT, what, expected or "a compile-time value")
+
+    def _constant(self, constant: ast.Constant) -> dict[str, KnownValue]:
+        context, name = self.context, constant.name.name
+        kind, expected = self._constant_type(constant)
         if name in self.overrides:
             given = self.overrides[name]
             value = given if kind is str and isinstance(given, str) else parse_override(given)
+            if isinstance(value, int) and not -(2**63) <= value < 2**64:
+                context.fail(
+                    messages.BadConstant(name=name, problem=f"must fit 64 bits, and {shown(given)} does not", at=constant.span)
+                )
             if kind is float and isinstance(value, int) and not isinstance(value, bool):
                 value = float(value)
             if not isinstance(value, kind or _ANY_CONSTANT) or (kind is int and isinstance(value, bool)):
                 context.fail(
                     messages.BadConstant(
                         name=name,
-                        problem=f"must be {expected or 'a number or an element type'}, not {self.overrides[name]!r}",
+                        problem=f"must be {expected or 'a number or an element type'}, not {shown(given)}",
                         at=constant.span,
                     )
                 )
@@ -219,17 +284,11 @@ class _Kernel:
                 messages.BadConstant(name=name, problem=f"has no value: give one with `-D {name}=...`", at=constant.span)
             )
         else:
-            value = known(
-                context,
-                constant.default,
-                kind or _ANY_CONSTANT,
-                f"the default of `{name}`",
-                expected or "a compile-time value",
-            )
+            value = self._default(context, constant)
         context.define(constant.name, Known(value, constant.name.span))
         return {name: value}
 
-    def _parameter(self, parameter: ast.Parameter, tensors: list, scalars: list) -> None:
+    def _parameter(self, parameter: ast.Parameter, tensors: list[tree.TensorParameter], scalars: list[tree.ScalarParameter]) -> None:
         context, name, annotation = self.context, parameter.name, parameter.annotation
         if annotation is None:
             context.fail(
@@ -286,7 +345,8 @@ class _Kernel:
     def _body(self, body: tuple[ast.Statement, ...]) -> None:
         for statement in body:
             target = statement.target if isinstance(statement, ast.Assign | ast.Comptime) else None
-            _guarded(self.context, lambda statement=statement: self._statement(statement), target)
+            with _guarded(self.context, target):
+                self._statement(statement)
 
     def _statement(self, statement: ast.Statement) -> None:
         context = self.context
@@ -295,6 +355,8 @@ class _Kernel:
                 self._role(statement)
             case ast.Comptime():
                 comptime(context, statement)
+            case ast.Tune():
+                self._tuning.read(statement, self._constants)
             case ast.Assign():
                 self._declaration(statement)
             case ast.If():
@@ -309,7 +371,7 @@ class _Kernel:
             case ast.ExpressionStatement(ast.Call()):
                 run_body(context, (statement,))
             case ast.Return():
-                context.fail(messages.MisplacedReturn(at=statement.span))
+                context.misplaced_return(statement.span)
             case ast.ExpressionStatement():
                 context.fail(messages.NoEffect(hint=None, at=statement.span))
             case _:

@@ -22,4 +22,21 @@ def launch_uniform(context: Context, expression: tree.Expression, what: str) -> 
             for argument in arguments:
                 launch_uniform(context, argument, what)
         case _:
-            context.fail(messages.NotLaunchUniform(what=what, at=expression.span))
+            context.fail(messages.NotLaunchUniform(what=what, found=_found(expression), at=expression.span))
+
+
+def _found(expression: tree.Expression) -> str:
+    """Why the host cannot compute it."""
+    match expression:
+        case tree.ReadParameter(parameter):
+            return f"`{parameter.name}` is {parameter.type}, not an integer"
+        case tree.Special(name):
+            return f"`{name}` is known to the running threads only"
+        case tree.Binary(operator) | tree.Unary(operator):
+            return f"the host does not compute `{operator}`"
+        case tree.Call(function):
+            return f"the host does not compute `{function}`"
+        case tree.Select() | tree.Convert():
+            return "the host computes no conditions and no conversions"
+        case _:
+            return "this is known to the running threads only"

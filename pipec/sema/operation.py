@@ -1,6 +1,9 @@
 """What a row of the operation table is, and the receivers it may have."""
 
+from typing import Literal
+
 from pipec.record import record
+from pipec.vocabulary import SIDES, Form, Side
 
 
 @record
@@ -11,14 +14,15 @@ class Operation:
     receivers: tuple[str, ...]
     signature: str
     action: str
-    side: str | None = None
-    form: str | None = None
+    side: Side | None = None
+    form: Form | Literal["either"] | None = None
     waits: str = "-"
     signals: str = "-"
     stage: str = "-"
     page: str = "-"
     document: str = ""
-    sub_stages: str | None = None  # whose sub-stages `name[sub](...)` picks: "producer", "consumer" or "both"
+    sub_stages: Side | Literal["both"] | None = None  # whose sub-stages `name[sub](...)` picks: "producer", "consumer" or "both"
+    half: Literal["input", "output"] | None = None  # of a per-K epilogue stage: whose stage the operation is about
     only: tuple[str, ...] = ()  # of a stage's name: the pipelines whose stages have it, where not all do
 
     def belongs_to(self, pipeline: str) -> bool:
@@ -33,7 +37,7 @@ class Operation:
         return f"{self._role()}; {threads}"
 
     def _role(self) -> str:
-        sides = [side for side, receiver in (("producer", PRODUCER), ("consumer", CONSUMER)) if receiver in self.receivers]
+        sides = [side for side, receiver in zip(SIDES, (PRODUCER, CONSUMER), strict=True) if receiver in self.receivers]
         if self.receivers == (EPILOGUE_STAGE,):
             return "consumer"
         if self.side is None and not sides:

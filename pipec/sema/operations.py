@@ -441,14 +441,14 @@ _ROLE = (
 )  # fmt: skip
 
 _EPILOGUE_STAGE = (
-    Operation("tmem", (EPILOGUE_STAGE,), "tmem()", "accumulator", "output", page="S3", document="the accumulator"),
-    Operation("tmem_offset", (EPILOGUE_STAGE,), "tmem_offset()", "accumulator", "output", page="S3", document="as tmem()"),
-    Operation("index", (EPILOGUE_STAGE,), "index()", "index", "output", page="S3", document="the accumulator's stage number"),
+    Operation("tmem", (EPILOGUE_STAGE,), "tmem()", "accumulator", half="output", page="S3", document="the accumulator"),
+    Operation("tmem_offset", (EPILOGUE_STAGE,), "tmem_offset()", "accumulator", half="output", page="S3", document="as tmem()"),
+    Operation("index", (EPILOGUE_STAGE,), "index()", "index", half="output", page="S3", document="the accumulator's stage number"),
     Operation(
-        "input_index", (EPILOGUE_STAGE,), "input_index()", "index", "input", page="S3", document="the input's stage number"
+        "input_index", (EPILOGUE_STAGE,), "input_index()", "index", half="input", page="S3", document="the input's stage number"
     ),
     Operation(
-        "payload", (EPILOGUE_STAGE,), "payload()", "payload", "input", page="S3", document="the input stage's tiles, by name"
+        "payload", (EPILOGUE_STAGE,), "payload()", "payload", half="input", page="S3", document="the input stage's tiles, by name"
     ),
 )
 

@@ -10,12 +10,13 @@ from pipec.sema.operation import (
     RING,
     Operation,
 )
+from pipec.vocabulary import Side
 
 _BY_HAND = (RING, INPUT, EPILOGUE_LOAD)
 _WITHOUT_TILES = (RING, EPILOGUE_LOAD)  # nothing has to be filled or read between the wait and the step
 
 
-def _sides(side: str, other: str) -> tuple[Operation, ...]:
+def _sides(side: Side, other: str) -> tuple[Operation, ...]:
     """What a producer calls, or a consumer: `side` names it, `other` the one it waits for."""
     waits, signals = (EMPTY, "full") if side == "producer" else (FULL, "empty")
     goal = "free" if side == "producer" else "filled"

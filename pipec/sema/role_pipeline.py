@@ -18,8 +18,8 @@ from pipec.sema.operations import Operation
 from pipec.sema.types import I32
 from pipec.source import Span
 from pipec.syntax import ast
+from pipec.vocabulary import OTHER_SIDE, SIDES, Side
 
-OTHER = {"producer": "consumer", "consumer": "producer"}
 _WAIT = {"producer": "acquire", "consumer": "wait"}
 
 
@@ -45,14 +45,20 @@ def sub_stage(context: Context, operation: Operation, node: ast.Call) -> int | N
     return known_int(context, at, "the sub-stage")
 
 
+def _side(operation: Operation) -> Side:
+    assert operation.side is not None, f"`{operation.name}` is an operation of no side"
+    return operation.side
+
+
 def _checked_sub_stage(context: Context, operation: Operation, pipeline: tree.Pipeline, node: ast.Call) -> int:
-    found = sub_stage(context, operation, node) or 0
-    _in_range(context, operation, pipeline, found, pipeline.sub_stages(operation.sub_stages or ""), operation.sub_stages, node)
+    found, picked = sub_stage(context, operation, node) or 0, operation.sub_stages
+    count = 1 if picked is None or picked == "both" else pipeline.sub_stages(picked)
+    _in_range(context, operation, pipeline, found, count, None if picked == "both" else picked, node)
     return found
 
 
 def _in_range(
-    context: Context, operation: Operation, pipeline: tree.Pipeline, found: int, count: int, side: str | None, node: ast.Call
+    context: Context, operation: Operation, pipeline: tree.Pipeline, found: int, count: int, side: Side | None, node: ast.Call
 ) -> None:
     if 0 <= found < count:
         return
@@ -71,7 +77,7 @@ def _in_range(
 
 def _wait(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
-    pipeline, side = _pipeline(receiver), operation.side or ""
+    pipeline, side = _pipeline(receiver), _side(operation)
     found = _checked_sub_stage(context, operation, pipeline, node)
     handle = context.current.get((pipeline, side))
     first = handle is None or handle not in context.open_stages
@@ -83,17 +89,21 @@ def _wait(context: Context, operation: Operation, receiver: Entity | None, node:
     return Void()
 
 
-def _held(context: Context, operation: Operation, pipeline: tree.Pipeline, side: str, span: Span) -> tree.Handle:
+def _held(context: Context, operation: Operation, pipeline: tree.Pipeline, side: Side, span: Span) -> tree.Handle:
     handle = context.current.get((pipeline, side))
     if handle is None:
-        other = (pipeline, OTHER[side]) in context.current
+        other = (pipeline, OTHER_SIDE[side]) in context.current
+        call = None if other else f"{pipeline.name}.{_WAIT[side]}()"
+        handing = "commit" if side == "consumer" else "release"
+        instead = f"call `{call}` before this" if call else f"a {OTHER_SIDE[side]} hands its stage over by `{pipeline.name}.{handing}()`"
         context.fail(
             messages.NothingObtained(
                 operation=operation.name,
                 pipeline=pipeline.name,
                 side=side,
-                wait=_WAIT[side],
-                reason=f"holds a {OTHER[side]} stage of it" if other else "has obtained none",
+                call=call,
+                instead=instead,
+                reason=f"holds a {OTHER_SIDE[side]} stage of it" if other else "has obtained none",
                 at=span,
             )
         )
@@ -117,7 +127,7 @@ def _signal(context: Context, operation: Operation, receiver: Entity | None, nod
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
     pipeline = _pipeline(receiver)
     found = _checked_sub_stage(context, operation, pipeline, node)
-    handle = _held(context, operation, pipeline, operation.side or "", node.span)
+    handle = _held(context, operation, pipeline, _side(operation), node.span)
     context.emit(tree.Signal(handle, "own", node.span, found))
     if operation.stage.startswith("releases"):
         _step_of(context, handle, node.span)
@@ -152,7 +162,7 @@ def _barrier(context: Context, operation: Operation, receiver: Entity | None, no
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
     pipeline = _pipeline(receiver)
     found = _checked_sub_stage(context, operation, pipeline, node)
-    return Barrier(_held(context, operation, pipeline, operation.side or "", node.span), node.span, found)
+    return Barrier(_held(context, operation, pipeline, _side(operation), node.span), node.span, found)
 
 
 def _arrive(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
@@ -168,8 +178,7 @@ def _index(context: Context, operation: Operation, receiver: Entity | None, node
     pipeline = _pipeline(receiver)
     found = sub_stage(context, operation, node)
     if found is not None:
-        sides = ("producer", "consumer")
-        side = max(sides, key=pipeline.sub_stages)
+        side = max(SIDES, key=pipeline.sub_stages)
         _in_range(context, operation, pipeline, found, pipeline.sub_stages(side), side, node)
     return tree.StageIndex(_either(context, operation, pipeline, node.span), I32, node.span, found)
 

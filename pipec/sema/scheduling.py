@@ -9,10 +9,9 @@ adds, sends to the hardware. The answers pass through a pipeline that all walkin
 runs ahead of the others, holds the requests back, so that a tile is claimed only one ahead of the tile that is being loaded.
 """
 
-from collections.abc import Callable
-
 from pipec.diag.catalogue import scheduling as messages
 from pipec.interface import MULTIPROCESSORS
+from pipec.isa.specials import AXES
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
@@ -20,17 +19,16 @@ from pipec.sema.entities import Tile
 from pipec.sema.expressions import coordinate, known, known_int
 from pipec.sema.launch_values import launch_uniform
 from pipec.sema.operation import RING, SCHEDULER
-from pipec.sema.tile_order import AXES, Order, tile_count
+from pipec.sema.tile_order import Order, tile_count
 from pipec.sema.types import BOOL, I32
 from pipec.source import Span
 from pipec.syntax import ast
+from pipec.vocabulary import ScheduleMode, Side, one_of
 
 SIGNATURE = f'{SCHEDULER}(x, y, z, mode="static", blocks=148, group=8)'
-MODES = ("static", "clc")
+MODES: tuple[ScheduleMode, ...] = ("static", "clc")
 # Answers on their way: the tile that is being loaded and two that the other roles still work on.
 _RESPONSES = 3
-
-RunBody = Callable[[Context, tuple[ast.Statement, ...]], None]
 
 
 def worker(context: Context, at: Span) -> tuple[tree.Expression, tree.Expression]:
@@ -78,14 +76,15 @@ def _extent(context: Context, node: ast.Expression | None, axis: str, span: Span
     extent = coordinate(context, node)
     launch_uniform(context, extent, f"the number of tiles along {axis}")
     if isinstance(extent, tree.Constant) and extent.value < 0:
-        context.fail(messages.NegativeExtent(axis=axis, extent=extent.value, at=node.span))
+        context.fail(messages.NegativeExtent(axis=axis, extent=int(extent.value), at=node.span))
     return extent
 
 
-def _mode(context: Context, node: ast.Expression) -> str:
-    mode = known(context, node, str, "the mode", " or ".join(f'`"{mode}"`' for mode in MODES))
-    if mode not in MODES:
-        context.fail(messages.UnknownMode(mode=mode, at=node.span))
+def _mode(context: Context, node: ast.Expression) -> ScheduleMode:
+    written = known(context, node, str, "the mode", " or ".join(f'`"{mode}"`' for mode in MODES))
+    mode = one_of(MODES, written)
+    if mode is None:
+        context.fail(messages.UnknownMode(mode=written, at=node.span))
     return mode
 
 
@@ -121,7 +120,7 @@ def _resident(context: Context, schedule: tree.Schedule) -> tree.Expression:
 # ------------------------------------------------------------------------------------------------------------------ loops
 
 
-def walk(context: Context, statement: ast.For, schedule: tree.Schedule, run_body: RunBody) -> None:
+def walk(context: Context, statement: ast.For, schedule: tree.Schedule) -> None:
     """`for tile in tiles:` in a role."""
     _once_and_by_itself(context, statement, schedule)
     name, at = statement.target.name, statement.target.span
@@ -130,7 +129,7 @@ def walk(context: Context, statement: ast.For, schedule: tree.Schedule, run_body
     context.walks.targets.add(at)
     with context.block(statement.span) as inner:
         inner.bind(name, tile, at)
-        run_body(inner, statement.body)
+        inner.run_body(statement.body)
     body = (*Order(schedule, name, index, at).assignments(tile.places), *inner.statements)
     if schedule.mode == "static":
         _count(context, statement, schedule, index, body)
@@ -141,23 +140,13 @@ def walk(context: Context, statement: ast.For, schedule: tree.Schedule, run_body
 def _once_and_by_itself(context: Context, statement: ast.For, schedule: tree.Schedule) -> None:
     assert context.role is not None
     role = context.role.name.name
-    common = {"role": role, "scheduler": schedule.name, "at": statement.span}
+    scheduler, at = schedule.name, statement.span
     first = context.walks.loops.get(role)
     context.walks.loops.setdefault(role, statement.span)
     if context.inside is not None:
-        context.fail(messages.WalkedInside(**common, inside=context.inside))
+        context.fail(messages.WalkedInside(role=role, scheduler=scheduler, at=at, inside=context.inside))
     if first is not None:
-        context.fail(messages.WalkedTwice(**common, first=None if first is statement.span else first))
-
-
-def tile_place(tile: Tile, axis: str, span: Span) -> tree.Expression | None:
-    """`tile.x` and its like, `tile.index`; None for any other member."""
-    if axis == "index":
-        return tree.ReadVariable(tile.index, span)
-    if axis not in AXES:
-        return None
-    variable = tile.places.setdefault(axis, tree.Variable(f"{tile.name}.{axis}", I32, tile.index.span))
-    return tree.ReadVariable(variable, span)
+        context.fail(messages.WalkedTwice(role=role, scheduler=scheduler, at=at, first=None if first is at else first))
 
 
 def _count(
@@ -207,7 +196,7 @@ def _walk_loop(index: tree.Variable, body: tuple[tree.Statement, ...], at: Span)
     return tree.While(more, body, at, tile=index)
 
 
-def _turn(pipeline: tree.Pipeline, side: str, at: Span) -> tuple[tree.Statement, ...]:
+def _turn(pipeline: tree.Pipeline, side: Side, at: Span) -> tuple[tree.Statement, ...]:
     """Waits, signals and steps at once."""
     handle = tree.Handle(pipeline.name, pipeline, side, "scoped", at)
     return tree.Acquire(handle, at), tree.Release(handle, True, at)

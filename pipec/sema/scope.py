@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Literal
 
+from pipec.sema import tree
 from pipec.sema.entities import Entity
 from pipec.source import Span
 
@@ -13,13 +15,25 @@ class Binding:
     span: Span | None
 
 
+BlockKind = Literal["with", "loop", "branch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Where a name of a finished block was assigned, and what kind of block it was."""
+
+    span: Span
+    kind: BlockKind
+    value: bool  # a number or tile of values, that could as well be assigned in front of the block
+
+
 @dataclass(slots=True)
 class Scope:
     """One block's names; `parent` is the enclosing block. `ended` remembers names of inner blocks, for better messages."""
 
     parent: "Scope | None" = None
     names: dict[str, Binding] = field(default_factory=dict)
-    ended: dict[str, Span] = field(default_factory=dict)
+    ended: dict[str, "Ended"] = field(default_factory=dict)
 
     def inner(self) -> "Scope":
         return Scope(self)
@@ -35,15 +49,15 @@ class Scope:
     def bind(self, name: str, entity: Entity, span: Span | None) -> None:
         self.names[name] = Binding(entity, span)
 
-    def end(self, inner: "Scope") -> None:
+    def end(self, inner: "Scope", kind: BlockKind) -> None:
         """Notes the names that a finished inner block had assigned."""
         for name, binding in inner.names.items():
             if binding.span is not None:
-                self.ended.setdefault(name, binding.span)
-        for name, span in inner.ended.items():
-            self.ended.setdefault(name, span)
+                self.ended.setdefault(name, Ended(binding.span, kind, isinstance(binding.entity, tree.Variable)))
+        for name, ended in inner.ended.items():
+            self.ended.setdefault(name, ended)
 
-    def ended_at(self, name: str) -> Span | None:
+    def ended_at(self, name: str) -> Ended | None:
         scope: Scope | None = self
         while scope is not None:
             if name in scope.ended:
@@ -62,5 +76,5 @@ class Scope:
 
 
 def closest(name: str, known: "set[str] | tuple[str, ...]") -> str | None:
-    found = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    found = get_close_matches(name, sorted(known), n=1, cutoff=0.65)
     return found[0] if found else None

@@ -34,10 +34,12 @@ from pipec.sema.entities import (
 from pipec.sema.expressions import as_runtime, as_value, elaborate, known, known_dtype, operate, runtime
 from pipec.sema.groups import NeedsValue
 from pipec.sema.scheduling import refuse_assignment, walk
+from pipec.sema.scope import BlockKind
 from pipec.sema.turns import take_turn
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
+from pipec.vocabulary import Form
 
 _ALIASES = (
     Barrier,
@@ -99,8 +101,11 @@ def _run(context: Context, statement: ast.Statement) -> None:
             comptime(context, statement)
         case ast.Pass():
             pass
+        case ast.Tune():
+            where = "inside a role" if context.place == "role" else "in a helper"
+            context.fail(messages.Misplaced(what="`tune`", where=where, to="to the kernel", at=statement.span))
         case ast.Return():
-            context.fail(messages.MisplacedReturn(at=statement.span))
+            context.misplaced_return(statement.span)
         case ast.Role():
             context.fail(messages.Misplaced(what="a role", where="inside a role", to="to the kernel", at=statement.span))
 
@@ -164,7 +169,7 @@ def _not_linear(context: Context, entity: Acquired, statement: ast.Assign) -> No
     )
 
 
-def acquire(context: Context, name: str, entity: Acquired, either: str = "scoped") -> tree.Handle:
+def acquire(context: Context, name: str, entity: Acquired, either: Form = "scoped") -> tree.Handle:
     """Emits the wait and gives the stage its handle; `either` is the form of a stage that may have both."""
     form = either if entity.form == "either" else entity.form
     return take_stage(context, entity.pipeline, entity.side, form, name, entity.span, entity.token)
@@ -323,8 +328,8 @@ def _dropped_peek(peeked: Peeked) -> Message:
 # ----------------------------------------------------------------------------------------------------------------- blocks
 
 
-def _block(context: Context, body: tuple[ast.Statement, ...], inside: Span) -> tuple[tree.Statement, ...]:
-    with context.block(inside) as inner:
+def _block(context: Context, body: tuple[ast.Statement, ...], inside: Span, kind: BlockKind) -> tuple[tree.Statement, ...]:
+    with context.block(inside, kind) as inner:
         run_body(inner, body)
     return tuple(inner.statements)
 
@@ -349,8 +354,8 @@ def _if(context: Context, statement: ast.If) -> None:
         # Chosen while compiling: the other branch is not looked at, and the names of this one stay in sight.
         run_body(context, statement.then if condition.value else statement.otherwise)
         return
-    then = _block(context, statement.then, statement.condition.span)
-    otherwise = _block(context, statement.otherwise, statement.condition.span)
+    then = _block(context, statement.then, statement.condition.span, "branch")
+    otherwise = _block(context, statement.otherwise, statement.condition.span, "branch")
     context.emit(tree.If(condition, then, otherwise, statement.condition.span))
 
 
@@ -360,7 +365,7 @@ def _for(context: Context, statement: ast.For) -> None:
         context.fail(messages.BadRange(found=describe(iterable), at=statement.iterable.span))
     _refuse_shadowing(context, statement.target)
     if isinstance(iterable, tree.Schedule):
-        walk(context, statement, iterable, run_body)
+        walk(context, statement, iterable)
         return
     if not isinstance(iterable.step, int):
         _strided(context, statement, iterable, iterable.step)
@@ -407,6 +412,7 @@ def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.E
 def _unrolled(context: Context, statement: ast.For, values: range) -> None:
     """The body once per value, which it knows while compiling."""
     for number in values:
+        context.spend(statement.span)
         with context.block(statement.span) as inner:
             inner.bind(statement.target.name, Known(number, statement.target.span), statement.target.span)
             run_body(inner, statement.body)
@@ -430,7 +436,7 @@ def _while(context: Context, statement: ast.While) -> None:
         if condition.value:
             context.fail(messages.EndlessLoop(at=statement.condition.span))
         return
-    context.emit(tree.While(condition, _block(context, statement.body, statement.condition.span), statement.condition.span))
+    context.emit(tree.While(condition, _block(context, statement.body, statement.condition.span, "loop"), statement.condition.span))
 
 
 def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> None:
@@ -441,7 +447,7 @@ def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> N
     item, rest = items[0], items[1:]
     entity = elaborate(context, item.context)
     if isinstance(entity, Elected):
-        with context.block(item.span) as inner:
+        with context.block(item.span, "with") as inner:
             _with(inner, statement, rest)
         context.emit(tree.Elect(tuple(inner.statements), item.span))
         return
@@ -468,7 +474,7 @@ def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> N
         _refuse_shadowing(context, item.target)
     name = item.target.name if item.target is not None else entity.pipeline.name
     handle = acquire(context, name, entity)
-    with context.block(item.span) as inner:
+    with context.block(item.span, "with") as inner:
         if item.target is not None:
             inner.bind(name, handle, item.target.span)
         _with(inner, statement, rest)
@@ -485,7 +491,7 @@ def _with_pair(
     name = item.target.name if item.target is not None else entity.output.pipeline.name
     output = acquire(context, name, entity.output)
     source = acquire(context, f"{name}.input_stage", entity.input)
-    with context.block(item.span) as inner:
+    with context.block(item.span, "with") as inner:
         if item.target is not None:
             inner.bind(name, EpilogueStage(output, source), item.target.span)
         _with(inner, statement, rest)

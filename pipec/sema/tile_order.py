@@ -12,11 +12,11 @@ y by y, so that blocks that run at one time share G rows and few columns of the 
 All numbers are below 2**31 and none is negative, so the arithmetic is unsigned, which divides without corrections for signs.
 """
 
+from pipec.isa.specials import AXES
 from pipec.sema import tree
+from pipec.sema.entities import Tile
 from pipec.sema.types import I32, U32
 from pipec.source import Span
-
-AXES = ("x", "y", "z")
 
 
 class Order:
@@ -88,3 +88,13 @@ def _product(left: tree.Expression, right: tree.Expression) -> tree.Expression:
 
 def _is_one(value: tree.Expression) -> bool:
     return isinstance(value, tree.Constant) and value.value == 1
+
+
+def tile_place(tile: Tile, axis: str, span: Span) -> tree.Expression | None:
+    """`tile.x` and its like, `tile.index`; None for any other member."""
+    if axis == "index":
+        return tree.ReadVariable(tile.index, span)
+    if axis not in AXES:
+        return None
+    variable = tile.places.setdefault(axis, tree.Variable(f"{tile.name}.{axis}", I32, tile.index.span))
+    return tree.ReadVariable(variable, span)

@@ -46,7 +46,7 @@ def take_turn(context: Context, entity: Turn) -> Iterator[Context]:
     counter = replace(entity.counter, coordinates=coordinates)
     turn, turns = (_settled(context, value, at) for value in (entity.turn, entity.turns))
     context.emit(tree.AwaitTurn(counter, turn, turns, at))
-    with context.block(at) as inner:
+    with context.block(at, "with") as inner:
         inner.turn = at
         yield inner
     context.statements.extend(inner.statements)

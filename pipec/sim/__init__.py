@@ -5,8 +5,9 @@ Independent of the compiler: what is tested is the PTX that would be launched, p
 
 from .arguments import Argument, ArrayArgument, Loose, RawArgument, ScalarArgument, TensorMapArgument
 from .errors import SimulationError, SourceLocation
-from .launch import Options, Result, Statistics, TraceEvent, launch
-from .parse import parse
+from .launch import Result, Statistics, launch
+from .machine.machine import Options, TraceEvent
+from .ptx.parse import parse
 from .timeline import chrome_trace
 from .units.im2col import Im2colMap
 from .units.tensormap import TensorMap

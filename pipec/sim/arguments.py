@@ -7,14 +7,15 @@ import dataclasses
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
 
 from .errors import SimulationError
-from .memory import GlobalMemory
-from .program import parameter_layout
-from .tree import Function, Variable
+from .machine.image import parameter_layout
+from .machine.memory import GlobalMemory
+from .ptx.tree import Function, Variable
 from .units.errors import UnitError
 from .units.im2col import Im2colMap
 from .units.tensormap import ELEMENT_TYPES, TensorMap
@@ -113,11 +114,23 @@ def byte_span(array: np.ndarray) -> tuple[int, int]:
     """First and one-past-last host address that any element of `array` occupies."""
     if array.size == 0:
         raise SimulationError("argument", "an array argument has no elements")
-    low = high = array.__array_interface__["data"][0]
+    low = high = array.ctypes.data
     for extent, stride in zip(array.shape, array.strides, strict=True):
         reach = (extent - 1) * stride
         low, high = low + min(reach, 0), high + max(reach, 0)
     return low, high + array.itemsize
+
+
+class _Span(NamedTuple):
+    """Host memory from `low` to `high` that an argument refers to."""
+
+    low: int
+    high: int
+    writable: bool
+    argument: int
+
+    def joined(self, other: _Span) -> _Span:
+        return self._replace(high=max(self.high, other.high), writable=self.writable or other.writable)
 
 
 class Placement:
@@ -126,23 +139,22 @@ class Placement:
     def __init__(self, memory: GlobalMemory, arguments: Sequence[Argument]) -> None:
         self.keep_alive = arguments
         holders = [(index, holder) for index, argument in enumerate(arguments) for holder in _holders(argument)]
-        spans = sorted((*byte_span(holder.array), holder.writable, index) for index, holder in holders)
+        spans = sorted(_Span(*byte_span(holder.array), holder.writable, index) for index, holder in holders)
         self.regions: list[tuple[int, int, int]] = []
-        merged: list[list] = []
-        for low, high, writable, index in spans:
-            if merged and low < merged[-1][1]:
-                merged[-1][1] = max(merged[-1][1], high)
-                merged[-1][2] |= writable
+        merged: list[_Span] = []
+        for span in spans:
+            if merged and span.low < merged[-1].high:
+                merged[-1] = merged[-1].joined(span)
             else:
-                merged.append([low, high, writable, index])
-        for low, high, writable, index in sorted(merged, key=lambda region: region[3]):
-            data = np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), np.uint8)
-            allocation = memory.add(data, bool(writable), f"argument {index}")
+                merged.append(span)
+        for low, high, writable, index in sorted(merged, key=lambda span: span.argument):
+            data = np.frombuffer(memoryview((ctypes.c_uint8 * (high - low)).from_address(low)), np.uint8)
+            allocation = memory.add(data, writable, f"argument {index}")
             self.regions.append((low, high, allocation.base))
 
     def address(self, array: np.ndarray) -> int:
         """Simulated address of element 0."""
-        host = array.__array_interface__["data"][0]
+        host = array.ctypes.data
         for low, high, base in self.regions:
             if low <= host < high:
                 return base + host - low

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-KINDS = frozenset(
-    {
-        "deadlock",
-        "out_of_bounds",
-        "misaligned",
-        "uninitialised",
-        "byte_mismatch",
-        "arrive_underflow",
-        "leaked_tmem",
-        "unsupported",
-        "race",
-        "step_limit",
-        "malformed",
-        "argument",
-        "undefined",
-        "trap",
-        "internal",
-    }
-)
+from pipec.budgets import BUDGETS
+
+from .units.errors import UnitError
+
+ErrorKind = Literal[
+    "deadlock",
+    "out_of_bounds",
+    "misaligned",
+    "uninitialised",
+    "byte_mismatch",
+    "arrive_underflow",
+    "leaked_tmem",
+    "unsupported",
+    "race",
+    "step_limit",
+    "malformed",
+    "argument",
+    "undefined",
+    "trap",
+    "internal",
+    "budget",
+]
+
+# Machine-readable facts, as JSON has them; the keys depend on the kind.
+Details = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -41,20 +49,22 @@ class SourceLocation:
 class SimulationError(Exception):
     """The kernel did something a GPU would not define, or the simulator cannot go on.
 
-    `kind` is one of `KINDS`; `ptx_line` is 1-based (0 when no instruction is to blame); `details` carries
-    machine-readable facts (for a deadlock: one entry per blocked warp under "blocked").
+    `ptx_line` is 1-based (0 when no instruction is to blame); `details` has for a deadlock one entry per blocked warp
+    under "blocked", and else who was at work (`Warp.blame`).
     """
 
-    kind: str
+    kind: ErrorKind
     message: str
     ptx_line: int = 0
     source: SourceLocation | None = None
-    details: dict = field(default_factory=dict)
+    details: Details = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__init__(self.message)
-        if self.kind not in KINDS:
-            self.details.setdefault("original_kind", self.kind)
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        """For pickles: of its fields, where an exception would take its text alone."""
+        return type(self), (self.kind, self.message, self.ptx_line, self.source, self.details)
 
     def __str__(self) -> str:
         where = [str(self.details[key]) for key in ("who", "place") if self.details.get(key)]
@@ -63,12 +73,24 @@ class SimulationError(Exception):
             where.append(str(self.source))
         return f"{self.kind}: {self.message}" + (f" ({', '.join(where)})" if where else "")
 
-    def located(self, ptx_line: int, source: SourceLocation | None, **blame: object) -> SimulationError:
+    def located(self, ptx_line: int, source: SourceLocation | None, blame: Mapping[str, Any] | None = None) -> SimulationError:
         """This error with a position, and who was there, unless it has one already."""
         if not self.ptx_line:
             self.ptx_line, self.source = ptx_line, source
-            self.details = blame | self.details
+            self.details = {**(blame or {}), **self.details}
         return self
+
+    @staticmethod
+    def of_unit(error: UnitError) -> SimulationError:
+        """What a unit model refuses, in the words of the simulator."""
+        return SimulationError("undefined" if error.kind == "illegal" else error.kind, error.message)
+
+
+def budget_ended(name: str, line: int = 0) -> SimulationError:
+    """A row of `pipec.budgets` has ended; `details` has its name under "budget"."""
+    row = BUDGETS[name]
+    text = f"more than {row.limit:,} {row.unit}: {row.advice}"
+    return SimulationError("budget", text, line, details={"budget": name})
 
 
 def malformed(message: str, line: int) -> SimulationError:

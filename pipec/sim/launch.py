@@ -5,44 +5,40 @@ from __future__ import annotations
 import functools
 import operator
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from random import Random
+from typing import get_args
 
 import numpy as np
 
-from .arguments import Loose, Placement, parameter_block, strict
-from .blame import blame
-from .errors import SimulationError
-from .machine import Cluster, Cta
-from .memory import SHARED_BASE, SHARED_LIMIT, FlatMemory, GlobalMemory
-from .parse import parse
-from .program import Program
-from .scheduler import UNIT_KINDS, Events, Scheduler
-from .tree import Function, Module
-from .units.errors import UnitError
+from pipec.diag.shown import shown
 
-TIMINGS = ("order", "late", "random")
+from .arguments import Loose, Placement, parameter_block, strict
+from .errors import SimulationError
+from .load import load
+from .machine.cta import Cluster
+from .machine.device import resident_clusters
+from .machine.events import Timing
+from .machine.machine import Machine, Options, PendingClusters, TraceEvent, Triple
+from .machine.memory import SHARED_BASE, SHARED_LIMIT, FlatMemory, GlobalMemory
+from .machine.practice import PracticeName, Rules
+from .machine.program import Program
+from .machine.scheduler import Scheduler
+from .machine.specials import fill_registers
+from .ptx.parse import parse
+from .ptx.tree import Function, Module
+from .units.numerics import Numerics
+
+TIMINGS = get_args(Timing)
+NUMERICS = get_args(Numerics)
 # CUDA programming guide, technical specifications per compute capability.
 MAXIMUM_GRID = (2**31 - 1, 65_535, 65_535)
-_REFUSED = 0.25  # of the requests for pending clusters, with timing "random"
 
+_WORKSPACE_BYTES = 16
 
-@dataclass(frozen=True)
-class Options:
-    """`timing` decides when asynchronous operations complete: soon and in order, only when every warp is blocked, or
-    at seeded random times (TMA bytes then arrive in pieces). `step_limit` counts warp instructions. `check_fences`: a
-    missing tcgen05.fence is an error (else a warning); None: for kernels with pipec's metadata."""
-
-    timing: str = "order"
-    seed: int = 0
-    step_limit: int = 200_000_000
-    progress: Callable[[int, int], None] | None = None
-    numerics: str = "exact"
-    trace: bool = True
-    check_proxies: bool = True
-    check_fences: bool | None = None
+# Extents along x, y and z; what is left out is 1.
+Extents = int | Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -53,129 +49,30 @@ class Statistics:
     time: int
 
 
-@dataclass(frozen=True)
-class TraceEvent:
-    """Something worth drawing: `time` in instruction slots, `cta` the block index, `kind` and its details."""
-
-    time: int
-    cta: tuple[int, int, int]
-    kind: str
-    details: dict
-
-
 @dataclass
 class Result:
-    """`printed` is what the kernel's `printf` wrote, one entry per thread and call."""
+    """`printed` is what the kernel's `printf` wrote, one entry per thread and call; `relied_on` what it did that PTX does
+    not promise (`machine.practice.PRACTICES`)."""
 
     statistics: Statistics
     warnings: list[str] = field(default_factory=list)
-    trace: list[TraceEvent] = field(default_factory=list)
+    trace: list[TraceEvent] = field(default_factory=list, repr=False)
     printed: list[str] = field(default_factory=list)
+    relied_on: list[PracticeName] = field(default_factory=list)
 
 
 # A kernel that is launched many times is read once: nothing changes a module afterwards.
 _parsed = functools.lru_cache(maxsize=16)(parse)
 
 
-class PendingClusters:
-    """The clusters that have not started, in launch order: x fastest."""
-
-    def __init__(self, count: tuple[int, int, int]) -> None:
-        self.count, self.started = count, 0
-
-    @property
-    def left(self) -> int:
-        return self.count[0] * self.count[1] * self.count[2] - self.started
-
-    def __bool__(self) -> bool:
-        return self.left > 0
-
-    def popleft(self) -> tuple[int, int, int]:
-        number, (x, y, _) = self.started, self.count
-        self.started += 1
-        return number % x, number // x % y, number // (x * y)
-
-
-class Machine:
-    """What all clusters of a launch share. `progress` counts effects, so that spinning can be told from working;
-    `clock_reads` counts looks at a clock, so that waiting for a time can be told from waiting for ever."""
-
-    def __init__(self, block: tuple, grid: tuple, options: Options, memory: GlobalMemory) -> None:
-        self.block, self.grid, self.options, self.memory = block, grid, options, memory
-        self.events = Events(options.timing, options.seed)
-        self.progress = 0
-        self.clock_reads = 0
-        self.sequence = 0
-        self.now = 0
-        self.warp_instructions = 0
-        self.thread_instructions = 0
-        self.warnings: list[str] = []
-        self.trace: list[TraceEvent] = []
-        self.printed: list[str] = []
-        self.pending_clusters = PendingClusters((0, 0, 0))
-        self._refusals = Random(options.seed)
-        self.strict_fences = bool(options.check_fences)
-        self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
-
-    def refuses(self) -> bool:
-        """Whether a request for a pending cluster fails all the same, as where the GPU wants the place for other work.
-
-        With timing "random" one in four does; what was refused starts as a cluster of its own later.
-        """
-        return self.options.timing == "random" and self._refusals.random() < _REFUSED
-
-    def tick(self) -> int:
-        """A number that grows with every memory effect."""
-        self.sequence += 1
-        return self.sequence
-
-    def record(self, now: int, kind: str, cta: Cta, details: dict) -> None:
-        if self.options.trace:
-            self.trace.append(TraceEvent(now, cta.index, kind, details))
-
-    def warn(self, message: str) -> None:
-        if message not in self.warnings:
-            self.warnings.append(message)
-
-    def check_limit(self) -> None:
-        if self.warp_instructions > self.options.step_limit:
-            raise SimulationError(
-                "step_limit",
-                f"{self.warp_instructions} warp instructions executed; a loop that waits "
-                "for something that never happens, or raise step_limit",
-            )
-
-    def later(
-        self, warp, latency: int, action: Callable[[], None], channel: object = None, busy: int = 1, storing: bool = False
-    ) -> None:
-        """Schedules an asynchronous operation of the instruction that `warp` executes; errors point at it."""
-        program, item = warp.cta.program, warp.cta.program.code[warp.fragment.pc].item
-        self.progress += 1
-
-        def guarded() -> None:
-            self.progress += 1
-            try:
-                action()
-            except UnitError as error:
-                failure = SimulationError(UNIT_KINDS.get(error.kind, error.kind), error.message)
-                raise failure.located(item.line, program.source(item), **blame(program, warp, {})) from error
-            except SimulationError as error:
-                who = blame(program, warp, error.details)
-                raise error.located(item.line, program.source(item), **who) from error.__cause__
-
-        self.events.schedule(warp.cta.cluster.now, latency, guarded, channel, busy, storing)
-
-    def after_exit(self, warp) -> None:
-        warp.cta.cluster.after_exit(warp.cta)
-
-
 def launch(
     ptx: str,
     kernel: str | None = None,
     *,
-    grid=(1, 1, 1),
-    block=None,
-    cluster=None,
+    grid: Extents = (1, 1, 1),
+    block: Extents | None = None,
+    cluster: Extents | None = None,
+    cooperative: bool = False,
     dynamic_smem: int = 0,
     arguments: Sequence[Loose] = (),
     options: Options | None = None,
@@ -183,65 +80,90 @@ def launch(
     """Runs one kernel of the PTX text over the whole grid.
 
     `kernel` None takes the only one. `grid` in CTAs, `block` in threads (None: `.reqntid`), `cluster` in CTAs
-    (None: `.reqnctapercluster`), `dynamic_smem` in bytes. Arrays are changed in place. Raises SimulationError.
+    (None: `.reqnctapercluster`), `dynamic_smem` in bytes. `cooperative`: the whole
+    grid runs together and may wait for itself (`grid.sync()`). Arrays are changed in place. Raises SimulationError.
     """
     options = options or Options()
     _check_options(options, dynamic_smem)
     try:
-        return _launch(ptx, kernel, grid, block, cluster, dynamic_smem, arguments, options)
+        started = time.perf_counter()
+        module = _parsed(ptx)
+        function = _kernel(module, kernel)
+        machine = Machine(_block(function, block), _grid(grid), options, GlobalMemory())
+        shape = _cluster(function, cluster, machine.grid)
+        explicit = cluster is not None or bool(function.directives.get("reqnctapercluster"))
+        program = _prepared(machine, module, function, dynamic_smem, arguments)
+        with np.errstate(all="ignore"):
+            _run_grid(machine, program, shape, explicit, cooperative)
+        seconds = time.perf_counter() - started
+        statistics = Statistics(machine.thread_instructions, machine.warp_instructions, seconds, machine.now)
+        return Result(statistics, machine.warnings, machine.trace, machine.printed, machine.relied_on)
     except MemoryError:
         raise SimulationError("argument", "the kernel's memory does not fit this machine's") from None
+    except RecursionError:
+        raise SimulationError("unsupported", "the kernel's calls nest too deeply to be put in place") from None
 
 
 def _check_options(options: Options, dynamic_smem: int) -> None:
-    if options.timing not in TIMINGS:
-        raise SimulationError("argument", f"timing {options.timing!r} is none of {', '.join(TIMINGS)}")
-    if options.step_limit < 1:
-        raise SimulationError("argument", f"a limit of {options.step_limit} steps lets nothing run")
+    if not isinstance(options, Options):
+        raise SimulationError("argument", f"options are a pipec.sim.Options, not {shown(options)}")
+    if not isinstance(options.timing, str) or options.timing not in TIMINGS:
+        raise SimulationError("argument", f"timing {shown(options.timing)} is none of {', '.join(TIMINGS)}")
+    if options.rules is not None and shown(options.rules) not in map(repr, get_args(Rules)):
+        raise SimulationError("argument", f"rules {shown(options.rules)} are none of {', '.join(get_args(Rules))}")
+    if not isinstance(options.step_limit, int) or options.step_limit < 1:
+        raise SimulationError("argument", f"a limit of {shown(options.step_limit)} steps lets nothing run")
+    if not isinstance(options.seed, int):
+        raise SimulationError("argument", f"the seed {shown(options.seed)} is no whole number")
+    if not isinstance(options.numerics, str) or options.numerics not in NUMERICS:
+        raise SimulationError("argument", f"numerics {shown(options.numerics)} is none of {', '.join(NUMERICS)}")
+    if options.progress is not None and not callable(options.progress):
+        raise SimulationError("argument", f"progress is called with two numbers, and {shown(options.progress)} cannot be")
     if not 0 <= dynamic_smem <= SHARED_LIMIT:
         raise SimulationError("argument", f"{dynamic_smem} bytes of dynamic shared memory, at most {SHARED_LIMIT}")
 
 
-def _launch(
-    ptx: str, kernel: str | None, grid, block, cluster, dynamic_smem: int, loose: Sequence[Loose], options: Options
-) -> Result:
-    started = time.perf_counter()
-    module = _parsed(ptx)
-    function = _kernel(module, kernel)
-    block, grid = _block(function, block), _grid(grid)
-    shape, explicit = _cluster(function, cluster, grid)
+def _prepared(machine: Machine, module: Module, function: Function, dynamic_smem: int, loose: Sequence[Loose]) -> Program:
+    """The program, with arguments and constants in the machine's memory."""
     arguments = strict(function, loose)
-    memory = GlobalMemory()
-    placement = Placement(memory, arguments)
-    machine = Machine(block, grid, options, memory)
-    program = Program(module, function, memory, dynamic_smem)
-    if options.check_fences is None:
-        machine.strict_fences = bool(program.metadata)
-    if program.shared_end - SHARED_BASE > SHARED_LIMIT:
-        raise SimulationError("argument", f"{program.shared_end - SHARED_BASE} bytes of shared memory, at most {SHARED_LIMIT}")
+    placement = Placement(machine.memory, arguments)
+    program = load(module, function, machine.memory, dynamic_smem)
+    image = program.image
+    if machine.options.check_fences is None:
+        machine.strict_fences = bool(image.metadata)
+    if machine.options.rules is None:
+        machine.rules = "documents" if image.metadata else "practice"
+    if image.shared_end - SHARED_BASE > SHARED_LIMIT:
+        raise SimulationError("argument", f"{image.shared_end - SHARED_BASE} bytes of shared memory, at most {SHARED_LIMIT}")
     machine.parameters = FlatMemory("param", parameter_block(function, placement, arguments), writable=False)
-    machine.constants = FlatMemory("const", program.constant_data, writable=False)
-    with np.errstate(all="ignore"):
-        _run_grid(machine, program, shape, explicit)
-    seconds = time.perf_counter() - started
-    statistics = Statistics(machine.thread_instructions, machine.warp_instructions, seconds, machine.now)
-    return Result(statistics, machine.warnings, machine.trace, machine.printed)
+    machine.constants = FlatMemory("const", image.constant_data, writable=False)
+    return program
 
 
-def _run_grid(machine: Machine, program: Program, shape: tuple, explicit: bool) -> None:
-    from .endstate import check_end
+def _run_grid(machine: Machine, program: Program, shape: Triple, explicit: bool, cooperative: bool) -> None:
+    x, y, z = (extent // part for extent, part in zip(machine.grid, shape, strict=True))
+    machine.pending_clusters = PendingClusters((x, y, z))
+    most = resident_clusters(program.image, machine.block, shape)
+    if cooperative:
+        _make_workspace(machine, most)
 
-    count = tuple(machine.grid[axis] // shape[axis] for axis in range(3))
-    machine.pending_clusters = PendingClusters(count)
-    total, done = machine.pending_clusters.left, 0
-    while machine.pending_clusters:
-        cluster = Cluster(machine, machine.pending_clusters.popleft(), shape, count, explicit, program)
-        Scheduler(machine, program, cluster).run()
-        check_end(program, cluster)
-        machine.now = cluster.now
-        done += 1
-        if machine.options.progress is not None:
-            machine.options.progress(done, total)
+    def start() -> Cluster:
+        cluster = Cluster(machine, program.image, machine.pending_clusters.popleft(), shape, (x, y, z), explicit)
+        for warp in cluster.warps:
+            fill_registers(warp)
+        return cluster
+
+    Scheduler(program, machine, start, most, cooperative).run()
+
+
+def _make_workspace(machine: Machine, most: int) -> None:
+    """What a cooperative launch gives its grid: its size in bytes and the word of a barrier (measured: %envreg1, %envreg2)."""
+    if machine.pending_clusters.left > most:
+        raise SimulationError(
+            "argument", f"a cooperative launch of {machine.pending_clusters.left} clusters: the device holds {most} at a time"
+        )
+    data = np.array([_WORKSPACE_BYTES, 0, 0, 0], np.uint32).view(np.uint8)
+    machine.grid_workspace = machine.memory.add(data, True, "the workspace of the grid").base
 
 
 def _kernel(module: Module, name: str | None) -> Function:
@@ -257,29 +179,30 @@ def _kernel(module: Module, name: str | None) -> Function:
     return function
 
 
-def _triple(value, what: str) -> tuple[int, int, int]:
+def _triple(value: Extents, what: str) -> Triple:
     try:
-        values = (value,) if isinstance(value, int) else tuple(operator.index(item) for item in value)
+        given = (value,) if isinstance(value, int) else tuple(operator.index(item) for item in value)
     except TypeError:
-        values = (0,)
-    values = (*values, 1, 1, 1)[:3] if len(values) < 3 else values
-    if len(values) != 3 or min(values) < 1:
+        given = (0,)
+    if len(given) > 3 or min(given, default=1) < 1:
         raise SimulationError("argument", f"{what} {value} must be up to three positive integers")
-    return values
+    x, y, z = (*given, 1, 1, 1)[:3]
+    return x, y, z
 
 
-def _grid(grid) -> tuple[int, int, int]:
+def _grid(grid: Extents) -> Triple:
     chosen = _triple(grid, "grid")
     if any(extent > limit for extent, limit in zip(chosen, MAXIMUM_GRID, strict=True)):
         raise SimulationError("argument", f"grid {chosen} is larger than {MAXIMUM_GRID}")
     return chosen
 
 
-def _block(function: Function, block) -> tuple[int, int, int]:
+def _block(function: Function, block: Extents | None) -> Triple:
     required = function.directives.get("reqntid")
-    if block is None and not required:
+    wanted = block if block is not None else required or None
+    if wanted is None:
         raise SimulationError("argument", f"kernel `{function.name}` has no .reqntid, so block must be given")
-    chosen = _triple(block if block is not None else required, "block")
+    chosen = _triple(wanted, "block")
     if required and chosen != _triple(required, "block"):
         raise SimulationError("argument", f"block {chosen} contradicts .reqntid {required}")
     most = function.directives.get("maxntid")
@@ -290,7 +213,7 @@ def _block(function: Function, block) -> tuple[int, int, int]:
     return chosen
 
 
-def _cluster(function: Function, cluster, grid: tuple) -> tuple[tuple[int, int, int], bool]:
+def _cluster(function: Function, cluster: Extents | None, grid: Triple) -> Triple:
     if "blocksareclusters" in function.directives:
         raise SimulationError("unsupported", ".blocksareclusters is not simulated", function.line)
     required = function.directives.get("reqnctapercluster")
@@ -301,4 +224,4 @@ def _cluster(function: Function, cluster, grid: tuple) -> tuple[tuple[int, int, 
         raise SimulationError("argument", f"grid {grid} is not a multiple of the cluster {shape}")
     if shape[0] * shape[1] * shape[2] > 16:
         raise SimulationError("argument", f"cluster {shape} has more than 16 CTAs")
-    return shape, bool(required or cluster is not None)
+    return shape

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-_STARTS = {
+from .errors import Details
+from .machine.machine import TraceEvent, TraceKind, Triple
+
+# What starts something: the track it is drawn on, and what ends it.
+_STARTS: dict[TraceKind, tuple[str, TraceKind]] = {
     "tma_issued": ("TMA", "tma_completed"),
     "mma_issued": ("tensor core", "mma_completed"),
     "store_issued": ("stores", "store_completed"),
     "wgmma_issued": ("tensor core", "wgmma_completed"),
 }
 _ENDS = {end: start for start, (_, end) in _STARTS.items()}
-_INSTANTS = {"phase": "mbarriers", "mma_committed": "tensor core", "commit_issued": "tensor core", "tmem_alloc": "tensor memory"}
+_INSTANTS: dict[TraceKind, str] = {
+    "phase": "mbarriers",
+    "mma_committed": "tensor core",
+    "commit_issued": "tensor core",
+    "tmem_alloc": "tensor memory",
+}
 _KEYS = ("address", "barrier")
 
+# One event as the timeline's JSON has it.
+_Drawn = dict[str, Any]
 
-def chrome_trace(events: Iterable, barrier_names: dict[int, str] | None = None) -> dict:
+
+def chrome_trace(events: Iterable[TraceEvent], barrier_names: Mapping[int, str] | None = None) -> dict[str, Any]:
     """The JSON object that chrome://tracing and Perfetto load; one instruction slot is drawn as one microsecond.
 
     `events` is Result.trace; `barrier_names` gives words for barrier addresses (shared-memory offsets).
     """
     names = barrier_names or {}
-    drawn: list[dict] = []
-    processes: dict[tuple, int] = {}
-    running: dict[tuple, list] = {}
+    drawn: list[_Drawn] = []
+    processes: dict[Triple, int] = {}
+    running: dict[tuple[TraceKind, int], list[TraceEvent]] = {}
     for event in events:
         process = processes.setdefault(event.cta, len(processes))
         if event.kind in _STARTS:
@@ -33,36 +46,23 @@ def chrome_trace(events: Iterable, barrier_names: dict[int, str] | None = None) 
             if waiting:
                 drawn.append(_span(waiting.pop(0), event, process, names))
         elif event.kind in _INSTANTS:
-            drawn.append(
-                {
-                    "ph": "i",
-                    "s": "t",
-                    "pid": process,
-                    "tid": _INSTANTS[event.kind],
-                    "ts": event.time,
-                    "name": _label(event, names),
-                    "args": _arguments(event),
-                }
-            )
+            drawn.append(_drawn(event, process, names) | {"ph": "i", "s": "t", "tid": _INSTANTS[event.kind]})
     drawn += [
         {"ph": "M", "name": "process_name", "pid": number, "args": {"name": f"CTA {cta}"}} for cta, number in processes.items()
     ]
     return {"traceEvents": drawn, "displayTimeUnit": "ns"}
 
 
-def _span(start, end, process: int, names: dict[int, str]) -> dict:
-    return {
-        "ph": "X",
-        "pid": process,
-        "tid": _STARTS[start.kind][0],
-        "ts": start.time,
-        "dur": max(1, end.time - start.time),
-        "name": _label(start, names),
-        "args": _arguments(start),
-    }
+def _drawn(event: TraceEvent, process: int, names: Mapping[int, str]) -> _Drawn:
+    return {"pid": process, "ts": event.time, "name": _label(event, names), "args": _arguments(event)}
 
 
-def _label(event, names: dict[int, str]) -> str:
+def _span(start: TraceEvent, end: TraceEvent, process: int, names: Mapping[int, str]) -> _Drawn:
+    track, _ = _STARTS[start.kind]
+    return _drawn(start, process, names) | {"ph": "X", "tid": track, "dur": max(1, end.time - start.time)}
+
+
+def _label(event: TraceEvent, names: Mapping[int, str]) -> str:
     key = "address" if event.kind == "phase" else "barrier"
     address = event.details.get(key)
     what = event.kind.split("_")[0]
@@ -72,5 +72,5 @@ def _label(event, names: dict[int, str]) -> str:
     return f"{place} phase {event.details['phase']} ends" if event.kind == "phase" else f"{what} -> {place}"
 
 
-def _arguments(event) -> dict:
+def _arguments(event: TraceEvent) -> Details:
     return {key: hex(value) if key in _KEYS else value for key, value in event.details.items()}

@@ -115,6 +115,24 @@ class Comptime:
 
 
 @record
+class Tuned:
+    """`BM in (64, 128)`: the values of a compile-time parameter that are to be tried."""
+
+    name: Name
+    values: tuple[Expression, ...]
+    span: Span
+
+
+@record
+class Tune:
+    """`tune BM in (64, 128), STAGES in (3, 4) where BM * STAGES < 512`: which tiles there are to choose from."""
+
+    parameters: tuple[Tuned, ...]
+    condition: Expression | None
+    span: Span
+
+
+@record
 class Return:
     value: Expression | None
     span: Span
@@ -188,7 +206,7 @@ class Role:
     span: Span  # of the header
 
 
-Statement = Assign | AugmentedAssign | Comptime | Return | Pass | ExpressionStatement | For | While | If | With | Role
+Statement = Assign | AugmentedAssign | Comptime | Tune | Return | Pass | ExpressionStatement | For | While | If | With | Role
 
 
 @record

@@ -12,6 +12,8 @@ from lark.grammar import Rule, Terminal
 
 from pipec.syntax.build import Builder
 
+Parts = list[Any]  # of Part and Token; a method of the parser reads the attributes that both have
+
 
 class Part:
     """What a rule was reduced to, and the text it covers; `line` is 0 where it covers none. Children of a repetition are a list."""
@@ -31,7 +33,7 @@ class Part:
                 break
 
 
-Reduce = Callable[[list], object]
+Reduce = Callable[[Parts], object]
 
 
 def shape(lark: Lark, builder: Builder) -> None:
@@ -50,8 +52,8 @@ def _reduce(rule: Rule, builder: Builder) -> Reduce:
     name = rule.alias or rule.origin.name
     build = None if name.startswith("_") else getattr(builder, name)
 
-    def reduce(parts: list) -> Part:
-        children: list = []
+    def reduce(parts: Parts) -> Part:
+        children: list[Any] = []
         for index, spliced, missing in kept:
             if missing:
                 children += [None] * missing
@@ -72,7 +74,7 @@ def _reduce(rule: Rule, builder: Builder) -> Reduce:
     return reduce
 
 
-def _only(parts: list) -> object:
+def _only(parts: Parts) -> object:
     return parts[0]
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipec.checks.cluster_values import ClusterValues, number
+from pipec.driver import compile_source
 from pipec.kir.clusters import line, mask
 from pipec.sema import tree
 from pipec.sema.types import I32
@@ -158,3 +159,55 @@ def test_variables_are_followed() -> None:
     assert values.differs(read[other])
     assert values.differs(read[counted]), "its loop starts elsewhere in the other CTA"
     assert values.differs(read[same]), "it is counted up a different number of times"
+
+
+def test_a_tensor_that_the_kernel_writes_is_not_the_same_in_all_ctas() -> None:
+    source = """
+kernel bound(n: i32, ix: tensor[i32, 4], y: tensor[f32, M, 64]):
+    grid(2)
+    cluster(2)
+    p = InputTilePipeline(TilePayload(x=tile[f32, 32, 64]), stages=2, scope="cluster")
+
+    role all(warps=1) produces p consumes p:
+        {store}
+        for i in range(load(ix[0])):
+            with p.produce() as s:
+                write(s.x, fill(1.0, f32, 32, 64))
+            with p.consume() as s:
+                store(y[cta.rank * 32, 0], s.x.of(1 - cta.rank))
+"""
+    for store, codes in (("pass", set()), ("store.direct(ix[0], fill(3, i32, 1, 1))", {"E0603"})):
+        found = compile_source(Source("test", source.format(store=store)), until="check").diagnostics
+        assert {one.code for one in found} & {"E0603"} == codes, found
+
+
+@pytest.mark.parametrize(
+    ("rank", "codes"),
+    [
+        ("(cta.rank + n) % 4", set()),
+        ("turn", set()),
+        ("3 - turn", set()),
+        ("turn ^ cta.rank", set()),
+        ("min(max(n, 0), 3)", set()),
+        ("n + 1 if n > 0 else 0", {"E0462"}),  # the condition is not looked at
+        ("cta.x + turn", {"E0462"}),
+        ("n", {"E0462"}),
+        ("cta.rank + 1", {"E0457"}),
+    ],
+)
+def test_the_rank_of_another_cta_is_seen_to_lie_in_the_cluster(rank: str, codes: set[str]) -> None:
+    source = f"""
+kernel other(n: i32, y: tensor[f32, M, 64]):
+    grid(4)
+    cluster(4)
+    p = InputTilePipeline(TilePayload(x=tile[f32, 32, 64]), stages=1, scope="cluster")
+
+    role all(warps=1) produces p consumes p:
+        with p.produce() as s:
+            write(s.x, fill(1.0, f32, 32, 64))
+        with p.consume() as s:
+            for turn in range(4):
+                store(y[turn * 32, 0], s.x.of({rank}))
+"""
+    found = compile_source(Source("test", source), until="check").diagnostics
+    assert {one.code for one in found} == codes, found

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from examples.catalogue import COMPARED_ELSEWHERE, Case, cases, compiled
 
-from pipec.reference import accumulation_unit, compare, expected_values, operand_rounding, reference_lines, shape_sets
+from pipec.reference import compare, expected_values, precision_of, reference_lines, shape_sets
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
 
@@ -45,10 +45,10 @@ def compare_output(case: Case, given: dict) -> None:
     assert (error <= np.abs(expected) * 2.0**-9 + largest * (2.0**-9 + 2.0**-12)).all(), error.max()
     (plan,) = compiled(case).plans or []
     kernel = plan.kernel
-    stated = expected_values(reference_lines(kernel.document), given, constants=kernel.constants)["out"]
-    assert np.abs(stated - expected).max() < 1e-12, "the docstring's line"
-    keys = k.shape[1]
-    assert compare("out", given["out"], stated, keys, accumulation_unit(kernel), operand_rounding(kernel)).passed
+    lines = reference_lines(kernel.document)
+    stated = expected_values(lines, given, constants=kernel.constants, precision=precision_of(kernel))["out"]
+    assert np.abs(stated.value - expected).max() < 1e-6, "the docstring's line"
+    assert compare("out", given["out"], stated).passed
 
 
 def check(case: Case, heads: int, queries: int, keys: int, scale: float, simulation: Simulation) -> None:

@@ -6,17 +6,8 @@ from examples.catalogue import COMPARED_ELSEWHERE, Case, cases, compiled
 from pipec.diag.message import Sink
 from pipec.kir.plan_types import Plan
 from pipec.ptx.assemble import assemble
-from pipec.reference import (
-    accumulation_unit,
-    apply_given,
-    before_launch,
-    compare,
-    dtypes_of,
-    expected_values,
-    reference_lines,
-    shape_sets,
-)
-from pipec.runtime import LaunchOptions, launch, random_arguments
+from pipec.reference import shape_sets, trial_of
+from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
 
 CASES = cases()
@@ -65,14 +56,10 @@ def test_equals_numpy_whatever_the_timing(case: Case, timing: str) -> None:
 
 
 def _check(case: Case, plan: Plan, numbers: dict[str, float], simulation: Simulation) -> None:
-    lines = reference_lines(plan.kernel.document)
-    assert lines, "an example says what it computes"
-    arguments = random_arguments(plan.interface, numbers, seed=1)
-    apply_given(plan.kernel.document, arguments, numbers)
-    before = before_launch(plan.interface, arguments)
-    result = launch(plan.interface, compiled(case).ptx or "", arguments, device="sim", options=LaunchOptions(simulation))
+    trial = trial_of(plan, numbers, seed=1)
+    assert trial.expected, "an example says what it computes"
+    result = launch(plan.interface, compiled(case).ptx or "", trial.arguments, device="sim", options=LaunchOptions(simulation))
     assert result.simulation is not None
     assert result.simulation.warnings == []
-    for name, expected in expected_values(lines, {**arguments, **before}, dtypes_of(plan.interface)).items():
-        outcome = compare(name, arguments[name], expected, int(max(numbers.values())), accumulation_unit(plan.kernel))
+    for outcome in trial.judged():
         assert outcome.passed, outcome

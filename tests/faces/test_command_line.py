@@ -85,12 +85,23 @@ def test_a_process_with_diagnostics(wrong: str, tmp_path: Path) -> None:
         ["run", "x.pipe", "--device", "abacus"],
         ["run", "x.pipe", "--seed", "many"],
         ["check", "x.pipe", "--message-format", "xml"],
-        ["explain"],
+        ["compile", "x.pipe", "-D", "BM=1", "-D", "BM=2"],
+        ["run", "x.pipe", "--shape", "M=1", "N=2", "M=3"],
+        ["sim", "x.ptx", "--save", "a=1.npy", "--save", "a=2.npy"],
+        ["run", "x.pipe", "--seed", "-1"],
+        ["run", "x.pipe", "--seed", "9" * 5000],
+        ["run", "x.pipe", "--seed", "1_000"],
+        ["run", "x.pipe", "--seed", "\u0663"],
+        ["run", "x.pipe", "--steps", "9" * 5000],
+        ["sim", "x.ptx", "--grid", "9" * 5000],
+        ["sim", "x.ptx", "--shared", "-1"],
+        ["run", "x.pipe", "--timing", "in-order"],
     ],
 )
 def test_wrong_usage(arguments: list[str], capsys: Capture) -> None:
     assert usage_status(arguments) == 2
-    assert "usage: pipec" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "usage: pipec" in err and len(err) < 3000
 
 
 def test_version(capsys: Capture) -> None:
@@ -290,11 +301,19 @@ def test_run_with_shapes(scale: str, capsys: Capture) -> None:
     assert "scale(M=5, N=8, alpha=-0.5)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("shape", ["Q=1", "M=abc", "M=-1", "M=1.5", "M=99999999999", "alpha=x", "M=nan"])
+_SIZES = ("Q=1", "M=abc", "M=-1", "M=1.5", "M=99999999999", "alpha=x", "M=nan", "M=\u0663", "M=1_6", "M=" + "9" * 5000)
+
+
+@pytest.mark.parametrize("shape", _SIZES)
 def test_run_with_shapes_that_do_not_fit(shape: str, scale: str, capsys: Capture) -> None:
     assert main(["run", scale, "--device", "sim", "--shape", shape]) == 1
     captured = capsys.readouterr()
     assert captured.err.startswith("error[E1") and "internal" not in captured.err
+
+
+def test_arrays_that_no_memory_holds(scale: str, capsys: Capture) -> None:
+    assert main(["run", scale, "--device", "sim", "--shape", "M=2147483647", "N=2147483644"]) == 1
+    assert "do not fit this machine's memory" in capsys.readouterr().err
 
 
 def test_run_without_shapes(tmp_path: Path, capsys: Capture) -> None:
@@ -316,7 +335,13 @@ def test_run_without_shapes(tmp_path: Path, capsys: Capture) -> None:
         ("z = x", "assigns to no argument"),
         ("y = x @ x", "mismatch"),
         ("y = x * 9 ** 9 ** 9 ** 9", ""),
-        ("y = alpha.T", "T"),
+        ("y = alpha.T", "one number"),
+        ("y = x @ 3", "no matrix"),
+        ("y = clip(x)", "`clip` missing 2 required"),
+        ("y = exp(x, x)", "`exp` takes 1"),
+        ("y = sum(x, axis=5)", "axis 5"),
+        ("y = scaled(x, x, 0)", ""),
+        ("y = block_scale(x, x, 1e12, 1e12)", ""),
         ("y = open(x)", "not among the allowed forms"),
         ("y = " + "-" * 5000 + "x", ""),
         ("y = 3 * x", "is wrong"),
@@ -363,10 +388,32 @@ def test_sim_names_what_it_cannot_run(scale: str, tmp_path: Path, capsys: Captur
 # ---------------------------------------------------------------------------------------------------------- never a traceback
 
 
+_VALUES = ["0", "-1", "1", "9" * 5000, "0x" + "f" * 15000, "1e999", "nan", "-0.0", "\u0663", "1_0", "\udcff", "a\0b", "n" * 1100, "None"]
 _WORDS = st.sampled_from(
     ["compile", "check", "run", "sim", "explain", "--arch", "sm_90a", "-o", "out", "-D", "BM=16", "--kernel", "scale", "--emit"]
     + ["kir", "--shape", "M=8", "--seed", "-1", "--message-format", "json", "scale.pipe", "E0303", "--version", "-", "--", "-h"]
 )
+# Each option of each command, with a value that fits nothing.
+_OPTIONS = {
+    "compile": ["-o={}", "--emit={}", "--arch={}", "-D{}", "-DBM={}", "--kernel={}", "--watchdog={}"],
+    "check": ["--arch={}", "-DBM={}", "-DBN={}", "--kernel={}", "--message-format={}"],
+    "run": ["--shape=M={}", "--shape=alpha={}", "--seed={}", "--steps={}", "--timing={}", "--timeline={}", "--watchdog={}", "-DBM={}"],
+    "sim": ["--grid={}", "--block={}", "--cluster={}", "--shared={}", "--arg={}", "--arg=i32:{}", "--arg=a=f32[{}]:zeros"]
+    + ["--arg=f32:{}", "--arg=a=f32[8]:{}", "--arg=raw({})", "--save=a={}", "--seed={}", "--shape=M={}", "--kernel={}"],
+}
+
+
+@pytest.mark.parametrize(("command", "option"), [(command, option) for command, rows in _OPTIONS.items() for option in rows])
+def test_any_value_of_any_option(
+    command: str, option: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, scale: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scale.ptx").write_text(scale_ptx())
+    file = ["scale.ptx", "--shape", "M=16", "N=64"] if command == "sim" else [scale]
+    for value in _VALUES:
+        assert status_of([command, *file, option.format(value), *(["--device=sim"] if command == "run" else [])]) in (0, 1, 2)
+        err = capsys.readouterr().err
+        assert "Traceback" not in err and "internal error" not in err, err[:500]
 
 
 def status_of(arguments: list[str]) -> object:

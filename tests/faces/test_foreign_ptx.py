@@ -77,7 +77,7 @@ def ptx(tmp_path: Path):
 def test_arrays_scalars_and_results(ptx, tmp_path: Path, capsys) -> None:
     a = np.arange(100, dtype=np.float32)
     np.save(tmp_path / "a.npy", a)
-    for timing in ("in-order", "late", "random"):
+    for timing in ("order", "late", "random"):
         arguments = ["--grid", "2", "--block", "64", "--arg", f"a=@{tmp_path}/a.npy", "--arg", "b=f32[100]:2.5", "--arg", "u32:0x60"]
         saved = tmp_path / f"{timing}.npy"
         command = ["sim", ptx(ADD), "--kernel", "add", *arguments, "--timing", timing, "--seed", "3", "--save", f"b={saved}"]

@@ -122,3 +122,13 @@ def test_helpers_that_double_each_other_end_in_an_answer() -> None:
     ]
     text = "\n".join(helpers) + "\nkernel k(a: tensor[f32, M, K]):\n    grid(1)\n    role r(warps=1):\n        x = twice39(K)\n"
     assert [diagnostic.code for diagnostic in ends_well(text, "limits").diagnostics] == ["E0232"]
+
+
+_PLACES = ("comptime X = {}\n", "kernel {}(a: tensor[f32, M]):\n    grid(1)\n", "kernel k(a: tensor[f32, {}]):\n    grid(1)\n")
+_NUMBERS = ("9" * 201, "9" * 5000, "0x" + "f" * 15000, "0b" + "1" * 5000, "9" * 4000 + ".0", "0x_", "0b__", "0x", "1e" + "9" * 4000)
+
+
+@pytest.mark.parametrize("word", [*_NUMBERS, "n" * 1100], ids=lambda word: f"{word[:6]} of {len(word)}")
+@pytest.mark.parametrize("place", _PLACES)
+def test_words_of_any_length_end_in_an_answer(word: str, place: str) -> None:
+    assert ends_well(place.format(word), "emit").failed

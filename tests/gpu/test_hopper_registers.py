@@ -23,7 +23,7 @@ from lower.register_kernels import (
 import pipec
 from examples import test_attention as attention
 from pipec.kir.plan_types import Plan
-from pipec.reference import accumulation_unit, apply_given, compare, expected_values, reference_lines, shape_sets
+from pipec.reference import apply_given, expected_values, reference_lines, shape_sets, trial_of
 from pipec.runtime import launch, random_arguments
 
 pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
@@ -72,19 +72,17 @@ def test_integers_agree_bit_for_bit(case: Case, plan: Plan, values: dict[str, st
         outcome = launch(plan.interface, compiled(case).ptx or "", given, device=device)
         assert outcome.device.startswith(device)
         results[device] = given
-    for name, reference in expected_values(reference_lines(plan.kernel.document), results["cuda"]).items():
+    for name, reference in expected_values(reference_lines(plan.kernel.document), integers(plan, values)).items():
         on_gpu, simulated = results["cuda"][name], results["sim"][name]
-        assert np.array_equal(on_gpu, reference.astype(np.float32).astype(on_gpu.dtype)), "GPU against NumPy"
+        assert np.array_equal(on_gpu, reference.value.astype(np.float32).astype(on_gpu.dtype)), "GPU against NumPy"
         assert on_gpu.tobytes() == simulated.tobytes(), "GPU against simulator"
 
 
 @pytest.mark.parametrize(("case", "plan", "values"), runs())
 def test_random_inputs_stay_within_their_bound(case: Case, plan: Plan, values: dict[str, str]) -> None:
-    given = random_arguments(plan.interface, numbers(values), seed=5)
-    apply_given(plan.kernel.document, given, numbers(values))
-    launch(plan.interface, compiled(case).ptx or "", given, device="cuda")
-    for name, reference in expected_values(reference_lines(plan.kernel.document), given).items():
-        outcome = compare(name, given[name], reference, int(max(numbers(values).values())), accumulation_unit(plan.kernel))
+    trial = trial_of(plan, numbers(values), seed=5)
+    launch(plan.interface, compiled(case).ptx or "", trial.arguments, device="cuda")
+    for outcome in trial.judged():
         assert outcome.passed, outcome
 
 

@@ -80,16 +80,18 @@ def test_a_full_gpu_of_blocks() -> None:
     assert "more CTAs blocked at the same places" in told["report"]
 
 
-def test_the_command_line_prints_it() -> None:
+def test_the_command_line_prints_it(tmp_path: Path) -> None:
     """`pipec run --watchdog` of a kernel that hangs; it only gets past the checks because they are left out for this once."""
+    path = tmp_path / "pass_on.pipe"
+    path.write_text(FAULTS["missing_release"].source(SOURCE), encoding="utf-8")
     script = (
-        "from pipec import cli, driver; from pipec.source import Source; from faults import FAULTS, SOURCE\n"
-        "cli.read_source = lambda name: Source(name, FAULTS['missing_release'].source(SOURCE))\n"
+        "import sys; from pipec import cli, driver\n"
+        "assert cli.Options is driver.Options\n"
         "cli.Options = lambda *fields, **named: driver.Options(*fields, **named, unchecked=True)\n"
-        "raise SystemExit(cli.main(['run', '--watchdog=0.2', 'pass_on.pipe', '--arch', 'sm_90a', '--device', 'cuda',"
-        " '--shape', 'M=768', 'N=16']))\n"
+        "raise SystemExit(cli.main(sys.argv[1:]))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=TESTS, capture_output=True, text=True, check=False, timeout=60)
+    asked = ["run", "--watchdog=0.2", str(path), "--arch", "sm_90a", "--device", "cuda", "--shape", "M=768", "N=16"]
+    done = subprocess.run([sys.executable, "-c", script, *asked], cwd=TESTS, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1 and "error[E1010]: kernel `pass_on` hangs" in done.stderr, done.stdout + done.stderr
     assert "wait cycle: `compute` waits on empty[0] of `ready`" in done.stderr
     print(done.stderr)

@@ -3,7 +3,7 @@ from hand_built import Gemm
 
 from pipec.kir import ir
 from pipec.kir.build import build
-from pipec.kir.text import kernel_text
+from pipec.kir.text import expression_text, kernel_text
 from pipec.kir.verify import MalformedKernel, verify
 from pipec.sema import tree
 from pipec.sema.types import BOOL, I32
@@ -44,7 +44,7 @@ def test_for_loop_shape():
     assert header.then in loop.blocks and header.otherwise not in loop.blocks
     assert role.blocks[header.then].terminator == ir.Jump(loop.header)
     assert loop.parent is None and loop.step == 1 and loop.variable is gemm.k
-    assert loop.stop == gemm.trips
+    assert loop.stop is not None and expression_text(loop.stop) == expression_text(gemm.trips)
 
 
 def test_nested_loops_know_their_parent():

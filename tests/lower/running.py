@@ -28,7 +28,7 @@ def compiled(source: str) -> Program:
 
 def run(source: str, kernel: str, *arguments: object, timing: str = "order") -> None:
     from pipec.runtime.launcher import LaunchOptions
-    from pipec.sim.launch import Options
+    from pipec.sim import Options
 
     options = LaunchOptions(simulation=Options(timing=timing, seed=7))
     compiled(source)[kernel](*arguments, device="sim", options=options)

@@ -7,6 +7,8 @@ import pytest
 from running import exact, run, values
 
 import pipec
+from pipec.driver import compile_source
+from pipec.source import Source
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -151,3 +153,60 @@ def test_memory_is_ordered_across_the_cluster_only_where_threads_read_what_other
         ptx = pipec.compile(source, allow_undecided=True).ptx
         assert "mbarrier.arrive.release.cluster.shared::cluster" in ptx
         assert "mbarrier.try_wait.parity.acquire.cluster" in ptx
+
+
+# A is converted by warps of both CTAs before the pair multiplies it; B comes by TMA.
+CONVERTED = """
+kernel pair(a: tensor[f32, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
+    cluster(2)
+    grid(2 * ceildiv(M, 256), ceildiv(N, 64))
+    raw  = InputTilePipeline(TilePayload(a=tile[f32, 128, 32]), stages=2)
+    left = InputTilePipeline(TilePayload(a=tile[bf16, 128, 32]), stages=2, cta_group=2)
+    right = InputTilePipeline(TilePayload(b=tile[bf16, 32, 32]), stages=2, cta_group=2)
+    output = OutputTilePipeline(tmem[f32, 128, 64], stages=1, cta_group=2)
+
+    role load(warps=1) produces raw, right:
+        for k in range(ceildiv(K, 32)):
+            with raw.produce() as s:
+                tma.load(s.a, a[block.x * 128, k * 32])
+            with right.produce() as s:
+                tma.load(s.b, b[block.y * 64 + cta.x * 32, k * 32])
+
+    role convert(warps=4) consumes raw produces left:
+        for k in range(ceildiv(K, 32)):
+            with raw.consume() as r, left.produce() as s:
+                write(s.a, cast[bf16](r.a))
+
+    role mma(warps=1, on="leader") consumes left, right produces output:
+        with output.produce() as acc:
+            for k in range(ceildiv(K, 32)):
+                with left.consume() as x, right.consume() as y:
+                    mma(acc, x.a, y.b)
+
+    role epilogue(warps=4) consumes output:
+        with output.consume() as acc:
+            store(d[block.x * 128, block.y * 64], acc)
+"""
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+def test_tiles_that_threads_write_for_a_pair(timing: str) -> None:
+    a, b, d = values((256, 96), "f32", 1), values((64, 96), "bf16", 2), np.zeros((256, 64), np.float32)
+    run(CONVERTED, "pair", a, b, d, timing=timing)
+    np.testing.assert_array_equal(d, exact(a) @ exact(b).T)
+
+
+def test_one_thread_of_each_cta_releases_them_to_the_leader() -> None:
+    ptx = pipec.compile(CONVERTED).ptx
+    lines = [line.strip() for line in ptx.splitlines()]
+    releases = [index for index, line in enumerate(lines) if "mbarrier.arrive.release.cluster" in line]
+    assert len(releases) == 1
+    before = lines[: releases[0]]
+    meeting = max(index for index, line in enumerate(before) if line.startswith("bar.sync"))
+    fence = max(index for index, line in enumerate(before) if line == "fence.proxy.async.shared::cta;")
+    assert fence == meeting - 1, "what the threads wrote is fenced before they meet"
+    # Both sides of `left`: the MMA's wait for full stages, the writers' for empty ones, and for the last of them before they end.
+    assert ptx.count("mbarrier.try_wait.parity.acquire.cluster") == 3
+    plans = compile_source(Source("pair.pipe", CONVERTED), until="plan").plans
+    assert plans is not None
+    assert {pipeline.name: row.count for (pipeline, side), row in plans[0].signals.items() if side == "producer"}["left"] == 2

@@ -1,4 +1,4 @@
-"""Descriptors against the worked values of SM100.md (printed there by a program built on CUTLASS's headers)."""
+"""Descriptors against worked values that a program built on CUTLASS's headers printed (hardware.md 3.2, 3.3 and 9)."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_high_word(dtype, rows, columns, transposed, high):
 
 
 def test_k_major_stages_of_the_worked_gemm():
-    """Section 9.1: stage s of A at 0x400 + s * 0xC000, four steps of 2 along K."""
+    """Stage s of A at 0x400 + s * 0xC000, four steps of 2 along K (hardware.md 9)."""
     row = operand_descriptor(tile_layout(128, 64, DTYPES["bf16"]), 64, DTYPES["bf16"], transposed=False)
     words = [shared_descriptor(row.constant, BASE + step) for step in row.steps]
     assert words == [0x4000404000000040, 0x4000404000000042, 0x4000404000000044, 0x4000404000000046]
@@ -62,14 +62,14 @@ def test_k_major_stages_of_the_worked_gemm():
 
 
 def test_mn_major_panels_of_the_worked_gemm():
-    """Sections 3.5 and 9.3: 64 k-rows of 128 bytes, so panels are 8192 bytes apart and a step along K is 2048 bytes."""
+    """64 k-rows of 128 bytes, so panels are 8192 bytes apart and a step along K is 2048 bytes (hardware.md 3.3 and 9)."""
     row = operand_descriptor(tile_layout(64, 256, DTYPES["bf16"]), 64, DTYPES["bf16"], transposed=True)
     assert shared_descriptor(row.constant, BASE) == 0x4000404002000040
     assert [step >> 4 for step in row.steps] == [0, 0x80, 0x100, 0x180]
 
 
 def test_k_steps_cross_into_the_next_panel():
-    """Section 3.6: a K = 128 tile of 128 rows has its second panel 0x4000 bytes further."""
+    """A K = 128 tile of 128 rows has its second panel 0x4000 bytes further (hardware.md 9)."""
     row = operand_descriptor(tile_layout(128, 128, DTYPES["bf16"]), 128, DTYPES["bf16"], transposed=False)
     assert row.steps == (0, 32, 64, 96, 0x4000, 0x4020, 0x4040, 0x4060)
 

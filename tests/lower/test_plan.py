@@ -29,11 +29,11 @@ def test_tensor_readers_come_first_and_the_rest_follow():
 def test_signals_and_bytes():
     found = planned()
     facts = {(pipeline.name, side): row for (pipeline, side), row in found.signals.items()}
-    assert facts["input", "producer"].how == {"load": "tma"}
+    assert facts["input", "producer"].how == {"load": ("tma",)}
     assert facts["input", "producer"].transaction_bytes == (128 + 256) * 64 * 2
-    assert facts["input", "consumer"].how == {"mma": "commit"}
-    assert facts["output", "producer"].how == {"mma": "commit"}
-    assert facts["output", "consumer"].how == {"epilogue": "threads"}
+    assert facts["input", "consumer"].how == {"mma": ("commit",)}
+    assert facts["output", "producer"].how == {"mma": ("commit",)}
+    assert facts["output", "consumer"].how == {"epilogue": ("threads",)}
     assert {key: row.count for key, row in facts.items()} == {
         ("input", "producer"): 1,
         ("input", "consumer"): 1,

@@ -9,8 +9,8 @@ from pathlib import Path
 from mutation.mutants import Mutant, mutants
 from pipec.driver import Options, compile_source
 from pipec.kir.plan_types import Plan
-from pipec.reference import accumulation_unit, compare, expected_values, reference_lines
-from pipec.runtime import LaunchOptions, launch, random_arguments
+from pipec.reference import trial_of
+from pipec.runtime import LaunchOptions, launch
 from pipec.runtime.errors import ArgumentError
 from pipec.sim import Options as Simulation
 from pipec.sim import SimulationError
@@ -109,11 +109,9 @@ def _judge(kernel: Kernel, mutant: Mutant) -> Verdict:
 
 def _wrong_results(plan: Plan, ptx: str, kernel: Kernel) -> str:
     """Which output differs, with asynchronous work as late as allowed; empty when none does."""
-    arguments = random_arguments(plan.interface, dict(kernel.values), seed=1)
-    launch(plan.interface, ptx, arguments, device="sim", options=LaunchOptions(Simulation(timing="late")))
-    depth = int(max(kernel.values.values()))
-    for name, expected in expected_values(reference_lines(plan.kernel.document), arguments).items():
-        outcome = compare(name, arguments[name], expected, depth, accumulation_unit(plan.kernel))
+    trial = trial_of(plan, dict(kernel.values), seed=1)
+    launch(plan.interface, ptx, trial.arguments, device="sim", options=LaunchOptions(Simulation(timing="late")))
+    for outcome in trial.judged():
         if not outcome.passed:
-            return f"{name}: {outcome.wrong} of {outcome.total} elements differ"
+            return f"{outcome.output}: {outcome.wrong} of {outcome.total} elements differ"
     return ""

@@ -44,7 +44,7 @@ ONCE = {
     "the first MMA adds": ("gemm_linear", "accumulate=k >= 0", (REFUSED,)),
     "a coordinate of a lane": ("gemm", "a coordinate of a lane", (REFUSED,)),
     "two MMAs": ("gemm_linear", "duplicate mma", (COMPARISON,)),
-    "stages given back by commits that track nothing": ("gemm_linear", "mma under `if block.x == 0:`", (COMPARISON,)),
+    "stages given back by commits that track nothing": ("gemm_linear", "mma under `if block.x == 0:`", (COMPARISON, REFUSED)),
 }
 
 

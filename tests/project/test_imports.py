@@ -1,4 +1,5 @@
-"""Data flows downwards: a part of pipec imports only the leaves and the parts above it in this list."""
+"""Data flows downwards: a part of pipec imports only the leaves and the parts above it in this list, and no modules import each
+other in a circle, inside a part either."""
 
 import ast
 from collections.abc import Iterator
@@ -7,9 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LEAVES = ("_version", "record", "source", "interface", "blocked", "grammar", "isa", "diag")
+LEAVES = ("_version", "vocabulary", "record", "budgets", "source", "interface", "blocked", "cache", "grammar", "isa", "diag")
 LAYERS = (
     *LEAVES,
+    "verify",
     "watchdog",
     "syntax",
     "sema",
@@ -17,6 +19,7 @@ LAYERS = (
     "checks",
     "lower",
     "ptx",
+    "protocol",
     "sim",
     "runtime",
     "driver",
@@ -25,16 +28,32 @@ LAYERS = (
     "reference",
     "timeline",
     "files",
+    "printer",
+    "options",
+    "tune",
     "program",
     "embed",
     "run",
+    "tuner",
     "argument_text",
     "foreign",
+    "guard",
     "cli",
     "__main__",
 )
-# Beyond the order: the simulator is a second reading of the reference, so it shares nothing with what emits PTX.
-NEVER = {"sim": ("syntax", "sema", "kir", "checks", "lower", "ptx"), "runtime": ("syntax", "sema", "kir", "checks", "lower")}
+# Beyond the order: the simulator is a second reading of the reference, so it shares nothing with what emits PTX; the checker of proofs
+# shares nothing with anything.
+EVERYTHING = tuple(layer for layer in LAYERS if layer != "verify")
+NEVER = {
+    "verify": EVERYTHING,
+    "sim": ("syntax", "sema", "kir", "checks", "lower", "ptx"),
+    "runtime": ("syntax", "sema", "kir", "checks", "lower"),
+}
+
+# The same inside parts that are folders of folders: each imports only those before it.
+INSIDE = {"sim": ("units", "errors", "ptx", "machine", "instructions", "load", "arguments", "launch", "timeline")}
+# Circles of modules that are allowed, with a reason each: none.
+KNOWN_CIRCLES: set[frozenset[str]] = set()
 
 FILES = [*(ROOT / "pipec").rglob("*.py"), *(ROOT / "runtime").rglob("*.py"), *(ROOT / "grammar").rglob("*.py")]
 
@@ -71,9 +90,53 @@ def complaint(part: str, imported: str) -> str | None:
         return None
     if imported in NEVER.get(part, ()):
         return f"{part} never imports {imported}"
-    if part in LEAVES and imported != "record" and not (part == "diag" and imported == "source"):
+    if part in LEAVES and imported not in ("vocabulary", "record", "budgets") and not (part == "diag" and imported == "source"):
         return f"{part} is a leaf"
     return f"{imported} lies below {part}" if LAYERS.index(imported) > LAYERS.index(part) else None
+
+
+def inner_order(module: str, imported: str) -> str | None:
+    """Why a module of a part in INSIDE must not import another one of that part; None when it may."""
+    mine, other = module.split("."), imported.split(".")
+    if len(mine) < 3 or len(other) < 3 or mine[1] != other[1] or mine[1] not in INSIDE:
+        return None
+    order = INSIDE[mine[1]]
+    assert mine[2] in order and other[2] in order, f"{mine[2]} or {other[2]} has no place in the order of {mine[1]}"
+    return f"{other[2]} lies below {mine[2]}" if order.index(other[2]) > order.index(mine[2]) else None
+
+
+def graph(files: list[Path]) -> dict[str, set[str]]:
+    """Which modules each module imports: wherever the import stands, in a function and for types alone too."""
+    modules = {module_of(file) for file in files}
+    edges: dict[str, set[str]] = {}
+    for file in files:
+        found = edges.setdefault(module_of(file), set())
+        package = module_of(file).split(".")
+        package = package if file.stem == "__init__" else package[:-1]
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                found |= modules & {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                base = ".".join([*(package[: len(package) - node.level + 1] if node.level else ()), *filter(None, [node.module])])
+                names = {f"{base}.{alias.name}" for alias in node.names}
+                found |= modules & (names if names <= modules else names | {base})
+    return edges
+
+
+def circles(edges: dict[str, set[str]]) -> set[frozenset[str]]:
+    """The sets of modules, of two and more, each of which leads to all the others."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            fresh = edges.get(waiting.pop(), set()) - seen
+            seen |= fresh
+            waiting.extend(fresh)
+        return seen
+
+    reach = {module: reached(module) for module in edges}
+    return {frozenset(other for other in reach[module] if module in reach[other]) for module in edges if module in reach[module]}
 
 
 @pytest.mark.parametrize("file", FILES, ids=module_of)
@@ -85,11 +148,22 @@ def test_imports_point_upwards(file: Path) -> None:
     wrong = []
     for line, name in imports(file):
         imported = part_of(name)
-        if imported in LAYERS and (why := complaint(part, imported)):
+        why = complaint(part, imported) if imported in LAYERS else None
+        if why := why or inner_order(module_of(file), name):
             wrong.append(f"{file.relative_to(ROOT)}:{line} imports {name}: {why}")
     assert not wrong, "\n".join(wrong)
 
 
+def test_no_circles() -> None:
+    """A circle that is gone leaves KNOWN_CIRCLES too."""
+    found = circles(graph(FILES))
+    assert found == KNOWN_CIRCLES, [sorted(circle) for circle in found ^ KNOWN_CIRCLES]
+
+
 def test_the_rules_themselves() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == {frozenset({"b", "c"})}
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == set()
+    assert inner_order("pipec.sim.ptx.parse", "pipec.sim.machine.cta") and inner_order("pipec.sim.machine.cta", "pipec.sim.load")
+    assert not inner_order("pipec.sim.machine.cta", "pipec.sim.ptx.tree") and not inner_order("pipec.run", "pipec.sim.launch")
     assert complaint("isa", "lower") and complaint("isa", "sim") and complaint("sim", "lower") and complaint("sema", "kir")
     assert not complaint("sim", "isa") and not complaint("diag", "source") and not complaint("cli", "sim")

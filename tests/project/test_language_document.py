@@ -25,7 +25,9 @@ from pipec.sema.operation import (
     ROLE,
 )
 from pipec.sema.operations import OPERATIONS
+from pipec.sema.other_names import NAMES
 from pipec.source import Source
+from pipec.syntax.other_forms import FORMS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "language.md"
 
@@ -71,10 +73,19 @@ def free_table() -> str:
     return "\n".join(rows)
 
 
+def elsewhere_table() -> str:
+    """Forms and names of other languages that have one certain counterpart."""
+    forms = [(form.what, form.instead) for form in FORMS if "{" not in form.what + form.instead]
+    names = [(", ".join(f"`{name}`" for name in row.names), row.instead) for row in dict.fromkeys(NAMES.values())]
+    rows = [f"| {what.replace('|', chr(92) + '|')} | {instead} |" for what, instead in dict.fromkeys([*forms, *names])]
+    return "\n".join(["| elsewhere | in pipec |", "|---|---|", *rows])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "functions": functions_table,
     **{pipeline: partial(pipeline_table, pipeline) for pipeline in PARTS},
     "operations": free_table,
+    "elsewhere": elsewhere_table,
 }
 
 

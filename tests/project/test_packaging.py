@@ -28,6 +28,10 @@ IN_ARCHIVE = (
     "tools",
     "Makefile",
     "README.md",
+    "LICENSE",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
     "pyproject.toml",
 )
 
@@ -69,6 +73,15 @@ def test_wheel_has_every_source_file_and_nothing_else(built: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     expected = {target + name.removeprefix(folder) for folder, target in PACKAGES.items() for name in sources(folder)}
     assert names == expected
+
+
+def test_wheel_says_its_licence(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    files = zipfile.ZipFile(wheel)
+    (metadata,) = (name for name in files.namelist() if name.endswith(".dist-info/METADATA"))
+    assert "License-Expression: Apache-2.0" in files.read(metadata).decode().splitlines()
+    (licence,) = (name for name in files.namelist() if name.endswith("LICENSE"))
+    assert files.read(licence) == (ROOT / "LICENSE").read_bytes()
 
 
 def test_archive_has_every_file_of_the_project(built: Path) -> None:

@@ -1,7 +1,12 @@
 """A CUDA driver that records calls: host memory stands for the device's, structures and enums are those of cuda.bindings."""
 
 import ctypes
+from dataclasses import dataclass
 from importlib import import_module
+
+from pipec.runtime import cuda, cuda_driver
+
+STATUS_ALONE = ("cuLaunchKernelEx", "cuTensorMapReplaceAddress")
 
 
 class FakeApi:
@@ -21,7 +26,7 @@ class FakeApi:
         def function(*arguments):
             self.calls.append((name, arguments))
             if name in self.fail:
-                return (self.fail[name],) if name == "cuLaunchKernelEx" else (self.fail[name], None)
+                return (self.fail[name],) if name in STATUS_ALONE else (self.fail[name], None)
             return (self.real.CUresult.CUDA_SUCCESS, *self.answer(name, arguments))
 
         return function
@@ -116,8 +121,15 @@ class FakeApi:
     def on_cuMemcpyDtoH(self, destination, source, size):
         ctypes.memmove(destination, source, size)
 
-    def on_cuTensorMapEncodeTiled(self, *arguments):
-        return self.real.CUtensorMap()
+    def on_cuTensorMapEncodeTiled(self, dtype, rank, address, *_):
+        """What it was made of stands in the map: the address first."""
+        encoded = self.real.CUtensorMap()
+        ctypes.memmove(int(encoded.getPtr()), address.to_bytes(8, "little") + b"map!" * 30, 128)
+        return encoded
+
+    def on_cuTensorMapReplaceAddress(self, place, address):
+        assert place % 64 == 0 and ctypes.string_at(place + 8, 120) == b"map!" * 30
+        ctypes.memmove(place, address.to_bytes(8, "little"), 8)
 
     def on_cuLaunchKernelEx(self, config, function, parameters, extra):
         self.launches.append((config, parameters))
@@ -127,3 +139,49 @@ def parameter_bytes(address, sizes):
     """The parameter bytes behind the array of pointers that a launch got."""
     pointers = (ctypes.c_void_p * len(sizes)).from_address(address)
     return [ctypes.string_at(pointer, size) for pointer, size in zip(pointers, sizes, strict=True)]
+
+
+def install(monkeypatch, fake):
+    driver = cuda_driver.Driver(fake)
+    monkeypatch.setattr(cuda_driver, "load", lambda: driver)
+    monkeypatch.setattr(cuda, "load", lambda: driver)
+    return fake
+
+
+@dataclass(frozen=True)
+class TorchDevice:
+    type: str
+    index: int
+
+
+class Torch:
+    """Looks like a CUDA torch tensor, in host memory."""
+
+    __module__ = "torch"
+    is_cuda = False  # so that no current stream is asked for
+
+    def __init__(self, array, index=0, requires_grad=False):
+        self.array = array
+        self.dtype = f"torch.{array.dtype.name}"
+        self.device = TorchDevice("cuda", index)
+        self.layout = "torch.strided"
+        self.requires_grad = requires_grad
+
+    shape = property(lambda self: self.array.shape)
+
+    def stride(self):
+        return tuple(stride // self.array.itemsize for stride in self.array.strides)
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def element_size(self):
+        return self.array.itemsize
+
+    def get_device(self):
+        return self.device.index
+
+    def is_conj(self):
+        return False
+
+    is_neg = is_conj

@@ -95,7 +95,7 @@ def test_a_record_that_was_not_finished_is_left_out() -> None:
     assert list(watchdog.records(a_record(mark=0) + bytes(1000))) == []
 
 
-# The upper halves of barriers' words, as read on hardware (SM100.md 12.3 e): after init(1) and expect 16; init(7); one flip; arrived
+# The upper halves of barriers' words, as read on hardware (hardware.md 1.3): after init(1) and expect 16; init(7); one flip; arrived
 # with 64 bytes open. Of bytes they show units of 2048.
 @pytest.mark.parametrize(
     ("state", "pending", "tx", "phase"),
@@ -190,7 +190,7 @@ def test_the_command_line_shows_the_lines(fault: str, monkeypatch, capsys) -> No
     from pipec import cli, driver
 
     path = "pass_on.pipe"
-    monkeypatch.setattr(cli, "read_source", lambda _: Source(path, FAULTS[fault].source(SOURCE)))
+    monkeypatch.setattr(cli, "read_input", lambda _: Source(path, FAULTS[fault].source(SOURCE)))
     monkeypatch.setattr(cli, "Options", lambda *fields, **named: driver.Options(*fields, **named, unchecked=True))
     arguments = ["run", "--watchdog=0.0001", path, "--arch", "sm_90a", "--device", "sim", "--shape", "M=768", "N=16"]
     assert cli.main(arguments) == 1

@@ -5,56 +5,16 @@ import ctypes
 import ml_dtypes
 import numpy as np
 import pytest
-from fake_driver import FakeApi, parameter_bytes
+from fake_driver import FakeApi, Torch, install, parameter_bytes
 from interfaces import bf16, gemm, gemm_arrays, interface, scale
 
 from pipec.interface import PointerParameter, TensorArgument
 from pipec.runtime import cubins, cuda, cuda_driver
 from pipec.runtime.errors import ArgumentError, DeviceError, HangError, LaunchError
-from pipec.runtime.launcher import Image, Launcher, LaunchOptions
+from pipec.runtime.image import Image
+from pipec.runtime.launcher import Launcher, LaunchOptions
 
 CODE = Image(None, b"cubin", "sm_100a")
-
-
-@pytest.fixture
-def api(monkeypatch):
-    return install(monkeypatch, FakeApi())
-
-
-def install(monkeypatch, fake):
-    driver = cuda_driver.Driver(fake)
-    monkeypatch.setattr(cuda_driver, "load", lambda: driver)
-    monkeypatch.setattr(cuda, "load", lambda: driver)
-    return fake
-
-
-class Torch:
-    """Looks like a CUDA torch tensor, in host memory."""
-
-    __module__ = "torch"
-    is_cuda = False  # so that no current stream is asked for
-
-    def __init__(self, array, index=0):
-        self.array = array
-        self.dtype = f"torch.{array.dtype.name}"
-        self.device = type("device", (), {"type": "cuda", "index": index})
-        self.layout = "torch.strided"
-
-    shape = property(lambda self: self.array.shape)
-
-    def stride(self):
-        return tuple(stride // self.array.itemsize for stride in self.array.strides)
-
-    def data_ptr(self):
-        return self.array.ctypes.data
-
-    def element_size(self):
-        return self.array.itemsize
-
-    def is_conj(self):
-        return False
-
-    is_neg = is_conj
 
 
 def test_a_launch_encodes_maps_and_passes_parameters(api):
@@ -91,15 +51,6 @@ def test_a_repeated_launch_is_one_driver_call(api):
     assert api.names() == ["cuCtxGetCurrent", "cuLaunchKernelEx"]
     call([Torch(array) for array in gemm_arrays(128, 128, 64)])
     assert len(api.launches) == 5 and api.launches[4][0].gridDimX == 1
-
-
-def test_a_tensor_map_is_encoded_once_per_place(api):
-    a, b, d = (Torch(array) for array in gemm_arrays())
-    other = Torch(bf16(256, 128))
-    call = Launcher(gemm(), CODE)
-    call([a, b, d])
-    call([a, b, other])
-    assert api.names().count("cuTensorMapEncodeTiled") == 4
 
 
 def test_streams(api):

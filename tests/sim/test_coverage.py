@@ -71,14 +71,14 @@ def _skipped(instruction: str) -> str:
 @pytest.mark.parametrize("instruction", ACCEPTED)
 def test_taken(instruction: str) -> None:
     """Decoding refuses at once what is malformed; what is not known fails when it is reached."""
-    from pipec.sim.decode import decode
-    from pipec.sim.memory import GlobalMemory
-    from pipec.sim.parse import parse
-    from pipec.sim.program import Program
+    from pipec.sim.instructions.decode import decode
+    from pipec.sim.load import load
+    from pipec.sim.machine.memory import GlobalMemory
+    from pipec.sim.ptx.parse import parse
 
     module = parse(_skipped(instruction))
-    program = Program(module, module.functions["k0"], GlobalMemory(), 4096)
-    decode(program.function.instructions[1], program)
+    image = load(module, module.functions["k0"], GlobalMemory(), 4096).image
+    decode(image.function.instructions[1], image)
 
 
 @pytest.mark.parametrize("instruction", REFUSED)

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from pipec.sim import SimulationError, launch, parse
-from pipec.sim.memory import GlobalMemory
-from pipec.sim.program import Program
-from pipec.sim.tree import Address, Immediate, Register, Sink, Symbol, Vector
+from pipec.sim.load import load
+from pipec.sim.machine.memory import GlobalMemory
+from pipec.sim.ptx.tree import Address, Immediate, Register, Sink, Symbol, Vector
 
 from .gemm_ptx import gemm_ptx
 
@@ -105,7 +105,7 @@ def _parse_quietly(text: str) -> None:
     try:
         module = parse(text)
         for kernel in module.kernels:
-            Program(module, kernel, GlobalMemory(), 0)
+            load(module, kernel, GlobalMemory(), 0)
     except SimulationError as error:
         assert error.kind in ("malformed", "unsupported")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from examples.catalogue import EXAMPLES, Case, compiled
 
-from pipec.reference import accumulation_unit, compare, expected_values, reference_lines
-from pipec.runtime import LaunchOptions, launch, random_arguments
+from pipec.reference import trial_of
+from pipec.runtime import LaunchOptions, launch
 from pipec.sim import ArrayArgument, Options, SimulationError
 from pipec.sim import launch as launch_ptx
 
@@ -164,13 +164,9 @@ def run_example(case: Case, sizes: dict[str, float], edit: Edit, options: Option
     state = compiled(case)
     (plan,) = state.plans or []
     ptx = "\n".join(edit((state.ptx or "").splitlines())) + "\n"
-    arguments = random_arguments(plan.interface, sizes, seed=1)
-    launch(plan.interface, ptx, arguments, device="sim", options=LaunchOptions(options))
-    for name, expected in expected_values(reference_lines(plan.kernel.document), arguments).items():
-        outcome = compare(name, arguments[name], expected, int(sizes["K"]), accumulation_unit(plan.kernel))
-        if not outcome.passed:
-            return "result"
-    return "right"
+    trial = trial_of(plan, sizes, seed=1)
+    launch(plan.interface, ptx, trial.arguments, device="sim", options=LaunchOptions(options))
+    return "right" if all(outcome.passed for outcome in trial.judged()) else "result"
 
 
 def run_pair(edit: Edit, options: Options) -> str:

@@ -13,7 +13,7 @@ TEXT = "kernel k():\n    grid(1)\n"
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PIPEC_CACHE_DIR", str(tmp_path / "pipec"))
     parse.parser.cache_clear()
     yield tmp_path / "pipec"
     parse.parser.cache_clear()

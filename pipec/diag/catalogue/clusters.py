@@ -1,6 +1,6 @@
 """Clusters of CTAs: their size (E079x), roles on one CTA of a pair (E045x), what differs between CTAs (E053x, E0603)."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, primary, remove_argument, secondary, set_keyword
 from pipec.source import Span
 
 
@@ -77,6 +77,7 @@ class MulticastTile(Message):
     labels = (primary("at", "loaded by multicast here"),)
     note = "it is small: each CTA loads its own"
     help = "remove `multicast=...`"
+    edits = (set_keyword("at", "multicast", ""),)
     tile: str
     at: Span
 
@@ -247,6 +248,22 @@ class RankOutside(Message):
     cluster: Span | None
 
 
+class RankUnknown(Message):
+    """The address of another CTA's tile is made of its rank as it is. A rank that is computed must be seen to lie in the cluster: made of
+    `cta.rank`, numbers and variables of loops with numbers as bounds, or taken modulo the size of the cluster."""
+
+    code = "E0462"
+    title = "the rank of the CTA whose tile is read may lie outside of the cluster"
+    labels = (primary("at", "not shown to be 0 to {largest}"), secondary("cluster", "the cluster"))
+    note = "the address would lie outside the cluster's memory: the kernel traps"
+    help = "write `({rank}) % {size}`"
+    rank: str
+    size: int
+    largest: int
+    at: Span
+    cluster: Span | None
+
+
 class LocalBytes(Message):
     """The bytes of a TMA load complete a barrier of the CTA that they land in. A pipeline with `scope="cluster"` tells every CTA that a
     stage is full."""
@@ -283,6 +300,7 @@ class MulticastMask(Message):
     labels = (primary("at", "stated here"), secondary("load", "loaded for the CTAs along {axis}"))
     note = "a CTA that is left out waits for bytes that never come; one too many gets bytes that it does not expect"
     help = "leave the mask out: it is derived"
+    edits = (remove_argument("at"),)
     stated: str
     derived: str
     rank: int
@@ -299,6 +317,7 @@ class CompleteMask(Message):
     labels = (primary("at", "stated here"),)
     note = "a CTA that is left out never learns that its part of the accumulator is finished"
     help = "leave it out: it is derived"
+    edits = (remove_argument("at"),)
     stated: str
     derived: str
     group: int
@@ -308,7 +327,8 @@ class CompleteMask(Message):
 class ClusterDiverges(Message):
     """The CTAs of a cluster share this pipeline: what one of them hands over, others wait for. So all of them must go through the same
     operations, equally often: loop bounds and conditions around them are made of what the CTAs have in common (`cluster.x`, sizes,
-    constants), not of `block.x` or `cta.x`."""
+    constants), not of `block.x` or `cta.x`, nor of elements of a tensor that the kernel writes: one CTA may load them before another CTA's
+    store, and one after it."""
 
     code = "E0603"
     title = "the CTAs of a cluster do not all reach this operation on `{pipeline}` equally often"

@@ -16,7 +16,7 @@ class UnknownStart(Message):
 
     code = "E0243"
     title = "the first of the columns, `{start}`, is not known while compiling"
-    labels = (primary("at", "made of something else than numbers and variables of loops with compile-time bounds"),)
+    labels = (primary("at", "made of something other than numbers and variables of loops with compile-time bounds"),)
     note = "a column beyond the tile belongs to another stage, and a load from tensor memory takes one address per warp"
     start: str
     at: Span
@@ -50,4 +50,17 @@ class ColumnsSplit(Message):
     count: int
     unit: int
     start: int
+    at: Span
+
+
+class ColumnsCount(Message):
+    """How many columns a thread works on at a time depends on the number of rows: at least 8, for an accumulator of wgmma spreads them
+    over the threads of a row by eights, and 16 for tiles of 64 rows, which the halves of a warp share."""
+
+    code = "E0246"
+    title = "{count} columns are no panel of a tile"
+    labels = (primary("at", "{needed}"),)
+    note = "a thread works on a panel in whole groups of columns"
+    count: int
+    needed: str
     at: Span

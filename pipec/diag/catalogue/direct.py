@@ -1,7 +1,8 @@
 """Messages for the barriers by hand: waits, steps and the barriers of a stage."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, add_line_above, primary, remove_line, replace, secondary
 from pipec.source import Span
+from pipec.vocabulary import Side
 
 
 class NoCurrentStage(Message):
@@ -20,6 +21,7 @@ class NoCurrentStage(Message):
     labels = (primary("at", "no `{wait}` comes before this"),)
     note = "{consequence}"
     help = "write `{wait}` before this"
+    edits = (add_line_above("at", "{wait}"),)
     call: str
     pipeline: str
     wait: str
@@ -58,7 +60,8 @@ class OtherSidesBarrier(Message):
     )
     note = "{consequence}"
     help = "write `{right}`"
-    side: str
+    edits = (replace("at", "{right}"),)
+    side: Side
     other: str
     pipeline: str
     barrier: str
@@ -68,7 +71,7 @@ class OtherSidesBarrier(Message):
     obtained: Span | None
 
 
-def never_stepped(side: str) -> str:
+def never_stepped(side: Side) -> str:
     """What a wait without a step does on the hardware."""
     again = "fills the slot that was just handed over" if side == "producer" else "reads the slot that was just given back"
     return f"stage and phase stay what they were: the next wait returns at once, and this role {again}"
@@ -136,8 +139,9 @@ class WaitedTwice(Message):
     title = "the {side} waits twice for the same stage of `{pipeline}`"
     labels = (primary("at", "waits again here"), secondary("first", "waited here, and not stepped since"))
     note = "the second wait looks at the same stage and phase and returns at once: it waits for nothing"
-    help = "add `{step}` before this, or remove it"
-    side: str
+    help = "remove it, or hand the stage over first, up to `{step}`"
+    edits = (remove_line("at"),)
+    side: Side
     pipeline: str
     step: str
     at: Span
@@ -224,6 +228,7 @@ class SteppedWithoutSignal(Message):
     labels = (primary("at", "steps on, but nothing has signalled"), secondary("obtained", "waited for here"))
     note = "{consequence}"
     help = "write `{signal}` before this"
+    edits = (add_line_above("at", "{signal}"),)
     pipeline: str
     consequence: str
     signal: str

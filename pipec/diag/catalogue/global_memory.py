@@ -62,3 +62,53 @@ class TurnsOfGrid(Message):
     turns: int
     at: Span
     grid: Span
+
+
+class UnorderedRoles(Message):
+    """The roles of a block run side by side. What one of them stores and another loads needs a hand-over between the two: a stage that the
+    one signals after its access, and the other waits for before its own. A signal speaks for what its threads did before it; that of a
+    commit or of copies that land (`mma.commit`, `cp.async`) speaks for the MMAs or copies alone, and the bytes of a TMA load for what came
+    before the stage was obtained. In a loop the hand-over must order each access of one role with each of the other: by tiles that do not
+    come back in other iterations, or by a pipeline of one stage that is held around both. Tiles that are shown to be apart need nothing."""
+
+    code = "E0614"
+    title = "roles `{role}` and `{other}` both touch `{tensor}`, and nothing orders them"
+    labels = (primary("at", "`{role}` {does} here"), secondary("first", "`{other}` {other_does} here"))
+    note = "{consequence}"
+    help = "signal a stage in the role that comes first after its access, and wait for it in the other before its own"
+    role: str
+    other: str
+    tensor: str
+    does: str
+    other_does: str
+    consequence: str
+    at: Span
+    first: Span
+
+
+class ReadsWhatItStores(Message):
+    """A statement is computed by all threads of the role, element by element, and stored as it goes. Where it loads other elements of the
+    tensor that it stores to, another thread may have stored them already. Each thread may load the very elements that it stores."""
+
+    code = "E0615"
+    title = "one statement loads from `{tensor}` and stores to other elements of it"
+    labels = (primary("at", "loaded here"), secondary("store", "stored here"))
+    note = "some threads have stored when others load: they find old and new values mixed"
+    help = "load first, into registers: `x = registers(...)`, then store `x`"
+    tensor: str
+    at: Span
+    store: Span
+
+
+class CopyUnderWay(Message):
+    """A copy from global memory into a stage is complete when the stage is full. A role that goes on to store over what it copies must have
+    waited for that stage, itself or through another role."""
+
+    code = "E0616"
+    title = "`{tensor}` is stored to while a copy from it may be under way"
+    labels = (primary("at", "stored here"), secondary("copy", "copied from here"))
+    note = "the stage may get old values, new ones, or some of both"
+    help = "wait for the stage before the store, or store in the role that waits for it"
+    tensor: str
+    at: Span
+    copy: Span

@@ -1,5 +1,6 @@
 """E00xx: faults of the compiler itself, and inputs beyond its limits."""
 
+from pipec.budgets import BudgetEnded
 from pipec.diag.message import Message, primary
 from pipec.source import Span
 
@@ -24,7 +25,7 @@ class TooComplex(Message):
     code = "E0002"
     title = "this program nests too deeply to be compiled"
     labels = (primary("at", "somewhere in this file"),)
-    at: Span
+    at: Span | None
 
 
 class UnknownTarget(Message):
@@ -35,3 +36,29 @@ class UnknownTarget(Message):
     note = "known targets: {known}"
     name: str
     known: str
+
+
+class BudgetSpent(Message):
+    """Every pass of pipec has a budget, so that each input ends in an answer soon, and none takes the machine: docs/limits.md lists them
+    all. No kernel that runs well comes near one, so the program usually says something in another way than was meant: a loop that is
+    unrolled a million times, helpers that double each other, a grid far beyond the GPU's.
+    """
+
+    code = "E0004"
+    title = "the budget `{name}` ended: more than {limit} {unit}"
+    labels = (primary("at", "it ended here"),)
+    note = "it protects {protects}"
+    help = "{advice}"
+    name: str
+    limit: str
+    unit: str
+    protects: str
+    advice: str
+    at: Span | None
+
+
+def budget_spent(ended: BudgetEnded) -> BudgetSpent:
+    """What a budget that ended is reported as."""
+    row = ended.budget
+    at = ended.at if isinstance(ended.at, Span) else None
+    return BudgetSpent(name=row.name, limit=f"{row.limit:,}", unit=row.unit, protects=row.protects, advice=row.advice, at=at)

@@ -1,6 +1,6 @@
 """E08xx: what memory holds when it is read."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, primary, remove_argument, secondary
 from pipec.source import Span
 
 
@@ -45,6 +45,7 @@ class StaleAccumulator(Message):
     )
     note = "the result is the sum of this tile and whatever the accumulator held before"
     help = "remove `accumulate={condition}`"
+    edits = (remove_argument("at"),)
     stage: str
     condition: str
     at: Span
@@ -71,6 +72,7 @@ class MaybeStaleAccumulator(Message):
     )
     note = "where it is true, the result is the sum of this tile and whatever the accumulator held before"
     help = "remove `accumulate={condition}`: the first `mma` then overwrites, the others add"
+    edits = (remove_argument("at"),)
     stage: str
     condition: str
     at: Span

@@ -1,10 +1,11 @@
 """E03xx: a stage that was obtained is signalled once and released once on every path."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, add_line_above, primary, remove_line, replace, secondary
 from pipec.source import Span
+from pipec.vocabulary import Side
 
 
-def leak(side: str, pipeline: str, stages: int, looped: bool) -> str:
+def leak(side: Side, pipeline: str, stages: int, looped: bool) -> str:
     """What happens on the hardware when a stage is not released."""
     if side == "producer":
         return f"the stage is never handed over: the consumers of `{pipeline}` wait for it for ever"
@@ -15,7 +16,7 @@ def leak(side: str, pipeline: str, stages: int, looped: bool) -> str:
     return f"the slot stays full for ever: with {_count(stages)} the producer of `{pipeline}` blocks at its {_ordinal(stages + 1)} fill"
 
 
-def other_path_leak(side: str, pipeline: str, stages: int, looped: bool) -> str:
+def other_path_leak(side: Side, pipeline: str, stages: int, looped: bool) -> str:
     """The same when only one of two paths releases."""
     text = leak(side, pipeline, stages, looped)
     if side == "producer":
@@ -23,14 +24,14 @@ def other_path_leak(side: str, pipeline: str, stages: int, looped: bool) -> str:
     return text.replace("the slot stays full", "the other path leaves its slot full")
 
 
-def overrun(side: str, pipeline: str) -> str:
+def overrun(side: Side, pipeline: str) -> str:
     """What a use after the hand-over can meet."""
     if side == "producer":
         return f"the consumers of `{pipeline}` may already be reading this slot"
     return f"the producer of `{pipeline}` may already be overwriting this slot"
 
 
-def second_phase(side: str, pipeline: str) -> str:
+def second_phase(side: Side, pipeline: str) -> str:
     """What a second signal does."""
     if side == "producer":
         return f"the second signal completes the next phase of the full barrier: a consumer of `{pipeline}` reads a slot nobody filled"
@@ -39,7 +40,7 @@ def second_phase(side: str, pipeline: str) -> str:
     )
 
 
-def unused(side: str, pipeline: str) -> str:
+def unused(side: Side, pipeline: str) -> str:
     """What a stage nobody touches means."""
     if side == "producer":
         return f"the consumers of `{pipeline}` read whatever the slot held before"
@@ -114,6 +115,7 @@ class ReleasedTwice(Message):
     )
     note = "{consequence}"
     help = "remove the second release"
+    edits = (remove_line("at"),)
     stage: str
     pipeline: str
     consequence: str
@@ -308,9 +310,12 @@ class SignalledTwice(Message):
         secondary("obtained", "obtained here"),
     )
     note = "{consequence}"
-    help = "remove the second signal"
+    help = "remove {which} signal"
+    edits = (remove_line("alone"),)
     stage: str
     pipeline: str
+    which: str
+    alone: Span | None
     consequence: str
     at: Span
     first: Span | None
@@ -361,6 +366,7 @@ class ReleasedWithoutSignal(Message):
     labels = (primary("at", "steps on, but nothing has signalled"), secondary("obtained", "obtained here"))
     note = "{consequence}"
     help = "write `{stage}.release()`, or signal before"
+    edits = (replace("at", "{stage}.release()"),)
     stage: str
     pipeline: str
     consequence: str
@@ -455,11 +461,12 @@ class Shadowed(Message):
     )
     note = "{consequence}"
     help = "call `{stage}.release()` before this, or choose another name"
+    edits = (add_line_above("at", "{stage}.release()"),)
     stage: str
     pipeline: str
     consequence: str
     at: Span
-    obtained: Span
+    obtained: Span | None
 
 
 class UsedAfterSignal(Message):
@@ -509,6 +516,7 @@ class ReleasedInsideWith(Message):
     labels = (primary("at", "released by hand here"), secondary("obtained", "this `with` releases `{stage}` at its end"))
     note = "{consequence}"
     help = "remove `{release}`"
+    edits = (remove_line("at"),)
     stage: str
     pipeline: str
     release: str

@@ -1,6 +1,6 @@
 """E02xx: names, types, compile-time values and where statements may stand."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, primary, replace, secondary
 from pipec.source import Span
 
 
@@ -12,6 +12,7 @@ class UnknownName(Message):
     title = "`{name}` is not defined"
     labels = (primary("at", "nothing here has this name"),)
     help = "did you mean `{close}`?"
+    edits = (replace("at", "{close}"),)
     name: str
     close: str | None
     at: Span
@@ -89,12 +90,15 @@ class NoSuchMember(Message):
     title = "{owner} has no `{member}`"
     labels = (primary("at", "no such member"),)
     note = "it has {members}"
-    help = "did you mean `{close}`?"
+    help = "{hint}"
+    edits = (replace("word", "{close}"),)
     owner: str
     member: str
     members: str | None
+    hint: str | None
     close: str | None
     at: Span
+    word: Span | None
 
 
 class NotComptime(Message):
@@ -142,14 +146,19 @@ class ShapeMismatch(Message):
 
 
 class OutOfBlock(Message):
-    """A variable first assigned inside a block ends with the block: on the path that skips the block it would hold whatever the
-    register held before."""
+    """A variable first assigned inside a block ends with the block. On a path that skips the block it would hold whatever the register
+    held before; behind a `with` the stage that it may have been read from is given back. Assigned before the block, a variable keeps its
+    new value behind it."""
 
     code = "E0212"
-    title = "`{name}` is only assigned inside a block that may not run"
-    labels = (primary("at", "used here"), secondary("assigned", "assigned here"))
-    help = "assign `{name}` before the block"
+    title = "`{name}` ends with the block that assigns it"
+    labels = (primary("at", "used behind the block"), secondary("assigned", "assigned here, in a {block}"))
+    note = "{why}"
+    help = "use `{name}` inside the block{more}"
     name: str
+    block: str
+    why: str
+    more: str
     at: Span
     assigned: Span
 
@@ -241,7 +250,12 @@ class MisplacedReturn(Message):
 
     code = "E0220"
     title = "`return` is only allowed as the last statement of a helper"
-    labels = (primary("at", "this one is not"),)
+    labels = (primary("at", "this one stands {where}"),)
+    note = "{why}"
+    help = "{instead}"
+    where: str
+    why: str
+    instead: str
     at: Span
 
 
@@ -316,8 +330,10 @@ class NotLaunchUniform(Message):
 
     code = "E0227"
     title = "{what} cannot be computed before the launch"
-    labels = (primary("at", "this exists only inside the kernel, or has no launch-time form"),)
+    labels = (primary("at", "{found}"),)
+    note = "the host computes it from sizes, integer parameters and constants, by + - * // % min max ceildiv"
     what: str
+    found: str
     at: Span
 
 
@@ -355,6 +371,7 @@ class WrongBarrier(Message):
     labels = (primary("at", "the barrier of `{other}`"), secondary("obtained", "`{stage}` obtained here"))
     note = "the waiter of `{stage}` would block for ever, the waiter of `{other}` would read too early"
     help = "use `{stage}.mbar()`"
+    edits = (replace("at", "{stage}.mbar()"),)
     stage: str
     other: str
     at: Span
@@ -378,7 +395,7 @@ class TooManyInlined(Message):
     code = "E0232"
     title = "this kernel expands to more than {limit} operations"
     labels = (primary("at", "while expanding this"),)
-    limit: int
+    limit: str
     at: Span
 
 
@@ -389,6 +406,8 @@ class EndlessLoop(Message):
     code = "E0233"
     title = "this loop never ends"
     labels = (primary("at", "the condition is true at compile time"),)
+    note = "the kernel would occupy the GPU until the process is killed"
+    help = "loop over `range(...)`, or under a condition that becomes false"
     at: Span
 
 
@@ -413,6 +432,7 @@ class KernelName(Message):
     labels = (primary("at", "{meaning}"),)
     note = "the assembler would not take it for the name of an entry"
     help = "write `kernel {better}`"
+    edits = (replace("at", "{better}"),)
     kernel: str
     meaning: str
     better: str

@@ -1,6 +1,6 @@
 """E075x: OutputTilePipeline: what is stated about its accumulators, and the payload of blockwise FP8."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, primary, replace, secondary
 from pipec.source import Span
 
 
@@ -28,6 +28,7 @@ class ScaleShape(Message):
     title = "the scales of `a` are a {found}"
     labels = (primary("at", "`a_scales` is one row of f32"), secondary("tile", "`a` has {rows} rows"))
     help = "write `a_scales=tile[f32, 1, {rows}]`"
+    edits = (replace("at", "tile[f32, 1, {rows}]"),)
     found: str
     rows: int
     at: Span
@@ -42,6 +43,7 @@ class BarrierCount(Message):
     labels = (primary("at", "{count} barriers"),)
     note = "a full and an empty barrier for each of the stages ({stages})"
     help = "write `BarrierArray({needed})`, or leave it out"
+    edits = (replace("at", "BarrierArray({needed})"),)
     pipeline: str
     count: int
     stages: int
@@ -94,6 +96,7 @@ class AllocationTooSmall(Message):
     labels = (primary("at", "{columns} columns"), secondary("tiles", "stands in tensor memory"))
     note = "an access beyond the allocation faults, or hits the accumulators of another block"
     help = "write `TmemAllocation({fitting})`"
+    edits = (replace("at", "TmemAllocation({fitting})"),)
     columns: int
     needed: int
     fitting: int

@@ -1,7 +1,8 @@
 """Messages for peeks: the result of `try_acquire_...()` is taken up by exactly one wait of the same side."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, primary, replace, secondary
 from pipec.source import Span
+from pipec.vocabulary import Side
 
 
 class WrongSideWait(Message):
@@ -23,7 +24,8 @@ class WrongSideWait(Message):
     )
     note = "the role would wait on the {barrier} barrier, which only itself completes: for ever, or not at all"
     help = "write `{right}`"
-    side: str
+    edits = (replace("at", "{right}"),)
+    side: Side
     other: str
     call: str
     token: str
@@ -41,6 +43,7 @@ class OtherPipelinesPeek(Message):
     labels = (primary("at", "waits for a stage of `{pipeline}`"), secondary("peeked", "looked at `{peeked_pipeline}`"))
     note = "when `{peeked_pipeline}` was ready, the wait is left out, and a stage of `{pipeline}` is used that may not be"
     help = "write `{right}`"
+    edits = (replace("at", "{right}"),)
     token: str
     peeked_pipeline: str
     pipeline: str
@@ -134,7 +137,7 @@ class PeekOvertaken(Message):
         secondary("obtained", "looked here, and not completed yet"),
     )
     note = "the wait that completes `{token}` is for the next stage, and is left out when this one was ready"
-    help = "complete `{token}` before this: `{right}`"
+    help = "complete `{token}` first: write `{right}` before this, or in place of it"
     token: str
     pipeline: str
     what: str

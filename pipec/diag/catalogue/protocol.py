@@ -49,12 +49,13 @@ class Uneven(Message):
 
 
 class NotDecided(Message):
-    """Neither a proof that no role waits for ever was found, nor sizes at which one does. The kernel may well be right: the proof runs the
-    loops of the roles in lockstep and follows loops and branches whose bounds and conditions are the same expressions of launch values
-    in all roles, and branches on the first or last iterations.
+    """Neither a proof that no role waits for ever was found, nor sizes at which one does. The kernel may well be right: the search follows
+    one order of the roles' steps through all situations that their branches lead to, and keeps linear relations between loop variables
+    and sizes. It gives up where those do not suffice, where too many situations arise, and where arithmetic on loop variables might
+    leave 32 bits.
 
-    Write the loops of both sides alike, a `for` with the same bounds in place of a `while`, or a branch on the same condition. Otherwise
-    `--allow-undecided` (Python: `allow_undecided=True`) takes the kernel as it is; run it with `--watchdog` then.
+    Bounds and conditions that are the same linear expressions of sizes in all roles are easiest to follow. Otherwise `--allow-undecided`
+    (Python: `allow_undecided=True`) takes the kernel as it is; run it with `--watchdog` then.
     """
 
     code = "E0604"
@@ -64,4 +65,21 @@ class NotDecided(Message):
     help = "let the loops of both sides have the same bounds, or pass `--allow-undecided`"
     kernel: str
     known: str
+    at: Span
+
+
+class Wraps(Message):
+    """For the sizes shown, a number that a branch or a loop of a role depends on leaves the range of 32 bits. The machine goes on with what
+    is left of it, so the role takes a way that the source does not say: it may signal too often, or wait for ever.
+
+    The value is computed as written, in `i32`. Keep it small: subtract before adding, compare `i > -n` in place of `i + n > 0`, or compare
+    indices of tiles in place of indices of elements.
+    """
+
+    code = "E0605"
+    title = "arithmetic that role `{role}` branches on leaves 32 bits{when}"
+    labels = (primary("at", "before this statement or its branch"),)
+    note = "the number wraps around, and the role takes another branch than the source says"
+    role: str
+    when: str
     at: Span

@@ -1,6 +1,6 @@
 """E07xx: what the hardware offers: memory, threads, registers, and the shapes that MMAs and tensor copies take."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, primary, replace, secondary, set_keyword
 from pipec.source import Span
 
 
@@ -15,6 +15,7 @@ class StageCount(Message):
     labels = (primary("at", "{most} at most"),)
     note = "more stages than that hide no latency: they only take shared memory, for their tiles and two barriers each"
     help = "write `stages={most}`, or fewer"
+    edits = (set_keyword("at", "stages", "{most}"),)
     pipeline: str
     stages: int
     most: int
@@ -29,6 +30,7 @@ class NoStages(Message):
     labels = (primary("at", "a pipeline has at least 1 stage"),)
     note = "there would be no barrier and no slot: the first acquire would wait on memory that is not its own"
     help = "write `stages=1`, or `stages=2` for a producer that runs ahead"
+    edits = (set_keyword("at", "stages", "1"),)
     pipeline: str
     stages: int
     at: Span
@@ -90,6 +92,7 @@ class RegisterBudget(Message):
     title = "role `{role}` asks for {registers} registers per thread"
     labels = (primary("at", "a budget is a multiple of 8 from 24 to 256"),)
     help = "write `registers={fitting}`"
+    edits = (set_keyword("at", "registers", "{fitting}"),)
     role: str
     registers: int
     fitting: int
@@ -264,6 +267,7 @@ class AccumulatorType(Message):
     title = "an MMA of {operands} operands does not add up in {accumulator}"
     labels = (primary("at", "adds up in {accumulator}"), secondary("declared", "declared as {accumulator}"))
     help = "declare the accumulator as `{declaration}`"
+    edits = (replace("declared", "{declaration}"),)
     operands: str
     accumulator: str
     declaration: str
@@ -314,6 +318,30 @@ class AccumulatorRegisters(Message):
     hint: str
     at: Span
     others: tuple[Span, ...]
+    declared: Span
+
+
+class MmaRegisters(Message):
+    """One MMA in registers needs more registers than a thread of the kernel starts with.
+
+    The registers of an instruction are allotted from what the launch gives, 65536 shared out to the threads of the block in whole groups
+    of 4 warps. `registers=` raises a role's budget afterwards, which leaves room for more accumulators, but not for a wider one:
+    the assembler refuses the instruction. 256 columns of f32 take 128 registers and about 26 more, which 12 warps leave to each thread;
+    a 13th warp costs as much as 4.
+    """
+
+    code = "E0745"
+    title = "an MMA of {columns} columns takes {needed} registers of each thread, which starts with {start}"
+    labels = (primary("at", "adds up in {columns} columns of {dtype}"), secondary("declared", "budgets of roles come after the start"))
+    note = "the block has {threads} threads, and those of whole groups of 4 warps share 65536 registers; the assembler refuses the MMA"
+    help = "use at most {fitting} columns, or fewer warps"
+    needed: int
+    columns: int
+    dtype: str
+    start: int
+    threads: int
+    fitting: int
+    at: Span
     declared: Span
 
 

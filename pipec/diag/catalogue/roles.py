@@ -1,6 +1,6 @@
 """E04xx: which role may do what, and which of its threads."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, primary, remove_line, secondary
 from pipec.source import Span
 
 
@@ -137,6 +137,7 @@ class UnusedPipeline(Message):
     title = "pipeline `{pipeline}` is never used"
     labels = (primary("at", "no role produces or consumes it"),)
     help = "remove it"
+    edits = (remove_line("at"),)
     pipeline: str
     at: Span
 

@@ -58,7 +58,11 @@ class BadReference(Message):
 
 
 class WrongResult(Message):
-    """The kernel ran, and its output differs from the NumPy reference by more than rounding explains."""
+    """The kernel ran, and its output differs from the NumPy reference by more than rounding explains.
+
+    The bound is that of the element: how far single precision, another order of the sums, approximate functions and the rounding to the
+    output's type can take this very element from the reference. Integers must be equal; an infinity needs the same infinity, NaN needs NaN.
+    """
 
     code = "E1006"
     title = "`{output}` of kernel `{kernel}` is wrong: error {error} where {bound} is allowed"
@@ -189,3 +193,35 @@ class StepLimit(Message):
     help = "if it needs more, raise `--steps`"
     kernel: str
     steps: str
+
+
+class BadCall(Message):
+    """`pipec.compile`, `pipec.check` and `pipec.kernel` take the source as text or as a path, the target and one kernel by name, and
+    compile-time parameters by name: numbers, conditions, element types (by name), or their text."""
+
+    code = "E1021"
+    title = "`{parameter}` must be {expected}, not {found}"
+    parameter: str
+    expected: str
+    found: str
+
+
+class NeverWritten(Message):
+    """The kernel ended and elements of an output still hold what `pipec run` had put there: a NaN of its own or, in integers, a pattern
+    that the reference does not have. On a GPU they would hold whatever was in that memory before, often the right result of an
+    earlier launch, so that the mistake shows only now and then.
+
+    Look at the grid (does it cover the whole output?), at the coordinates and the size of the stored tiles, and at conditions around the
+    store. A kernel that leaves elements alone on purpose says what they hold: `given: d = 0` in the docstring makes `d` an input as well.
+    """
+
+    code = "E1020"
+    title = "`{output}` of kernel `{kernel}` is incomplete: {count} of {total} elements are never written"
+    note = "the first wrong element is at {place}, where {expected} should stand; {others} others are written and wrong"
+    output: str
+    kernel: str
+    count: str
+    total: str
+    place: str
+    expected: str
+    others: str

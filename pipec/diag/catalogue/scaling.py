@@ -1,6 +1,6 @@
 """E078x: narrow operands and block-scaled MMAs: which types, tiles and tensors go together."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, primary, replace, secondary
 from pipec.source import Span
 
 
@@ -81,7 +81,8 @@ class ScaledAccumulator(Message):
     title = "a block-scaled MMA does not add up in {rows} rows of {dtype}"
     labels = (primary("at", "has scale factors"), secondary("declared", "{rows} rows of {dtype}"))
     note = "block-scaled MMAs have M = 128 and add up in f32"
-    help = "declare the accumulator as `tmem[f32, 128, {columns}]`"
+    help = "declare the accumulator as `tmem[f32, 128, {columns}]`, and `a` with as many rows"
+    edits = (replace("declared", "tmem[f32, 128, {columns}]"),)
     rows: int
     dtype: str
     columns: int

@@ -1,6 +1,6 @@
 """E026x, E0911: tile schedulers and the loops over their tiles."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, primary, remove_line, secondary, set_keyword
 from pipec.source import Span
 
 
@@ -24,6 +24,7 @@ class NoBlocks(Message):
     labels = (primary("at", "at least 1 block must run"),)
     note = "without a block nothing is launched, and no tile is computed"
     help = "leave `blocks` out: as many run as the GPU has multiprocessors"
+    edits = (set_keyword("at", "blocks", ""),)
     value: int
     at: Span
 
@@ -37,6 +38,7 @@ class HalfACluster(Message):
     labels = (primary("at", "its tiles are shared out to {blocks} blocks"), secondary("cluster", "{size} blocks run together"))
     note = "no cluster could run, and no tile would be computed"
     help = "write `blocks={size}` or more, or leave it out"
+    edits = (set_keyword("at", "blocks", "{size}"),)
     blocks: int
     size: int
     at: Span
@@ -52,6 +54,7 @@ class EmptyGroup(Message):
     labels = (primary("at", "a strip has at least 1 row"),)
     note = "an empty strip never moves on: no tile beyond the first strip would be reached"
     help = "write `group=8`, or leave it out for row-major order"
+    edits = (set_keyword("at", "group", "8"),)
     value: int
     at: Span
 
@@ -67,6 +70,7 @@ class UnknownMode(Message):
     title = "a tile scheduler has no mode `{mode}`"
     labels = (primary("at", "neither `static` nor `clc`"),)
     help = 'write `mode="static"` or `mode="clc"`'
+    edits = (set_keyword("at", "mode", '"static"'),)
     mode: str
     at: Span
 
@@ -155,6 +159,7 @@ class GridDiffers(Message):
     labels = (primary("at", "{stated} with {sizes}"), secondary("declared", "these tiles ask for {derived}"))
     note = "{consequence}"
     help = "remove `grid(...)`: it is derived"
+    edits = (remove_line("at"),)
     scheduler: str
     stated: str
     derived: str
@@ -188,6 +193,7 @@ class NoLaunchControl(Message):
     labels = (primary("at", 'tiles handed out by the hardware (`mode="clc"`)'),)
     note = "{target} cannot cancel the launch of a block; a block only knows its own number"
     help = 'write `mode="static"`: each block takes every n-th tile; or compile with `--arch sm_100a`'
+    edits = (set_keyword("at", "mode", '"static"'),)
     target: str
     scheduler: str
     at: Span

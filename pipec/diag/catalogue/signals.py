@@ -1,6 +1,6 @@
 """E05xx: a stage's barrier receives exactly the arrivals and bytes it waits for."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, primary, replace, secondary
 from pipec.source import Span
 
 
@@ -192,8 +192,10 @@ class SignalDoesNotWait(Message):
     title = "`{signal}` does not wait for {work} on stage `{stage}`"
     labels = (primary("at", "signals {when}"), secondary("use", "{done}"), secondary("obtained", "obtained here"))
     note = "{consequence}"
-    help = "remove it: `{release}` gives the right signal"
-    release: str
+    help = "{instead}"
+    edits = (replace("at", "{edit}"),)
+    instead: str
+    edit: str | None
     signal: str
     work: str
     stage: str
@@ -277,6 +279,7 @@ class StatedBytes(Message):
     labels = (primary("at", "states {stated} bytes"), secondary("loads", "loaded here"), secondary("obtained", "obtained here"))
     note = "a full barrier that expects another number of bytes than arrive completes too early or never"
     help = "write `{stage}.expect_bytes({derived})`, or remove it"
+    edits = (replace("at", "{stage}.expect_bytes({derived})"),)
     stage: str
     stated: int
     derived: int
@@ -297,6 +300,7 @@ class StatedArrivals(Message):
     labels = (primary("at", "states {stated}"), secondary("declared", "declared here"), secondary("roles", "{part}"))
     note = "a barrier that waits for another number of arrivals than it gets completes too early or never"
     help = "write `{pipeline}.{call}({producer}, {consumer})`, or remove it"
+    edits = (replace("at", "{pipeline}.{call}({producer}, {consumer})"),)
     pipeline: str
     call: str
     stated: str

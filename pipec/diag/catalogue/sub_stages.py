@@ -1,7 +1,8 @@
 """E032x: each sub-stage of a RolePipeline's stage is waited for once and signalled once before the step."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, add_line_above, primary, secondary
 from pipec.source import Span
+from pipec.vocabulary import Side
 
 
 class SubStageRange(Message):
@@ -52,11 +53,13 @@ class NothingObtained(Message):
     title = "`{operation}` of `{pipeline}`, but the role holds no {side} stage of it"
     labels = (primary("at", "there is no {side} stage here: the role {reason}"),)
     note = "a {side} that does not wait signals a slot which the other side still uses"
-    help = "call `{pipeline}.{wait}()` before this"
+    help = "{instead}"
+    edits = (add_line_above("at", "{call}"),)
+    call: str | None
+    instead: str
     operation: str
     pipeline: str
-    side: str
-    wait: str
+    side: Side
     reason: str
     at: Span
 
@@ -81,6 +84,7 @@ class SubStageNotSignalled(Message):
     )
     note = "{waiter} waits on barrier {missing} of this stage for ever"
     help = "add `{call}` before this"
+    edits = (add_line_above("at", "{call}"),)
     pipeline: str
     missing: str
     verb: str
@@ -106,6 +110,7 @@ class SubStageNotAwaited(Message):
     )
     note = "the {other} may still be working on this part of the stage when the role steps on"
     help = "call `{pipeline}.{wait}[{missing}]()` before this"
+    edits = (add_line_above("at", "{pipeline}.{wait}[{missing}]()"),)
     pipeline: str
     missing: str
     other: str
@@ -168,7 +173,7 @@ class UsedBeforeWait(Message):
     title = "`{tile}` is {use} before sub-stage {missing} of `{pipeline}` was waited for"
     labels = (primary("at", "{use} here"), secondary("awaited", "only this sub-stage was waited for"))
     note = "the {other} may still be working on it"
-    help = "call `{pipeline}.{wait}[{missing}]()` before this"
+    help = "call `{pipeline}.{wait}[{missing}]()` before this, and not again up to the step"
     tile: str
     use: str
     missing: str
@@ -226,3 +231,24 @@ class SubStageCopies(Message):
     count: int
     at: Span
     declared: Span
+
+
+class WrongSubStage(Message):
+    """A tile that is picked by the index of a sub-stage belongs to that sub-stage: its signal says that the tile is filled, and its release
+    that the tile may be filled again. Under another sub-stage of the same pipeline nothing has been waited for. A tile picked by the index
+    of the whole stage (`p.index()`) belongs to all of them."""
+
+    code = "E0339"
+    title = "`{buffer}` is {used} under sub-stage {sub_stage} of `{pipeline}`, but belongs to sub-stage {other}"
+    labels = (primary("at", "sub-stage {sub_stage} here"), secondary("first", "{other_used} under sub-stage {other} here"))
+    note = "{consequence}"
+    help = "use the index of one sub-stage in both places, and wait for that one"
+    buffer: str
+    pipeline: str
+    used: str
+    other_used: str
+    sub_stage: int
+    other: int
+    consequence: str
+    at: Span
+    first: Span

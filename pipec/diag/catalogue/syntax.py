@@ -1,6 +1,6 @@
 """E01xx: text that is not pipec."""
 
-from pipec.diag.message import Message, primary
+from pipec.diag.message import Message, insert_before, primary, replace, secondary
 from pipec.source import Span
 
 
@@ -8,7 +8,8 @@ class Unexpected(Message):
     """The text at the caret cannot stand there; the message lists what could.
 
     The syntax is Python's for expressions, indentation, `for`, `while`, `if` and `with`; a file holds `kernel`, `fn` and
-    `comptime` definitions. After a syntax error the rest of the file is not looked at, so fix this one and compile again.
+    `comptime` definitions. After a syntax error the statement at fault is left out and the rest of the file is still read for more of
+    them; what the program means is looked at once they are gone.
     """
 
     code = "E0101"
@@ -20,9 +21,9 @@ class Unexpected(Message):
 
 
 class UnknownCharacter(Message):
-    """A character that no word of the language contains, for example `$`, `'`, `ö` or a control character.
+    """A character that no word of the language contains, for example `$`, `ö` or a control character.
 
-    Strings take double quotes, those of several lines three double or three single ones. Names take ASCII letters, digits and
+    Names take ASCII letters, digits and
     underscores, as in PTX, where they reappear. Comments and strings may hold any text.
     """
 
@@ -49,7 +50,9 @@ class MissingColon(Message):
 
     code = "E0104"
     title = "a colon is missing"
-    labels = (primary("at", "put `:` here"),)
+    labels = (primary("at", "the header ends here"),)
+    help = "put `:` here"
+    edits = (insert_before("at", ":"),)
     at: Span
 
 
@@ -60,6 +63,7 @@ class MissingBlock(Message):
     title = "an indented block is missing"
     labels = (primary("at", "a block must follow, indented one level deeper"),)
     help = "write `pass` when there is nothing to do"
+    edits = (insert_before("at", " pass"),)
     at: Span
 
 
@@ -87,6 +91,8 @@ class Unbalanced(Message):
     code = "E0108"
     title = "`{bracket}` closes nothing"
     labels = (primary("at", "no bracket is open here"),)
+    help = "remove it"
+    edits = (replace("at", ""),)
     bracket: str
     at: Span
 
@@ -129,4 +135,67 @@ class Empty(Message):
     title = "`{name}` defines no kernel"
     labels = (primary("at", "the file ends without a `kernel`"),)
     name: str
+    at: Span
+
+
+class Unclosed(Message):
+    """An opening bracket without its closing one. Inside brackets line ends do not count, so the parser goes on reading the next
+    statements as if they were part of this one, and stumbles only there."""
+
+    code = "E0113"
+    title = "`{bracket}` is never closed"
+    labels = (primary("at", "opened here"), secondary("behind", "this does not belong inside it"))
+    help = "put `{closing}` where the expression ends"
+    bracket: str
+    closing: str
+    at: Span
+    behind: Span | None
+
+
+class OtherForm(Message):
+    """A form or a name of Python, C++, CUDA, Triton or another kernel language that means nothing in pipec, though what it does can be
+    written. The note says why pipec does it in another way, the help says how.
+
+    docs/language.md lists them ("Coming from elsewhere").
+    """
+
+    code = "E0114"
+    title = "pipec has no {what}"
+    labels = (primary("at", "not part of the language"),)
+    note = "{why}"
+    help = "{instead}"
+    edits = (replace("at", "{edit}"),)
+    what: str
+    why: str
+    instead: str
+    edit: str | None
+    at: Span
+
+
+class LooksLike(Message):
+    """A character that looks like one of ASCII, or stands for a digit in another script: typographic quotes, dashes, a no-break space,
+    Arabic digits. Editors and web pages put them in. The language is written in ASCII outside comments and strings, so that two names or
+    numbers that look the same are the same."""
+
+    code = "E0115"
+    title = "`{found}` is not `{right}`"
+    labels = (primary("at", "{name}"),)
+    note = "outside comments and strings a source is ASCII: what looks the same is the same"
+    help = "write `{right}`"
+    edits = (replace("at", "{right}"),)
+    found: str
+    right: str
+    name: str
+    at: Span
+
+
+class SingleQuotes(Message):
+    """Strings stand between double quotes; a docstring of several lines between three double or three single ones."""
+
+    code = "E0116"
+    title = "a string stands between double quotes"
+    labels = (primary("at", "single quotes"),)
+    help = "write `\"{text}\"`"
+    edits = (replace("at", "\"{text}\""),)
+    text: str | None
     at: Span

@@ -1,6 +1,6 @@
 """E09xx: what a target lacks."""
 
-from pipec.diag.message import Message, primary, secondary
+from pipec.diag.message import Message, primary, remove_line, secondary
 from pipec.source import Span
 
 
@@ -60,6 +60,7 @@ class NoCommit(Message):
     labels = (primary("at", "MMAs signal no barrier here"),)
     note = "on {target} the role's warps wait for their own MMAs and then arrive"
     help = "remove it: `{stage}.release()` waits and gives the signal"
+    edits = (remove_line("at"),)
     target: str
     stage: str
     at: Span

@@ -1,6 +1,7 @@
 """The typed tree: what a kernel means once names are resolved, types known and compile-time values folded.
 
-A kernel has roles, a role statements, whose leaves are operations on pure expressions.
+A kernel has roles, a role statements, whose leaves are operations on pure expressions. A node is equal to itself alone, so that what is
+derived for it is kept under the node: loops that are written out and helpers put in place give nodes of the same text and span.
 """
 
 from pipec.sema.tree.expressions import (
@@ -42,6 +43,7 @@ from pipec.sema.tree.kernels import (
     StatedGrid,
     Statement,
     TensorAllocation,
+    Tuning,
     While,
 )
 from pipec.sema.tree.operations import (
@@ -140,6 +142,7 @@ __all__ = [
     "TensorSlice",
     "TmaLoad",
     "TmaStore",
+    "Tuning",
     "Unary",
     "Variable",
     "While",

@@ -7,9 +7,10 @@ from pipec.record import record
 from pipec.sema.tree.symbols import Accumulator, Buffer, Handle, ScalarParameter, TensorParameter, Variable
 from pipec.sema.types import ScalarType, TileType, ValueType
 from pipec.source import Span
+from pipec.vocabulary import RowFunction
 
 
-@record
+@record(eq=False)
 class BufferRef:
     """The tile of `buffer` that belongs to the stage of `handle`; `transposed` is the view `.T` (an MMA operand only).
 
@@ -25,7 +26,7 @@ class BufferRef:
     cta: "Expression | None" = None
 
 
-@record
+@record(eq=False)
 class TensorSlice:
     """The tile of `tensor` whose first element is at `coordinates` (i32, outermost first); the tile's size comes from its use."""
 
@@ -34,14 +35,14 @@ class TensorSlice:
     span: Span
 
 
-@record
+@record(eq=False)
 class Constant:
     value: int | float | bool
     type: ScalarType
     span: Span
 
 
-@record
+@record(eq=False)
 class ReadVariable:
     variable: Variable
     span: Span
@@ -51,7 +52,7 @@ class ReadVariable:
         return self.variable.type
 
 
-@record
+@record(eq=False)
 class ReadDimension:
     """A launch-bound dimension, i32."""
 
@@ -60,7 +61,7 @@ class ReadDimension:
     span: Span
 
 
-@record
+@record(eq=False)
 class ReadParameter:
     parameter: ScalarParameter
     span: Span
@@ -70,7 +71,7 @@ class ReadParameter:
         return self.parameter.type
 
 
-@record
+@record(eq=False)
 class Special:
     """A hardware value, i32: a row of `pipec.isa.specials`, or lane_id, role_thread, role_warp."""
 
@@ -79,7 +80,7 @@ class Special:
     span: Span
 
 
-@record
+@record(eq=False)
 class StageIndex:
     """The stage number of a held handle, i32. `sub_stage`: what it indexes belongs to that sub-stage alone."""
 
@@ -89,7 +90,7 @@ class StageIndex:
     sub_stage: int | None = None
 
 
-@record
+@record(eq=False)
 class ReadResponse:
     """The tile that a held response of a tile scheduler grants, i32; -1 when none is left."""
 
@@ -98,7 +99,7 @@ class ReadResponse:
     span: Span
 
 
-@record
+@record(eq=False)
 class Unary:
     """operator: "-", "not", "~"."""
 
@@ -108,7 +109,7 @@ class Unary:
     span: Span
 
 
-@record
+@record(eq=False)
 class Binary:
     """operator: + - * / // % & | ^ << >>, comparisons == != < <= > >= (type bool), "and", "or".
 
@@ -122,7 +123,7 @@ class Binary:
     span: Span
 
 
-@record
+@record(eq=False)
 class Convert:
     """To another element type (type's dtype): round to nearest even, saturating for e4m3 and e5m2; int from float truncates."""
 
@@ -131,7 +132,7 @@ class Convert:
     span: Span
 
 
-@record
+@record(eq=False)
 class Select:
     """`when_true if condition else when_false`, both evaluated."""
 
@@ -142,7 +143,7 @@ class Select:
     span: Span
 
 
-@record
+@record(eq=False)
 class Call:
     """An elementwise function: a row of `pipec.sema.functions`."""
 
@@ -152,7 +153,7 @@ class Call:
     span: Span
 
 
-@record
+@record(eq=False)
 class Splat:
     """A scalar as a tile."""
 
@@ -161,7 +162,7 @@ class Splat:
     span: Span
 
 
-@record
+@record(eq=False)
 class ReadBuffer:
     """The values of a held stage's tile, as a register tile; read when used, so its handle must still be held there.
 
@@ -174,7 +175,7 @@ class ReadBuffer:
     first_column: "Expression | None" = None
 
 
-@record
+@record(eq=False)
 class ReadTensor:
     """Values read straight from global memory; elements outside the tensor read as zero.
 
@@ -188,7 +189,7 @@ class ReadTensor:
     span: Span
 
 
-@record
+@record(eq=False)
 class ReadElement:
     """One element of a tensor, the same in every thread that asks for the same place; outside the tensor 0."""
 
@@ -197,7 +198,7 @@ class ReadElement:
     span: Span
 
 
-@record
+@record(eq=False)
 class Position:
     """Each element's row number (`axis` 0, columns == 1) or column number (`axis` 1, rows == 1) inside its tile, i32."""
 
@@ -206,7 +207,7 @@ class Position:
     span: Span
 
 
-@record
+@record(eq=False)
 class ReadAccumulator:
     """The values of an accumulator in registers, once every MMA into it is complete; read when used."""
 
@@ -218,7 +219,7 @@ class ReadAccumulator:
         return self.accumulator.type
 
 
-@record
+@record(eq=False)
 class Columns:
     """The columns from `first` on, as many as the type has. Both suit any chunk of columns a thread works on."""
 
@@ -228,11 +229,11 @@ class Columns:
     span: Span
 
 
-@record
+@record(eq=False)
 class RowReduce:
     """Reduces each row: function "sum", "max" or "min"; the result has one column."""
 
-    function: str
+    function: RowFunction
     operand: "Expression"
     type: TileType
     span: Span

@@ -5,9 +5,10 @@ from pipec.sema.tree.expressions import Expression
 from pipec.sema.tree.operations import Operation
 from pipec.sema.tree.symbols import Buffer, Pipeline, ScalarParameter, TensorParameter, Variable
 from pipec.source import Span
+from pipec.vocabulary import ScheduleMode
 
 
-@record
+@record(eq=False)
 class If:
     condition: Expression
     then: tuple["Statement", ...]
@@ -15,7 +16,7 @@ class If:
     span: Span  # of the condition
 
 
-@record
+@record(eq=False)
 class For:
     """`for variable in range(start, stop, step)`; the step is a non-zero constant."""
 
@@ -27,7 +28,7 @@ class For:
     span: Span
 
 
-@record
+@record(eq=False)
 class While:
     """`tile` is the index in a loop over tiles that a scheduler hands out: every role runs such a loop equally often, over the same tiles,
     and at least once."""
@@ -38,7 +39,7 @@ class While:
     tile: Variable | None = None
 
 
-@record
+@record(eq=False)
 class Elect:
     """`with elect():` one thread of the role runs the body."""
 
@@ -49,7 +50,7 @@ class Elect:
 Statement = Operation | If | For | While | Elect
 
 
-@record
+@record(eq=False)
 class Role:
     name: str
     warps: int
@@ -82,7 +83,7 @@ class Schedule:
     """
 
     name: str
-    mode: str
+    mode: ScheduleMode
     extents: tuple[Expression, Expression, Expression]
     blocks: int | None
     group: int | None
@@ -146,6 +147,19 @@ class ProgrammaticLaunch:
 
 
 @record
+class Tuning:
+    """What `tune` lists: names of compile-time parameters, and each combination of values to choose from.
+
+    The first combination is the one that this kernel was analysed with. `combinations`: how many there were before `where`.
+    """
+
+    names: tuple[str, ...]
+    candidates: tuple[tuple[object, ...], ...]
+    combinations: int
+    span: Span
+
+
+@record
 class Kernel:
     name: str
     document: str
@@ -164,3 +178,4 @@ class Kernel:
     programmatic: ProgrammaticLaunch | None = None
     schedule: Schedule | None = None
     stated_grid: StatedGrid | None = None
+    tuning: Tuning | None = None

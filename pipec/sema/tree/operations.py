@@ -6,9 +6,10 @@ from pipec.sema.tree.expressions import BufferRef, Expression, ReadVariable, Ten
 from pipec.sema.tree.symbols import Accumulator, Handle, Pipeline, Variable
 from pipec.sema.types import dtype_of
 from pipec.source import Span
+from pipec.vocabulary import Axis, Reduction, SignalKind, StorePath
 
 
-@record
+@record(eq=False)
 class Assign:
     """A lazy tile variable holds its expression, evaluated where it is used (a `let`), and is assigned once; a kept tile gets the
     values that its expression has now."""
@@ -18,7 +19,7 @@ class Assign:
     span: Span
 
 
-@record
+@record(eq=False)
 class Acquire:
     """Waits for the other side, then holds the stage. All forms are one operation.
 
@@ -33,7 +34,7 @@ class Acquire:
     token: Handle | None = None
 
 
-@record
+@record(eq=False)
 class Peek:
     """Looks, without waiting, whether the stage that the next acquire takes is ready; `ready` (bool) is told."""
 
@@ -42,7 +43,7 @@ class Peek:
     span: Span
 
 
-@record
+@record(eq=False)
 class Signal:
     """A signal on the handle's own barrier: how "arrive" (each calling thread), "commit" (when prior MMAs finish) or "own".
 
@@ -51,12 +52,12 @@ class Signal:
     """
 
     handle: Handle
-    how: str
+    how: SignalKind
     span: Span
     sub_stage: int = 0
 
 
-@record
+@record(eq=False)
 class Release:
     """Gives the stage up and steps. It signals when nothing signalled before, unless `signals` is False (release_without_signal)."""
 
@@ -65,7 +66,7 @@ class Release:
     span: Span
 
 
-@record
+@record(eq=False)
 class Drain:
     """The producer waits until every stage it filled was given back."""
 
@@ -73,7 +74,7 @@ class Drain:
     span: Span
 
 
-@record
+@record(eq=False)
 class ExpectBytes:
     """The author states how many bytes the loads into a producer's stage bring; checked against what is derived."""
 
@@ -82,7 +83,7 @@ class ExpectBytes:
     span: Span
 
 
-@record
+@record(eq=False)
 class RequestTile:
     """Asks for the tile of a cluster that has not started. The answer's bytes complete on the full barrier of the handle. One thread."""
 
@@ -90,7 +91,7 @@ class RequestTile:
     span: Span
 
 
-@record
+@record(eq=False)
 class TmaLoad:
     """Global to shared memory; its bytes complete on the full barrier of the destination's handle. One thread.
 
@@ -101,11 +102,11 @@ class TmaLoad:
     destination: BufferRef
     source: TensorSlice
     span: Span
-    multicast: str | None = None
+    multicast: Axis | None = None
     mask: Expression | None = None
 
 
-@record
+@record(eq=False)
 class CopyAsync:
     """A run of a 1-D tensor into a tile of one row, by cp.async: every thread of the role copies its share and goes on.
 
@@ -117,7 +118,7 @@ class CopyAsync:
     span: Span
 
 
-@record
+@record(eq=False)
 class TmaStore:
     """Shared to global memory, asynchronous; the source must stay untouched until the handle's release waited for the read. One thread.
 
@@ -127,10 +128,10 @@ class TmaStore:
     destination: TensorSlice
     source: BufferRef
     span: Span
-    reduce: str | None = None
+    reduce: Reduction | None = None
 
 
-@record
+@record(eq=False)
 class Mma:
     """accumulator[M, N] (+)= a[M, K] @ b[N, K].T, asynchronous. One thread.
 
@@ -152,7 +153,7 @@ class Mma:
         return tuple(scale for scale in (self.scale_a, self.scale_b) if scale is not None)
 
 
-@record
+@record(eq=False)
 class ClearAccumulator:
     """The accumulator becomes zero. All threads of the role."""
 
@@ -160,7 +161,7 @@ class ClearAccumulator:
     span: Span
 
 
-@record
+@record(eq=False)
 class RegisterMma:
     """accumulator[M, N] (+)= a[M, K] @ b[N, K].T in registers, asynchronous. All threads of the role.
 
@@ -187,7 +188,7 @@ class RegisterMma:
         return DTYPES["tf32"] if dtype.name == "f32" else dtype
 
 
-@record
+@record(eq=False)
 class WriteAccumulator:
     """An accumulator in registers gets the values that a tile has now. All threads of the role."""
 
@@ -196,7 +197,7 @@ class WriteAccumulator:
     span: Span
 
 
-@record
+@record(eq=False)
 class Store:
     """A register tile to global memory: path "tma" (swizzled shared memory, then bulk store) or "direct" (one store per element run).
 
@@ -206,13 +207,13 @@ class Store:
 
     destination: TensorSlice
     value: Expression
-    path: str
+    path: StorePath
     span: Span
-    reduce: str | None = None
+    reduce: Reduction | None = None
     rows: Expression | None = None
 
 
-@record
+@record(eq=False)
 class Write:
     """A register tile into the tile of a held producer stage, in shared or tensor memory.
 
@@ -224,7 +225,7 @@ class Write:
     span: Span
 
 
-@record
+@record(eq=False)
 class AwaitTurn:
     """Waits until the i32 element `counter` in global memory is `turn`, of `turns`; what the blocks of earlier turns wrote is seen from
     here on. All threads of the role.
@@ -236,7 +237,7 @@ class AwaitTurn:
     span: Span
 
 
-@record
+@record(eq=False)
 class PassTurn:
     """Makes the element `counter` become `turn`, once everything that the role's threads and copies wrote is seen by who waits for it.
 
@@ -248,14 +249,14 @@ class PassTurn:
     span: Span
 
 
-@record
+@record(eq=False)
 class AwaitGrids:
     """`griddepcontrol.wait`: the grids in front have ended and what they wrote is seen. All threads of the role."""
 
     span: Span
 
 
-@record
+@record(eq=False)
 class LaunchDependents:
     """`griddepcontrol.launch_dependents`: the grids behind may start once every block did this, or ended. Any thread."""
 

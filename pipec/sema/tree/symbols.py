@@ -4,6 +4,7 @@ from pipec.isa.dtypes import DType
 from pipec.record import record
 from pipec.sema.types import ScalarType, TileType, ValueType
 from pipec.source import Span
+from pipec.vocabulary import Form, Scope, Side, Space
 
 
 @record(eq=False)
@@ -59,9 +60,9 @@ class Pipeline:
     producer_sub_stages: int = 1
     consumer_sub_stages: int = 1
     cta_group: int = 1
-    scope: str = "cta"
+    scope: Scope = "cta"
 
-    def sub_stages(self, side: str) -> int:
+    def sub_stages(self, side: Side) -> int:
         """The barriers that a side completes per stage."""
         return self.producer_sub_stages if side == "producer" else self.consumer_sub_stages
 
@@ -74,7 +75,7 @@ class Buffer:
     """
 
     name: str
-    space: str
+    space: Space
     dtype: DType
     rows: int
     columns: int
@@ -87,7 +88,7 @@ class Buffer:
     @property
     def folded(self) -> bool:
         """Whether the right half of the columns stands below the left one: 64 rows of an M = 128 product of a pair of CTAs, the halves
-        in lanes 0-63 and 64-127 (SM100.md 3.9, layout B)."""
+        in lanes 0-63 and 64-127 (hardware.md 3.6, layout B)."""
         return self.space == "tensor" and self.rows == 64 and self.owner is not None and self.owner.cta_group == 2
 
     @property
@@ -121,8 +122,8 @@ class Handle:
 
     name: str
     pipeline: Pipeline
-    side: str
-    form: str
+    side: Side
+    form: Form
     span: Span
 
     @property

@@ -1,27 +1,7 @@
-"""Meanings of instructions, one module per family. Importing this package registers them all."""
+"""Meanings of instructions, one module per family. Importing this package registers them all (decode.py has the register)."""
 
-from . import (  # noqa: F401
-    arithmetic,
-    async_copy,
-    atomics,
-    barriers,
-    bits,
-    bulk,
-    calls,
-    clc,
-    compare,
-    control,
-    convert,
-    data,
-    floating,
-    loadstore,
-    matrix,
-    mbarrier,
-    mma,
-    packed,
-    tcgen05,
-    tensor_pipe,
-    tensormaps,
-    warp,
-    wgmma,
-)
+from .alu import bits, compare, convert, floating, integers, moves, packed  # noqa: F401
+from .asynchronous import async_copy, bulk, clc, mbarrier, tensor_copies, tensormaps  # noqa: F401
+from .control import barriers, branches, calls, collectives  # noqa: F401
+from .memory import atomics, loadstore, matrix  # noqa: F401
+from .tensor import mma, pipe, tcgen05, wgmma  # noqa: F401

@@ -3,12 +3,12 @@
 Nothing in this package knows the simulator core, PTX text or the compiler.  The descriptor and layout readings here are
 deliberately independent of the emitter's: the two meet only in tests, so that a shared mistake needs two authors.
 
-    errors        UnitError, the only exception a unit raises for bad input
+    errors        UnitError, the only exception a unit raises for bad input; alignment: whole multiples
     protocols     what the units ask of shared and global memory
     mbarrier      the barrier state machine
     formats       number formats: bit patterns, exact values, significands and exponents
     swizzle       XOR patterns of shared memory, used by tma and tcgen05.operands
-    tensormap     the 128-byte tensor map and its encode rules
+    tensormap     the tensor map and its encode rules; mapbits: maps as 128 bytes
     im2col        im2col maps and the pixels that a copy walks
     tma           tensor copies: tiled loads and stores, gather4 / scatter4, reductions (reductions.py)
     numerics      what one MMA instruction adds up and how it rounds
@@ -17,6 +17,6 @@ deliberately independent of the emitter's: the two meet only in tests, so that a
     mma           mma.sync, a warp's MMA on registers
 
 Not modelled, and refused with "unsupported" or "illegal" where a program can ask for it: stores through interleaved tensor maps,
-stores of packed sub-byte types, sparse tcgen05 MMA, K = 96, base offsets of tcgen05 descriptors, block-scaled pairs with M = 128, A in
-tensor memory for weight-stationary M = 32 and 64, the zero-column mask, tcgen05.shift.
+stores of packed sub-byte types, sparse tcgen05 MMA, K = 96, base offsets of swizzled tcgen05 descriptors, block-scaled pairs with
+M = 128, A in tensor memory for weight-stationary M = 32 and 64, the zero-column mask, tcgen05.shift.
 """

@@ -5,12 +5,18 @@ Sources: PTX ISA 5.2.3 (alternate formats), 9.7.9.21 (cvt), 9.7.16.10 (tcgen05 o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal, get_args
 
 import numpy as np
 
 from .errors import UnitError
+
+# To nearest even, to nearest away from zero, towards zero, up, down.
+Rounding = Literal["rn", "rna", "rz", "rp", "rm"]
+ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
 
 # Exponents given to a zero: so low (resp. high) that a zero term never wins a maximum (resp. a minimum), even when two are added.
 ZERO_EXPONENT = -8000
@@ -32,7 +38,7 @@ class Format:
     exponent_bits: int
     fraction_bits: int
     bias: int
-    special: str
+    special: Literal["ieee", "nan", "finite"]
     nan: int | None = None
     signed: bool = True
     dropped: int = 0
@@ -112,7 +118,8 @@ def decode(bits: np.ndarray, format_name: str) -> np.ndarray:
     """Exact float64 values of bit patterns (any unsigned dtype, any shape).  Bits above the format's width are ignored."""
     number_format = format_of(format_name)
     if number_format.width <= 16:
-        return _tables(format_name)[0][_index(bits, number_format)]
+        values: np.ndarray = _tables(format_name)[0][_index(bits, number_format)]
+        return values
     if format_name == "f64":
         return np.asarray(bits, np.uint64).view(np.float64)
     words = np.ascontiguousarray(bits, np.uint32)
@@ -121,14 +128,21 @@ def decode(bits: np.ndarray, format_name: str) -> np.ndarray:
         return (words & keep).view(np.float32).astype(np.float64)
 
 
-def decompose(bits: np.ndarray, format_name: str) -> Decomposed:
+def decompose(bits: np.ndarray, format_name: str, negate: bool = False) -> Decomposed:
     """Values, exponents and lowest bit positions of bit patterns (see Decomposed)."""
     number_format = format_of(format_name)
     if number_format.width > 16:
-        return _decompose_values(decode(bits, format_name), number_format)
-    index = _index(bits, number_format)
-    value, exponent, lowest = _tables(format_name)
-    return Decomposed(value[index], exponent[index], lowest[index])
+        parts = _decompose_values(decode(bits, format_name), number_format)
+    else:
+        index = _index(bits, number_format)
+        value, exponent, lowest = _tables(format_name)
+        parts = Decomposed(value[index], exponent[index], lowest[index])
+    return parts.negated() if negate else parts
+
+
+def integers(patterns: np.ndarray, format_name: str) -> np.ndarray:
+    """The float64 values of bytes that are integers, "s8" or "u8"."""
+    return (patterns.view(np.int8) if format_name == "s8" else patterns).astype(np.float64)
 
 
 def _index(bits: np.ndarray, number_format: Format) -> np.ndarray:
@@ -181,12 +195,12 @@ def _decompose_values(value: np.ndarray, number_format: Format) -> Decomposed:
 
 
 def _round_nearest_away(quotient: np.ndarray, negative: np.ndarray) -> np.ndarray:
-    below = np.floor(quotient)
-    return below + (quotient - below >= 0.5)
+    below: np.ndarray = np.floor(quotient)
+    return np.where(quotient - below >= 0.5, below + 1, below)
 
 
 # Each takes a non-negative quotient (in units of the last place) and the sign, and returns the rounded integer.
-_ROUNDINGS = {
+_ROUNDINGS: dict[Rounding, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "rn": lambda quotient, negative: np.rint(quotient),
     "rna": _round_nearest_away,
     "rz": lambda quotient, negative: np.floor(quotient),
@@ -195,7 +209,7 @@ _ROUNDINGS = {
 }
 
 
-def encode(values: np.ndarray, format_name: str, rounding: str = "rn", satfinite: bool = False, relu: bool = False) -> np.ndarray:
+def encode(values: np.ndarray, format_name: str, rounding: Rounding = "rn", satfinite: bool = False, relu: bool = False) -> np.ndarray:
     """Bit patterns (unsigned array of the format's container) of float32/float64 `values`, rounded once.
 
     rounding   rn (ties to even), rna (ties away from zero), rz, rp, rm
@@ -225,7 +239,7 @@ def encode(values: np.ndarray, format_name: str, rounding: str = "rn", satfinite
     return code.astype(number_format.container)
 
 
-def _encode_magnitude(wide: np.ndarray, number_format: Format, rounding: str, satfinite: bool) -> np.ndarray:
+def _encode_magnitude(wide: np.ndarray, number_format: Format, rounding: Rounding, satfinite: bool) -> np.ndarray:
     """Exponent and fraction bits (int64) of |wide|; NaN lanes get anything."""
     finite = np.isfinite(wide)
     magnitude = np.abs(np.where(finite, wide, 0.0))

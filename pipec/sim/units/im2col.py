@@ -8,28 +8,41 @@ plus `upper`.
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .errors import UnitError
-from .swizzle import SWIZZLES, Swizzle
-from .tensormap import DTYPE_NAMES, ELEMENT_TYPES, FILLS, SWIZZLE_NAMES, ElementType, TensorMap
+from .mapbits import Layout
+from .tensormap import DTYPE_NAMES, FILLS, SWIZZLE_NAMES, MapProperties, TensorMap
 
 MAXIMUM_CHANNELS = 256
 MAXIMUM_PIXELS = 1024
 # Corners of a box with 1, 2 or 3 spatial dimensions are 16, 8 or 5 bits wide, offsets as many without a sign.
 _CORNER_BITS = {1: 16, 2: 8, 3: 5}
 
-_MAGIC = b"PIPE-IM1"
-_LAYOUT = struct.Struct("<8s4BQ5I4Q3h3hHH5B31xI")
+_LAYOUT = Layout(
+    b"IM",
+    {
+        "rank": (1, 4),
+        "dtype": (1, 5),
+        "swizzle": (1, 3),
+        "fill": (1, 1),
+        "address": (1, 56),
+        "dims": (5, 32),  # less one
+        "strides": (4, 40),
+        "lower": (1, 16),
+        "upper": (1, 16),
+        "channels": (1, 9),
+        "pixels": (1, 11),
+        "element_strides": (5, 4),
+    },
+)
 
 
 @dataclass(frozen=True)
-class Im2colMap:
+class Im2colMap(MapProperties):
     """One im2col tensor map; what is not said here is as in TensorMap.
 
     lower, upper     corners of the pixel box, one number per spatial dimension, W first
@@ -49,18 +62,6 @@ class Im2colMap:
     fill: str = "zero"
     address: int = 0
     interleave = "none"
-
-    @property
-    def rank(self) -> int:
-        return len(self.dims)
-
-    @property
-    def element(self) -> ElementType:
-        return ELEMENT_TYPES[self.dtype]
-
-    @property
-    def swizzle_mode(self) -> Swizzle:
-        return SWIZZLES[self.swizzle]
 
     @property
     def unit_bits(self) -> int:
@@ -99,45 +100,60 @@ class Im2colMap:
         return self
 
     def encode(self) -> bytes:
-        """Exactly 128 bytes in the simulator's private format; validates first."""
+        """The map's 128 bytes; validates first."""
         self.validate()
-        names = (DTYPE_NAMES.index(self.dtype), SWIZZLE_NAMES.index(self.swizzle), FILLS.index(self.fill))
-        extents = [extent - 1 for extent in self.dims]
-        padded = (_padded(extents, 5), _padded(self.strides, 4), _padded(self.lower, 3), _padded(self.upper, 3))
-        numbers = [value for part in padded for value in part]
-        steps = _padded(self.element_strides or (), 5)
-        body = _LAYOUT.pack(_MAGIC, self.rank, *names, self.address, *numbers, self.channels, self.pixels, *steps, 0)
-        return body[:-4] + struct.pack("<I", zlib.crc32(body[:-4]))
+        bits = _CORNER_BITS[self.rank - 2]
+        return _LAYOUT.pack(
+            {
+                "rank": [self.rank],
+                "dtype": [DTYPE_NAMES.index(self.dtype)],
+                "swizzle": [SWIZZLE_NAMES.index(self.swizzle)],
+                "fill": [FILLS.index(self.fill)],
+                "address": [self.address],
+                "dims": [extent - 1 for extent in self.dims],
+                "strides": self.strides,
+                "lower": [_joined(self.lower, bits)],
+                "upper": [_joined(self.upper, bits)],
+                "channels": [self.channels],
+                "pixels": [self.pixels],
+                "element_strides": self.element_strides or (),
+            }
+        )
 
     @staticmethod
     def is_encoded(data: bytes) -> bool:
-        return data[:8] == _MAGIC
+        return _LAYOUT.matches(data)
 
     @staticmethod
     def decode(data: bytes) -> Im2colMap:
         """Inverse of encode; UnitError "illegal" for bytes that were changed."""
         fields = _LAYOUT.unpack(data)
-        if fields[-1] != zlib.crc32(data[:-4]):
-            raise UnitError("illegal", f"tensor map was overwritten: checksum {zlib.crc32(data[:-4]):#x}, stored {fields[-1]:#x}")
-        rank, dtype, swizzle, fill, address = fields[1:6]
-        steps = fields[23 : 23 + rank]
+        (rank,) = fields["rank"]
+        steps = fields["element_strides"][:rank]
         return Im2colMap(
-            dtype=DTYPE_NAMES[dtype],
-            dims=tuple(extent + 1 for extent in fields[6 : 6 + rank]),
-            strides=tuple(fields[11 : 11 + rank - 1]),
-            lower=tuple(fields[15 : 15 + rank - 2]),
-            upper=tuple(fields[18 : 18 + rank - 2]),
-            channels=fields[21],
-            pixels=fields[22],
-            element_strides=tuple(steps) if any(steps) else None,
-            swizzle=SWIZZLE_NAMES[swizzle],
-            fill=FILLS[fill],
-            address=address,
+            dtype=DTYPE_NAMES[fields["dtype"][0]],
+            dims=tuple(extent + 1 for extent in fields["dims"][:rank]),
+            strides=fields["strides"][: rank - 1],
+            lower=_split(fields["lower"][0], rank - 2),
+            upper=_split(fields["upper"][0], rank - 2),
+            channels=fields["channels"][0],
+            pixels=fields["pixels"][0],
+            element_strides=steps if any(steps) else None,
+            swizzle=SWIZZLE_NAMES[fields["swizzle"][0]],
+            fill=FILLS[fields["fill"][0]],
+            address=fields["address"][0],
         )
 
 
-def _padded(items: Sequence[int], length: int) -> tuple[int, ...]:
-    return tuple(items) + (0,) * (length - len(items))
+def _joined(corner: Sequence[int], bits: int) -> int:
+    """The numbers of a corner, each in `bits` bits with its sign."""
+    return sum((value & (1 << bits) - 1) << bits * axis for axis, value in enumerate(corner))
+
+
+def _split(word: int, spatial: int) -> tuple[int, ...]:
+    bits = _CORNER_BITS[spatial]
+    half = 1 << bits - 1
+    return tuple(((word >> bits * axis) + half & 2 * half - 1) - half for axis in range(spatial))
 
 
 def walk(entry: Im2colMap, coords: Sequence[int], offsets: Sequence[int]) -> np.ndarray:

@@ -14,7 +14,8 @@ import numpy as np
 
 from . import numerics as accumulation
 from .errors import UnitError
-from .formats import Decomposed, decode, decompose
+from .formats import Decomposed, decode, decompose, integers
+from .numerics import Numerics
 from .wgmma import FP8, INTEGERS, OPERAND_TYPES, a_fragment, d_fragment
 
 LANES = 32
@@ -70,7 +71,7 @@ def b_fragment(element_bytes: int) -> tuple[np.ndarray, np.ndarray]:
     return np.broadcast_to(lane // 4, k.shape), k
 
 
-def mma(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, numerics: str = "exact") -> np.ndarray:
+def mma(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, numerics: Numerics = "exact") -> np.ndarray:
     """D registers (uint32 [32 lanes, registers]) from those of A, B and C."""
     size = instruction.element_bytes
     left = _matrix(a, ROWS, instruction.k, size, a_fragment(size))
@@ -90,10 +91,10 @@ def _matrix(registers: np.ndarray, rows: int, k: int, size: int, fragment: tuple
     return patterns
 
 
-def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, numerics: str) -> np.ndarray:
+def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, numerics: Numerics) -> np.ndarray:
     if instruction.a_format in INTEGERS:
-        integers = (_integers(a, instruction.a_format), _integers(b, instruction.b_format))
-        return accumulation.accumulate_integer(*integers, c.view(np.int32).astype(np.int64), instruction.saturate).view(np.uint32)
+        numbers = (integers(a, instruction.a_format), integers(b, instruction.b_format))
+        return accumulation.accumulate_integer(*numbers, c.view(np.int32).astype(np.int64), instruction.saturate).view(np.uint32)
     left, right = decompose(a, instruction.a_format), decompose(b, instruction.b_format)
     if instruction.a_format in FP8:
         return _through_halves(left, right, c.view(np.float32), numerics)
@@ -101,7 +102,7 @@ def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndar
     return accumulation.accumulate(left, right, old, accumulation.WGMMA, instruction.d_format, numerics=numerics)
 
 
-def _through_halves(a: Decomposed, b: Decomposed, c: np.ndarray, numerics: str) -> np.ndarray:
+def _through_halves(a: Decomposed, b: Decomposed, c: np.ndarray, numerics: Numerics) -> np.ndarray:
     k = np.arange(a.value.shape[1])
     total = None
     for chosen in (np.flatnonzero(k % 4 < 2), np.flatnonzero(k % 4 >= 2)):
@@ -116,7 +117,3 @@ def _through_halves(a: Decomposed, b: Decomposed, c: np.ndarray, numerics: str) 
 
 def _columns(parts: Decomposed, chosen: np.ndarray) -> Decomposed:
     return Decomposed(parts.value[:, chosen], parts.exponent[:, chosen], parts.lowest[:, chosen])
-
-
-def _integers(patterns: np.ndarray, format_name: str) -> np.ndarray:
-    return (patterns.view(np.int8) if format_name == "s8" else patterns).astype(np.float64)

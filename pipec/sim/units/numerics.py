@@ -14,10 +14,13 @@ Sums of truncated terms are integers below 2**53 in units of 2**(E-F), so float6
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from .formats import ZERO_EXPONENT, Decomposed
+
+Numerics = Literal["exact", "fast"]
 
 F32_NAN = 0x7FFFFFFF
 F16_NAN = 0x7FFF
@@ -47,7 +50,7 @@ def accumulate(
     d_format: str = "f32",
     scale_a: Decomposed | None = None,
     scale_b: Decomposed | None = None,
-    numerics: str = "exact",
+    numerics: Numerics = "exact",
 ) -> np.ndarray:
     """One floating-point MMA: uint32 (f32) or uint16 (f16) patterns [M, N] of A times B transposed plus C.
 
@@ -73,7 +76,7 @@ def accumulate_fp4(
     c: np.ndarray | None,
     scale_a: Decomposed,
     scale_b: Decomposed,
-    numerics: str = "exact",
+    numerics: Numerics = "exact",
 ) -> np.ndarray:
     """One mxf4 / mxf4nvf4 MMA: uint32 patterns of f32 [M, N].
 
@@ -127,7 +130,8 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     columns = b.shape[0]
     height = max(1, _ONE_THREAD // max(1, columns * depth))
     if rows <= height:
-        return a @ b.T
+        product: np.ndarray = a @ b.T
+        return product
     out = np.empty((rows, columns))
     for start in range(0, rows, height):
         np.matmul(a[start : start + height], b.T, out=out[start : start + height])
@@ -215,7 +219,7 @@ def _nothing_to_truncate(a: Decomposed, b: Decomposed, c: np.ndarray | None, fra
 def _outer_extreme(left: np.ndarray, right: np.ndarray, combine: np.ufunc) -> np.ndarray:
     """combine over k of left[m, k] + right[n, k], int16 [M, N]."""
     transposed = np.ascontiguousarray(right.T)
-    best = np.add.outer(left[:, 0], transposed[0])
+    best: np.ndarray = np.add.outer(left[:, 0], transposed[0])
     current = np.empty_like(best)
     for k in range(1, left.shape[1]):
         np.add(left[:, k, None], transposed[k][None, :], out=current)
@@ -226,19 +230,21 @@ def _outer_extreme(left: np.ndarray, right: np.ndarray, combine: np.ufunc) -> np
 def _f32_exponents(values: np.ndarray) -> np.ndarray:
     """int16 exponents of f32 values; subnormals count as -126, zeros as ZERO_EXPONENT."""
     values = np.asarray(values)
-    exponent = np.maximum(np.frexp(values)[1] - 1, -126)
-    return np.where(values == 0, ZERO_EXPONENT, exponent).astype(np.int16)
+    exponent = np.maximum(np.frexp(values)[1] - 1, -126).astype(np.int16)
+    return np.where(values == 0, np.int16(ZERO_EXPONENT), exponent)
 
 
 def _power_of_two(exponent: np.ndarray) -> np.ndarray:
     """2.0**exponent, float64, for integer exponents in -1000..1000."""
-    return ((np.clip(exponent, -1000, 1000).astype(np.int64) + 1023) << 52).view(np.float64)
+    biased: np.ndarray = np.clip(exponent, -1000, 1000).astype(np.int64) + 1023
+    return (biased << 52).view(np.float64)
 
 
 def _truncate(values: np.ndarray, largest: np.ndarray, fraction_bits: int) -> np.ndarray:
     """Values cut toward zero to multiples of 2**(largest - fraction_bits)."""
     shift = np.where(largest < -1000, 0, largest.astype(np.int32) - fraction_bits)
-    return np.trunc(values * _power_of_two(-shift)) * _power_of_two(shift)
+    truncated: np.ndarray = np.trunc(values * _power_of_two(-shift)) * _power_of_two(shift)
+    return truncated
 
 
 # Above one in this many elements, truncating the products of all elements is cheaper than picking out the few.

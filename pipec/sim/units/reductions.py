@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, get_args
 
 import numpy as np
 
 from .errors import UnitError
 from .formats import decode, encode
+
+Reduction = Literal["add", "min", "max", "inc", "dec", "and", "or", "xor"]
+REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
 Binary = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -31,7 +35,7 @@ _STORAGE = {
 }
 
 
-def reduce_elements(dtype: str, op: str, old: np.ndarray, source: np.ndarray) -> np.ndarray:
+def reduce_elements(dtype: str, op: Reduction, old: np.ndarray, source: np.ndarray) -> np.ndarray:
     """New bytes (uint8, 1-D) of elements with bytes `old` after combining them with `source`."""
     function = _find(dtype, op)
     storage = _STORAGE[dtype]
@@ -41,7 +45,7 @@ def reduce_elements(dtype: str, op: str, old: np.ndarray, source: np.ndarray) ->
     return np.ascontiguousarray(result.astype(storage)).view(np.uint8)
 
 
-def _find(dtype: str, op: str) -> Binary:
+def _find(dtype: str, op: Reduction) -> Binary:
     if (op, dtype) in _OPERATIONS:
         return _OPERATIONS[op, dtype]
     allowed = sorted(known for name, known in _OPERATIONS if name == op)
@@ -107,7 +111,7 @@ def _decrement(old: np.ndarray, source: np.ndarray) -> np.ndarray:
 _INTEGERS = ("u32", "s32", "u64", "s64")
 _BIT_TYPES = ("u8", "u16", "b32", "b64", *_INTEGERS)
 
-_OPERATIONS: dict[tuple[str, str], Binary] = {
+_OPERATIONS: dict[tuple[Reduction, str], Binary] = {
     **{("add", dtype): np.add for dtype in ("u32", "s32", "u64")},
     # Two's complement addition does not care about the sign; the s64 map is a u64 add.
     ("add", "s64"): np.add,

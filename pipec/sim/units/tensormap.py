@@ -1,18 +1,16 @@
 """The tensor map: what cuTensorMapEncodeTiled stores (CUDA driver API, PTX ISA 5.5), with its encode rules.
 
-The hardware's 128 bytes are opaque, so the model writes its own private format and refuses anything else.
+How it becomes bytes: mapbits.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from .errors import UnitError
+from .errors import UnitError, UnitErrorKind
+from .mapbits import MEANT_BYTES, Layout
 from .swizzle import SWIZZLES, Swizzle
 
 
@@ -53,13 +51,45 @@ DTYPE_NAMES = tuple(ELEMENT_TYPES)
 # cuTensorMapEncodeTiled refuses larger boxes, counted without row padding (measured: 228 KB).
 MAXIMUM_BOX_BYTES = 233_472
 
-_MAGIC = b"PIPE-TM1"
-_LAYOUT = struct.Struct("<8s5BxxxQ5I4Q5H5B33xI")
-MAP_BYTES = _LAYOUT.size
+_LAYOUT = Layout(
+    b"TM",
+    {
+        "rank": (1, 4),
+        "elemtype": (1, 5),
+        "swizzle": (1, 3),
+        "interleave_layout": (1, 2),
+        "fill_mode": (1, 1),
+        "global_address": (1, 56),
+        "global_dim": (5, 32),  # less one
+        "global_stride": (4, 40),
+        "box_dim": (5, 9),
+        "element_stride": (5, 4),
+    },
+)
+
+
+class MapProperties:
+    """What follows from the fields that tiled and im2col maps have in common."""
+
+    dtype: str
+    dims: tuple[int, ...]
+    swizzle: str
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def element(self) -> ElementType:
+        return ELEMENT_TYPES[self.dtype]
+
+    @property
+    def swizzle_mode(self) -> Swizzle:
+        return SWIZZLES[self.swizzle]
 
 
 @dataclass(frozen=True)
-class TensorMap:
+class TensorMap(MapProperties):
     """One tiled tensor map.
 
     dims             elements per dimension, dimension 0 innermost; rank 1..5
@@ -80,18 +110,6 @@ class TensorMap:
     interleave: str = "none"
     fill: str = "zero"
     address: int = 0
-
-    @property
-    def rank(self) -> int:
-        return len(self.dims)
-
-    @property
-    def element(self) -> ElementType:
-        return ELEMENT_TYPES[self.dtype]
-
-    @property
-    def swizzle_mode(self) -> Swizzle:
-        return SWIZZLES[self.swizzle]
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -136,47 +154,39 @@ class TensorMap:
         return self
 
     def encode(self) -> bytes:
-        """Exactly 128 bytes in the simulator's private format (magic, fields, checksum); validates first."""
+        """The map's 128 bytes; validates first."""
         self.validate()
-        body = _LAYOUT.pack(
-            _MAGIC,
-            self.rank,
-            DTYPE_NAMES.index(self.dtype),
-            SWIZZLE_NAMES.index(self.swizzle),
-            INTERLEAVES.index(self.interleave),
-            FILLS.index(self.fill),
-            self.address,
-            *_padded([extent - 1 for extent in self.dims], 5),
-            *_padded(self.strides, 4),
-            *_padded(self.box, 5),
-            *_padded(self.element_strides or (), 5),
-            0,
+        return _LAYOUT.pack(
+            {
+                "rank": [self.rank],
+                "elemtype": [DTYPE_NAMES.index(self.dtype)],
+                "swizzle": [SWIZZLE_NAMES.index(self.swizzle)],
+                "interleave_layout": [INTERLEAVES.index(self.interleave)],
+                "fill_mode": [FILLS.index(self.fill)],
+                "global_address": [self.address],
+                "global_dim": [extent - 1 for extent in self.dims],
+                "global_stride": self.strides,
+                "box_dim": self.box,
+                "element_stride": self.element_strides or (),
+            }
         )
-        return body[:-4] + struct.pack("<I", zlib.crc32(body[:-4]))
 
     @staticmethod
     def decode(data: bytes) -> TensorMap:
         """Inverse of encode; UnitError "illegal" for anything that encode did not write."""
-        data = bytes(data)
-        if len(data) != _LAYOUT.size:
-            raise UnitError("illegal", f"a tensor map has {_LAYOUT.size} bytes, got {len(data)}")
-        if data[:8] != _MAGIC:
-            raise UnitError("illegal", f"no tensor map at this address: starts with {data[:8].hex()}, expected {_MAGIC.hex()}")
         fields = _LAYOUT.unpack(data)
-        if fields[-1] != zlib.crc32(data[:-4]):
-            raise UnitError("illegal", f"tensor map was overwritten: checksum {zlib.crc32(data[:-4]):#x}, stored {fields[-1]:#x}")
-        rank, dtype, swizzle, interleave, fill, address = fields[1:7]
-        steps = fields[21 : 21 + rank]
+        (rank,) = fields["rank"]
+        steps = fields["element_stride"][:rank]
         return TensorMap(
-            dtype=DTYPE_NAMES[dtype],
-            dims=tuple(extent + 1 for extent in fields[7 : 7 + rank]),
-            strides=tuple(fields[12 : 12 + rank - 1]),
-            box=tuple(fields[16 : 16 + rank]),
+            dtype=DTYPE_NAMES[fields["elemtype"][0]],
+            dims=tuple(extent + 1 for extent in fields["global_dim"][:rank]),
+            strides=fields["global_stride"][: rank - 1],
+            box=fields["box_dim"][:rank],
             element_strides=tuple(step or 1 for step in steps) if any(steps) else None,
-            swizzle=SWIZZLE_NAMES[swizzle],
-            interleave=INTERLEAVES[interleave],
-            fill=FILLS[fill],
-            address=address,
+            swizzle=SWIZZLE_NAMES[fields["swizzle"][0]],
+            interleave=INTERLEAVES[fields["interleave_layout"][0]],
+            fill=FILLS[fields["fill_mode"][0]],
+            address=fields["global_address"][0],
         )
 
 
@@ -186,58 +196,52 @@ _REPLACED_TYPES = (
 )  # fmt: skip
 _REPLACED_SWIZZLES = ("none", "32B", "64B", "128B")
 _REPLACED_ATOMS = ("128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B")
-# Places of the first element of each field in the unpacked map.
-_FIRST = {"global_address": 6, "global_dim": 7, "global_stride": 12, "box_dim": 16, "element_stride": 21}
-_ENTRIES = {"global_dim": 5, "global_stride": 4, "box_dim": 5, "element_stride": 5}
+# Fields whose values are codes: of the instruction, and as the map has them.
+_CODES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "elemtype": ("elemtype", _REPLACED_TYPES, DTYPE_NAMES),
+    "swizzle_mode": ("swizzle", _REPLACED_SWIZZLES, SWIZZLE_NAMES),
+    "swizzle_atomicity": ("swizzle", _REPLACED_ATOMS, SWIZZLE_NAMES),
+    "interleave_layout": ("interleave_layout", INTERLEAVES, INTERLEAVES),
+    "fill_mode": ("fill_mode", FILLS, FILLS),
+}
 
 
 def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
-    """A map's 128 bytes with one field of tensormap.replace changed; rules are applied when the map is used.
+    """A map with one field of tensormap.replace changed; rules are applied when the map is used.
 
     `data` may be all zeros, which is a map with nothing filled in. UnitError "illegal" for values that the field does not have.
     """
-    if not any(data):
-        data = _LAYOUT.pack(_MAGIC, 1, *[0] * 25)
-    elif data[:8] != _MAGIC:
+    if not any(data[:MEANT_BYTES]):
+        data = _LAYOUT.pack({"rank": [1]})
+    elif not _LAYOUT.matches(data):
         raise UnitError("illegal", f"tensormap.replace on what is no tiled tensor map: starts with {data[:8].hex()}")
-    fields = list(_LAYOUT.unpack(data))
-    if field in _FIRST:
-        if ordinal >= _ENTRIES.get(field, 1):
-            raise UnitError("illegal", f"tensormap.replace: {field} has no element {ordinal}")
-        fields[_FIRST[field] + ordinal] = value - 1 if field == "global_dim" else value
-    else:
-        place, stored = _named_field(field, value, SWIZZLE_NAMES[fields[3]])
-        fields[place] = stored
+    fields = _LAYOUT.unpack(data)
+    name, stored = _stored(field, value, SWIZZLE_NAMES[fields["swizzle"][0]])
+    if ordinal >= len(fields[name]):
+        raise UnitError("illegal", f"tensormap.replace: {field} has no element {ordinal}")
+    entries = list(fields[name])
+    entries[ordinal] = stored
     try:
-        body = _LAYOUT.pack(*fields)
-    except struct.error:
+        return _LAYOUT.pack({**fields, name: entries})
+    except UnitError:
         raise UnitError("illegal", f"tensormap.replace: {field} cannot be {value}") from None
-    return body[:-4] + struct.pack("<I", zlib.crc32(body[:-4]))
 
 
-def _named_field(field: str, value: int, swizzle: str) -> tuple[int, int]:
-    """Place and stored value of a field whose values are codes."""
-    wide = swizzle.startswith("128B")
-    names: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
-        "elemtype": (2, _REPLACED_TYPES, DTYPE_NAMES),
-        "swizzle_mode": (3, _REPLACED_SWIZZLES, SWIZZLE_NAMES),
-        "swizzle_atomicity": (3, _REPLACED_ATOMS if wide else (swizzle,), SWIZZLE_NAMES),
-        "interleave_layout": (4, INTERLEAVES, INTERLEAVES),
-        "fill_mode": (5, FILLS, FILLS),
-    }
+def _stored(field: str, value: int, swizzle: str) -> tuple[str, int]:
+    """The field of the map that is replaced, and what is stored there."""
     if field == "rank":
-        return 1, value + 1
-    place, codes, stored = names[field]
+        return field, value + 1
+    if field not in _CODES:
+        return field, value - 1 if field == "global_dim" else value
+    name, codes, known = _CODES[field]
+    if field == "swizzle_atomicity" and not swizzle.startswith("128B"):
+        codes = (swizzle,)
     if value >= len(codes):
         raise UnitError("illegal", f"tensormap.replace: {field} {value} is none of {', '.join(codes)}")
-    return place, stored.index(codes[value])
+    return name, known.index(codes[value])
 
 
-def _padded(items: Sequence[int], length: int) -> tuple[int, ...]:
-    return tuple(items) + (0,) * (length - len(items))
-
-
-def _require(condition: bool, kind: str, message: str) -> None:
+def _require(condition: bool, kind: UnitErrorKind, message: str) -> None:
     if not condition:
         raise UnitError(kind, f"tensor map: {message}")
 

@@ -14,10 +14,11 @@ from math import prod
 import numpy as np
 
 from . import im2col
+from .alignment import round_up
 from .errors import UnitError
 from .im2col import Im2colMap
 from .protocols import GlobalMemory
-from .reductions import reduce_elements
+from .reductions import Reduction, reduce_elements
 from .tensormap import TensorMap
 
 SMEM_ALIGNMENT = 128
@@ -105,13 +106,13 @@ def store_scatter4(tensor_map: TensorMap, column: int, rows: Sequence[int], data
     _write(tensor_map, _gather_region(tensor_map, column, rows, storing=True), data, memory)
 
 
-def reduce(tensor_map: TensorMap, coords: Sequence[int], op: str, data: np.ndarray, memory: GlobalMemory) -> None:
+def reduce(tensor_map: TensorMap, coords: Sequence[int], op: Reduction, data: np.ndarray, memory: GlobalMemory) -> None:
     """Combine a box into global memory element by element (add, min, max, inc, dec, and, or, xor); clips as a store does."""
     check_coordinates(tensor_map, coords, storing=True)
     _combine(tensor_map, _region(tensor_map, coords, storing=True), op, data, memory)
 
 
-def store_im2col(tensor_map: Im2colMap, coords: Sequence[int], op: str | None, data: np.ndarray, memory: GlobalMemory) -> None:
+def store_im2col(tensor_map: Im2colMap, coords: Sequence[int], op: Reduction | None, data: np.ndarray, memory: GlobalMemory) -> None:
     """Write (or with `op` combine) the pixels of an im2col copy without offsets; those outside the tensor are dropped."""
     check_coordinates(tensor_map, coords, storing=True)
     starts, inside = im2col.rows(tensor_map, coords, (0,) * (tensor_map.rank - 2))
@@ -126,7 +127,7 @@ def bytes_past_the_edge(tensor_map: AnyMap, coords: Sequence[int]) -> int:
     """Bytes per row (0..15) that a store at `coords` writes beyond the tensor in dimension 0: legal, but seldom meant."""
     start = coords[0] * tensor_map.unit_bits // 8
     edge = tensor_map.dims[0] * tensor_map.unit_bits // 8
-    end = min(start + tensor_map.inner_bytes, _round_up(edge, 16))
+    end = min(start + tensor_map.inner_bytes, round_up(edge, 16))
     return max(0, end - max(edge, start))
 
 
@@ -159,10 +160,6 @@ def _linear_offsets(inner_bytes: int, payload: int, rows: int, pitch: int) -> np
     return offsets
 
 
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
-
-
 def _region(tensor_map: TensorMap, coords: Sequence[int], storing: bool = False) -> Region:
     """Rows of a box in dense order: dimension 1 varies fastest."""
     starts = np.array([tensor_map.address], dtype=np.int64)
@@ -182,7 +179,7 @@ def _with_inner(tensor_map: AnyMap, column: int, starts: np.ndarray, rows_inside
     bits = tensor_map.unit_bits
     inner = column * bits // 8 + np.arange(tensor_map.inner_bytes, dtype=np.int64)
     edge = -(-tensor_map.dims[0] * bits // 8)
-    limit = _round_up(edge, 16) if storing else edge
+    limit = round_up(edge, 16) if storing else edge
     inside = (inner >= 0) & (inner < limit)
     return Region(starts[:, None] + inner, rows_inside[:, None] & inside)
 
@@ -244,7 +241,7 @@ def _write(tensor_map: AnyMap, region: Region, data: np.ndarray, memory: GlobalM
     memory.scatter(region.addresses[region.inside], box[region.inside])
 
 
-def _combine(tensor_map: AnyMap, region: Region, op: str, data: np.ndarray, memory: GlobalMemory) -> None:
+def _combine(tensor_map: AnyMap, region: Region, op: Reduction, data: np.ndarray, memory: GlobalMemory) -> None:
     box = _as_box(tensor_map, region, data)
     addresses = region.addresses[region.inside]
     memory.scatter(addresses, reduce_elements(tensor_map.dtype, op, memory.gather(addresses), box[region.inside]))

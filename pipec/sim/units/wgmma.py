@@ -9,7 +9,8 @@ import numpy as np
 
 from . import numerics as accumulation
 from .errors import UnitError
-from .formats import Decomposed, decode, decompose
+from .formats import decode, decompose, integers
+from .numerics import Numerics
 from .protocols import SharedMemory
 from .sparsity import expand
 from .tcgen05.descriptors import MatrixDescriptor
@@ -144,7 +145,7 @@ def wgmma(
     b: int,
     shared_memory: SharedMemory,
     d: np.ndarray | None,
-    numerics: str = "exact",
+    numerics: Numerics = "exact",
     metadata: np.ndarray | None = None,
     selector: int = 0,
 ) -> np.ndarray:
@@ -213,23 +214,14 @@ def _scatter_d(instruction: Instruction, patterns: np.ndarray) -> np.ndarray:
     return values.view(np.uint32)
 
 
-def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray | None, numerics: str) -> np.ndarray:
+def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray | None, numerics: Numerics) -> np.ndarray:
     """Result patterns [64, N], uint32 or uint16."""
     if instruction.a_format == BITS:
         ones = [np.unpackbits(part, axis=1).astype(np.float64) for part in (a, b)]
         return accumulation.accumulate_integer(ones[0], ones[1], c, False).view(np.uint32)
     if instruction.a_format in INTEGERS:
-        integers = _integers(a, instruction.a_format), _integers(b, instruction.b_format)
-        return accumulation.accumulate_integer(*integers, c, instruction.saturate).view(np.uint32)
-    left, right = _signed(a, instruction.a_format, instruction.negate_a), _signed(b, instruction.b_format, instruction.negate_b)
+        numbers = integers(a, instruction.a_format), integers(b, instruction.b_format)
+        return accumulation.accumulate_integer(*numbers, c, instruction.saturate).view(np.uint32)
+    left, right = decompose(a, instruction.a_format, instruction.negate_a), decompose(b, instruction.b_format, instruction.negate_b)
     model = accumulation.WGMMA_FP8 if instruction.a_format in FP8 else accumulation.WGMMA
     return accumulation.accumulate(left, right, c, model, instruction.d_format, numerics=numerics)
-
-
-def _signed(patterns: np.ndarray, format_name: str, negate: bool) -> Decomposed:
-    parts = decompose(patterns, format_name)
-    return parts.negated() if negate else parts
-
-
-def _integers(patterns: np.ndarray, format_name: str) -> np.ndarray:
-    return (patterns.view(np.int8) if format_name == "s8" else patterns).astype(np.float64)

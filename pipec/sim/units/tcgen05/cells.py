@@ -36,7 +36,7 @@ class CellMap:
         )
         return CellMap(lanes, columns, lane_range, column_range, rectangle)
 
-    def select(self, lane: int, column: int) -> tuple:
+    def select(self, lane: int, column: int) -> tuple[np.ndarray, np.ndarray] | tuple[slice, slice]:
         """Index into a [lanes, columns] array with the map placed at (lane, column)."""
         if not self.rectangle:
             return self.lanes + lane, self.columns + column

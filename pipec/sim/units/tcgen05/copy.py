@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,7 @@ class CopyShape:
     any_start_lane: bool = False
 
 
-def _lanes(rows: int, place) -> tuple[tuple[int, ...], ...]:
+def _lanes(rows: int, place: Callable[[int], tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(place(row)) for row in range(rows))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Literal
 
 from ..errors import UnitError
 
@@ -31,7 +32,8 @@ class Kind:
         return bool(self.scale_blocks)
 
 
-KINDS = {
+MmaKind = Literal["f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4"]
+KINDS: dict[MmaKind, Kind] = {
     "f16": Kind(16, 2, {0: "f16", 1: "bf16"}, {0: "f16", 1: "f32"}, {}),
     "tf32": Kind(8, 4, {2: "tf32"}, {1: "f32"}, {}),
     "f8f6f4": Kind(32, 1, _F8F6F4, {0: "f16", 1: "f32"}, {}),
@@ -48,7 +50,7 @@ _DEFAULT_SCALE_VECTOR = {"mxf8f6f4": 1, "mxf4": 2}
 class InstructionDescriptor:
     """A decoded and checked instruction descriptor.  M and N are totals over the CTA pair for cta_group 2."""
 
-    kind: str
+    kind: MmaKind
     cta_group: int
     m: int
     n: int
@@ -92,7 +94,7 @@ def _bits(word: int, low: int, high: int) -> int:
 @lru_cache(maxsize=256)
 def decode_instruction_descriptor(
     idesc: int,
-    kind: str,
+    kind: MmaKind,
     cta_group: int = 1,
     scale_vector: int | None = None,
     weight_stationary: bool = False,
@@ -121,7 +123,7 @@ def decode_instruction_descriptor(
     return descriptor
 
 
-def _require_zero(idesc: int, kind: str, *ranges: tuple[int, int]) -> None:
+def _require_zero(idesc: int, kind: MmaKind, *ranges: tuple[int, int]) -> None:
     for low, high in ranges:
         value = _bits(idesc, low, high)
         if value:
@@ -130,7 +132,7 @@ def _require_zero(idesc: int, kind: str, *ranges: tuple[int, int]) -> None:
             )
 
 
-def _type_name(table: dict[int, str], code: int, which: str, kind: str) -> str:
+def _type_name(table: dict[int, str], code: int, which: str, kind: MmaKind) -> str:
     if code not in table:
         known = ", ".join(f"{number}={name}" for number, name in table.items())
         raise UnitError("illegal", f"type code {code} of {which} is not defined for kind {kind} ({known})")
@@ -138,7 +140,7 @@ def _type_name(table: dict[int, str], code: int, which: str, kind: str) -> str:
 
 
 def _decode_plain(
-    idesc: int, kind: str, cta_group: int, scale_vector: int | None, weight_stationary: bool
+    idesc: int, kind: MmaKind, cta_group: int, scale_vector: int | None, weight_stationary: bool
 ) -> InstructionDescriptor:
     """Kinds f16, tf32, f8f6f4, i8."""
     if scale_vector is not None:
@@ -176,7 +178,7 @@ def _decode_plain(
     return descriptor
 
 
-def _scale_rules(kind: str, scale_vector: int | None) -> tuple[int, tuple[str, ...]]:
+def _scale_rules(kind: MmaKind, scale_vector: int | None) -> tuple[int, tuple[str, ...]]:
     blocks = KINDS[kind].scale_blocks
     if scale_vector is None:
         scale_vector = _DEFAULT_SCALE_VECTOR.get(kind)
@@ -187,7 +189,7 @@ def _scale_rules(kind: str, scale_vector: int | None) -> tuple[int, tuple[str, .
 
 
 def _decode_scaled(
-    idesc: int, kind: str, cta_group: int, scale_vector: int | None, weight_stationary: bool
+    idesc: int, kind: MmaKind, cta_group: int, scale_vector: int | None, weight_stationary: bool
 ) -> InstructionDescriptor:
     """Kinds mxf8f6f4, mxf4, mxf4nvf4."""
     rules = KINDS[kind]
@@ -256,7 +258,7 @@ def _check_shape(descriptor: InstructionDescriptor, weight_stationary: bool) -> 
 
 
 @cache
-def _allowed_n(kind: str, cta_group: int) -> tuple[int, ...]:
+def _allowed_n(kind: MmaKind, cta_group: int) -> tuple[int, ...]:
     if kind == "i8":
         return (8, 16, 24, *range(32, 257, 16)) if cta_group == 1 else tuple(range(32, 257, 32))
     step = 8 * cta_group
@@ -289,7 +291,8 @@ def decode_matrix_descriptor(descriptor: int) -> MatrixDescriptor:
     if layout not in _LAYOUT_NAMES:
         raise UnitError("illegal", f"{text}: layout {layout} is none of {', '.join(map(str, _LAYOUT_NAMES))}")
     base_offset = _bits(descriptor, 49, 51)
-    if base_offset:
+    # It moves the phase of a swizzle; without one there is nothing to move.
+    if base_offset and _LAYOUT_NAMES[layout] != "none":
         raise UnitError("unsupported", f"{text}: base offset {base_offset} is not modelled, only 0")
     if _bits(descriptor, 52, 52):
         raise UnitError(

@@ -13,7 +13,14 @@ import numpy as np
 
 from .cells import CellMap
 from .copy import COPY_SHAPES
-from .descriptors import KINDS, InstructionDescriptor, MatrixDescriptor, decode_instruction_descriptor, decode_matrix_descriptor
+from .descriptors import (
+    KINDS,
+    InstructionDescriptor,
+    MatrixDescriptor,
+    MmaKind,
+    decode_instruction_descriptor,
+    decode_matrix_descriptor,
+)
 from .fragments import fragment_map
 from .memory import COLUMNS, LANES, split_address
 from .operands import operand_offsets
@@ -34,7 +41,7 @@ class Footprint:
 
 
 def mma_footprint(
-    kind: str,
+    kind: MmaKind,
     idesc: int,
     a: int,
     b: int,

@@ -111,7 +111,7 @@ class TensorMemory:
         self, shape: str, count: int, address: int, warp_in_cta: int, pack16: bool = False, half_offset: int = 0
     ) -> np.ndarray:
         """tcgen05.ld: uint32 [32 threads, registers].  With `pack16` a register holds the low halves of two columns."""
-        lane, column = _warp_start(shape, count, address, warp_in_cta)
+        lane, column = warp_start(shape, count, address, warp_in_cta)
         what = f"tcgen05.ld.{shape}.x{count}"
         cells = _fragment_cells(shape, count, half_offset, pack16)
         if not pack16:
@@ -131,7 +131,7 @@ class TensorMemory:
         half_offset: int = 0,
     ) -> None:
         """tcgen05.st of uint32 [32 threads, registers].  With `unpack16` the halves go to two columns' low halves."""
-        lane, column = _warp_start(shape, count, address, warp_in_cta)
+        lane, column = warp_start(shape, count, address, warp_in_cta)
         what = f"tcgen05.st.{shape}.x{count}"
         cells = _fragment_cells(shape, count, half_offset, unpack16)
         values = np.asarray(values, np.uint32)
@@ -182,7 +182,7 @@ def _fragment_cells(shape: str, count: int, half_offset: int, every_second: bool
     return CellMap.of(lanes, columns * 2 if every_second else columns)
 
 
-def _warp_start(shape: str, count: int, address: int, warp_in_cta: int) -> tuple[int, int]:
+def warp_start(shape: str, count: int, address: int, warp_in_cta: int) -> tuple[int, int]:
     """(lane, column) of an address that this warp may use: warp w owns lanes 32*(w % 4) and the 31 after."""
     row = fragment_shape(shape, count)
     lane, column = split_address(address)

@@ -9,9 +9,10 @@ import numpy as np
 
 from .. import numerics as accumulation
 from ..errors import UnitError
-from ..formats import Decomposed, decode, decompose
+from ..formats import Decomposed, decode, decompose, integers
+from ..numerics import Numerics
 from ..protocols import SharedMemory
-from .descriptors import KINDS, InstructionDescriptor, decode_instruction_descriptor, decode_matrix_descriptor
+from .descriptors import KINDS, InstructionDescriptor, MmaKind, decode_instruction_descriptor, decode_matrix_descriptor
 from .memory import LANES, TensorMemory, split_address
 from .operands import read_operand, read_packed_fp4, unpack_little_endian
 from .placement import DATA_PATHS, a_cells, d_cells, data_path_name, scale_cells
@@ -28,11 +29,11 @@ class Modifiers:
     a_in_tmem: bool
     weight_stationary: bool
     scale_input_d: int
-    numerics: str
+    numerics: Numerics
 
 
 def mma(
-    kind: str,
+    kind: MmaKind,
     idesc: int,
     a: int,
     b: int,
@@ -50,7 +51,7 @@ def mma(
     weight_stationary: bool = False,
     disable_output_lane: Sequence[int] | None = None,
     scale_input_d: int = 0,
-    numerics: str = "exact",
+    numerics: Numerics = "exact",
 ) -> InstructionDescriptor:
     """Perform one tcgen05.mma at once and return its decoded instruction descriptor.
 
@@ -266,22 +267,13 @@ def _multiply(
 ) -> np.ndarray:
     """Result patterns (uint32 or uint16) [rows, N]."""
     if descriptor.kind == "i8":
-        integers = _integers(a, descriptor.a_format), _integers(b, descriptor.b_format)
-        return accumulation.accumulate_integer(*integers, c, descriptor.saturate).view(np.uint32)
-    left = _signed(a, descriptor.a_format, descriptor.negate_a)
-    right = _signed(b, descriptor.b_format, descriptor.negate_b)
+        numbers = integers(a, descriptor.a_format), integers(b, descriptor.b_format)
+        return accumulation.accumulate_integer(*numbers, c, descriptor.saturate).view(np.uint32)
+    left = decompose(a, descriptor.a_format, descriptor.negate_a)
+    right = decompose(b, descriptor.b_format, descriptor.negate_b)
     if scales is None:
         return accumulation.accumulate(left, right, c, d_format=descriptor.d_format, numerics=modifiers.numerics)
     if descriptor.kind in PACKED_FP4_KINDS:
         return accumulation.accumulate_fp4(left.value, right.value, c, *scales, numerics=modifiers.numerics)
     scale_a, scale_b = scales
     return accumulation.accumulate(left, right, c, scale_a=scale_a, scale_b=scale_b, numerics=modifiers.numerics)
-
-
-def _signed(patterns: np.ndarray, format_name: str, negate: bool) -> Decomposed:
-    parts = decompose(patterns, format_name)
-    return parts.negated() if negate else parts
-
-
-def _integers(patterns: np.ndarray, format_name: str) -> np.ndarray:
-    return (patterns.view(np.int8) if format_name == "s8" else patterns).astype(np.float64)

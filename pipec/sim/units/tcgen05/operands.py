@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import UnitError
 from ..protocols import SharedMemory
@@ -18,7 +19,8 @@ CONTAINER = 16
 CONTAINER_PAYLOAD = {"e2m1": 8, "e2m3": 12, "e3m2": 12}
 _SUBBYTE_BITS = {"e2m1": 4, "e2m3": 6, "e3m2": 6}
 
-Place = Callable[[np.ndarray, np.ndarray, int, int], np.ndarray]
+Indices = npt.NDArray[np.int64]
+Place = Callable[[Indices, Indices, int, int], Indices]
 
 
 @dataclass(frozen=True)
@@ -33,24 +35,24 @@ class CanonicalLayout:
     mn_major: Place
 
 
-def _k_major_none(row: np.ndarray, k_byte: np.ndarray, leading: int, stride: int) -> np.ndarray:
+def _k_major_none(row: Indices, k_byte: Indices, leading: int, stride: int) -> Indices:
     return row % 8 * 16 + row // 8 * stride + k_byte // 16 * leading + k_byte % 16
 
 
-def _mn_major_none(row_byte: np.ndarray, k: np.ndarray, leading: int, stride: int) -> np.ndarray:
+def _mn_major_none(row_byte: Indices, k: Indices, leading: int, stride: int) -> Indices:
     # Without a swizzle the two offsets change roles: the stride offset steps along M/N.
     return row_byte % 16 + row_byte // 16 * stride + k % 8 * 16 + k // 8 * leading
 
 
 def _k_major_swizzled(width: int) -> Place:
-    def place(row: np.ndarray, k_byte: np.ndarray, leading: int, stride: int) -> np.ndarray:
+    def place(row: Indices, k_byte: Indices, leading: int, stride: int) -> Indices:
         return row % 8 * width + row // 8 * stride + k_byte
 
     return place
 
 
 def _mn_major_swizzled(width: int, rows_per_group: int = 8) -> Place:
-    def place(row_byte: np.ndarray, k: np.ndarray, leading: int, stride: int) -> np.ndarray:
+    def place(row_byte: Indices, k: Indices, leading: int, stride: int) -> Indices:
         return row_byte % width + row_byte // width * leading + k % rows_per_group * width + k // rows_per_group * stride
 
     return place

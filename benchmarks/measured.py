@@ -1,0 +1,65 @@
+"""Times of tiles on record, and what the model of pipec.tune says of each: for fitting its constants and for its test."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from benchmarks.gemm_shapes import Kind
+from pipec.driver import Options, compile_source
+from pipec.files import read_source
+from pipec.sema import tree
+from pipec.tune.workload import Workload, workload
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+MULTIPROCESSORS = 132  # of the H200 that all of it was measured on
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A tile of an example at a shape; `name` as the record has it. Seconds per launch, inputs in DRAM."""
+
+    shape: str
+    kind: Kind
+    example: str
+    name: str
+    sizes: tuple[int, int, int]
+    seconds: float
+    work: Workload
+
+
+def measured(name: str) -> list[Measured]:
+    """Every tile of a record, `h200` (method 2) or `h200_fixed_order`; examples with splits of K are left out. Empty without the record."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return []
+    figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    return [one for shape, row in figures.items() for one in _of_shape(shape, row)]
+
+
+def _of_shape(shape: str, row: dict) -> Iterator[Measured]:
+    size, _, kind = shape.partition(":")
+    m, n, k = (int(part) for part in size.split("x"))
+    if "screened" in row:
+        times = row["screened"].get("pipec", {"microseconds": {}})["microseconds"]
+    else:
+        times = {name: one["microseconds"] for name, one in row.items() if isinstance(one, dict) and "microseconds" in one}
+    for name, microseconds in times.items():
+        found = re.fullmatch(r"pipec (\w+)((?: \w+=\w+)*)", name)
+        if found is None or found[1] == "split_k":
+            continue
+        example = "gemm_sm90" if found[1] == "sm90" else f"gemm_sm90_{found[1]}"
+        constants = found[2].strip() + (" AB=e4m3" if kind == "fp8" else "")
+        work = workload(_kernel(example, constants.strip()), {"M": m, "N": n, "K": k}, MULTIPROCESSORS)
+        yield Measured(shape, "fp8" if kind == "fp8" else "bf16", example, name, (m, n, k), microseconds / 1e6, work)
+
+
+@cache
+def _kernel(example: str, constants: str) -> tree.Kernel:
+    given = dict(word.split("=") for word in constants.split())
+    state = compile_source(read_source(str(ROOT / "examples" / f"{example}.pipe")), Options(None, given), until="analyse")
+    assert state.trees is not None, state.diagnostics
+    return state.trees[0]

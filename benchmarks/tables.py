@@ -1,0 +1,211 @@
+"""Writes the tables of measured figures in README.md and docs/ from benchmarks/results/*.json, so that no figure is typed by hand.
+
+    python benchmarks/tables.py [--check]
+
+A table stands between `<!-- figures: NAME -->` and `<!-- end of figures -->`. `--check` changes nothing and fails when one is not what the
+results say; a test does the same.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+sys.path[:0] = [str(ROOT)]
+
+from benchmarks.gemm_shapes import GROUPS
+
+DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/gpu.md")
+_BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+_OURS = ("default", "automatic", "best", "any")
+
+Record = Mapping[str, Any]
+
+
+def geomean(values: Iterable[float]) -> float:
+    found = list(values)
+    return exp(sum(map(log, found)) / len(found))
+
+
+def _row(*cells: object) -> str:
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _head(*cells: str) -> list[str]:
+    return [_row(*cells), "|" + "---|" * len(cells)]
+
+
+def _where(record: Record) -> str:
+    smi = record.get("nvidia_smi", {})
+    versions = f"torch {record['torch']}, Triton {record['triton']}, cuBLASLt {record['cublaslt']}"
+    commit = record["source"]["commit"][:12]
+    return f"{record['date'][:10]}, {record['gpu']}, driver {smi.get('driver_version', 'unknown')}, {versions}, pipec {commit}."
+
+
+# ----------------------------------------------------------------------------------------------------------------- tables
+
+
+def gemm_summary(record: Record) -> list[str]:
+    """Geometric means of the ratios to tuned cuBLASLt, group by group."""
+    present = [column for column in _OURS if any(column in row["columns"] for row in record["figures"].values())]
+    lines = [f"{_where(record)} Speed relative to tuned cuBLASLt, geometric mean (worst):", ""]
+    lines += _head("shapes", "how many", "torch.matmul", "Triton, tuned", *(f"pipec, {_TITLES[column]}" for column in present))
+    for group, what in GROUPS.items():
+        rows = [row for row in record["figures"].values() if row["group"] == group]
+        if rows:
+            lines.append(_row(f"{group}: {what}", len(rows), *(_mean(rows, column) for column in ("torch", "triton", *present))))
+    return lines
+
+
+_TITLES = {"default": "tile in the file", "automatic": "tile chosen", "best": "best tile", "any": "best example"}
+
+
+def _mean(rows: list[Record], column: str) -> str:
+    ratios = [row["columns"][column]["ratio"]["median"] for row in rows if "ratio" in row["columns"].get(column, {})]
+    if not ratios:
+        return "-"
+    return f"{geomean(ratios):.2f} ({min(ratios):.2f})" + ("" if len(ratios) == len(rows) else f" of {len(ratios)}")
+
+
+def gemm(record: Record) -> list[str]:
+    """Every shape."""
+    present = [column for column in _OURS if any(column in row["columns"] for row in record["figures"].values())]
+    lines = [_where(record), ""]
+    lines += _head(
+        "M x N x K", "cuBLASLt, tuned", "noise", "torch.matmul", "Triton", *(_TITLES[column] for column in present), "which is best"
+    )
+    for shape, row in record["figures"].items():
+        columns = row["columns"]
+        base = columns.get("cublaslt")
+        best = columns.get("any", columns.get("best", {"name": "-"}))["name"].removeprefix("pipec ")
+        lines.append(
+            _row(
+                shape.replace("x", " x ").replace(":fp8", ", e4m3"),
+                "-" if base is None else f"{base['teraflops']:.0f} TFLOP/s, {_microseconds(base)} us",
+                "-" if "noise" not in row else f"{max(row['noise']['high'], 1 / row['noise']['low']) - 1:.1%}",
+                *(_ratio(columns, column) for column in ("torch", "triton", *present)),
+                best,
+            )
+        )
+    return lines + [""] + [f"Left out for want of time: {', '.join(record['left_out']) or 'none'}."]
+
+
+def _microseconds(figures: Record) -> str:
+    return f"{figures['microseconds']['median']:.4g}"
+
+
+def _ratio(columns: Mapping[str, Record], column: str) -> str:
+    ratio = columns.get(column, {}).get("ratio")
+    return "-" if ratio is None else f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+
+
+def fresh(record: Record) -> list[str]:
+    """Calls whose output is another tensor each time."""
+    lines = _head("M x N x K", "torch", "Triton", *(f"pipec, {_TITLES[column]}" for column in _OURS[:3]))
+    for shape, row in record["fresh"].items():
+        figures = row["microseconds_per_call"]
+        cells = (f"{figures[name]['median']:.4g} us" if name in figures else "-" for name in ("torch", "triton", *_OURS[:3]))
+        lines.append(_row(shape.replace("x", " x "), *cells))
+    return lines
+
+
+def split_k(record: Record) -> list[str]:
+    """Examples with and without a split of K, each with its fastest tile."""
+    lines = _head("M x N x K", "cuBLAS", "pipec, no split", "pipec, split K in turns", "no split / split, in time")
+    for shape, row in record["figures"].items():
+        times = {name: one["microseconds"] for name, one in row.items() if isinstance(one, dict) and "microseconds" in one}
+        split = min((name for name in times if "split_k" in name), key=times.__getitem__)
+        whole = min((name for name in times if "persistent" in name), key=times.__getitem__)
+        splits = re.search(r"SPLITS=(\d+)", split)
+        assert splits is not None
+        lines.append(
+            _row(
+                shape.removesuffix(":split").replace("x", " x "),
+                f"{times['cublas']:.1f} us",
+                f"{times[whole]:.1f}",
+                f"{times[split]:.1f} ({splits[1]} splits)",
+                f"{times[whole] / times[split]:.2f}",
+            )
+        )
+    return lines
+
+
+def attention(record: Record) -> list[str]:
+    """Against cuDNN, with the fastest tile. Ratios within rounds where the record has them."""
+    rounds = any("to cudnn" in one for row in record["figures"].values() for one in row.values())
+    lines = [] if rounds else ["Measured with the contenders in one fixed order, so with an error of a few per cent:", ""]
+    lines += _head("head size", "mask", "sequence", "cuDNN", "FlashAttention-2", "pipec", "pipec / cuDNN")
+    for name, row in record["figures"].items():
+        size, mask, length = name.split()
+        speeds = {which: one["teraflops"] for which, one in row.items() if "teraflops" in one}
+        ours = max((which for which in speeds if which.startswith("pipec")), key=speeds.__getitem__)
+        ratio = row[ours]["to cudnn"]["median"] if rounds else speeds[ours] / speeds["cudnn"]
+        with_mask = "with" if mask == "causal" else "without"
+        cells = (f"{speeds['cudnn']:.0f} TFLOP/s", f"{speeds['flash']:.0f}", f"{speeds[ours]:.0f}", f"{ratio:.2f}")
+        lines.append(_row(size, with_mask, length, *cells))
+    return lines
+
+
+def copying(record: Record) -> list[str]:
+    """Against the faster of torch's copy and the driver's."""
+    lines = _head("M x N", "driver", "pipec", "ratio")
+    for shape, row in record["figures"].items():
+        speeds = {name: one["gigabytes_per_second"] for name, one in row.items() if isinstance(one, dict) and "microseconds" in one}
+        ours = max(speed for name, speed in speeds.items() if name.startswith("pipec"))
+        theirs = max(speed for name, speed in speeds.items() if not name.startswith("pipec"))
+        lines.append(_row(shape.replace("x", " x "), f"{theirs:.0f} GB/s", f"{ours:.0f}", f"{ours / theirs:.2f}"))
+    return lines
+
+
+TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
+    "gemm-summary": ("h200", gemm_summary),
+    "gemm": ("h200", gemm),
+    "gemm-fresh": ("h200", fresh),
+    "split-k": ("h200_split_k", split_k),
+    "attention": ("h200_attention", attention),
+    "copying": ("copy_tma", copying),
+}
+
+
+# -------------------------------------------------------------------------------------------------------------- documents
+
+
+def rendered(name: str, results: Path = RESULTS) -> str:
+    """A table as it must stand in a document. Raises KeyError for a name that is none."""
+    file, table = TABLES[name]
+    path = results / f"{file}.json"
+    if not path.exists():
+        return f"Not measured yet: there is no benchmarks/results/{file}.json.\n"
+    return "\n".join(table(json.loads(path.read_text(encoding="utf-8")))) + "\n"
+
+
+def filled(text: str, results: Path = RESULTS) -> str:
+    """A document with its tables as the results have them."""
+    return _BLOCK.sub(lambda found: found[1] + rendered(found["name"], results) + found[3], text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = []
+    for name in DOCUMENTS:
+        path = ROOT / name
+        text = path.read_text(encoding="utf-8")
+        if (wanted := filled(text)) == text:
+            continue
+        stale.append(name)
+        if not check:
+            path.write_text(wanted, encoding="utf-8")
+    print("\n".join(f"{'stale' if check else 'written'}: {name}" for name in stale) or "every table is what the results say")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

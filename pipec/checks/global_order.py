@@ -1,0 +1,295 @@
+"""Accesses to global memory that nothing orders (E0614 to E0616).
+
+Within a role the compiler puts them in order (pipec.kir.global_order) and says where it cannot. Between two roles a hand-over must: every
+access of the one before every access of the other; or iteration by iteration, where other iterations touch other tiles; or by turns,
+through a pipeline of one stage that both hold around their accesses.
+"""
+
+from collections.abc import Iterator
+
+from pipec.checks.facts import RoleFacts
+from pipec.checks.facts import collect as collect_facts
+from pipec.diag.catalogue import global_memory as messages
+from pipec.diag.message import Message, Sink
+from pipec.kir import ir
+from pipec.kir.global_accesses import Access, collect, may_meet
+from pipec.kir.global_order import Clash, order
+from pipec.kir.places import Place, Places, apart_in_other_iterations, renamed
+from pipec.kir.plan_types import Plan
+from pipec.sema import tree
+from pipec.vocabulary import OTHER_SIDE, Side
+
+Position = tuple[int, int]  # block, operation in it
+_Half = tuple[tree.Pipeline, Side]  # one side of a pipeline
+
+# Signals that speak for ordinary accesses of the role, too; "tma" does so for those before the stage was obtained.
+_SPEAKING = frozenset(("threads", "met", "warps", "read"))
+
+
+def check(plan: Plan, sink: Sink) -> None:
+    rows = collect(plan.kernel)
+    for row in rows:
+        for clash in order(row).clashes:
+            sink.report(_clash(clash))
+    if len(rows) < 2:
+        return
+    facts = {one.role.name: one for one in collect_facts(plan.kernel).roles}
+    sides = {row.role.name: _Role(facts[row.role.name], row.places, plan) for row in rows}
+    for one in plan.kernel.roles:
+        sides.setdefault(one.name, _Role(facts[one.name], Places(one), plan))
+    told: set[tuple[str, str, str]] = set()
+    for number, row in enumerate(rows):
+        for other in rows[number + 1 :]:
+            for first in row.accesses:
+                for second in other.accesses:
+                    names = row.role.name, other.role.name, first.tensor
+                    if names in told or not may_meet(first, second):
+                        continue
+                    if not _ordered(sides, (row.role.name, first), (other.role.name, second)):
+                        told.add(names)
+                        sink.report(_unordered(row.role.name, first, other.role.name, second))
+
+
+def _clash(clash: Clash) -> Message:
+    first, second, tensor = clash.first.span, clash.second.span, clash.first.tensor
+    if clash.under_way:
+        return messages.CopyUnderWay(tensor=tensor, at=second, copy=first)
+    return messages.ReadsWhatItStores(tensor=tensor, at=first, store=second)
+
+
+def _unordered(role: str, one: Access, other: str, second: Access) -> Message:
+    if one.writes and not second.writes:  # the reader is what goes wrong
+        role, one, other, second = other, second, role, one
+    both = one.writes and second.writes
+    return messages.UnorderedRoles(
+        role=role,
+        other=other,
+        tensor=one.tensor,
+        does="stores" if one.writes else "loads",
+        other_does="stores" if second.writes else "loads",
+        consequence="either of the two may be the last" if both else "the load may find old values, new ones, or some of both",
+        at=one.span,
+        first=second.span,
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- hand-overs
+
+
+class _Role:
+    """What the search asks of a role's graph."""
+
+    def __init__(self, facts: RoleFacts, places: Places, plan: Plan) -> None:
+        self.facts, self.role, self.places = facts, facts.role, places
+        self._plan = plan
+        self._operations = [
+            ((number, site), operation)
+            for number, block in enumerate(self.role.blocks)
+            for site, operation in enumerate(block.operations)
+        ]
+
+    def sides(self) -> Iterator[_Half]:
+        yield from ((pipeline, "producer") for pipeline in self.role.produces)
+        yield from ((pipeline, "consumer") for pipeline in self.role.consumes)
+
+    def kinds(self, side: _Half) -> frozenset[str]:
+        return frozenset(self._plan.signals[side].how[self.role.name])
+
+    def speaks(self, side: _Half) -> bool:
+        """Whether its signal orders ordinary accesses; of several sub-stages it is not known which."""
+        return side[0].sub_stages(side[1]) == 1 and bool(self.kinds(side) & (_SPEAKING | {"tma"}))
+
+    def obtained(self, side: _Half) -> list[tuple[Position, tree.Acquire]]:
+        return [
+            (position, operation)
+            for position, operation in self._operations
+            if isinstance(operation, tree.Acquire) and operation.first
+            if (operation.handle.pipeline, operation.handle.side) == side
+        ]
+
+    def signals(self, side: _Half, handle: tree.Handle | None = None) -> list[Position]:
+        """Where the signals are given that `speaks` is about, of a handle or of all."""
+        if not self.kinds(side) & _SPEAKING:
+            return [position for position, operation in self.obtained(side) if handle in (None, operation.handle)]
+        return [
+            position
+            for position, operation in self._operations
+            if isinstance(operation, tree.Signal | tree.Release)
+            if (operation.handle.pipeline, operation.handle.side) == side and handle in (None, operation.handle)
+        ]
+
+    def drained(self, pipeline: tree.Pipeline) -> list[Position]:
+        """Drains that come after a stage was filled."""
+        filled = [position for position, _ in self.obtained((pipeline, "producer"))]
+        return [
+            position
+            for position, operation in self._operations
+            if isinstance(operation, tree.Drain) and operation.pipeline is pipeline
+            if any(self.dominates(one, position) for one in filled)
+        ]
+
+    def dominates(self, upper: Position, lower: Position) -> bool:
+        return upper[1] < lower[1] if upper[0] == lower[0] else self.facts.dominates(upper[0], lower[0])
+
+    def leads(self, start: Position, end: Position, around: Position | None = None) -> bool:
+        """Whether a path goes on from one operation to another, without passing the operation `around`."""
+        unseen, seen = [start], set[int]()
+        first = True
+        while unseen:
+            block, site = unseen.pop()
+            inside = [end[1]] if end[0] == block and (end[1] > site or (not first and end[1] >= site)) else []
+            stop = around[1] if around is not None and around[0] == block and around[1] >= site + first else None
+            if inside and (stop is None or stop > inside[0]):
+                return True
+            first = False
+            if stop is not None:
+                continue
+            for target in ir.successors(self.role.blocks[block].terminator):
+                if target not in seen:
+                    seen.add(target)
+                    unseen.append((target, 0))
+        return False
+
+    def loops(self, block: int) -> tuple[ir.Loop, ...]:
+        """Those around a block, the outermost first."""
+        return tuple(loop for loop in self.role.loops if block in loop.blocks)
+
+    def once_each_time(self, block: int) -> bool:
+        """Whether the block runs once in each iteration of the loops around it, and these whenever the role does."""
+        inner = block
+        for loop in reversed(self.loops(block)):
+            ends = [number for number in loop.blocks if loop.header in ir.successors(self.role.blocks[number].terminator)]
+            if not all(self.facts.dominates(inner, end) for end in ends):
+                return False
+            inner = loop.header
+        exits = [number for number, one in enumerate(self.role.blocks) if isinstance(one.terminator, ir.Exit)]
+        return all(self.facts.dominates(inner, end) for end in exits)
+
+    def held(self, access: Access, side: _Half, obtained: Position, handle: tree.Handle) -> bool:
+        """Whether the access comes after the stage was obtained and before the signal for it, which speaks for it."""
+        at = access.block, access.site
+        if not self.dominates(obtained, at):
+            return False
+        if access.handle is not None:  # a copy completes on the barrier of its own stage
+            return access.handle is handle
+        return self.speaks(side) and not any(
+            one == obtained or self.leads(one, at, obtained) for one in self.signals(side, handle)
+        )
+
+
+_Use = tuple[str, Access]
+
+
+def _ordered(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
+    return (
+        _before(roles, one, other)
+        or _before(roles, other, one)
+        or _by_iteration(roles, one, other)
+        or _by_iteration(roles, other, one)
+        or _by_turns(roles, one, other)
+        or _by_turns(roles, other, one)
+    )
+
+
+def _before(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
+    """Whether every time the first access is done before the second is reached, along hand-overs through any roles.
+
+    `known` are the waits that end only after it. Of a role that waits there, the signals behind such a wait come after it as well.
+    """
+    known: set[tuple[str, Position]] = set()
+    unseen = list(_given_after(roles[one[0]], one[1]))
+    told: set[tuple[str, _Half]] = set()
+    while unseen:
+        pipeline, side = unseen.pop()
+        for name, role in roles.items():
+            if (pipeline, OTHER_SIDE[side]) not in role.sides() or (name, (pipeline, side)) in told:
+                continue
+            told.add((name, (pipeline, side)))
+            waits = [at for at, _ in role.obtained((pipeline, "consumer"))] if side == "producer" else role.drained(pipeline)
+            known.update((name, at) for at in waits)
+            behind = [at for known_by, at in known if known_by == name]
+            for given in role.sides():
+                signals = role.signals(given)
+                if role.speaks(given) and signals and all(any(role.dominates(at, end) for at in behind) for end in signals):
+                    unseen.append(given)
+    role, at = roles[other[0]], (other[1].block, other[1].site)
+    return any(name == other[0] and role.dominates(wait, at) for name, wait in known)
+
+
+def _given_after(role: _Role, access: Access) -> Iterator[_Half]:
+    """The sides of which no signal is given before the role has done the access for the last time."""
+    at = access.block, access.site
+    if access.handle is not None:
+        side = access.handle.pipeline, access.handle.side
+        earlier = (position for position, one in role.obtained(side) if one.handle is not access.handle)
+        if not role.leads(at, at) and not any(role.leads(position, at) for position in earlier):
+            yield side
+        return
+    for side in role.sides():
+        signals = role.signals(side)
+        if signals and role.speaks(side) and not any(role.leads(one, at) for one in signals):
+            yield side
+
+
+def _by_iteration(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
+    """Whether the first role fills a stage around its access in each iteration, the second waits for it before its own, and other
+    iterations touch other tiles."""
+    role, partner = roles[one[0]], roles[other[0]]
+    for pipeline in role.role.produces:
+        if pipeline not in partner.role.consumes or pipeline.sub_stages("producer") > 1:
+            continue
+        filled, awaited = role.obtained((pipeline, "producer")), partner.obtained((pipeline, "consumer"))
+        if len(filled) != 1 or len(awaited) != 1:
+            continue
+        (start, acquire), (wait, _) = filled[0], awaited[0]
+        if not role.held(one[1], (pipeline, "producer"), start, acquire.handle):
+            continue
+        if partner.dominates(wait, (other[1].block, other[1].site)) and _same_iterations(
+            role, start, one[1], partner, wait, other[1]
+        ):
+            return True
+    return False
+
+
+def _same_iterations(role: _Role, start: Position, one: Access, partner: _Role, wait: Position, other: Access) -> bool:
+    """Whether both go through equal loops, in which other iterations touch other tiles."""
+    loops, theirs = role.loops(start[0]), partner.loops(wait[0])
+    if len(loops) != len(theirs) or not (role.once_each_time(start[0]) and partner.once_each_time(wait[0])):
+        return False
+    names: dict[tree.Variable, tree.Variable] = {}
+    for mine, their in zip(loops, theirs, strict=True):
+        if not _equal_bounds(role, mine, partner, their, names):
+            return False
+        assert mine.variable is not None and their.variable is not None
+        names[mine.variable] = their.variable
+    steps = {loop.variable: loop.step for loop in theirs if loop.variable is not None}
+    place = Place(tuple(renamed(form, names) for form in one.place.corner), one.place.extent, one.place.ranges)
+    return not steps or apart_in_other_iterations(place, other.place, steps)
+
+
+def _equal_bounds(role: _Role, mine: ir.Loop, partner: _Role, their: ir.Loop, names: dict[tree.Variable, tree.Variable]) -> bool:
+    if mine.variable is None or their.variable is None or mine.step != their.step:
+        return False
+    for one, other in ((mine.start, their.start), (mine.stop, their.stop)):
+        assert one is not None and other is not None
+        if renamed(role.places.of(one), names) != partner.places.of(other):
+            return False
+    return True
+
+
+def _by_turns(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
+    """Whether both hold the only stage of a pipeline around their accesses."""
+    role, partner = roles[one[0]], roles[other[0]]
+    for pipeline in role.role.produces:
+        if pipeline not in partner.role.consumes or pipeline.stages > 1:
+            continue
+        if pipeline.sub_stages("producer") > 1 or pipeline.sub_stages("consumer") > 1:
+            continue
+        if any(
+            role.held(one[1], (pipeline, "producer"), at, acquire.handle) for at, acquire in role.obtained((pipeline, "producer"))
+        ) and any(
+            partner.held(other[1], (pipeline, "consumer"), at, acquire.handle)
+            for at, acquire in partner.obtained((pipeline, "consumer"))
+        ):
+            return True
+    return False

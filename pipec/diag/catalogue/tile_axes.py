@@ -1,0 +1,37 @@
+"""The message about the dimensions along which a tile lies."""
+
+from pipec.diag.message import Message, primary, secondary
+from pipec.source import Span
+
+
+class RowsAlongAnother(Message):
+    """The rows and columns of a tile run along the last two dimensions of its tensor; of each other dimension it takes one element.
+
+        kernel k(q: tensor[bf16, T, H, D], ...)
+            tma.load(s.x, q[block.x * 64, 0, 0])    # 64 rows: the heads 0 to 63 of every 64th token
+
+    Where the place moves along another dimension by as many elements as the tile has rows, and not so along the dimension of the rows,
+    most of that dimension would never be read. A tile of one head of 64 tokens is one of a tensor with two dimensions, whose
+    columns hold the heads one behind the other: the array is the same in memory, and needs no copy.
+
+        kernel k(q: tensor[bf16, T, HD], ...)
+            tma.load(s.x, q[block.x * 64, head * D])
+    """
+
+    code = "E0739"
+    title = "the {rows} rows of this tile run along `{dimension}` of `{tensor}`, but its place moves by {rows} along `{moved}`"
+    labels = (
+        primary("at", "moves by {rows}, and the tile takes one element of `{moved}`"),
+        secondary("along", "the rows start here and run along `{dimension}`"),
+        secondary("declared", "rows and columns of a tile lie along the last two dimensions"),
+    )
+    note = "of every {rows} elements along `{moved}` only the first is reached"
+    help = "declare `{tensor}` with `{dimension}` and `{columns}` as one dimension: a tile's column is then `index * {columns}`"
+    tensor: str
+    rows: int
+    dimension: str | int
+    moved: str | int
+    columns: str | int
+    at: Span
+    along: Span
+    declared: Span

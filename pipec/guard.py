@@ -1,0 +1,100 @@
+"""Processor time and memory of a command, held to the last two rows of `pipec.budgets`: for whatever the other budgets miss.
+
+A thread looks at both twenty times a second. When one has ended it signals the main thread, where the handler raises BudgetEnded; code
+that is not Python (LLVM, nvJitLink, NumPy) may never come back to it, and then the thread prints the diagnostic itself and ends the
+process. Programs that are run (ptxas) are killed by whoever waits for them as the exception passes.
+"""
+
+import os
+import resource
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Self
+
+from pipec.budgets import BUDGETS, Budget, BudgetEnded
+from pipec.record import replace
+
+_INTERVAL = 0.05  # seconds
+_GRACE = 2.0  # seconds for the main thread to end by itself
+_MOST_OVER = 1.25  # of the memory: then there is no time to be polite
+_PAGE = resource.getpagesize()
+
+
+class Guard:
+    """A context in which a command runs. Off in a thread that is not the main one, and where there is no /proc: signals and sizes are
+    had there only.
+
+    `refuse` prints the diagnostic where the main thread cannot. Times and sizes count from the start, for a process that runs several
+    commands.
+    """
+
+    def __init__(self, seconds: int | None, megabytes: int | None, refuse: Callable[[BudgetEnded], object]) -> None:
+        self._time = _row("processor time", seconds)
+        self._memory = _row("memory", megabytes)
+        self._refuse = refuse
+        self._over = threading.Event()
+        self._ended: BudgetEnded | None = None
+        self._thread: threading.Thread | None = None
+        self._before: object = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread() and _resident() is not None:
+            self._before = signal.signal(signal.SIGXCPU, self._raise)
+            self._thread = threading.Thread(target=self._watch, args=(_seconds(), _resident() or 0), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.lift()
+
+    def lift(self) -> None:
+        """From here on the command may take what it likes: it waits for a GPU, whose driver reserves memory and spins."""
+        if self._thread is None:
+            return
+        self._over.set()
+        self._thread.join()
+        self._thread = None
+        signal.signal(signal.SIGXCPU, self._before)  # type: ignore[arg-type]
+
+    def _raise(self, number: int, frame: FrameType | None) -> None:
+        # Without a word from the thread it is a limit of the system (`ulimit -t`) that ends.
+        raise self._ended or BudgetEnded(self._time)
+
+    def _watch(self, seconds: float, resident: int) -> None:
+        told = 0.0
+        main = threading.main_thread().ident
+        assert main is not None
+        while not self._over.wait(_INTERVAL):
+            spent, taken = _seconds() - seconds, ((_resident() or 0) - resident) / 1e6
+            over = self._time if spent > self._time.limit else self._memory if taken > self._memory.limit else None
+            if over is None:
+                continue
+            self._ended = self._ended or BudgetEnded(over)
+            if not told:
+                told = time.monotonic()
+                signal.pthread_kill(main, signal.SIGXCPU)
+            elif time.monotonic() - told > _GRACE or taken > _MOST_OVER * self._memory.limit:
+                self._refuse(self._ended)
+                os._exit(1)
+
+
+def _row(name: str, limit: int | None) -> Budget:
+    return BUDGETS[name] if limit is None else replace(BUDGETS[name], limit=limit)
+
+
+def _seconds() -> float:
+    """Processor time of this process and of those that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def _resident() -> int | None:
+    """Bytes of memory that the process has; None where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except OSError:
+        return None

@@ -1,0 +1,275 @@
+"""Which thread of a role has which element of a register tile.
+
+Every element of what is stored, written or kept belongs to exactly one thread and one of its values. The arithmetic stands here once, for
+any kind of number: the lowering does it with the values of a running thread (`Builder`), a test with those of all threads, which
+it counts.
+"""
+
+from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar
+
+from pipec.isa.targets import WARP
+from pipec.kir.plan_types import WARPGROUP_WARPS, RowMap
+from pipec.record import record, replace
+from pipec.sema.types import TileType
+
+GROUP_COLUMNS = 8  # of which a thread has two, in an accumulator in registers
+BLOCK_ROWS = 64  # M of one wgmma
+MOST_COLUMNS = 32  # elements of a row a thread holds at once, at most
+_VECTOR_BYTES = 16
+
+N = TypeVar("N")
+
+
+class Arithmetic(Protocol[N]):
+    """What the maps are computed with: 32-bit numbers of a thread."""
+
+    def constant(self, value: int) -> N: ...
+
+    def add(self, left: N, right: N | int) -> N: ...
+
+    def multiply(self, left: N, right: N | int) -> N: ...
+
+    def bits(self, operation: str, left: N, right: int) -> N: ...
+
+    def binary(self, operation: str, left: N, right: N) -> N: ...
+
+    def compare(self, predicate: str, left: N, right: N) -> N: ...
+
+    def select(self, condition: N, when_true: N, when_false: N) -> N: ...
+
+
+@record
+class Threads(Generic[N]):
+    """A thread of a role of `warps` warps: its number in the role, its warp's, and its lane."""
+
+    thread: N
+    warp: N
+    lane: N
+    warps: int
+
+    @property
+    def warpgroups(self) -> int:
+        return self.warps // WARPGROUP_WARPS
+
+
+@record
+class Place(Generic[N]):
+    """The row of the tile that a thread works on, and which part of the row's columns is its share.
+
+    `uniform_part` is the part without the half of the warp it stands for; `working` is false in threads that have no row (None: all
+    have one); `half` is, of a folded tile's columns, the one that this thread has.
+    """
+
+    index: N
+    part: N
+    uniform_part: N
+    working: N | None = None
+    half: N | None = None
+
+
+@record
+class Share:
+    """How a row is cut: `panels` of `columns` columns, of each `parts` threads have `chunks` chunks of `count` elements.
+
+    The chunks of a thread start `step` columns apart, those of the parts `part_step`. `tail`: one column more behind the panels, which the
+    first thread of the row has (both halves of a warp compute it).
+    """
+
+    columns: int
+    panels: int
+    parts: int
+    chunks: int
+    count: int
+    step: int
+    part_step: int
+    half_columns: int = 0  # of a folded tile: a panel lies in one half
+    tail: bool = False
+
+
+def chunk_columns(columns: int) -> int:
+    """The largest power of two up to MOST_COLUMNS that divides the columns."""
+    return min(MOST_COLUMNS, columns & -columns)
+
+
+# ------------------------------------------------------------------------------------------------------------- a row per thread
+
+
+def panel_share(row_map: RowMap, tile: TileType, columns: int) -> Share:
+    """A tile in panels of so many columns, which divide it but for one column of an odd number that half warps share.
+
+    As many threads share a row as have at least one 16-byte vector of a panel each (two halves of a warp always).
+    """
+    tail = tile.columns % columns != 0
+    panels = tile.columns // columns
+    assert not tail or (row_map.half_warps and not row_map.kept and panels * columns == tile.columns - 1)
+    if row_map.kept and row_map.half_warps:
+        run = row_map.half_run(tile.columns)
+        return Share(columns, panels, 2, columns // (2 * run), run, 2 * run, run)
+    if row_map.folded:
+        count = chunk_columns(columns)
+        return Share(columns, panels, 1, columns // count, count, count, columns, tile.columns // 2)
+    least = 2 if row_map.half_warps else 1
+    parts = row_map.split
+    while parts > least and (columns % parts or columns // parts * tile.dtype.bytes < _VECTOR_BYTES):
+        parts //= 2
+    count = chunk_columns(columns // parts)
+    share = Share(columns, panels, parts, columns // parts // count, count, count, columns // parts, tail=tail)
+    assert parts * share.chunks * count == columns and parts % least == 0, "elements of the tile would belong to no thread, or to two"
+    return share
+
+
+def direct_share(row_map: RowMap, tile: TileType) -> Share:
+    """A tile of several columns that the threads store themselves: they take a chunk each in one step, if that divides the tile."""
+    width = MOST_COLUMNS * row_map.split
+    columns = tile.columns // 2 if row_map.folded else tile.columns
+    if row_map.half_warps:
+        columns -= columns % 2
+    while width > 1 and columns % width:
+        width //= 2
+    return panel_share(row_map, tile, max(width, 2) if row_map.half_warps else width)
+
+
+def with_parts(row_map: RowMap, share: Share) -> RowMap:
+    """The map of an operation in which so many threads share a row."""
+    return row_map if share.parts == row_map.split else replace(row_map, split=share.parts, idle=True)
+
+
+def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) -> Place[N]:
+    """The thread's place in a block of rows."""
+    zero = ops.constant(0)
+    if row_map.half_warps:
+        return _half_warp_place(ops, row_map, threads)
+    if row_map.folded:
+        half = ops.bits("lshr", threads.thread, row_map.block_rows.bit_length() - 1)
+        return Place(ops.bits("and", threads.thread, row_map.block_rows - 1), zero, zero, half=half)
+    if row_map.block_rows == threads.warps * WARP:
+        inside, part = threads.thread, zero
+    else:
+        inside = ops.bits("urem", threads.thread, row_map.block_rows)
+        part = ops.bits("udiv", threads.thread, row_map.block_rows)
+    working = None
+    if row_map.idle:
+        working = ops.compare("ult", part, ops.constant(row_map.split))
+        part = ops.select(working, part, zero)
+    index = ops.add(inside, ops.multiply(block, row_map.block_rows)) if row_map.blocks > 1 else inside
+    return Place(index, part, part, working)
+
+
+def _half_warp_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> Place[N]:
+    quarter = threads.warp if threads.warps <= WARPGROUP_WARPS else ops.bits("and", threads.warp, 3)
+    index = ops.add(ops.multiply(quarter, 16), ops.bits("and", threads.lane, 15))
+    half = ops.bits("lshr", threads.lane, 4)
+    if threads.warps <= WARPGROUP_WARPS:
+        return Place(index, half, ops.constant(0))
+    group = ops.bits("shl", ops.bits("lshr", threads.warp, 2), 1)
+    working = None
+    if row_map.idle:
+        working = ops.compare("ult", group, ops.constant(row_map.split))
+        group = ops.select(working, group, ops.constant(0))
+    return Place(index, ops.add(group, half), group, working)
+
+
+def half_working(ops: Arithmetic[N], share: Share, half: N, panel: N) -> N:
+    """Whether a panel of a folded tile lies in the half of the columns that a thread has."""
+    return ops.compare("eq", ops.bits("udiv", ops.multiply(panel, share.columns), share.half_columns), half)
+
+
+def inside_panel(ops: Arithmetic[N], share: Share, part: N, step: N) -> N:
+    """Where a chunk of a part starts in its panel; `step` is the number of the chunk times `share.step`."""
+    return ops.add(ops.multiply(part, share.part_step), step)
+
+
+def first_part(ops: Arithmetic[N], row_map: RowMap, part: N, working: N | None) -> N | None:
+    """Of the threads that share a row, the first: for a value that all of them have. None where no thread shares one."""
+    if row_map.split == 1 and working is None:
+        return None
+    first = ops.compare("eq", part, ops.constant(0))
+    return first if working is None else ops.binary("and", first, working)
+
+
+# --------------------------------------------------------------------------------------------------------------- fragments
+
+
+def fragment_rows(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> list[N]:
+    """The thread's rows where they are spread as wgmma spreads them: two, 8 apart, in each 64 of its warpgroup's share."""
+    groups = threads.warpgroups
+    warp = ops.bits("and", threads.warp, 3) if groups > 1 else threads.warp
+    first = ops.add(ops.multiply(warp, 16), ops.bits("lshr", threads.lane, 2))
+    share = row_map.block_rows // groups
+    if groups > 1:
+        first = ops.add(first, ops.multiply(ops.bits("lshr", threads.warp, 2), share))
+    return [ops.add(first, block * BLOCK_ROWS + half * 8) for block in range(share // BLOCK_ROWS) for half in (0, 1)]
+
+
+def fragment_groups(first: int, columns: int) -> range:
+    """The groups of eight that `columns` columns from `first` on have a part in."""
+    return range(first // GROUP_COLUMNS, -(-(first + columns) // GROUP_COLUMNS))
+
+
+def fragment_column(ops: Arithmetic[N], lane: N, group: int) -> N:
+    """The first of the two columns that a lane has of a group; the second is the next."""
+    return ops.add(ops.bits("shl", ops.bits("and", lane, 3), 1), group * GROUP_COLUMNS)
+
+
+def fragment_inside(ops: Arithmetic[N], column: N, group: int, columns: int) -> N | None:
+    """Whether a tile of so many columns has a column of a group; None where it does for every lane."""
+    if (group + 1) * GROUP_COLUMNS <= columns:
+        return None
+    return ops.compare("ult", column, ops.constant(columns))
+
+
+def fragment_offset(element: int) -> int:
+    """How far an element of a thread's groups stands behind the first one."""
+    return element // 2 * GROUP_COLUMNS + element % 2
+
+
+# ------------------------------------------------------------------------------------------------------------- enumeration
+
+
+@record
+class Element(Generic[N]):
+    """An element that a thread stores, where `stored` is true (None: always)."""
+
+    row: N
+    column: N
+    stored: N | None
+
+
+def elements(
+    ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], tile: TileType, share: Share | None
+) -> Iterator[Element[N]]:
+    """What a thread stores of a tile. `share` is None for fragments, and for one column that threads store directly."""
+    if row_map.fragment:
+        return _of_fragment(ops, row_map, threads, tile.columns)
+    if share is None:
+        return _of_column(ops, row_map, threads)
+    return _of_share(ops, with_parts(row_map, share), threads, share)
+
+
+def _of_fragment(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], columns: int) -> Iterator[Element[N]]:
+    for row in fragment_rows(ops, row_map, threads):
+        for group in fragment_groups(0, columns):
+            for index in (0, 1):
+                column = ops.add(fragment_column(ops, threads.lane, group), index)
+                yield Element(row, column, fragment_inside(ops, column, group, columns))
+
+
+def _of_column(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> Iterator[Element[N]]:
+    for block in range(row_map.blocks):
+        at = place(ops, row_map, threads, ops.constant(block))
+        yield Element(at.index, ops.constant(0), first_part(ops, row_map, at.part, at.working))
+
+
+def _of_share(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], share: Share) -> Iterator[Element[N]]:
+    for block in range(row_map.blocks):
+        at = place(ops, row_map, threads, ops.constant(block))
+        for panel in map(ops.constant, range(share.panels)):
+            working = at.working if at.half is None else half_working(ops, share, at.half, panel)
+            for chunk in range(share.chunks):
+                first = inside_panel(ops, share, at.part, ops.constant(chunk * share.step))
+                first = ops.add(ops.multiply(panel, share.columns), first)
+                yield from (Element(at.index, ops.add(first, index), working) for index in range(share.count))
+        if share.tail:
+            last = ops.constant(share.panels * share.columns)
+            yield Element(at.index, last, first_part(ops, row_map, at.part, at.working))

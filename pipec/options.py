@@ -1,0 +1,234 @@
+"""The command line's options: what each may be, so that the commands get values and never text."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pipec.budgets import BUDGETS
+from pipec.isa.targets import DEFAULT_TARGET, TARGETS
+from pipec.watchdog import DEFAULT_SECONDS, MOST_SECONDS, seconds_of
+
+Command = Callable[[argparse.Namespace], int]
+
+# What `--watchdog` alone means. (An option whose value may be left out would take the file for it.)
+WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
+FORMS = ("ast", "kir", "llvm", "ptx", "cubin")  # of `--emit`
+TIMINGS = ("order", "late", "random")  # as pipec.sim has them
+MOST_DIGITS = 18  # of a whole number; all of them fit 64 bits
+STANDARD_INPUT = "-"
+
+
+def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
+    """`commands`: what runs, by name; "" when none was given."""
+    parser = argparse.ArgumentParser(prog="pipec", description="Compiles, checks, simulates and runs pipec kernels.")
+    parser.add_argument(
+        "--version", action="store_const", dest="command", const=commands["version"], help="print versions and exit"
+    )
+    shared, source, watched, sized = _shared(), _source(), _watched(), _sized()
+    listed = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    one = listed.add_parser("compile", parents=[shared, source, watched], help="source to PTX (or another form)")
+    one.add_argument("-o", dest="output", metavar="OUT", help="where to write (default: standard output)")
+    one.add_argument("--emit", choices=FORMS, default="ptx", help="what to write (default %(default)s)")
+
+    two = listed.add_parser("check", parents=[shared, source], help="all checks, no output file; prints what was proved")
+
+    three = listed.add_parser(
+        "run", parents=[shared, source, watched, sized], help="compile, run with random inputs, compare with NumPy"
+    )
+    three.add_argument("--device", default="auto", choices=("auto", "cuda", "sim"), help="where to run (default %(default)s)")
+    _add_simulation(three)
+
+    four = listed.add_parser("sim", parents=[shared, sized], help="run a PTX file in the simulator")
+    four.add_argument("file", metavar="PTX", help="a PTX file, of pipec or of another compiler; `-`: standard input")
+    four.add_argument("--kernel", metavar="NAME", help="the entry to run (default: the only one)")
+    _add_launch(four)
+    _add_simulation(four)
+
+    six = listed.add_parser("tune", parents=[shared, source, sized], help="find the fastest of the tiles that a kernel lists")
+    six.add_argument(
+        "--device",
+        default="auto",
+        choices=("auto", "cuda", "model"),
+        help="measure on a GPU, or rank by the model (default %(default)s: measure where that is possible)",
+    )
+    six.add_argument("-o", dest="output", metavar="TABLE", help="a table to add what was measured to, FILE.tiles beside the kernel")
+
+    five = listed.add_parser("explain", parents=[shared], help="the long text of a diagnostic code")
+    five.add_argument("code", metavar="CODE", nargs="?", help="for example E0303; left out: all codes with their titles")
+
+    for name, command in zip(listed.choices, (one, two, three, four, six, five), strict=True):
+        command.set_defaults(command=commands[name])
+    parser.set_defaults(
+        command=lambda _: parser.error("a command is needed: compile, check, run, sim, tune or explain"),
+        message_format="text",
+        max_seconds=None,
+        max_memory=None,
+    )
+    return parser
+
+
+def _shared() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument(
+        "--message-format", choices=("text", "json"), default="text", help="how diagnostics and results are printed"
+    )
+    spent = f"of processor time (default {BUDGETS['processor time'].limit})"
+    parser.add_argument("--max-seconds", type=_positive, metavar="N", help=spent)
+    parser.add_argument("--max-memory", type=_positive, metavar="MB", help=f"megabytes (default {BUDGETS['memory'].limit})")
+    return parser
+
+
+def _source() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("file", metavar="FILE", help="a .pipe source; `-`: standard input")
+    parser.add_argument(
+        "--arch", choices=tuple(TARGETS), help=f"the target (default: the docstring's `arch:` line, or {DEFAULT_TARGET})"
+    )
+    parser.add_argument(
+        "-D",
+        dest="constants",
+        metavar="NAME=VALUE",
+        type=_assignment,
+        action=_Once,
+        default=[],
+        help="set a compile-time parameter; may be repeated, for another name",
+    )
+    parser.add_argument("--kernel", metavar="NAME", help="only this kernel of the file")
+    parser.add_argument(
+        "--allow-undecided",
+        action="store_true",
+        help="take kernels of which neither a proof of freedom from deadlock nor a deadlock is found",
+    )
+    return parser
+
+
+def _watched() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument(
+        "--watchdog",
+        metavar="SECONDS",
+        type=_seconds,
+        help="end with a report instead of hanging: bound each wait on a barrier (`--watchdog` alone: 1 second, else `=SECONDS`)",
+    )
+    return parser
+
+
+def _sized() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument(
+        "--shape",
+        dest="shapes",
+        metavar="NAME=SIZE",
+        type=_assignment,
+        action=_Once,
+        nargs="+",
+        default=[],
+        help="sizes of launch-bound dimensions, values of scalars",
+    )
+    parser.add_argument(
+        "--seed", type=_whole, default=0, help="of the random inputs and of --timing random, 0 or more (default %(default)s)"
+    )
+    return parser
+
+
+def _add_launch(parser: argparse.ArgumentParser) -> None:
+    """How a kernel is called that does not say it itself."""
+    group = parser.add_argument_group("calling a kernel of another compiler (docs/simulator.md)")
+    group.add_argument(
+        "--arg",
+        dest="arguments",
+        metavar="ARGUMENT",
+        action="append",
+        default=[],
+        help="the next parameter: i32:200, a=f16[128,64]:random, @a.npy, map(a; box=64,64; swizzle=128B), raw(64; 0=a; 8=i32:5)",
+    )
+    for name, what in (("--grid", "CTAs of the grid"), ("--block", "threads of a CTA"), ("--cluster", "CTAs of a cluster")):
+        group.add_argument(name, type=_extents, metavar="X[,Y[,Z]]", help=what)
+    group.add_argument("--shared", type=_whole, default=0, metavar="BYTES", help="dynamic shared memory (default %(default)s)")
+    group.add_argument("--cooperative", action="store_true", help="start the whole grid together, as grid.sync() asks for")
+    group.add_argument(
+        "--save",
+        metavar="NAME=FILE",
+        type=_assignment,
+        action=_Once,
+        default=[],
+        help="write this array to a .npy file afterwards; may be repeated",
+    )
+
+
+def _add_simulation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timing",
+        choices=TIMINGS,
+        default="order",
+        help="when asynchronous operations complete in the simulator (default %(default)s)",
+    )
+    parser.add_argument(
+        "--steps",
+        type=_positive,
+        default=BUDGETS["simulated steps"].limit,
+        metavar="N",
+        help="warp instructions after which the simulator gives up (default %(default)s)",
+    )
+    parser.add_argument(
+        "--rules",
+        choices=("documents", "practice"),
+        help="what the simulator lets a kernel rely on: what PTX promises, or what shipped compilers do (default: documents for "
+        "kernels of pipec, practice for others; docs/fidelity.md has the differences)",
+    )
+    parser.add_argument("--timeline", metavar="JSON", help="write the simulated timeline for Chrome or Perfetto")
+
+
+class _Once(argparse.Action):
+    """Collects NAME=VALUE; a name with two different values is a mistake that taking the last one would hide."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        given = values if isinstance(values, list) else [values]
+        known: dict[str, str] = dict(getattr(namespace, self.dest))
+        for name, value in given:
+            if known.setdefault(name, value) != value:
+                raise argparse.ArgumentError(self, f"{name} is given twice, as {_short(known[name])} and as {_short(value)}")
+        setattr(namespace, self.dest, list(known.items()))
+
+
+def _short(text: str) -> str:
+    """For messages: what was given, not all of it where it is long."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier() or not value:
+        raise argparse.ArgumentTypeError(f"{_short(text)} is not NAME=VALUE")
+    return name, value
+
+
+def _seconds(text: str) -> float:
+    seconds = seconds_of(f"watchdog={text}")
+    if seconds is None:
+        raise argparse.ArgumentTypeError(f"{_short(text)} is no number of seconds, more than 0 and at most {MOST_SECONDS}")
+    return seconds
+
+
+def _whole(text: str) -> int:
+    """ASCII digits only: int() would read those of any script, and underscores."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS):
+        raise argparse.ArgumentTypeError(f"{_short(text)} is not a whole number of at most {MOST_DIGITS} digits, 0 or more")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    number = _whole(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"{_short(text)} is not a number above 0")
+    return number
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not 1 <= len(parts) <= 3:
+        raise argparse.ArgumentTypeError(f"{_short(text)} is not X, X,Y or X,Y,Z")
+    return tuple(_positive(part) for part in parts)

@@ -1,0 +1,87 @@
+"""What holds of a kernel's protocol, found on the PTX that is emitted: proved and checked, refuted at some sizes, or not decided."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pipec.protocol.prove import Undecided, prove
+from pipec.protocol.refute import Deadlock, refute
+from pipec.verify.certificate import Certificate
+from pipec.verify.checker import check
+from pipec.verify.configuration import Refused
+from pipec.verify.network import Arrive, Network, Unreadable
+from pipec.verify.reader import read
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One row of barriers of a pipeline: `offset` of the first in shared memory."""
+
+    pipeline: str
+    side: Literal["full", "empty"]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`certificate`: with it the protocol is proved, and the checker has accepted it. `deadlock`: it is refuted. Neither: `why` says what
+    stopped the search, and `runs` at how many small sizes no deadlock was met. `network`: None where the PTX could not be read."""
+
+    network: Network | None
+    certificate: Certificate | None = None
+    deadlock: Deadlock | None = None
+    why: str = ""
+    runs: int = 0
+
+    @property
+    def situations(self) -> int:
+        return sum(len(case.nodes) for case in self.certificate.cases) if self.certificate else 0
+
+
+def judge(ptx: str, kernel: str, sides: Sequence[Side] = ()) -> Judgement:
+    """Reads, proves and checks one kernel of a PTX text. `sides`: pipelines whose two sides must have moved equally far at the end."""
+    try:
+        network = read(ptx, kernel)
+    except Unreadable as why:
+        return Judgement(None, why=str(why))
+    pairs = pairs_of(network, sides)
+    try:
+        certificate = prove(network, pairs=pairs)
+    except Undecided as why:
+        if _crosses(network):
+            # CTAs that are alike stand for one, but what they branch on may differ: a run of one of them refutes nothing.
+            return Judgement(network, why=str(why))
+        deadlock, runs = refute(network, pairs)
+        return Judgement(network, None, deadlock, str(why), runs)
+    try:
+        check(network, certificate)
+    except Refused as why:
+        return Judgement(network, why=f"the checker does not accept the proof: {why}")
+    return Judgement(network, certificate)
+
+
+def _crosses(network: Network) -> bool:
+    """Whether CTAs of a cluster signal each other: what one of them knows of another is not what it knows of itself."""
+    actions = (state.action for process in network.processes for state in process.states)
+    return any(isinstance(action, Arrive) and action.targets for action in actions)
+
+
+def pairs_of(network: Network, sides: Sequence[Side]) -> tuple[tuple[int, int], ...]:
+    """Per pipeline the rings of its full and its empty barriers; a side may have several, of CTAs that do different things."""
+    ring_of = {(ring.instances[0], ring.ranks): number for number, ring in enumerate(network.rings) if ring.kind == "mbarrier"}
+    ranks = sorted({ring.ranks for ring in network.rings})
+    offset = {(one.pipeline, one.side): one.offset for one in sides}
+    pairs = []
+    for pipeline in dict.fromkeys(one.pipeline for one in sides):
+        for each in ranks:
+            full = ring_of.get((offset.get((pipeline, "full"), -1), each))
+            empty = ring_of.get((offset.get((pipeline, "empty"), -1), each))
+            if full is not None and empty is not None and _used(network, full) and _used(network, empty):
+                pairs.append((full, empty))
+    return tuple(pairs)
+
+
+def _used(network: Network, ring: int) -> bool:
+    """Whether anybody arrives there: barriers of one CTA of a pair may stand idle."""
+    actions = (state.action for process in network.processes for state in process.states)
+    return any(isinstance(action, Arrive) and action.use.ring == ring for action in actions)

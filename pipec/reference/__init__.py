@@ -1,0 +1,27 @@
+"""What a kernel is compared with, and how: the `numpy:` line of its docstring in float64, a bound for each element, arguments on trial."""
+
+from pipec.reference.bounded import Bounded, Precision, bounded
+from pipec.reference.compare import Comparison, compare, poisoned, rounded
+from pipec.reference.lines import ReferenceProblem, apply_given, dtypes_of, expected_values, reference_lines, shape_sets
+from pipec.reference.precision import half_unit, precision_of
+from pipec.reference.trial import Trial, trial_of
+
+__all__ = [
+    "Bounded",
+    "Comparison",
+    "Precision",
+    "ReferenceProblem",
+    "Trial",
+    "apply_given",
+    "bounded",
+    "compare",
+    "dtypes_of",
+    "expected_values",
+    "half_unit",
+    "poisoned",
+    "precision_of",
+    "reference_lines",
+    "rounded",
+    "shape_sets",
+    "trial_of",
+]

@@ -1,0 +1,317 @@
+"""Array arithmetic in float64 that carries, element by element, how far a kernel may be off.
+
+A kernel computes the same expression in single precision, in another order and with approximate functions. Each operation here takes
+the errors its operands may have, passes them through, and adds what the operation itself may lose (a running error analysis: N. Higham,
+Accuracy and Stability of Numerical Algorithms, section 3.3). So the bound of an element comes from the values that it is made of:
+a large number elsewhere in the array, or an infinity, allows nothing here.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# A few roundings of float32: a kernel may fuse, distribute and reorder what the reference says.
+ARITHMETIC = 2.0**-21
+# What the functions of pipec.lower.functions lose: a share of the value (the argument of an exponential is rounded as well), or for
+# erf an amount.
+FUNCTION = 2.0**-18
+ERROR_FUNCTION = 2.0**-20
+_CHUNK = 32  # terms of a product that are added up at once, to see how large its sums become on the way
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """What a kernel computes with.
+
+    `term`: what one term may cost a sum, relative to the largest sum on the way. `operand`: what operands of MMAs lose that the kernel
+    itself makes; `argument`: the same for operands that the reference takes straight from the arguments. `working`: half a unit in the
+    last place of the coarsest type in which it computes, where that is narrower than float32.
+    """
+
+    term: float = 2.0**-23
+    operand: float = 0.0
+    argument: float = 0.0
+    working: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Values, and how far from each a kernel's own may be; 0 where the value is not finite: those must agree in kind."""
+
+    value: np.ndarray
+    error: np.ndarray
+
+    @property
+    def exact(self) -> bool:
+        return not self.error.any()
+
+
+def bounded(value: Any, error: Any = 0.0) -> Bounded:
+    """An error that is itself no number is unbounded."""
+    values = np.asarray(value, np.float64)
+    errors = np.broadcast_to(np.asarray(error, np.float64), values.shape)
+    errors = np.where(np.isfinite(values), np.where(np.isnan(errors), np.inf, errors), 0.0)
+    return Bounded(values, errors)
+
+
+def constant(number: float) -> Bounded:
+    """A number that is written down; a kernel has the nearest float32."""
+    with np.errstate(over="ignore"):
+        nearest = float(np.float32(number))
+    return bounded(number, abs(nearest - number) if math.isfinite(nearest) else 0.0)
+
+
+class Arithmetic:
+    """The operations of a reference, for a kernel of some precision. Errors of NumPy (shapes that do not fit) come through."""
+
+    def __init__(self, precision: Precision) -> None:
+        self.precision = precision
+        self._unit = ARITHMETIC + precision.working
+
+    # ------------------------------------------------------------------------------------------------------- operators
+
+    def add(self, a: Bounded, b: Bounded) -> Bounded:
+        # Of both operands: where they cancel, what they lost before stays.
+        return bounded(a.value + b.value, a.error + b.error + self._unit * (np.abs(a.value) + np.abs(b.value)))
+
+    def subtract(self, a: Bounded, b: Bounded) -> Bounded:
+        return self.add(a, self.negative(b))
+
+    def multiply(self, a: Bounded, b: Bounded) -> Bounded:
+        value, left, right = a.value * b.value, np.abs(a.value), np.abs(b.value)
+        return bounded(value, _product(left, b.error) + _product(right, a.error) + a.error * b.error + self._unit * np.abs(value))
+
+    def divide(self, a: Bounded, b: Bounded) -> Bounded:
+        value, margin = a.value / b.value, np.abs(b.value) - b.error
+        passed_on = (a.error + _product(np.abs(value), b.error)) / np.where(margin > 0, margin, 0.0)
+        passed_on = np.where((a.error == 0) & (b.error == 0), 0.0, passed_on)
+        return bounded(value, passed_on + 2 * self._unit * np.abs(value))
+
+    def floor_divide(self, a: Bounded, b: Bounded) -> Bounded:
+        value = a.value // b.value
+        if a.exact and b.exact:
+            return bounded(value)
+        quotient = self.divide(a, b)
+        return bounded(value, _reach(np.floor, quotient, value))
+
+    def power(self, a: Bounded, b: Bounded) -> Bounded:
+        value = a.value**b.value
+        if not b.exact:
+            return bounded(value, np.where(a.error + b.error > 0, np.inf, 0.0))
+        reach = _reach(lambda x: x**b.value, a, value)
+        crossing = np.where(a.error >= np.abs(a.value), np.abs(value), 0.0)  # an even power is 0 between
+        return bounded(value, np.where(a.error > 0, np.maximum(reach, crossing), 0.0) + 4 * self._unit * np.abs(value))
+
+    def negative(self, a: Bounded) -> Bounded:
+        return Bounded(-a.value, a.error)
+
+    def positive(self, a: Bounded) -> Bounded:
+        return a
+
+    def matmul(self, a: Bounded, b: Bounded) -> Bounded:
+        value, way = _sums(a.value, b.value)
+        terms = max(1, a.value.shape[-1])
+        error = (self.precision.term + self.precision.working / terms) * way + self._unit * np.abs(value)
+        made = self.precision.argument if a.exact and b.exact else self.precision.operand
+        if made:
+            error = error + made * (np.abs(a.value) @ np.abs(b.value))
+        if not a.exact:
+            error = error + a.error @ (np.abs(b.value) + b.error)
+        if not b.exact:
+            error = error + np.abs(a.value) @ b.error
+        return bounded(value, error)
+
+    def compare(self, relation: Callable[[Any, Any], Any]) -> Callable[[Bounded, Bounded], Bounded]:
+        """1 where it holds, 0 where not; an error of 1 where the operands are too close to tell."""
+
+        def compared(a: Bounded, b: Bounded) -> Bounded:
+            either, both = a.error + b.error, np.abs(a.value - b.value)
+            return bounded(relation(a.value, b.value), ((either > 0) & (both <= either)).astype(np.float64))
+
+        return compared
+
+    # ------------------------------------------------------------------------------------------------------- functions
+
+    def monotone(
+        self, function: Callable[[Any], Any], relative: float, rounds_argument: bool = False
+    ) -> Callable[[Bounded], Bounded]:
+        def applied(x: Bounded) -> Bounded:
+            value = function(x.value)
+            if rounds_argument:
+                x = bounded(x.value, x.error + self._unit * np.abs(x.value))
+            return bounded(value, _reach(function, x, value) + (relative + self._unit) * np.abs(value))
+
+        return applied
+
+    def erf(self, x: Bounded) -> Bounded:
+        value = _erf(x.value)
+        return bounded(value, _reach(_erf, x, value) + ERROR_FUNCTION + self.precision.working)
+
+    def gelu(self, x: Bounded) -> Bounded:
+        grown = self.add(bounded(1.0), self.erf(self.multiply(x, bounded(math.sqrt(0.5)))))
+        return self.multiply(self.multiply(x, bounded(0.5)), grown)
+
+    def sigmoid(self, x: Bounded) -> Bounded:
+        return self.monotone(lambda v: 1 / (1 + np.exp(-v)), FUNCTION, rounds_argument=True)(x)
+
+    def abs(self, x: Bounded) -> Bounded:
+        return Bounded(np.abs(x.value), x.error)
+
+    def maximum(self, a: Bounded, b: Bounded) -> Bounded:
+        return self._chosen(np.maximum, a, b)
+
+    def minimum(self, a: Bounded, b: Bounded) -> Bounded:
+        return self._chosen(np.minimum, a, b)
+
+    def fmax(self, a: Bounded, b: Bounded) -> Bounded:
+        """A NaN loses against a number."""
+        return self._chosen(np.fmax, a, b)
+
+    def fmin(self, a: Bounded, b: Bounded) -> Bounded:
+        return self._chosen(np.fmin, a, b)
+
+    def _chosen(self, function: Callable[[Any, Any], Any], a: Bounded, b: Bounded) -> Bounded:
+        """The larger or smaller of two: where one is so for sure, the other's error does not count."""
+        value = function(a.value, b.value)
+        surely_a = np.abs(value - b.value) > a.error + b.error
+        surely_b = np.abs(value - a.value) > a.error + b.error
+        return bounded(value, np.where(surely_a, a.error, np.where(surely_b, b.error, np.maximum(a.error, b.error))))
+
+    def relu(self, x: Bounded) -> Bounded:
+        return self.maximum(x, bounded(0.0))
+
+    def clip(self, x: Bounded, low: Bounded, high: Bounded) -> Bounded:
+        return self.minimum(self.maximum(x, low), high)
+
+    def where(self, condition: Bounded, yes: Bounded, no: Bounded) -> Bounded:
+        value = np.where(condition.value != 0, yes.value, no.value)
+        error = np.where(condition.value != 0, yes.error, no.error)
+        if not condition.exact:
+            either = np.maximum(yes.error, no.error) + np.abs(yes.value - no.value)
+            error = np.where(condition.error > 0, either, error)
+        return bounded(value, error)
+
+    def sum(self, x: Bounded, axis: Any = None, keepdims: bool = False) -> Bounded:
+        value = np.sum(x.value, axis=axis, keepdims=keepdims)
+        terms = x.value.size / max(1, np.size(value))
+        share = terms * self.precision.term + self._unit
+        lost = np.sum(x.error + share * np.abs(x.value), axis=axis, keepdims=keepdims)
+        return bounded(value, lost)
+
+    def max(self, x: Bounded, axis: Any = None, keepdims: bool = False) -> Bounded:
+        return bounded(np.max(x.value, axis=axis, keepdims=keepdims), np.max(x.error, axis=axis, keepdims=keepdims))
+
+    def min(self, x: Bounded, axis: Any = None, keepdims: bool = False) -> Bounded:
+        return bounded(np.min(x.value, axis=axis, keepdims=keepdims), np.max(x.error, axis=axis, keepdims=keepdims))
+
+    def softmax(self, x: Bounded, causal: Bounded | None = None) -> Bounded:
+        """Along the last axis; with `causal` row i has the columns 0 to i."""
+        if causal is not None and causal.value.any():
+            rows, columns = np.indices(x.value.shape[-2:])
+            x = self.where(bounded(columns <= rows), x, bounded(-np.inf))
+        exp = self.monotone(np.exp, FUNCTION, rounds_argument=True)
+        largest = self.max(x, axis=-1, keepdims=True)
+        # Any shift gives the same quotient, so the error of the largest does not count; that of each difference does.
+        weights = exp(self.subtract(x, bounded(largest.value)))
+        return self.divide(weights, self.sum(weights, axis=-1, keepdims=True))
+
+    def block_scale(self, x: Bounded, scales: Bounded, rows: Bounded, columns: Bounded) -> Bounded:
+        """Each block of `rows` x `columns` elements times its scale."""
+
+        def spread(factors: np.ndarray) -> np.ndarray:
+            grown = np.repeat(np.repeat(factors, int(rows.value), axis=0), int(columns.value), axis=1)
+            return grown[: x.value.shape[0], : x.value.shape[1]]
+
+        return self.multiply(x, Bounded(spread(scales.value), spread(scales.error)))
+
+    def scaled(self, operand: Bounded, chunks: Bounded, block: Bounded) -> Bounded:
+        """The products of elements and scale factors are exact."""
+        from pipec.narrow import scaled
+
+        size = int(block.value)
+        return bounded(scaled(operand.value, chunks.value, size), scaled(operand.error, np.abs(chunks.value), size))
+
+    def grouped(self, a: Bounded, b: Bounded, begins: Bounded, rest: Bounded | None = None) -> Bounded:
+        """Rows begins[g] to begins[g + 1] of `a` times the transposed b[g]; rows of no group are those of `rest`, or zeros."""
+        shape = a.value.shape[0], b.value.shape[1]
+        out, error = (np.array(np.broadcast_to(part, shape)) for part in ((rest.value, rest.error) if rest else (0.0, 0.0)))
+        places = begins.value.astype(int)
+        for group, (first, last) in enumerate(itertools.pairwise(places)):
+            rows = Bounded(a.value[first:last], a.error[first:last])
+            product = self.matmul(rows, Bounded(b.value[group].T, b.error[group].T))
+            out[first:last], error[first:last] = product.value, product.error
+        return bounded(out, error)
+
+    def offsets(self, *sizes: Bounded) -> Bounded:
+        """Where runs of these sizes begin, one behind the other, and where the last one ends."""
+        return bounded(np.cumsum([0.0, *(float(size.value) for size in sizes)]))
+
+
+def functions(arithmetic: Arithmetic) -> dict[str, Callable[..., Bounded]]:
+    """What a `numpy:` line may call, by name."""
+    exponential = {
+        name: arithmetic.monotone(getattr(np, name), FUNCTION, rounds_argument=True) for name in ("exp", "exp2", "tanh")
+    }
+    logarithms = {name: _logarithm(arithmetic, getattr(np, name)) for name in ("log", "log2")}
+    numbers = ("abs", "sum", "max", "min", "maximum", "minimum", "fmax", "fmin", "where", "clip", "relu")
+    own = (*numbers, "erf", "sigmoid", "gelu", "softmax", "block_scale", "scaled", "grouped", "offsets")
+    named = {name: getattr(arithmetic, name) for name in own}
+    return {**exponential, **logarithms, "sqrt": arithmetic.monotone(np.sqrt, ARITHMETIC), **named}
+
+
+def _logarithm(arithmetic: Arithmetic, function: Callable[[Any], Any]) -> Callable[[Bounded], Bounded]:
+    """lg2.approx is off by 2**-22 of its value, and by as much as an amount near 1."""
+    inner = arithmetic.monotone(function, FUNCTION)
+
+    def applied(x: Bounded) -> Bounded:
+        result = inner(x)
+        return bounded(result.value, result.error + ARITHMETIC)
+
+    return applied
+
+
+def _erf(x: Any) -> Any:
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+def _product(size: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """size * error, where an exact operand brings nothing, whatever the other's size."""
+    return np.where(error == 0, 0.0, size * error)
+
+
+def _reach(function: Callable[[Any], Any], x: Bounded, value: np.ndarray) -> np.ndarray:
+    """How far a monotone function may be off `value`, its value at x."""
+    if x.exact:
+        return np.zeros(np.shape(value))
+    up, down = function(x.value + x.error), function(x.value - x.error)
+    return np.where(x.error == 0, 0.0, np.maximum(np.abs(up - value), np.abs(down - value)))
+
+
+def _sums(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a @ b; and the sum, over all terms, of what its addition may round: the sum so far, or a product where one is larger.
+
+    The terms are taken in the order of K. A kernel may take ranges of K apart and add them up: the sums of a range are differences of
+    two sums here, therefore twice as much.
+    """
+    if not a.ndim or not b.ndim:
+        raise ValueError("matmul: a number is no matrix")
+    depth = a.shape[-1]
+    inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
+    if depth != inner:
+        raise ValueError(f"matmul: mismatch of {depth} columns and {inner} rows")
+    total = np.matmul(a[..., :0], _rows(b, 0, 0))
+    way = np.zeros_like(total)
+    for first in range(0, depth, _CHUNK):
+        left, right = a[..., first : first + _CHUNK], _rows(b, first, first + _CHUNK)
+        total = total + np.matmul(left, right)
+        products = np.sqrt(np.matmul(left * left, right * right))  # no less than the largest
+        way += 2 * left.shape[-1] * (np.abs(total) + products)
+    return total, way
+
+
+def _rows(b: np.ndarray, first: int, last: int) -> np.ndarray:
+    return b[..., first:last, :] if b.ndim > 1 else b[first:last]

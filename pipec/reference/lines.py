@@ -1,0 +1,242 @@
+"""What a kernel is compared with: the NumPy line of its docstring, evaluated in float64.
+
+    \"\"\"D = relu(A @ B.T + bias).
+
+    numpy: d = maximum(a @ b.T + bias, 0)
+    shapes: M=256, N=512, K=128; M=200, N=136, K=72
+    \"\"\"
+
+The line is data of the source file, so it is not run as Python: a small set of node kinds and functions is evaluated.
+"""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipec.interface import KernelInterface
+from pipec.isa.dtypes import DTYPES
+from pipec.narrow import values_of
+from pipec.reference.bounded import Arithmetic, Bounded, Precision, bounded, constant, functions
+from pipec.reference.precision import half_unit
+from pipec.runtime.arguments import numpy_dtype
+
+
+class ReferenceProblem(Exception):
+    """The reference or shapes line cannot be used; the text says why."""
+
+
+_BINARY: dict[type, str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.FloorDiv: "floor_divide",
+    ast.MatMult: "matmul",
+    ast.Pow: "power",
+}
+_UNARY: dict[type, str] = {ast.USub: "negative", ast.UAdd: "positive"}
+_RELATIONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Gt: operator.gt,
+    ast.Lt: operator.lt,
+    ast.GtE: operator.ge,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+}
+
+
+def reference_lines(document: str) -> list[str]:
+    """The `numpy:` lines of a docstring, without the word."""
+    return _lines(document, "numpy:")
+
+
+def _lines(document: str, word: str) -> list[str]:
+    return [line.strip().removeprefix(word).strip() for line in document.splitlines() if line.strip().startswith(word)]
+
+
+def shape_sets(document: str) -> list[dict[str, str]]:
+    """The `shapes:` lines: one mapping per set, sets separated by semicolons."""
+    sets = []
+    for line in document.splitlines():
+        if line.strip().startswith("shapes:"):
+            for part in line.split(":", 1)[1].split(";"):
+                found = dict(re.findall(r"(\w+)\s*=\s*([-+.\w]+)", part))
+                if found:
+                    sets.append(found)
+    return sets
+
+
+def apply_given(document: str, arguments: Mapping[str, Any], sizes: Mapping[str, float]) -> frozenset[str]:
+    """Fills arguments with what the `given:` lines say of them, made of sizes: `given: begins = offsets(M // 2, 0, M - M // 2)`.
+
+    Returns the names of the arguments it filled. Raises ReferenceProblem.
+    """
+    evaluator = _Evaluator({name: bounded(size) for name, size in sizes.items()}, Precision())
+    filled = set()
+    for line in _lines(document, "given:"):
+        target, value = evaluator.assignment(line)
+        if not isinstance(arguments.get(target), np.ndarray):
+            raise ReferenceProblem(f"there is no tensor `{target}`")
+        try:
+            arguments[target][...] = value.value
+        except (TypeError, ValueError) as error:
+            raise ReferenceProblem(str(error)) from None
+        filled.add(target)
+    return frozenset(filled)
+
+
+def expected_values(
+    lines: Sequence[str],
+    arguments: Mapping[str, Any],
+    dtypes: Mapping[str, str] | None = None,
+    constants: Mapping[str, object] | None = None,
+    *,
+    precision: Precision | None = None,
+    unread: Collection[str] = (),
+) -> dict[str, Bounded]:
+    """Output name -> float64 values and how far each may be off. Raises ReferenceProblem.
+
+    `arguments` are what they hold before the launch. `dtypes` names the element types of arguments that cannot tell; `constants` are the
+    kernel's compile-time parameters, whose numbers and conditions a line may use. A line that reads an argument of `unread` is refused:
+    what those hold before the launch is nobody's to know.
+    """
+    known = {name: constant(value) for name, value in (constants or {}).items() if isinstance(value, bool | int | float)}
+    kinds = dtypes or {}
+    known |= {name: _argument(value, kinds.get(name)) for name, value in arguments.items() if name not in unread}
+    evaluator = _Evaluator(known, precision or Precision(), frozenset(unread))
+    outputs = {}
+    for line in lines:
+        target, value = evaluator.assignment(line)
+        outputs[target] = value
+        evaluator.names[target] = _read_back(value, kinds.get(target))
+    compared = {name: _shaped(name, value, arguments[name]) for name, value in outputs.items() if name in arguments}
+    if not compared:
+        raise ReferenceProblem("it assigns to no argument of the kernel")
+    return compared
+
+
+def _read_back(value: Bounded, dtype: str | None) -> Bounded:
+    """A later line may read an output: it was rounded to its type."""
+    kind = DTYPES[dtype] if dtype else None
+    if kind is None or not kind.is_float or kind.bits >= 32:
+        return value
+    return bounded(value.value, value.error + half_unit(str(kind.numpy)) * np.abs(value.value))
+
+
+def _shaped(name: str, expected: Bounded, output: Any) -> Bounded:
+    if not isinstance(output, np.ndarray):
+        raise ReferenceProblem(f"`{name}` is a scalar, which a kernel cannot write")
+    try:
+        return Bounded(np.broadcast_to(expected.value, output.shape), np.broadcast_to(expected.error, output.shape))
+    except (TypeError, ValueError):
+        raise ReferenceProblem(f"its value for `{name}` has shape {expected.value.shape}, the argument {output.shape}") from None
+
+
+def dtypes_of(interface: KernelInterface) -> dict[str, str]:
+    """The element type of each argument of a kernel."""
+    return {argument.name: argument.dtype for argument in interface.arguments}
+
+
+def _argument(value: Any, dtype: str | None) -> Bounded:
+    """What an argument stands for: scalars as the kernel gets them, in their own type."""
+    if not isinstance(value, np.ndarray):
+        return bounded(_stored_scalar(value, dtype))
+    # ml_dtypes arrays convert through float32, which holds every one of their values.
+    return bounded(value.astype(np.float64) if dtype is None else values_of(value, dtype))
+
+
+def _stored_scalar(value: float, dtype: str | None) -> float:
+    if dtype is None or not DTYPES[dtype].is_float:
+        return value
+    with np.errstate(over="ignore"):
+        return float(np.array(value).astype(numpy_dtype(DTYPES[dtype])))
+
+
+class _Evaluator:
+    """Runs lines of the form `name = expression` over known names; only the node kinds and functions that are listed."""
+
+    def __init__(self, names: dict[str, Bounded], precision: Precision, unread: frozenset[str] = frozenset()) -> None:
+        self.names = names
+        self._unread = unread
+        self._arithmetic = Arithmetic(precision)
+        self._functions = functions(self._arithmetic)
+
+    def assignment(self, line: str) -> tuple[str, Bounded]:
+        """The target of `output = expression`, and the value. Raises ReferenceProblem."""
+        try:
+            (statement,) = ast.parse(line).body
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            raise ReferenceProblem(f"it is no Python expression ({error})") from None
+        if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
+            raise ReferenceProblem("it must have the form `output = expression`")
+        with np.errstate(all="ignore"):
+            try:
+                return statement.targets[0].id, self._evaluate(statement.value)
+            except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+                raise ReferenceProblem(str(error) or type(error).__name__) from None
+
+    def _evaluate(self, node: ast.expr) -> Bounded:
+        match node:
+            case ast.Name(id=name):
+                return self._named(name)
+            case ast.Constant(value=int() | float() as value):
+                return constant(float(value))
+            case ast.BinOp(left, symbol, right) if type(symbol) in _BINARY:
+                return self._operator(_BINARY[type(symbol)], left, right)
+            case ast.UnaryOp(symbol, operand) if type(symbol) in _UNARY:
+                return self._operator(_UNARY[type(symbol)], operand)
+            case ast.Compare(left, [symbol], [right]) if type(symbol) in _RELATIONS:
+                compared = self._arithmetic.compare(_RELATIONS[type(symbol)])
+                return compared(self._evaluate(left), self._evaluate(right))
+            case ast.Attribute(value, "T"):
+                return self._view(value, lambda array: array.T)
+            case ast.Attribute(value, "mT"):  # of the last two axes, as NumPy 2 spells it
+                return self._view(value, lambda array: np.swapaxes(array, -1, -2))
+            case ast.Subscript(value, index):
+                place = _index(index)
+                return self._view(value, lambda array: array[place])
+            case ast.Call(ast.Name(id=name), arguments, keywords) if name in self._functions:
+                options = {keyword.arg: ast.literal_eval(keyword.value) for keyword in keywords if keyword.arg}
+                operands = [self._evaluate(argument) for argument in arguments]
+                try:
+                    return self._functions[name](*operands, **options)
+                except TypeError as error:  # Python's words, without the name of what is called inside
+                    raise ReferenceProblem(f"`{name}` {re.sub(r'^[^ ]*[(][)] ', '', str(error))}") from None
+            case _:
+                raise ReferenceProblem(f"`{ast.unparse(node)}` is not among the allowed forms")
+
+    def _named(self, name: str) -> Bounded:
+        if name in self.names:
+            return self.names[name]
+        if name in self._unread:
+            raise ReferenceProblem(
+                f"it reads `{name}`, which the kernel writes and does not read: there is no value before the launch to speak of"
+            )
+        raise ReferenceProblem(f"there is no argument `{name}`")
+
+    def _operator(self, name: str, *operands: ast.expr) -> Bounded:
+        values: Bounded = getattr(self._arithmetic, name)(*(self._evaluate(operand) for operand in operands))
+        return values
+
+    def _view(self, node: ast.expr, view: Callable[[np.ndarray], np.ndarray]) -> Bounded:
+        whole = self._evaluate(node)
+        if not whole.value.ndim:
+            raise ReferenceProblem(f"`{ast.unparse(node)}` is one number: it has no .T and no index")
+        return Bounded(view(whole.value), view(whole.error))
+
+
+def _index(node: ast.expr) -> Any:
+    """`[:, None]` and the like."""
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    found: list[slice | None] = []
+    for part in parts:
+        if isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None:
+            found.append(slice(None))
+        elif isinstance(part, ast.Constant) and part.value is None:
+            found.append(None)
+        else:
+            raise ReferenceProblem("an index may only hold `:` and `None`")
+    return tuple(found)

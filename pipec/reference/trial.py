@@ -1,0 +1,75 @@
+"""A kernel on trial: made-up arguments, outputs filled with what no kernel computes, and the reference of what they held before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipec.interface import TensorArgument
+from pipec.kir.ir import Kernel
+from pipec.kir.plan_types import Plan
+from pipec.reference.bounded import Bounded
+from pipec.reference.compare import Comparison, compare, poisoned
+from pipec.reference.lines import ReferenceProblem, apply_given, dtypes_of, expected_values, reference_lines
+from pipec.reference.precision import precision_of
+from pipec.runtime import random_arguments
+from pipec.sema.tree import PassTurn
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """`arguments` are to be passed to the kernel; `expected` is what its reference says of them, by output ({} without a reference);
+    `poison` what its outputs hold that it does not read."""
+
+    arguments: dict[str, Any]
+    expected: Mapping[str, Bounded]
+    poison: Mapping[str, np.ndarray]
+
+    def judged(self) -> list[Comparison]:
+        """After the launch: each output beside its reference."""
+        return [compare(name, self.arguments[name], expected, self.poison.get(name)) for name, expected in self.expected.items()]
+
+
+def trial_of(plan: Plan, values: Mapping[str, float], seed: int = 0) -> Trial:
+    """Arguments of the sizes `values`. The reference is evaluated here, so nothing that the kernel does can change it.
+
+    Raises ReferenceProblem, and ArgumentError where a dimension has no size.
+    """
+    kernel, interface = plan.kernel, plan.interface
+    arguments = random_arguments(interface, values, seed)
+    given = apply_given(kernel.document, arguments, values)
+    unread = _only_written(plan) - given
+    lines = reference_lines(kernel.document)
+    expected: dict[str, Bounded] = {}
+    if lines:
+        expected = expected_values(
+            lines, arguments, dtypes_of(interface), kernel.constants, precision=precision_of(kernel), unread=unread
+        )
+    for name, wanted in expected.items():
+        _refuse_unbounded(name, wanted)
+    poison = {name: poisoned(arguments[name], expected.get(name)) for name in sorted(unread)}
+    for name, bits in poison.items():
+        arguments[name][...] = bits
+    return Trial(arguments, expected, poison)
+
+
+def _only_written(plan: Plan) -> frozenset[str]:
+    """The outputs whose values before the launch do not count; counters of turns are zero, and so they are inputs."""
+    tensors = [argument for argument in plan.interface.arguments if isinstance(argument, TensorArgument)]
+    return frozenset(row.name for row in tensors if row.written and not row.accumulated) - _counters(plan.kernel)
+
+
+def _counters(kernel: Kernel) -> set[str]:
+    operations = (operation for role in kernel.roles for block in role.blocks for operation in block.operations)
+    return {operation.counter.tensor.name for operation in operations if isinstance(operation, PassTurn)}
+
+
+def _refuse_unbounded(name: str, expected: Bounded) -> None:
+    """Where rounding may change anything into anything, a comparison would pass for nothing."""
+    unbounded = np.argwhere(~np.isfinite(expected.error))
+    if len(unbounded):
+        raise ReferenceProblem(
+            f"rounding may change `{name}` at {[int(i) for i in unbounded[0]]} by any amount (a division by what may be zero, or a "
+            "condition that is as good as equal): no result could be called wrong there"
+        )

@@ -1,0 +1,143 @@
+"""setp, set and testp (PTX ISA 9.7.6, 9.7.3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...machine.cta import Warp
+from ...machine.program import Execute
+from ...ptx.tree import Sink
+from ...ptx.types import TYPES, LaneMask, LaneValues, Type
+from ..decode import Decoder, Reader, instruction
+from .lanes import flush, from_bf16
+
+_ORDERED: dict[str, np.ufunc] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "lo": np.less,
+    "ls": np.less_equal,
+    "hi": np.greater,
+    "hs": np.greater_equal,
+}
+_UNORDERED = {"equ": "eq", "neu": "ne", "ltu": "lt", "leu": "le", "gtu": "gt", "geu": "ge"}
+_COMBINE: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+
+
+Compare = Callable[[LaneValues, LaneValues], LaneMask]
+
+
+def _comparison(name: str, floating: bool) -> Compare:
+    """NaN makes ordered comparisons false (`ne` too) and the -u forms true."""
+    if name in ("num", "nan"):
+        return (lambda a, b: ~(np.isnan(a) | np.isnan(b))) if name == "num" else (lambda a, b: np.isnan(a) | np.isnan(b))
+    if name in _UNORDERED:
+        inner = _ORDERED[_UNORDERED[name]]
+        return lambda a, b: inner(a, b) | np.isnan(a) | np.isnan(b)
+    if name == "ne" and floating:
+        return lambda a, b: (a != b) & ~(np.isnan(a) | np.isnan(b))
+    return _ORDERED[name]
+
+
+def _reader(d: Decoder, index: int, type_: Type, ftz: bool) -> Reader:
+    read = d.source(index, type_)
+    if type_.name == "bf16":
+        return lambda warp: from_bf16(read(warp))
+    if ftz and type_.meaning == "f":
+        return lambda warp: flush(read(warp))
+    return read
+
+
+@instruction("setp")
+def set_predicate(d: Decoder) -> Execute:
+    comparison = d.require(*_ORDERED, *_UNORDERED, "num", "nan")
+    combine = d.choose("and", "or", "xor")
+    ftz = d.flag("ftz")
+    type_ = d.type()
+    if type_.name in ("f16x2", "bf16x2"):
+        return _packed_set(d, comparison, combine, type_)
+    floating = type_.meaning == "f" or type_.name == "bf16"
+    compare = _comparison(comparison, floating)
+    first, second = d.pair(0)
+    a, b = _reader(d, 1, type_, ftz), _reader(d, 2, type_, ftz)
+    write = d.destination(first, TYPES["pred"])
+    if combine is None and second is None:
+        return lambda warp: write(warp, compare(a(warp), b(warp)))
+    other = d.destination(Sink() if second is None else second, TYPES["pred"])
+    if combine is None:
+
+        def both(warp: Warp) -> None:
+            result = compare(a(warp), b(warp))
+            write(warp, result)
+            other(warp, ~result)
+
+        return both
+    join, c = _COMBINE[combine], d.source(3, TYPES["pred"])
+
+    def compound(warp: Warp) -> None:
+        result, third = compare(a(warp), b(warp)), c(warp)
+        write(warp, join(result, third))
+        other(warp, join(~result, third))
+
+    return compound
+
+
+def _packed_set(d: Decoder, comparison: str, combine: str | None, type_: Type) -> Execute:
+    """f16x2 and bf16x2: one predicate per half."""
+    if combine is not None:
+        d.fail("the combining form of packed setp is not simulated")
+    compare = _comparison(comparison, True)
+    first, _ = d.pair(0)
+    low, high = d.destination(first, TYPES["pred"]), d.second_destination(0, TYPES["pred"])
+    if high is None:
+        d.fail("needs a predicate for each half", "malformed")
+    a, b = d.sources(1, 2, type_=type_)
+    half = _as_f16 if type_.name == "f16x2" else from_bf16
+
+    def execute(warp: Warp) -> None:
+        x, y = a(warp), b(warp)
+        for write, shift in ((low, 0), (high, 16)):
+            write(warp, compare(half((x >> np.uint32(shift)).astype(np.uint16)), half((y >> np.uint32(shift)).astype(np.uint16))))
+
+    return execute
+
+
+def _as_f16(bits: LaneValues) -> LaneValues:
+    return bits.view(np.float16)
+
+
+@instruction("set")
+def set_value(d: Decoder) -> Execute:
+    comparison = d.require(*_ORDERED, *_UNORDERED, "num", "nan")
+    ftz = d.flag("ftz")
+    result, type_ = d.types(2, 2)
+    if type_.name in ("f16x2", "bf16x2") or d.choose("and", "or", "xor"):
+        d.fail("this form of set is not simulated")
+    compare = _comparison(comparison, type_.meaning == "f" or type_.name == "bf16")
+    a, b = _reader(d, 1, type_, ftz), _reader(d, 2, type_, ftz)
+    write = d.destination(0, result)
+    true = result.dtype.type(1.0) if result.meaning == "f" else result.dtype.type(-1 if result.meaning == "s" else 0xFFFFFFFF)
+    return lambda warp: write(warp, np.where(compare(a(warp), b(warp)), true, result.dtype.type(0)))
+
+
+_TESTS: dict[str, Callable[[LaneValues], LaneMask]] = {
+    "finite": np.isfinite,
+    "infinite": np.isinf,
+    "number": lambda v: ~np.isnan(v),
+    "notanumber": np.isnan,
+    "normal": lambda v: np.isfinite(v) & ((np.abs(v) >= np.finfo(v.dtype).tiny) | (v == 0)),
+    "subnormal": lambda v: (v != 0) & (np.abs(v) < np.finfo(v.dtype).tiny),
+}
+
+
+@instruction("testp")
+def test_property(d: Decoder) -> Execute:
+    test = _TESTS[d.require(*_TESTS)]
+    type_ = d.type()
+    write, read = d.destination(0, TYPES["pred"]), d.source(1, type_)
+    return lambda warp: write(warp, test(read(warp)))

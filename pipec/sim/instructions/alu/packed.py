@@ -1,0 +1,82 @@
+"""Two values in one register: f16x2, bf16x2, f32x2, u16x2, s16x2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...machine.cta import Warp
+from ...machine.program import Execute
+from ...ptx.types import LANES, LaneValues, Type
+from ...units.formats import Rounding, decode, encode
+from ..decode import Decoder
+from .lanes import to_odd_sum
+
+PACKED_ROUNDINGS: tuple[Rounding, ...] = ("rn", "rz", "rm", "rp")
+
+# On float64 pairs; the number of operands is the instruction's.
+Function = Callable[..., LaneValues]
+
+ARITHMETIC = frozenset({"f16x2", "bf16x2", "f32x2"})
+_ELEMENT = {"f16x2": ("f16", np.uint16), "bf16x2": ("bf16", np.uint16), "f32x2": ("f32", np.uint32)}
+
+
+def split(value: LaneValues, type_: Type) -> LaneValues:
+    """float64 of shape (32, 2), low half first."""
+    name, raw = _ELEMENT[type_.name]
+    return decode(np.ascontiguousarray(value).view(raw), name).astype(np.float64).reshape(LANES, 2)
+
+
+def join(value: LaneValues, type_: Type, mode: Rounding = "rn", saturate: bool = False) -> LaneValues:
+    name, raw = _ELEMENT[type_.name]
+    if saturate:
+        value = np.where(np.isnan(value), 0.0, np.clip(value, 0.0, 1.0) + 0.0)
+    if name == "f32" and mode == "rn":
+        return np.ascontiguousarray(value.astype(np.float32)).view(type_.dtype).reshape(LANES)
+    return np.ascontiguousarray(encode(value, name, mode).astype(raw)).view(type_.dtype).reshape(LANES)
+
+
+def elementwise(d: Decoder, type_: Type, function: Function, count: int) -> Execute:
+    """`function` on float64 pairs, rounded once."""
+    mode = d.choose(*PACKED_ROUNDINGS, default="rn")
+    saturate = d.flag("sat")
+    relu = d.flag("relu")
+    if d.flag("ftz") and type_.name == "f32x2":
+        function = _flushing(function)
+    write, readers = d.destination(0, type_), d.sources(*range(1, count + 1), type_=type_)
+
+    def execute(warp: Warp) -> None:
+        value = function(*(split(read(warp), type_) for read in readers))
+        if relu:
+            value = np.where(value > 0, value, np.where(np.isnan(value), value, 0.0))
+        write(warp, join(value, type_, mode, saturate))
+
+    return execute
+
+
+def _flushing(function: Function) -> Function:
+    tiny = 2.0**-126
+
+    def cut(value: LaneValues) -> LaneValues:
+        return np.where(np.abs(value) < tiny, np.copysign(0.0, value), value)
+
+    return lambda *values: cut(function(*(cut(value) for value in values)))
+
+
+def binary(d: Decoder, name: str, type_: Type) -> Execute:
+    table: dict[str, Function] = {"add": to_odd_sum, "sub": lambda a, b: to_odd_sum(a, -b), "mul": np.multiply}
+    return elementwise(d, type_, table[name], 2)
+
+
+def fused(d: Decoder, type_: Type) -> Execute:
+    return elementwise(d, type_, lambda a, b, c: to_odd_sum(a * b, c), 3)
+
+
+def integer_lanes(d: Decoder, type_: Type, function: np.ufunc) -> Execute:
+    """min/max.{u16x2,s16x2}."""
+    raw = np.int16 if type_.name == "s16x2" else np.uint16
+    write, (a, b) = d.destination(0, type_), d.sources(1, 2, type_=type_)
+    return lambda warp: write(
+        warp, function(np.ascontiguousarray(a(warp)).view(raw), np.ascontiguousarray(b(warp)).view(raw)).view(np.uint32)
+    )

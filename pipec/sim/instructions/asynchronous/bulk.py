@@ -1,0 +1,134 @@
+"""Bulk copies without a tensor map, and bulk groups: cp.async.bulk, cp.reduce.async.bulk (PTX ISA 9.7.9.25.4)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ...errors import SimulationError
+from ...machine.cta import Warp
+from ...machine.program import Execute
+from ...ptx.types import TYPES, Addresses, Bytes, Type
+from ...units.reductions import REDUCTIONS, Reduction, reduce_elements
+from ..control.branches import nothing
+from ..decode import Decoder, instruction
+from ..memory.loadstore import address_reader, shared_addresses
+from .operations import AsyncView, commit_groups, reading, wait_for_groups
+from .transfers import Destination, Fetch, deliver, destinations, each_lane, one, routing, start_store
+
+Source = Literal["shared::cluster", "shared::cta", "global"]
+_SPACES: tuple[Source, ...] = ("shared::cluster", "shared::cta", "global")
+
+
+@instruction("cp.async.bulk.commit_group")
+def commit(d: Decoder) -> Execute:
+    return commit_groups("bulk")
+
+
+@instruction("cp.async.bulk.wait_group")
+def wait_group(d: Decoder) -> Execute:
+    return wait_for_groups("bulk", d.integer(0), d.flag("read"))
+
+
+@instruction("cp.async.bulk.prefetch")
+def prefetch(d: Decoder) -> Execute:
+    d.modifiers.clear()
+    return nothing
+
+
+@instruction("cp.async.bulk", "cp.reduce.async.bulk")
+def bulk_copy(d: Decoder) -> Execute:
+    """Without a tensor map: sizes are rounded down to 16 bytes, as measured."""
+    reduction = d.require(*REDUCTIONS) if d.item.opcode.startswith("cp.reduce") else None
+    to, from_ = d.choose(*_SPACES), d.choose(*_SPACES)
+    if to is None or from_ is None:
+        d.fail("needs a destination and a source space", "malformed")
+    d.flag("noftz")
+    kind = d.types()
+    type_ = kind[0] if kind else None
+    if to == "global":
+        return _bulk_to_global(d, reduction, type_)
+    if reduction:
+        return _bulk_to_shared(d, from_, reduction, type_)
+    return _bulk_to_shared(d, from_, None, None)
+
+
+def _checked_size(size: int, *addresses: int) -> int:
+    for address in addresses:
+        if address % 16:
+            raise SimulationError("misaligned", f"bulk copy address 0x{address:x} is not a multiple of 16")
+    return size // 16 * 16
+
+
+def _bulk_to_shared(d: Decoder, from_: Source, reduction: Reduction | None, type_: Type | None) -> Execute:
+    dst, size, barrier = shared_addresses(d, 0, False), d.source(2, TYPES["u32"]), shared_addresses(d, 3, False)
+    source = address_reader(d, 1, "generic" if from_ == "global" else "shared")
+    mask, pair = routing(d, 4)
+    what = "bulk copy" if reduction is None else "bulk reduction"
+
+    def one_lane(warp: Warp, lane: int) -> None:
+        start, address = one(source, warp, lane), one(dst, warp, lane)
+        count = _checked_size(one(size, warp, lane), start, address)
+        if not count:
+            return
+        fetch = _source(warp, from_, start, count, what)
+        chosen, signal = one(mask, warp, lane) if mask else None, one(barrier, warp, lane)
+        if from_ == "shared::cta" and address >> 24 != signal >> 24:
+            raise SimulationError(
+                "undefined",
+                f"{what} to CTA rank {address >> 24} signals a barrier of rank {signal >> 24}: they must be one CTA's",
+            )
+        for target in destinations(warp, address, signal, chosen, pair):
+            offsets = np.arange(target.offset, target.offset + count, dtype=np.int64)
+            combined = fetch if reduction is None or type_ is None else _combining(target, offsets, fetch, reduction, type_)
+            deliver(warp, target, offsets, combined, what, exclusive=reduction is None)
+
+    return each_lane(one_lane)
+
+
+def _source(warp: Warp, from_: Source, start: int, count: int, what: str) -> Fetch:
+    cta = warp.cta
+    if from_ == "global":
+        return lambda: cta.machine.memory.gather(np.arange(start, start + count, dtype=np.int64))
+    view, offsets = AsyncView(cta, warp, what), cta.own_offset(np.arange(start, start + count, dtype=np.int64))
+    access = reading(warp, cta, offsets, what)
+
+    def read() -> Bytes:
+        cta.shared.underway.end(access)
+        return view.read(offsets)
+
+    return read
+
+
+def _combining(target: Destination, offsets: Addresses, fetch: Fetch, reduction: Reduction, type_: Type) -> Fetch:
+    def combined() -> Bytes:
+        old = target.cta.shared.async_read(offsets, "bulk reduction")
+        return reduce_elements(type_.name, reduction, old, fetch())
+
+    return combined
+
+
+def _bulk_to_global(d: Decoder, reduction: Reduction | None, type_: Type | None) -> Execute:
+    d.require("bulk_group")
+    hinted, masked = d.flag("L2::cache_hint"), d.flag("cp_mask")
+    mask = d.source(4 if hinted else 3, TYPES["u16"]) if masked else None
+    dst, source, size = address_reader(d, 0, "generic"), shared_addresses(d, 1, False), d.source(2, TYPES["u32"])
+
+    def one_lane(warp: Warp, lane: int) -> None:
+        start, address = one(source, warp, lane), one(dst, warp, lane)
+        count = _checked_size(one(size, warp, lane), start, address)
+        offsets = warp.cta.own_offset(np.arange(start, start + count, dtype=np.int64))
+        warp.cta.shared.check_range(offsets, 1, "bulk store")
+        memory = warp.cta.machine.memory
+        places = np.arange(address, address + count, dtype=np.int64)
+        # One bit of .cp_mask for each byte of every 16.
+        copied = slice(None) if mask is None else (one(mask, warp, lane) >> np.arange(count) % 16 & 1).astype(bool)
+
+        def write(data: Bytes) -> None:
+            value = reduce_elements(type_.name, reduction, memory.gather(places), data) if reduction and type_ else data
+            memory.scatter(places[copied], value[copied])
+
+        start_store(warp, lane, offsets, write, "bulk reduction" if reduction else "bulk store")
+
+    return each_lane(one_lane)

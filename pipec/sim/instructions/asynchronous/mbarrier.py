@@ -1,0 +1,240 @@
+"""mbarrier.* and cp.async.mbarrier.arrive (PTX ISA 9.7.13.15)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...errors import SimulationError
+from ...machine.barriers import TrackedBarrier
+from ...machine.cta import Warp
+from ...machine.divergence import AwaitedPhase, Outcome, Wait
+from ...machine.memory import OFFSET_MASK
+from ...machine.program import Execute
+from ...ptx.tree import Address
+from ...ptx.types import LANES, TYPES
+from ...units.mbarrier import Mbarrier
+from ..decode import Decoder, instruction
+from ..memory.loadstore import shared_addresses
+
+# A try_wait without a limit of its own gives up after about 3.9 microseconds (hardware.md 1.2).
+SUSPENDED = 4000
+
+_SPACES = ("shared::cta", "shared", "shared::cluster")
+
+
+def _space(d: Decoder) -> tuple[bool, bool]:
+    """(generic addressing, may be another CTA's)."""
+    chosen = d.choose(*_SPACES)
+    return chosen is None, chosen == "shared::cluster"
+
+
+def _common(d: Decoder) -> tuple[bool, bool]:
+    d.ignore_ordering()
+    d.types()
+    return _space(d)
+
+
+def local_barrier(warp: Warp, address: int, what: str) -> TrackedBarrier:
+    offset = int(warp.cta.own_offset(np.array([address]))[0])
+    return warp.cta.mbarrier(offset, what)
+
+
+@instruction("mbarrier.init")
+def init(d: Decoder) -> Execute:
+    generic, _ = _common(d)
+    read, count = shared_addresses(d, 0, generic), d.source(1, TYPES["u32"])
+
+    def execute(warp: Warp) -> None:
+        counts, cta = count(warp), warp.cta
+        addresses = read(warp)
+        for lane in warp.lanes():
+            offset = int(cta.own_offset(addresses[lane : lane + 1])[0])
+            cta.shared.check(np.array([offset]), 8, "mbarrier.init")
+            if offset in cta.mbarriers:
+                raise SimulationError("undefined", f"mbarrier.init on shared address 0x{offset:x}, where a live mbarrier is")
+            cta.mbarriers[offset] = TrackedBarrier(Mbarrier(int(counts[lane])), offset)
+            cta.shared.mark_barrier(offset, live=True)
+            cta.machine.progress += 1
+
+    return execute
+
+
+@instruction("mbarrier.inval")
+def invalidate(d: Decoder) -> Execute:
+    generic, _ = _common(d)
+    read = shared_addresses(d, 0, generic)
+
+    def execute(warp: Warp) -> None:
+        addresses = read(warp)
+        for lane in warp.lanes():
+            barrier = local_barrier(warp, int(addresses[lane]), "mbarrier.inval")
+            if barrier.waiting:
+                raise SimulationError("undefined", f"mbarrier.inval on 0x{barrier.offset:x} while threads wait on it")
+            if barrier.state.tx:
+                raise SimulationError(
+                    "byte_mismatch", f"mbarrier.inval on 0x{barrier.offset:x} with {barrier.state.tx} bytes outstanding"
+                )
+            del warp.cta.mbarriers[barrier.offset]
+            warp.cta.shared.mark_barrier(barrier.offset, live=False)
+
+    return execute
+
+
+def _arriving(
+    d: Decoder,
+    operation: Callable[[Mbarrier, int], bool],
+    operand_index: int,
+    remote: bool,
+    generic: bool,
+    returns: int | None,
+    default: int | None,
+) -> Execute:
+    """Runs `operation(state, value) -> flipped` for each active lane, in lane order."""
+    read = shared_addresses(d, operand_index, generic)
+    value = d.source(operand_index + 1, TYPES["u32"]) if len(d.operands) > operand_index + 1 else None
+    if default is None:
+        if value is None:
+            d.fail("needs a count", "malformed")
+        default = 0  # the operand says it
+    write = d.destination(returns, TYPES["b64"]) if returns is not None else None
+    what = d.item.opcode
+
+    def execute(warp: Warp) -> None:
+        addresses, values = read(warp), value(warp) if value else None
+        tokens = np.zeros(LANES, np.uint64)
+        for lane in warp.lanes():
+            address, cta = int(addresses[lane]), warp.cta
+            if remote or generic:
+                cta = cta.peer(address, what)
+                barrier = cta.mbarrier(address & OFFSET_MASK, what)
+            else:
+                barrier = local_barrier(warp, address, what)
+            warp.barrier_used = barrier.offset
+            tokens[lane] = barrier.state.token()
+            flipped = operation(barrier.state, default if values is None else int(values[lane]))
+            cta.after_barrier_operation(barrier, flipped)
+        if write:
+            write(warp, tokens)
+
+    return execute
+
+
+@instruction("mbarrier.expect_tx", "mbarrier.complete_tx")
+def transaction(d: Decoder) -> Execute:
+    generic, remote = _common(d)
+    operation = Mbarrier.expect_tx if ".expect_tx" in d.item.opcode else Mbarrier.complete_tx
+    return _arriving(d, operation, 0, remote, generic, None, None)
+
+
+@instruction("mbarrier.arrive", "mbarrier.arrive_drop")
+def arrive(d: Decoder) -> Execute:
+    drop = d.item.opcode.startswith("mbarrier.arrive_drop")
+    expecting = d.flag("expect_tx")
+    d.ignore("noComplete")
+    generic, remote = _common(d)
+    table: dict[tuple[bool, bool], Callable[[Mbarrier, int], bool]] = {
+        (False, False): Mbarrier.arrive,
+        (True, False): Mbarrier.arrive_drop,
+        (False, True): Mbarrier.arrive_expect_tx,
+        (True, True): Mbarrier.arrive_drop_expect_tx,
+    }
+    # Old PTX and the cluster form may leave the destination out.
+    has_result = not isinstance(d.operand(0), Address)
+    index = 1 if has_result else 0
+    return _arriving(d, table[drop, expecting], index, remote, generic, 0 if has_result else None, None if expecting else 1)
+
+
+@instruction("mbarrier.pending_count")
+def pending_count(d: Decoder) -> Execute:
+    d.types()
+    write, token = d.destination(0, TYPES["b32"]), d.source(1, TYPES["b64"])
+    return lambda warp: write(warp, np.array([Mbarrier.pending_count(int(t)) for t in token(warp)], np.uint32))
+
+
+@instruction("mbarrier.test_wait", "mbarrier.try_wait")
+def wait(d: Decoder) -> Execute:
+    """try_wait parks the warp until the phase ends. test_wait parks when it is asked again without anything having
+    happened in between, which is how a spin loop looks."""
+    blocking = d.item.opcode.startswith("mbarrier.try_wait")
+    parity = d.flag("parity")
+    generic, remote = _common(d)
+    if remote:
+        d.fail("waits are local only", "malformed")
+    write, read = d.destination(0, TYPES["pred"]), shared_addresses(d, 1, generic)
+    expected = d.source(2, TYPES["u32" if parity else "b64"])
+    limit = d.source(3, TYPES["u32"]) if len(d.operands) > 3 else None
+
+    def execute(warp: Warp) -> Outcome:
+        addresses, wanted = read(warp), expected(warp)
+        results = np.zeros(LANES, bool)
+        pending: list[tuple[TrackedBarrier, int]] = []
+        known: dict[tuple[int, int], tuple[bool, TrackedBarrier, int]] = {}
+        for lane in warp.lanes():
+            key = (int(addresses[lane]), int(wanted[lane]))
+            if key not in known:
+                known[key] = _test(warp, *key, parity, d.item.opcode)
+            done, barrier, phase = known[key]
+            results[lane] = done
+            if not done:
+                pending.append((barrier, phase))
+        fragment = warp.fragment
+        nanoseconds = int(limit(warp)[warp.active].max()) if limit and blocking else None
+        parked = _park(warp, blocking, pending, nanoseconds) if pending and not results.any() else None
+        if parked is None:
+            fragment.give_up = False
+            warp.polls += bool(pending)
+            write(warp, results)
+        return parked
+
+    return execute
+
+
+def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tuple[bool, TrackedBarrier, int]:
+    """(phase complete, barrier, the phase number that is awaited)."""
+    barrier = local_barrier(warp, address, what)
+    state = barrier.state
+    warp.waited_on.add(barrier.offset)
+    warp.barrier_used = barrier.offset
+    done = state.test_parity(wanted) if parity else state.test_token(wanted)
+    if not parity:
+        return done, barrier, state.phase
+    last = warp.seen.get(barrier.offset)
+    following = None if last is None else last + 1
+    if following is not None and following & 1 == wanted & 1 and state.phase >= following + 2:
+        raise SimulationError(
+            "undefined",
+            f"wait for phase {following} of the mbarrier at 0x{barrier.offset:x} (parity {wanted & 1}) "
+            f"came late: phase {state.phase} is current, the parity means another phase",
+            details={"address": barrier.offset},
+        )
+    if done:
+        warp.seen[barrier.offset] = state.phase - 1
+    return done, barrier, state.phase - 1 if done else state.phase
+
+
+def _park(warp: Warp, blocking: bool, pending: list[tuple[TrackedBarrier, int]], limit: int | None) -> Wait | None:
+    fragment, machine = warp.fragment, warp.cta.machine
+    if fragment.give_up:
+        return None
+    if blocking and machine.events.timing == "random" and machine.events.random.random() < 0.1:
+        return None
+    if not blocking:
+        seen = (fragment.pc, machine.progress)
+        repeated, fragment.polls = fragment.polls == seen, seen
+        if not repeated:
+            return None
+    first, phase = pending[0]
+    wait = Wait(
+        "mbarrier",
+        "an mbarrier",
+        retry=True,
+        may_fail=True,
+        until=warp.cta.cluster.now + (SUSPENDED if limit is None else max(1, limit)) if blocking else None,
+        awaited=AwaitedPhase(first.offset, phase, first.state.phase),
+    )
+    for barrier, _ in pending:
+        if fragment not in barrier.waiting:
+            barrier.waiting.append(fragment)
+    return warp.park(wait)

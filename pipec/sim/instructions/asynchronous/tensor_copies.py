@@ -1,0 +1,162 @@
+"""Copies through tensor maps: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor (PTX ISA 9.7.9.25.5)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+import numpy as np
+
+from ...errors import SimulationError
+from ...machine.cta import Warp
+from ...machine.memory import GlobalMemory, space_of
+from ...machine.program import Execute
+from ...ptx.types import TYPES, Bytes
+from ...units import tma
+from ...units.im2col import Im2colMap
+from ...units.mapbits import MAP_BYTES, MEANT_BYTES
+from ...units.reductions import REDUCTIONS, Reduction
+from ...units.tensormap import TensorMap
+from ..decode import Decoder, Reader, instruction
+from ..memory.loadstore import address_reader, shared_addresses
+from .transfers import Fetch, Store, deliver, destinations, each_lane, one, routing, start_store
+
+Mode = Literal["tile", "tile::gather4", "tile::scatter4", "im2col", "im2col_no_offs"]
+_TILED: tuple[Mode, ...] = ("tile", "tile::gather4", "tile::scatter4")
+_IM2COL: tuple[Mode, ...] = ("im2col", "im2col_no_offs")
+_DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
+
+
+@functools.lru_cache(maxsize=64)
+def _decoded(data: bytes) -> tma.AnyMap:
+    return Im2colMap.decode(data) if Im2colMap.is_encoded(data) else TensorMap.decode(data)
+
+
+def tensor_map(warp: Warp, address: int, mode: Mode) -> tma.AnyMap:
+    """The map at a generic address (parameter, constant or global memory), which must be one for this mode of copying."""
+    if address % 64:
+        raise SimulationError("misaligned", f"tensor map at 0x{address:x} is not 64-byte aligned")
+    space = space_of(address)
+    if space not in ("param", "const", "global"):
+        raise SimulationError("undefined", f"tensor map at 0x{address:x} lies in {space} memory")
+    data = warp.cta.read_bytes("generic", address, MAP_BYTES, warp)
+    if any(data[MEANT_BYTES:]) and not warp.cta.machine.practised("half a tensor map"):
+        raise SimulationError("undefined", f"tensor map at 0x{address:x}: bytes {MEANT_BYTES} to {MAP_BYTES - 1} were overwritten")
+    found = _decoded(data[:MEANT_BYTES])
+    if isinstance(found, Im2colMap) != (mode in _IM2COL):
+        kind = "an im2col map" if isinstance(found, Im2colMap) else "a tiled map"
+        raise SimulationError("undefined", f"a copy in mode .{mode} through {kind}")
+    return found
+
+
+@instruction("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor")
+def tensor_copy(d: Decoder) -> Execute:
+    d.require(*_DIMENSIONS)
+    halo = d.choose("im2col::w", "im2col::w::128")
+    if halo:
+        d.fail(f".{halo} is not simulated")
+    mode = d.choose(*_TILED, *_IM2COL, default="tile")
+    if d.choose("bulk_group"):
+        return _tensor_store(d, mode)
+    if d.item.opcode.startswith("cp.reduce"):
+        d.fail("needs .bulk_group", "malformed")
+    return _tensor_load(d, mode)
+
+
+def _map_operand(d: Decoder, index: int) -> tuple[Reader, list[Reader]]:
+    coordinates = d.address_operand(index).coordinates
+    return address_reader(d, index, "generic"), [d.source(item, TYPES["s32"]) for item in coordinates]
+
+
+def _tensor_load(d: Decoder, mode: Mode) -> Execute:
+    d.require("shared::cluster", "shared::cta")
+    d.require("global")
+    dst, barrier = shared_addresses(d, 0, False), shared_addresses(d, 2, False)
+    map_address, coordinates = _map_operand(d, 1)
+    shifts = [d.source(item, TYPES["u16"]) for item in d.vector(3)] if mode == "im2col" else []
+    mask, pair = routing(d, 4 if shifts else 3)
+    what = "TMA load"
+
+    def one_lane(warp: Warp, lane: int) -> None:
+        entry = tensor_map(warp, one(map_address, warp, lane), mode)
+        point = [one(reader, warp, lane) for reader in coordinates]
+        load, rows = _loading(entry, mode, point, [one(reader, warp, lane) for reader in shifts], warp.cta.machine.memory)
+        cache: list[Bytes] = []
+
+        def fetch() -> Bytes:
+            if not cache:
+                cache.append(load())
+            return cache[0]
+
+        chosen = one(mask, warp, lane) if mask else None
+        address = one(dst, warp, lane)
+        for target in destinations(warp, address, one(barrier, warp, lane), chosen, pair):
+            offsets = tma.smem_offsets(entry, target.offset, rows)
+            warp.cta.trace(
+                "tma_issued",
+                bytes=offsets.size,
+                barrier=target.barrier,
+                address=target.offset,
+                coordinates=tuple(point),
+                warp=warp.index,
+                destination=target.cta.rank,
+            )
+            deliver(warp, target, offsets, fetch, what)
+
+    return each_lane(one_lane)
+
+
+def _loading(entry: tma.AnyMap, mode: Mode, point: list[int], shifts: list[int], memory: GlobalMemory) -> tuple[Fetch, int | None]:
+    """(what reads the box's bytes, rows of a gather)"""
+    if isinstance(entry, Im2colMap):
+        tma.check_coordinates(entry, point)
+        return functools.partial(tma.load_im2col, entry, point, shifts, memory), None
+    if mode == "tile::gather4":
+        return functools.partial(tma.load_gather4, entry, point[0], point[1:], memory), 4
+    tma.check_coordinates(entry, point)
+    return functools.partial(tma.load, entry, point, memory), None
+
+
+def _tensor_store(d: Decoder, mode: Mode) -> Execute:
+    d.require("global")
+    d.require("shared::cta")
+    reduction = d.choose(*REDUCTIONS) if d.item.opcode.startswith("cp.reduce") else None
+    d.flag("L2::cache_hint")
+    map_address, coordinates = _map_operand(d, 0)
+    source = shared_addresses(d, 1, False)
+    what = "TMA reduction" if reduction else "TMA store"
+
+    def one_lane(warp: Warp, lane: int) -> None:
+        cta, machine = warp.cta, warp.cta.machine
+        entry = tensor_map(warp, one(map_address, warp, lane), mode)
+        point = [one(reader, warp, lane) for reader in coordinates]
+        offset = int(cta.own_offset(np.array([one(source, warp, lane)]))[0])
+        write: Store
+        if mode == "tile::scatter4":
+            offsets = tma.smem_offsets(entry, offset, 4)
+            write = functools.partial(_scatter4, machine.memory, entry, point)
+        else:
+            tma.check_coordinates(entry, point, storing=True)
+            past = tma.bytes_past_the_edge(entry, point)
+            if past:
+                machine.warn(f"{what} at {tuple(point)} writes {past} bytes past the tensor's edge in each row")
+            offsets = tma.smem_offsets(entry, offset)
+            write = functools.partial(_store_box, machine.memory, entry, point, reduction)
+        cta.shared.check_range(offsets, 1, what)
+        start_store(warp, lane, offsets, write, what)
+
+    return each_lane(one_lane)
+
+
+def _scatter4(memory: GlobalMemory, entry: tma.AnyMap, point: list[int], data: Bytes) -> None:
+    assert isinstance(entry, TensorMap)
+    tma.store_scatter4(entry, point[0], point[1:], data, memory)
+
+
+def _store_box(memory: GlobalMemory, entry: tma.AnyMap, point: list[int], reduction: Reduction | None, data: Bytes) -> None:
+    if isinstance(entry, Im2colMap):
+        tma.store_im2col(entry, point, reduction, data, memory)
+    elif reduction:
+        tma.reduce(entry, point, reduction, data, memory)
+    else:
+        tma.store(entry, point, data, memory)

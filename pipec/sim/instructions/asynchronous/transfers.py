@@ -1,0 +1,129 @@
+"""How bytes travel in bulk: where they go, when they arrive, what is signalled (PTX ISA 9.7.9.25)."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...errors import SimulationError
+from ...machine.cta import Cta, Warp
+from ...machine.groups import Operation
+from ...machine.memory import OFFSET_MASK
+from ...machine.program import Execute
+from ...ptx.types import TYPES, Addresses, Bytes
+from ..decode import Decoder, Reader
+from .operations import COPY_LATENCY, AsyncView, complete, copy_slots, finished, groups_of, reading, writing
+
+Fetch = Callable[[], Bytes]
+Store = Callable[[Bytes], None]
+
+
+def one(reader: Reader, warp: Warp, lane: int) -> int:
+    return int(reader(warp)[lane])
+
+
+def each_lane(action: Callable[[Warp, int], None]) -> Execute:
+    def execute(warp: Warp) -> None:
+        for lane in warp.lanes():
+            action(warp, lane)
+
+    return execute
+
+
+def routing(d: Decoder, after_barrier: int) -> tuple[Reader | None, bool]:
+    """(mask reader, uses pair signals): the modifiers that copies to shared memory have in common."""
+    multicast = d.flag("multicast::cluster")
+    d.ignore("L2::cache_hint")
+    pair = d.choose("cta_group::1", "cta_group::2") == "cta_group::2"
+    d.require("mbarrier::complete_tx::bytes")
+    return (d.source(after_barrier, TYPES["u16"]) if multicast else None), pair
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where one copy of the data goes, and the barrier (CTA, address) that counts its bytes."""
+
+    cta: Cta
+    offset: int
+    barrier_cta: Cta
+    barrier: int
+
+
+def destinations(warp: Warp, dst: int, barrier: int, mask: int | None, pair: bool) -> list[Destination]:
+    """Routing of data and signals (PTX ISA 9.7.9.25.5.2; rank bits under multicast as measured)."""
+    cta = warp.cta
+    ctas = cta.cluster.ctas
+    if mask is None:
+        target = cta.peer(dst, "copy destination")
+        holder = cta.peer(barrier, "copy barrier") if pair else target
+        if pair and holder.rank // 2 != target.rank // 2:
+            raise SimulationError("undefined", f"barrier of CTA {holder.rank} for data of CTA {target.rank}: not one pair")
+        return [Destination(target, dst & OFFSET_MASK, holder, barrier & OFFSET_MASK)]
+    if mask >> len(ctas) or not mask:
+        raise SimulationError("undefined", f"multicast mask 0x{mask:x} in a cluster of {len(ctas)} CTAs")
+    parity = barrier >> 24 & 1
+    found = []
+    for rank in range(len(ctas)):
+        if mask >> rank & 1:
+            target = cta.peer(rank << 24, "multicast")
+            holder = ctas[(rank & ~1) | parity] if pair else target
+            found.append(Destination(target, dst & OFFSET_MASK, holder, barrier & OFFSET_MASK))
+    return found
+
+
+def deliver(warp: Warp, target: Destination, offsets: Addresses, fetch: Fetch, what: str, exclusive: bool = True) -> None:
+    """Schedules the arrival of bytes at `offsets`; in random timing in pieces of multiples of 32 bytes."""
+    machine = warp.cta.machine
+    count = offsets.size
+    target.cta.shared.check_range(offsets, 1, what)
+    # Reductions into one place may overlap.
+    access = writing(warp, target.cta, offsets, what, target.barrier) if exclusive else None
+    open_bytes = [count]
+
+    def piece(start: int, end: int) -> None:
+        if target.cta.exited:
+            raise SimulationError("undefined", f"{what} writes shared memory of {target.cta.name}, which has exited")
+        target.cta.shared.async_write(offsets[start:end], fetch()[start:end], what)
+        open_bytes[0] -= end - start
+        if access is not None and not open_bytes[0]:
+            target.cta.shared.underway.end(access)
+        target.cta.trace("tma_completed", bytes=end - start, barrier=target.barrier, address=target.offset)
+        complete(target.barrier_cta, target.barrier, end - start, what)
+
+    cuts = [0, count]
+    if machine.events.timing == "random" and count > 64:
+        inner = {machine.events.random.randrange(32, count, 32) for _ in range(machine.events.random.randrange(3))}
+        cuts = sorted({0, count, *inner})
+    channel = ("tma", warp.cta.rank) if machine.events.timing == "order" else None
+    for start, end in itertools.pairwise(cuts):
+        warp.later(COPY_LATENCY, functools.partial(piece, start, end), channel, busy=copy_slots(end - start))
+
+
+def start_store(warp: Warp, lane: int, offsets: Addresses, write: Store, what: str) -> None:
+    """A group-tracked store: sources are read at one moment, the destination is written at a later one."""
+    cta = warp.cta
+    view, operation = AsyncView(cta, warp, what), Operation()
+    groups_of(warp, lane, "bulk").open.append(operation)
+    cta.trace("store_issued", bytes=offsets.size, warp=warp.index)
+    held: list[Bytes] = []
+    access = reading(warp, cta, offsets, what)
+
+    def read() -> None:
+        if cta.exited and not cta.machine.practised("bulk stores at exit"):
+            raise SimulationError(
+                "undefined", f"{what} reads shared memory of {cta.name}, which has exited; wait for the group first"
+            )
+        held.append(view.read(offsets).copy())
+        cta.shared.underway.end(access)
+        finished(warp, operation, read_only=True)
+
+    def finish() -> None:
+        write(held[0])
+        cta.trace("store_completed", bytes=offsets.size, warp=warp.index)
+        finished(warp, operation)
+
+    channel = ("store", cta.rank, warp.index, lane)
+    warp.later(COPY_LATENCY // 2, read, channel, busy=copy_slots(offsets.size), storing=True)
+    warp.later(COPY_LATENCY, finish, channel, storing=True)

@@ -1,0 +1,158 @@
+"""Barriers of CTA and cluster, fences (PTX ISA 9.7.13.1-5)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from ...errors import SimulationError
+from ...machine.barriers import NAMED_BARRIERS, NamedBarrier, Vote
+from ...machine.cta import Warp
+from ...machine.divergence import Outcome, Wait
+from ...machine.program import Execute
+from ...ptx.types import LANES, TYPES, LaneMask, Type
+from ..decode import Decoder, Reader, Writer, instruction
+from .branches import nothing, require_converged
+
+
+def _participants(warp: Warp) -> int:
+    return int(np.count_nonzero(warp.active))
+
+
+@instruction("bar", "barrier")
+def named_barrier(d: Decoder) -> Execute:
+    """bar{.cta}.{sync,arrive,red} and barrier{.cta}.{...}{.aligned}; `bar` is always aligned."""
+    d.choose("cta")
+    aligned = d.flag("aligned") or d.item.opcode.startswith("bar.")
+    mode = d.require("sync", "arrive", "red")
+    if mode == "red":
+        return _reducing_barrier(d, aligned)
+    number = d.source(0, TYPES["u32"])
+    threads = d.source(1, TYPES["u32"]) if len(d.operands) > 1 else None
+
+    def execute(warp: Warp) -> Outcome:
+        if aligned:
+            require_converged(warp, d.item.opcode)
+        barrier, expected = _arrive(warp, number, threads)
+        if warp.cta.settle_named(barrier) or mode == "arrive":
+            return None
+        wanted = expected if expected is not None else warp.cta.live_threads
+        what = f"barrier {barrier.number}, where {barrier.arrived} of {wanted} threads have arrived"
+        barrier.waiting.append(warp.fragment)
+        return warp.park(Wait("barrier", what, retry=False, barrier=barrier.number))
+
+    return execute
+
+
+def _arrive(warp: Warp, number: Reader, threads: Reader | None) -> tuple[NamedBarrier, int | None]:
+    """The barrier at which the active threads arrive, and how many it expects (None: all of the CTA)."""
+    identity = int(number(warp)[warp.active][0])
+    if identity >= NAMED_BARRIERS:
+        raise SimulationError("undefined", f"barrier {identity} does not exist; there are {NAMED_BARRIERS}")
+    expected = int(threads(warp)[warp.active][0]) if threads else None
+    if expected is not None and (expected % LANES or expected == 0):
+        raise SimulationError("undefined", f"barrier {identity}: thread count {expected} is not a multiple of 32")
+    barrier = warp.cta.named[identity]
+    barrier.arrive(_participants(warp), expected)
+    warp.cta.machine.progress += 1
+    return barrier, expected
+
+
+_REDUCTIONS: dict[str, Callable[[Iterable[bool]], int]] = {"popc": sum, "and": all, "or": any}
+
+
+def _reducing_barrier(d: Decoder, aligned: bool) -> Execute:
+    reduce = _REDUCTIONS[d.require(*_REDUCTIONS)]
+    type_ = d.type()
+    write, number = d.destination(0, type_), d.source(1, TYPES["u32"])
+    threads = d.source(2, TYPES["u32"]) if len(d.operands) > 3 else None
+    predicate = d.source(len(d.operands) - 1, TYPES["pred"])
+
+    def execute(warp: Warp) -> Outcome:
+        if aligned:
+            require_converged(warp, d.item.opcode)
+        barrier, _ = _arrive(warp, number, threads)
+        barrier.votes.append(Vote(predicate(warp)[warp.active], functools.partial(_hear, warp, warp.mask, write, type_)))
+        barrier.waiting.append(warp.fragment)
+        wait = warp.park(Wait("barrier", f"reducing barrier {barrier.number}", retry=False, barrier=barrier.number))
+        if not warp.cta.settle_named(barrier):
+            return wait
+        value = reduce(bool(item) for vote in barrier.votes for item in vote.predicates)
+        for vote in barrier.votes:
+            vote.hear(value)
+        barrier.votes.clear()
+        return None
+
+    return execute
+
+
+def _hear(warp: Warp, mask: LaneMask | None, write: Writer, type_: Type, value: int) -> None:
+    """The lanes of `mask`, which waited, get the result."""
+    saved, warp.mask = warp.mask, mask
+    write(warp, np.full(LANES, value, type_.dtype))
+    warp.mask = saved
+
+
+@instruction("barrier.cluster.arrive")
+def cluster_arrive(d: Decoder) -> Execute:
+    aligned = d.flag("aligned")
+    d.choose("release", "relaxed")
+
+    def execute(warp: Warp) -> None:
+        if aligned:
+            require_converged(warp, d.item.opcode)
+        cluster = warp.cta.cluster
+        if (warp.cluster_arrivals[warp.active] > cluster.barrier_phase).any():
+            raise SimulationError("undefined", "barrier.cluster.arrive twice without barrier.cluster.wait")
+        warp.cluster_arrivals = np.where(warp.active, cluster.barrier_phase + 1, warp.cluster_arrivals)
+        cluster.barrier_arrived += _participants(warp)
+        cluster.machine.progress += 1
+        cluster.settle_barrier()
+
+    return execute
+
+
+@instruction("barrier.cluster.wait")
+def cluster_wait(d: Decoder) -> Execute:
+    aligned = d.flag("aligned")
+    d.choose("acquire", "relaxed")
+
+    def execute(warp: Warp) -> Outcome:
+        if aligned:
+            require_converged(warp, d.item.opcode)
+        cluster = warp.cta.cluster
+        awaited = warp.cluster_arrivals[warp.active]
+        if (awaited == 0).any():
+            raise SimulationError("undefined", "barrier.cluster.wait without barrier.cluster.arrive")
+        if (awaited <= cluster.barrier_phase).all():
+            return None
+        cluster.barrier_waiting.append(warp.fragment)
+        what = f"the cluster barrier, where {cluster.barrier_arrived} threads have arrived"
+        return warp.park(Wait("cluster", what, retry=True))
+
+    return execute
+
+
+# Everything a fence may be said to order, by words of its name.
+_FENCES = frozenset(
+    ("proxy", "alias", "async", "async::generic", "tensormap::generic", "mbarrier_init")
+    + ("global", "shared::cta", "shared::cluster", "sync_restrict::shared::cta", "sync_restrict::shared::cluster")
+    + ("sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys", "gl")
+)
+
+
+@instruction("membar", "fence")
+def fence(d: Decoder) -> Execute:
+    """Ordering is free in a sequentially consistent simulator; only proxy fences leave a trace."""
+    names = {name for name in d.modifiers if name in _FENCES}
+    d.ignore(*names)
+    if not any(name.startswith("async") for name in names) or "global" in names:
+        # What is tracked is written to shared memory; `.global` says nothing about it.
+        return nothing
+
+    def execute(warp: Warp) -> None:
+        warp.proxy_fence = warp.cta.machine.tick()
+
+    return execute

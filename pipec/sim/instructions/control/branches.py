@@ -1,0 +1,144 @@
+"""Branches, exits and hints that change nothing (PTX ISA 9.7.12)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import SimulationError
+from ...machine.cta import Warp
+from ...machine.divergence import EXIT, Diverge, Exit, Outcome, Scatter, Wait
+from ...machine.program import Execute
+from ...ptx.types import TYPES
+from ..decode import Decoder, instruction
+
+
+def end_of_kernel(warp: Warp) -> Exit:
+    return EXIT
+
+
+@instruction("exit", "ret")
+def exit_(d: Decoder) -> Execute:
+    d.flag("uni")
+    return end_of_kernel
+
+
+@instruction("bra")
+def bra(d: Decoder) -> Execute:
+    d.flag("uni")
+    target = d.image.target(d.name(0), d.item)
+    guard = d.item.guard
+    if guard is None:
+        return lambda warp: target
+    slot, negated = guard.register.index, guard.negated
+
+    def branch(warp: Warp) -> Outcome:
+        taken = ~warp.registers[slot] if negated else warp.registers[slot]
+        fragment = warp.fragment
+        if not fragment.full:
+            taken = taken & fragment.active
+        lanes = np.count_nonzero(taken)
+        if not lanes:
+            return None
+        return target if lanes == fragment.count else Diverge(taken, target)
+
+    return branch
+
+
+@instruction("brx.idx")
+def brx(d: Decoder) -> Execute:
+    d.flag("uni")
+    index = d.source(0, TYPES["u32"])
+    targets = np.array(d.image.targets(d.name(1), d.item))
+
+    def branch(warp: Warp) -> Outcome:
+        chosen = index(warp)
+        if (chosen[warp.active] >= targets.size).any():
+            raise SimulationError("undefined", f"brx.idx index {int(chosen[warp.active].max())} of a table of {targets.size}")
+        lanes = targets[np.minimum(chosen, targets.size - 1)]
+        first = int(lanes[warp.active][0])
+        if (lanes[warp.active] == first).all() and warp.fragment.count == np.count_nonzero(warp.active):
+            return first
+        return Scatter(np.where(warp.active, lanes, warp.fragment.pc + 1))
+
+    return branch
+
+
+@instruction("trap", "brkpt")
+def trap(d: Decoder) -> Execute:
+    def execute(warp: Warp) -> Outcome:
+        raise SimulationError("trap", f"{warp.cta.name} warp {warp.index} executed trap")
+
+    return execute
+
+
+def nothing(warp: Warp) -> None:
+    return None
+
+
+@instruction("griddepcontrol")
+def griddepcontrol(d: Decoder) -> Execute:
+    d.require("wait", "launch_dependents")
+    return nothing
+
+
+@instruction("prefetch", "prefetchu", "applypriority", "discard")
+def prefetch(d: Decoder) -> Execute:
+    d.modifiers.clear()
+    return nothing
+
+
+@instruction("pmevent")
+def performance_event(d: Decoder) -> Execute:
+    """Counted by a profiler, seen by nobody else."""
+    d.flag("mask")
+    d.integer(0)
+    return nothing
+
+
+@instruction("nanosleep")
+def nanosleep(d: Decoder) -> Execute:
+    d.type()
+    duration = d.source(0, TYPES["u32"])
+
+    def execute(warp: Warp) -> Outcome:
+        fragment, machine = warp.fragment, warp.cta.machine
+        ticks = max(1, int(duration(warp)[warp.active].max()))
+        wait = Wait("sleep", "nanosleep", retry=False)
+        warp.park(wait)
+
+        def wake() -> None:
+            if fragment.wait is wait:
+                fragment.wait = None
+
+        machine.events.schedule_soon(warp.cta.cluster.now, ticks, wake)
+        return wait
+
+    return execute
+
+
+@instruction("setmaxnreg")
+def setmaxnreg(d: Decoder) -> Execute:
+    d.require("inc", "dec")
+    d.flag("sync")
+    d.flag("aligned")
+    d.type()
+    count = d.integer(0)
+    if not 24 <= count <= 256 or count % 8:
+        d.fail(f"register count {count} is not a multiple of 8 in 24..256", "malformed")
+
+    def execute(warp: Warp) -> Wait | None:
+        require_converged(warp, "setmaxnreg")
+        wait = warp.cta.set_registers(warp, count)
+        return wait if wait is None else warp.park(wait)
+
+    return execute
+
+
+def require_converged(warp: Warp, what: str) -> None:
+    """`.aligned` instructions need every live lane of the warp."""
+    if (warp.active != warp.live).any():
+        raise SimulationError(
+            "undefined",
+            f"{what} is .aligned, but only {np.count_nonzero(warp.active)} of "
+            f"{np.count_nonzero(warp.live)} live lanes of warp {warp.index} execute it together",
+        )

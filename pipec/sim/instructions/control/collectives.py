@@ -1,0 +1,199 @@
+"""Instructions among the lanes of a warp (PTX ISA 9.7.9.6, 9.7.13.8-11, 9.7.13.4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...machine.cta import Warp
+from ...machine.divergence import Outcome, Wait
+from ...machine.program import Execute
+from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneMask, Type
+from ..decode import Decoder, Reader, instruction
+
+
+def mask_bits(lanes: LaneMask) -> int:
+    return int(np.packbits(lanes, bitorder="little").view(np.uint32)[0])
+
+
+def mask_lanes(bits: int) -> LaneMask:
+    return (bits >> LANE & 1).astype(bool)
+
+
+def gather_members(warp: Warp, member_mask: int) -> Wait | None:
+    """Waits until all live lanes of the mask stand at this instruction; merges them. None: go ahead."""
+    wanted = mask_lanes(member_mask) & warp.live
+    fragment = warp.fragment
+    if not (wanted & ~fragment.active).any():
+        return None
+    peers = [
+        other
+        for other in warp.fragments
+        if other is not fragment and other.wait is not None and other.wait.kind == "converge" and other.pc == fragment.pc
+    ]
+    together = np.logical_or.reduce([fragment.active, *(other.active for other in peers)])
+    if (wanted & ~together).any():
+        missing = mask_bits(wanted & ~together)
+        return warp.park(Wait("converge", f"lanes 0x{missing:08x} of its own warp at a warp-wide instruction", retry=True))
+    warp.merge([fragment, *peers])
+    # The merged fragment executes the instruction anew; this one is gone.
+    return Wait("merged", "", retry=True)
+
+
+def _members(d: Decoder, index: int) -> Reader:
+    return d.source(index, TYPES["b32"])
+
+
+def collective(members: Reader, action: Execute) -> Execute:
+    """`action(warp)` once the lanes of the mask have converged."""
+
+    def execute(warp: Warp) -> Outcome:
+        wait = gather_members(warp, int(members(warp)[warp.active][0]))
+        return wait if wait is not None else action(warp)
+
+    return execute
+
+
+@instruction("bar.warp.sync")
+def warp_sync(d: Decoder) -> Execute:
+    def action(warp: Warp) -> None:
+        return None
+
+    return collective(_members(d, 0), action)
+
+
+@instruction("elect.sync")
+def elect(d: Decoder) -> Execute:
+    """The lowest lane of the mask leads (measured)."""
+    leader, _ = d.pair(0)
+    write, write_predicate = d.destination(leader, TYPES["b32"]), d.second_destination(0, TYPES["pred"])
+    if write_predicate is None:
+        d.fail("needs a predicate", "malformed")
+    members = _members(d, 1)
+
+    def action(warp: Warp) -> None:
+        mask = int(members(warp)[warp.active][0])
+        lane = (mask & -mask).bit_length() - 1
+        write(warp, np.full(LANES, lane, np.uint32))
+        write_predicate(warp, LANE == lane)
+
+    return collective(members, action)
+
+
+@instruction("activemask")
+def active_mask(d: Decoder) -> Execute:
+    d.type()
+    write = d.destination(0, TYPES["b32"])
+    return lambda warp: write(warp, np.full(LANES, mask_bits(warp.active), np.uint32))
+
+
+@instruction("vote.sync")
+def vote(d: Decoder) -> Execute:
+    mode = d.require("all", "any", "uni", "ballot")
+    d.type()
+    write = d.destination(0, TYPES["b32" if mode == "ballot" else "pred"])
+    read, members = d.source(1, TYPES["pred"]), _members(d, 2)
+
+    def action(warp: Warp) -> None:
+        taking = warp.active & mask_lanes(int(members(warp)[warp.active][0]))
+        yes = read(warp) & taking
+        if mode == "ballot":
+            return write(warp, np.full(LANES, mask_bits(yes), np.uint32))
+        count, total = int(np.count_nonzero(yes)), int(np.count_nonzero(taking))
+        return write(warp, np.full(LANES, {"all": count == total, "any": count > 0, "uni": count in (0, total)}[mode]))
+
+    return collective(members, action)
+
+
+@instruction("match.any.sync", "match.all.sync")
+def match_lanes(d: Decoder) -> Execute:
+    type_ = d.type()
+    every = ".all." in d.item.opcode
+    first, _ = d.pair(0)
+    write, read, members = d.destination(first, TYPES["b32"]), d.source(1, type_), _members(d, 2)
+    write_predicate = d.second_destination(0, TYPES["pred"])
+
+    def action(warp: Warp) -> None:
+        taking, value = warp.active & mask_lanes(int(members(warp)[warp.active][0])), read(warp)
+        masks = np.array([mask_bits(taking & (value == value[lane])) for lane in range(LANES)], np.uint32)
+        if every:
+            same = (masks[taking] == mask_bits(taking)).all()
+            masks = np.where(same, masks, np.uint32(0)).astype(np.uint32)
+            if write_predicate:
+                write_predicate(warp, np.full(LANES, same))
+        write(warp, masks)
+
+    return collective(members, action)
+
+
+@instruction("shfl.sync")
+def shuffle(d: Decoder) -> Execute:
+    mode = d.require("up", "down", "bfly", "idx")
+    d.type()
+    first, _ = d.pair(0)
+    write, value = d.destination(first, TYPES["b32"]), d.source(1, TYPES["b32"])
+    write_predicate = d.second_destination(0, TYPES["pred"])
+    b, c, members = d.sources(2, 3, 4, type_=TYPES["b32"])
+
+    def action(warp: Warp) -> None:
+        lanes, inside = _shuffle_sources(mode, b(warp).astype(np.int64) & 31, c(warp).astype(np.int64))
+        source = np.where(inside, lanes, LANE)
+        write(warp, value(warp)[source])
+        if write_predicate:
+            write_predicate(warp, inside)
+
+    return collective(members, action)
+
+
+def _shuffle_sources(mode: str, b: Addresses, c: Addresses) -> tuple[Addresses, LaneMask]:
+    """Source lane and whether it lies in range (PTX ISA shfl.sync, pseudo code)."""
+    segment, clamp = c >> 8 & 31, c & 31
+    highest = (LANE & segment) | (clamp & ~segment)
+    lowest = LANE & segment
+    lanes = {"up": LANE - b, "down": LANE + b, "bfly": LANE ^ b, "idx": lowest | (b & ~segment)}[mode]
+    inside = lanes >= highest if mode == "up" else lanes <= highest
+    return lanes & 31, inside
+
+
+_REDUCTIONS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+@instruction("redux.sync")
+def reduce_lanes(d: Decoder) -> Execute:
+    name = d.require(*_REDUCTIONS)
+    keep_nan, absolute = d.flag("NaN"), d.flag("abs")
+    type_ = d.type()
+    if type_.meaning == "f":
+        return _reduce_floats(d, name, type_, absolute, keep_nan)
+    function = _REDUCTIONS[name]
+    write, read, members = d.destination(0, type_), d.source(1, type_), _members(d, 2)
+
+    def action(warp: Warp) -> None:
+        taking = warp.active & mask_lanes(int(members(warp)[warp.active][0]))
+        write(warp, np.full(LANES, function.reduce(read(warp)[taking], dtype=type_.dtype), type_.dtype))
+
+    return collective(members, action)
+
+
+def _reduce_floats(d: Decoder, name: str, type_: Type, absolute: bool, keep_nan: bool) -> Execute:
+    """redux.sync.{min,max}{.abs}{.NaN}.f32 (sm_100a): a NaN loses against a number unless .NaN; -0 is less than +0."""
+    if name not in ("min", "max"):
+        d.fail("floating-point numbers are reduced by min and max only", "malformed")
+    write, read, members = d.destination(0, type_), d.source(1, type_), _members(d, 2)
+
+    def action(warp: Warp) -> None:
+        taking = warp.active & mask_lanes(int(members(warp)[warp.active][0]))
+        values = np.abs(read(warp)[taking]) if absolute else read(warp)[taking]
+        numbers = values[~np.isnan(values)]
+        if not numbers.size or (keep_nan and numbers.size < values.size):
+            return write(warp, np.full(LANES, 0x7FFFFFFF, np.uint32).view(np.float32))
+        order = np.lexsort((~np.signbit(numbers), numbers))
+        return write(warp, np.full(LANES, numbers[order[0 if name == "min" else -1]], np.float32))
+
+    return collective(members, action)

@@ -1,0 +1,199 @@
+"""ld and st in all spaces, and their vectors (PTX ISA 9.7.9.8-12)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import SimulationError
+from ...machine.cta import Warp
+from ...machine.memory import SHARED_WINDOW, Space
+from ...machine.program import Execute
+from ...ptx.tree import Address, Symbol
+from ...ptx.types import LANES, TYPES, Addresses, LaneValues, unsigned
+from ..decode import AddressReader, Decoder, instruction
+
+_SPACES: dict[str, Space] = {
+    "global": "global",
+    "shared": "shared",
+    "shared::cta": "shared",
+    "shared::cluster": "cluster",
+    "local": "local",
+    "const": "const",
+    "param": "param",
+    "param::entry": "param",
+    "param::func": "param",
+}
+
+
+def space(d: Decoder) -> Space:
+    """The machine's name of the address space; "generic" when none is written."""
+    chosen = d.choose(*_SPACES)
+    return _SPACES[chosen] if chosen else "generic"
+
+
+def space_at(d: Decoder, index: int) -> Space:
+    """The space of a load or store; parameters that a function is called with lie in local memory."""
+    where = space(d)
+    address = d.operand(index)
+    if where == "param" and isinstance(address, Address) and isinstance(address.base, Symbol):
+        return "local" if d.image.spaces.get(address.base.name) == "local" else where
+    return where
+
+
+def address_reader(d: Decoder, index: int, where: Space) -> AddressReader:
+    """Addresses for `space`: symbols and registers of shared memory carry the rank, generic symbols their window."""
+    read = d.address(index)
+    base = d.address_operand(index).base
+    if not isinstance(base, Symbol):
+        return read
+    kind = d.image.spaces[base.name]
+    if where == "generic":
+        window = d.image.generic_address(Symbol(base.name)) - d.image.addresses[base.name]
+        return _with_rank(read, window) if kind == "shared" else lambda warp: read(warp) + window
+    return _with_rank(read, 0) if kind == "shared" else read
+
+
+def _with_rank(read: AddressReader, window: int) -> AddressReader:
+    return lambda warp: read(warp) + (window + (warp.cta.rank << 24))
+
+
+def active_addresses(warp: Warp, addresses: Addresses) -> Addresses:
+    return addresses if warp.mask is None else addresses[warp.mask]
+
+
+def spread(warp: Warp, values: LaneValues) -> LaneValues:
+    """Values of the active lanes back in their lanes."""
+    if warp.mask is None:
+        return values
+    out = np.zeros(LANES, values.dtype)
+    out[warp.mask] = values
+    return out
+
+
+def _vector_length(d: Decoder) -> int:
+    return int(d.choose("v2", "v4", "v8", default="v1")[1:])
+
+
+@instruction("ld", "ldu")
+def load(d: Decoder) -> Execute:
+    d.ignore("nc")
+    polls = int(any(name in ("volatile", "relaxed", "acquire", "mmio") for name in d.modifiers))
+    d.ignore_ordering()
+    d.choose("L2::cache_hint")
+    where, count = space_at(d, 1), _vector_length(d)
+    type_ = d.type()
+    read = address_reader(d, 1, where)
+    if type_.bits == 128:
+        return _load_wide(d, where, read)
+    size, items = type_.bytes, d.vector(0)
+    if len(items) != count:
+        d.fail(f"{len(items)} destinations for .v{count}", "malformed")
+    writers = [d.destination(item, type_) for item in items]
+    total = size * count
+
+    def execute(warp: Warp) -> None:
+        addresses = active_addresses(warp, read(warp))
+        warp.polls += polls
+        if count > 1:
+            check_vector(addresses, total)
+        cta = warp.cta
+        for number, write in enumerate(writers):
+            values = cta.load(warp, where, addresses + number * size if number else addresses, size)
+            write(warp, spread(warp, values).view(type_.dtype))
+
+    return execute
+
+
+def check_vector(addresses: Addresses, total: int) -> None:
+    if (addresses & (total - 1)).any():
+        bad = int(addresses[(addresses & (total - 1)) != 0][0])
+        raise SimulationError("misaligned", f"vector access of {total} bytes at 0x{bad:x}, which is not a multiple of {total}")
+
+
+def _load_wide(d: Decoder, where: Space, read: AddressReader) -> Execute:
+    write = d.destination(0, TYPES["b128"])
+
+    def execute(warp: Warp) -> None:
+        addresses = active_addresses(warp, read(warp))
+        check_vector(addresses, 16)
+        halves = [spread(warp, warp.cta.load(warp, where, addresses + offset, 8)) for offset in (0, 8)]
+        write(warp, np.stack(halves, axis=1))
+
+    return execute
+
+
+@instruction("st")
+def store(d: Decoder) -> Execute:
+    d.ignore_ordering()
+    d.choose("L2::cache_hint")
+    where, count = space_at(d, 0), _vector_length(d)
+    type_ = d.type()
+    read = address_reader(d, 0, where)
+    if type_.bits == 128:
+        return _store_wide(d, where, read)
+    raw, size = unsigned(type_.bits), type_.bytes
+    items = d.vector(1)
+    if len(items) != count:
+        d.fail(f"{len(items)} sources for .v{count}", "malformed")
+    readers = [d.source(item, raw if type_.meaning != "f" else type_) for item in items]
+
+    def execute(warp: Warp) -> None:
+        addresses = active_addresses(warp, read(warp))
+        if count > 1:
+            check_vector(addresses, size * count)
+        for number, value in enumerate(readers):
+            lanes = value(warp)
+            lanes = lanes if warp.mask is None else lanes[warp.mask]
+            warp.cta.store(warp, where, addresses + number * size if number else addresses, lanes.view(raw.dtype), size)
+
+    return execute
+
+
+def _store_wide(d: Decoder, where: Space, read: AddressReader) -> Execute:
+    value = d.source(1, TYPES["b128"])
+
+    def execute(warp: Warp) -> None:
+        addresses = active_addresses(warp, read(warp))
+        check_vector(addresses, 16)
+        lanes = value(warp)[warp.active]
+        for half in (0, 1):
+            warp.cta.store(warp, where, addresses + 8 * half, np.ascontiguousarray(lanes[:, half]), 8)
+
+    return execute
+
+
+def shared_addresses(d: Decoder, index: int, generic: bool) -> AddressReader:
+    """Lanes of shared-window addresses (rank << 24 | offset) of an operand that must lie in shared memory."""
+    read = address_reader(d, index, "generic" if generic else "shared")
+    if not generic:
+        return read
+
+    def checked(warp: Warp) -> Addresses:
+        addresses = read(warp)
+        inside = (addresses & ~0xFF_FFFF_FFFF) == SHARED_WINDOW
+        if not inside[warp.active].all():
+            bad = int(addresses[warp.active & ~inside][0])
+            raise SimulationError("out_of_bounds", f"generic address 0x{bad:x} is not in shared memory")
+        return addresses - SHARED_WINDOW
+
+    return checked
+
+
+@instruction("st.bulk")
+def store_bulk(d: Decoder) -> Execute:
+    """Zeroes shared memory: size and address are multiples of 8, zero is the only value (PTX ISA 9.7.9.14)."""
+    d.choose("weak")
+    generic = d.choose("shared", "shared::cta") is None
+    read, size = shared_addresses(d, 0, generic), d.source(1, TYPES["b64"])
+    if d.integer(2):
+        d.fail("initial values other than 0 do not exist", "malformed")
+
+    def execute(warp: Warp) -> None:
+        for lane in warp.lanes():
+            start, count = int(read(warp)[lane]), int(size(warp)[lane])
+            if count % 8:
+                raise SimulationError("misaligned", f"st.bulk of {count} bytes, which is no multiple of 8")
+            places = np.arange(start, start + count, 8, dtype=np.int64)
+            warp.cta.store(warp, "shared", places, np.zeros(places.size, np.uint64), 8)
+
+    return execute

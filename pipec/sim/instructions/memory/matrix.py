@@ -1,0 +1,92 @@
+"""ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14.5.15-17)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...machine.cta import Warp
+from ...machine.program import Execute
+from ...ptx.types import LANE, LANES, TYPES, Addresses
+from ..control.branches import require_converged
+from ..decode import Decoder, instruction
+from .loadstore import shared_addresses
+
+
+def _form(d: Decoder) -> tuple[int, bool, bool]:
+    """(matrices, transposed, generic address)"""
+    d.flag("sync")
+    d.flag("aligned")
+    d.require("m8n8")
+    count = int(d.require("x1", "x2", "x4")[1:])
+    transposed = d.flag("trans")
+    generic = d.choose("shared", "shared::cta") is None
+    if [type_.name for type_ in d.types()] != ["b16"]:
+        d.fail("only .b16 is simulated")
+    return count, transposed, generic
+
+
+def _rows(addresses: Addresses, matrix: int) -> Addresses:
+    """[8 rows, 8 elements] addresses of the 16-bit elements of one matrix."""
+    return addresses[8 * matrix : 8 * matrix + 8, None] + 2 * np.arange(8)
+
+
+def _places(transposed: bool, half: int) -> tuple[Addresses, Addresses]:
+    """(row, column) of each lane's low (0) or high (1) half."""
+    row, column = LANE // 4, 2 * (LANE % 4) + half
+    return (column, row) if transposed else (row, column)
+
+
+@instruction("ldmatrix")
+def load_matrix(d: Decoder) -> Execute:
+    count, transposed, generic = _form(d)
+    writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
+    read = shared_addresses(d, 1, generic)
+
+    def execute(warp: Warp) -> None:
+        require_converged(warp, "ldmatrix")
+        offsets = warp.cta.own_offset(read(warp)[: 8 * count])
+        warp.cta.shared.check(offsets, 16, "ldmatrix")
+        for matrix, write in enumerate(writers):
+            values = warp.cta.shared.load(_rows(offsets, matrix).reshape(-1), 2).reshape(8, 8)
+            low, high = (values[_places(transposed, half)].astype(np.uint32) for half in (0, 1))
+            write(warp, high << np.uint32(16) | low)
+
+    return execute
+
+
+@instruction("stmatrix")
+def store_matrix(d: Decoder) -> Execute:
+    count, transposed, generic = _form(d)
+    read, readers = shared_addresses(d, 0, generic), [d.source(item, TYPES["b32"]) for item in d.vector(1)]
+
+    def execute(warp: Warp) -> None:
+        require_converged(warp, "stmatrix")
+        cta = warp.cta
+        offsets = cta.own_offset(read(warp)[: 8 * count])
+        cta.shared.check(offsets, 16, "stmatrix")
+        for matrix, value in enumerate(readers):
+            lanes, values = value(warp), np.zeros((8, 8), np.uint16)
+            values[_places(transposed, 0)] = lanes.astype(np.uint16)
+            values[_places(transposed, 1)] = (lanes >> np.uint32(16)).astype(np.uint16)
+            cta.shared.store(_rows(offsets, matrix).reshape(-1), values.reshape(-1), 2, cta.machine.tick(), warp.identity)
+        cta.machine.progress += 1
+
+    return execute
+
+
+@instruction("movmatrix")
+def move_matrix(d: Decoder) -> Execute:
+    for name in ("sync", "aligned", "trans", "m8n8"):
+        d.flag(name)
+    d.types()
+    write, read = d.destination(0, TYPES["b32"]), d.source(1, TYPES["b32"])
+
+    def execute(warp: Warp) -> None:
+        values, lanes = np.zeros((8, 8), np.uint32), read(warp)
+        for half in (0, 1):
+            values[_places(False, half)] = lanes >> np.uint32(16 * half) & np.uint32(0xFFFF)
+        low, high = (values[_places(True, half)] for half in (0, 1))
+        write(warp, high << np.uint32(16) | low)
+
+    assert LANES == 32
+    return execute

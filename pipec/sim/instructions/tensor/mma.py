@@ -1,0 +1,52 @@
+"""mma.sync (PTX ISA 9.7.14.5): a warp multiplies what its lanes hold in registers."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ...machine.cta import Warp
+from ...machine.program import Execute
+from ...ptx.types import TYPES
+from ...units.errors import UnitError
+from ...units.mma import Instruction, mma
+from ..control.branches import require_converged
+from ..decode import Decoder, instruction
+
+_SHAPE = re.compile(r"m16n8k(\d+)")
+
+
+@instruction("mma.sync")
+def multiply(d: Decoder) -> Execute:
+    what = _decode(d)
+    a, b, c = ([d.source(item, TYPES["b32"]) for item in d.vector(index)] for index in (1, 2, 3))
+    writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
+    if (len(a), len(b), len(c)) != what.registers or len(writers) != len(c):
+        d.fail(f"needs {', '.join(map(str, what.registers))} registers for A, B and C", "malformed")
+
+    def execute(warp: Warp) -> None:
+        require_converged(warp, "mma.sync")
+        left, right, old = (np.stack([read(warp) for read in readers], axis=1) for readers in (a, b, c))
+        result = mma(what, left, right, old, warp.cta.machine.options.numerics)
+        for register, write in enumerate(writers):
+            write(warp, np.ascontiguousarray(result[:, register]))
+
+    return execute
+
+
+def _decode(d: Decoder) -> Instruction:
+    for name in ("aligned", "row", "col"):
+        d.flag(name)
+    saturate = d.flag("satfinite")
+    shape = next((found for found in map(_SHAPE.fullmatch, d.modifiers) if found), None)
+    if shape is None:
+        d.fail("has a shape that is not simulated", "unsupported")
+    d.flag(shape[0])
+    formats = [type_.name for type_ in d.types()]
+    if len(formats) != 4 or formats[0] != formats[3]:
+        d.fail("needs four types, those of C and D alike", "unsupported")
+    try:
+        return Instruction(int(shape[1]), formats[0], formats[1], formats[2], saturate).validate()
+    except UnitError as error:
+        d.fail(error.message)

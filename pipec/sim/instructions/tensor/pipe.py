@@ -1,0 +1,262 @@
+"""tcgen05.mma, cp and commit (PTX ISA 9.7.16.9-12).
+
+They go through one pipe per CTA pair in issue order, which is what production libraries rely on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...errors import SimulationError
+from ...machine.cta import Cta, Warp
+from ...machine.memory import OFFSET_MASK
+from ...machine.program import Execute
+from ...machine.tensor_memory import TensorState
+from ...ptx.tree import Address, Vector
+from ...ptx.types import TYPES
+from ...units.tcgen05.copy import copy
+from ...units.tcgen05.descriptors import KINDS, MmaKind
+from ...units.tcgen05.footprint import copy_footprint, mma_footprint
+from ...units.tcgen05.memory import TensorMemory
+from ...units.tcgen05.mma import mma
+from ..asynchronous.operations import AsyncView
+from ..asynchronous.transfers import Destination, destinations
+from ..decode import Decoder, Reader, instruction
+from ..memory.loadstore import shared_addresses
+from .state import COMMIT_LATENCY, MMA_SLOTS, group_ctas, group_of, issue, state_of
+
+_KINDS: dict[str, MmaKind] = {f"kind::{name}": name for name in KINDS}
+_SCALE_VECTORS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4, "block16": 4, "block32": None}
+
+
+@instruction("tcgen05.mma")
+def multiply(d: Decoder) -> Execute:
+    stationary, sparse = d.flag("ws"), d.flag("sp")
+    if sparse:
+        d.fail("sparse tcgen05.mma is not simulated")
+    group = group_of(d)
+    kind = _KINDS[d.require(*_KINDS)]
+    collector = _Collector.of(d)
+    scaled = d.flag("block_scale")
+    vector = d.choose(*_SCALE_VECTORS)
+    if d.flag("ashift"):
+        d.fail(".ashift is not simulated")
+    address, a_operand = d.address(0), d.operand(1)
+    in_tmem = isinstance(a_operand, Address)
+    a = d.address_of(a_operand) if isinstance(a_operand, Address) else d.source(1, TYPES["b64"])
+    b, idesc = d.source(2, TYPES["b64"]), d.source(3, TYPES["b32"])
+    rest = _MmaTail(d, scaled, stationary)
+    scale_vector = _scale_vector(kind, vector)
+
+    def execute(warp: Warp) -> None:
+        cta = warp.cta
+        state_of(cta, group)
+        ctas = group_ctas(cta, group)
+        for lane in warp.lanes():
+            views = [AsyncView(member, warp, "tcgen05.mma") for member in ctas]
+            memories = [state_of(member, group).memory for member in ctas]
+            words = int(idesc(warp)[lane]), _unsigned(int(a(warp)[lane]), in_tmem), int(b(warp)[lane])
+            d_address = int(address(warp)[lane]) & 0xFFFFFFFF
+            values = rest.values(warp, lane)
+            if collector is not None:
+                collector.check(state_of(ctas[0]), words[1] if collector.buffer == "a" else words[2])
+            footprint = mma_footprint(
+                kind,
+                *words,
+                d_address,
+                cta_group=group,
+                a_in_tmem=in_tmem,
+                scale_addresses=values.scale_addresses,
+                scale_vector=scale_vector,
+                weight_stationary=stationary,
+            )
+            call = functools.partial(
+                mma,
+                kind,
+                *words,
+                memories,
+                views,
+                d_address,
+                values.accumulate,
+                group,
+                a_in_tmem=in_tmem,
+                scale_a_address=values.scale_a_address,
+                scale_b_address=values.scale_b_address,
+                scale_vector=scale_vector,
+                weight_stationary=stationary,
+                disable_output_lane=values.disable_output_lane,
+                scale_input_d=values.scale_input_d,
+                numerics=cta.machine.options.numerics,
+            )
+            cta.trace("mma_issued", warp=warp.index, d=d_address, group=group)
+            issue(warp, ctas, functools.partial(_traced, call, cta, d_address), MMA_SLOTS, footprint, "tcgen05.mma")
+
+    return execute
+
+
+@dataclass(frozen=True)
+class _Collector:
+    """.collector::BUFFER::USAGE: the buffer may be read only while it was filled from the same operand."""
+
+    buffer: str
+    usage: str
+
+    @staticmethod
+    def of(d: Decoder) -> _Collector | None:
+        name = next((name for name in d.modifiers if name.startswith("collector::")), None)
+        if name is None:
+            return None
+        d.flag(name)
+        _, buffer, usage = name.split("::")
+        if usage not in ("fill", "use", "lastuse", "discard"):
+            d.fail(f"modifier .{name} is not known to the simulator")
+        return _Collector(buffer, usage)
+
+    def check(self, state: TensorState, operand: int) -> None:
+        held = state.collectors.get(self.buffer)
+        if self.usage in ("use", "lastuse") and held != operand:
+            content = "nothing" if held is None else f"0x{held:x}"
+            raise SimulationError(
+                "undefined",
+                f"collector buffer {self.buffer} is to hold operand 0x{operand:x}; what filled it last is {content}",
+            )
+        if self.usage == "fill":
+            state.collectors[self.buffer] = operand
+        elif self.usage == "lastuse":
+            del state.collectors[self.buffer]
+
+
+def _unsigned(value: int, in_tmem: bool) -> int:
+    return value & (0xFFFFFFFF if in_tmem else (1 << 64) - 1)
+
+
+def _traced(call: Callable[[], object], cta: Cta, d_address: int) -> None:
+    call()
+    cta.trace("mma_completed", d=d_address)
+
+
+def _scale_vector(kind: MmaKind, name: str | None) -> int | None:
+    if name != "block32":
+        return _SCALE_VECTORS[name] if name else None
+    return 1 if kind == "mxf8f6f4" else 2
+
+
+@dataclass(frozen=True)
+class _TailValues:
+    accumulate: bool
+    scale_input_d: int
+    scale_a_address: int | None
+    scale_b_address: int | None
+    disable_output_lane: list[int] | None
+
+    @property
+    def scale_addresses(self) -> tuple[int, int] | None:
+        if self.scale_a_address is None or self.scale_b_address is None:
+            return None
+        return self.scale_a_address, self.scale_b_address
+
+
+class _MmaTail:
+    """Operands after the instruction descriptor, which depend on the form."""
+
+    def __init__(self, d: Decoder, scaled: bool, stationary: bool) -> None:
+        tail = list(range(4, len(d.operands)))
+        self.scales = [d.address(tail.pop(0)), d.address(tail.pop(0))] if scaled and len(tail) > 1 else []
+        if scaled and not self.scales:
+            d.fail("needs two addresses of scales", "malformed")
+        self.disabled: list[Reader] = []
+        if tail and isinstance(d.operand(tail[0]), Vector):
+            self.disabled = [d.source(item, TYPES["u32"]) for item in d.vector(tail.pop(0))]
+        if not tail:
+            d.fail("needs enable-input-d", "malformed")
+        self.enable = d.source(tail.pop(0), TYPES["pred"])
+        if tail and stationary:
+            d.fail("the zero-column mask is not simulated")
+        self.shift = d.integer(tail.pop(0)) if tail else 0
+
+    def values(self, warp: Warp, lane: int) -> _TailValues:
+        """What the operands say to one lane's instruction."""
+        a_scale, b_scale = (_scale_address(warp, int(read(warp)[lane])) for read in self.scales) if self.scales else (None, None)
+        disabled = [int(read(warp)[lane]) for read in self.disabled] or None
+        return _TailValues(bool(self.enable(warp)[lane]), self.shift, a_scale, b_scale, disabled)
+
+
+def _scale_address(warp: Warp, address: int) -> int:
+    if address >> 30 & 3 and warp.cta.machine.practised("scale id in the address"):
+        return address & 0x3FFFFFFF
+    return address & 0xFFFFFFFF
+
+
+@instruction("tcgen05.cp")
+def copy_to_tensor_memory(d: Decoder) -> Execute:
+    group = group_of(d)
+    shape = d.require("128x256b", "4x256b", "128x128b", "64x128b", "32x128b")
+    multicast = d.choose("warpx2::02_13", "warpx2::01_23", "warpx4")
+    d.flag("b8x16")
+    packed = d.choose("b6x16_p32", "b4x16_p64")
+    address, descriptor = d.address(0), d.source(1, TYPES["b64"])
+
+    def execute(warp: Warp) -> None:
+        state_of(warp.cta, group)
+        ctas = group_ctas(warp.cta, group)
+        for lane in warp.lanes():
+            where, what = int(address(warp)[lane]) & 0xFFFFFFFF, int(descriptor(warp)[lane])
+            views = [AsyncView(member, warp, "tcgen05.cp") for member in ctas]
+
+            memories = [state_of(member, group).memory for member in ctas]
+            run = functools.partial(_copy, shape, multicast, where, what, list(zip(views, memories, strict=True)), packed)
+            issue(warp, ctas, run, MMA_SLOTS // 4, copy_footprint(shape, multicast, where, what), "tcgen05.cp")
+
+    return execute
+
+
+def _copy(
+    shape: str, multicast: str | None, where: int, what: int, ends: list[tuple[AsyncView, TensorMemory]], packed: str | None
+) -> None:
+    """From the shared memory of each CTA to its tensor memory."""
+    for view, memory in ends:
+        copy(shape, multicast, where, what, view, memory, packed)
+
+
+@instruction("tcgen05.shift")
+def shift(d: Decoder) -> Execute:
+    d.fail("tcgen05.shift is not simulated: its direction is not documented in text")
+
+
+@instruction("tcgen05.commit")
+def commit(d: Decoder) -> Execute:
+    group = group_of(d)
+    d.require("mbarrier::arrive::one")
+    cluster, multicast = d.flag("shared::cluster"), d.flag("multicast::cluster")
+    d.types()
+    barrier = shared_addresses(d, 0, not cluster)
+    mask = d.source(1, TYPES["u16"]) if multicast else None
+
+    def execute(warp: Warp) -> None:
+        cta = warp.cta
+        state_of(cta, group)
+        ctas = group_ctas(cta, group)
+        for lane in warp.lanes():
+            address = int(barrier(warp)[lane])
+            chosen = int(mask(warp)[lane]) if mask else None
+            targets = destinations(warp, address, address, chosen, pair=False)
+            run = functools.partial(_arrive_all, cta, targets, address)
+            cta.trace("commit_issued", warp=warp.index, barrier=address & OFFSET_MASK)
+            for target in targets:
+                state_of(target.cta).order.handed_over(address & OFFSET_MASK)
+            # In the pipe also when the thread has issued nothing else: its commits arrive in order.
+            warp.later(COMMIT_LATENCY, run, ("tensor", ctas[0].rank))
+
+    return execute
+
+
+def _arrive_all(cta: Cta, targets: list[Destination], address: int) -> None:
+    for target in targets:
+        owner = target.cta
+        if owner.exited:
+            raise SimulationError("undefined", f"tcgen05.commit arrives on a barrier of {owner.name}, which has exited")
+        barrier = owner.mbarrier(address & OFFSET_MASK, "tcgen05.commit")
+        owner.trace("mma_committed", barrier=barrier.offset, issuer=cta.rank)
+        owner.after_barrier_operation(barrier, barrier.state.arrive(1))

@@ -1,0 +1,68 @@
+"""The tensor memory that an instruction works on, and the pipe of a CTA pair (PTX ISA 9.7.16.5-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...errors import SimulationError
+from ...machine.cta import Cta, Warp
+from ...machine.tensor_memory import CtaGroup, TensorOrder, TensorState
+from ...machine.underway import Access
+from ...units.tcgen05.footprint import Footprint
+from ..decode import Decoder
+
+MMA_LATENCY, MMA_SLOTS, COMMIT_LATENCY = 64, 32, 8
+
+
+def state_of(cta: Cta, group: CtaGroup | None = None) -> TensorState:
+    if cta.tensor is None:
+        cta.tensor = TensorState(TensorOrder(cta.machine, cta.image.names))
+    if group is not None:
+        if cta.tensor.group not in (None, group):
+            raise SimulationError(
+                "undefined",
+                f"cta_group::{group} in a kernel that uses cta_group::{cta.tensor.group}: all tcgen05 instructions must agree",
+            )
+        cta.tensor.group = group
+    return cta.tensor
+
+
+def group_of(d: Decoder) -> CtaGroup:
+    return 1 if d.require("cta_group::1", "cta_group::2") == "cta_group::1" else 2
+
+
+def group_ctas(cta: Cta, group: CtaGroup) -> list[Cta]:
+    """The CTAs an instruction works on, even one first."""
+    if group == 1:
+        return [cta]
+    ctas, even = cta.cluster.ctas, cta.rank & ~1
+    if even + 1 >= len(ctas):
+        raise SimulationError("undefined", f"cta_group::2 in a cluster of {len(ctas)} CTA: there is no pair")
+    for peer in ctas[even : even + 2]:
+        if peer.exited:
+            raise SimulationError("undefined", f"cta_group::2 while {peer.name} has exited")
+    return ctas[even : even + 2]
+
+
+def issue(
+    warp: Warp, ctas: Sequence[Cta], action: Callable[[], None], slots: int, footprint: Footprint, what: str
+) -> None:
+    """Puts an operation into the pair's tensor pipe; it touches the same places in each CTA."""
+    under_way: list[tuple[Cta, TensorState, Access, Access]] = []
+    for cta in ctas:
+        state = state_of(cta)
+        state.outstanding += 1
+        shared = cta.shared.begin(Access(what, warp.who, reads=footprint.shared))
+        under_way.append((cta, state, shared, state.order.begin_piped(warp.tensor, footprint, what)))
+
+    def run() -> None:
+        for cta in ctas:
+            if cta.exited:
+                raise SimulationError("undefined", f"a tensor operation works on {cta.name}, which has exited")
+        action()
+        for cta, state, shared, access in under_way:
+            state.outstanding -= 1
+            cta.shared.underway.end(shared)
+            state.order.end_piped(access)
+
+    warp.later(MMA_LATENCY, run, ("tensor", ctas[0].rank), busy=slots)

@@ -1,0 +1,185 @@
+"""tcgen05.alloc, ld, st, waits and fences (PTX ISA 9.7.16.7-8, 9.7.16.11)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import SimulationError
+from ...machine.cta import Warp
+from ...machine.divergence import Outcome, Wait
+from ...machine.program import Execute
+from ...machine.tensor_memory import AccessKind
+from ...ptx.types import LANES, TYPES
+from ...units.tcgen05.footprint import fragment_places
+from ...units.tcgen05.memory import WARP_LANES, split_address, warp_start
+from ..control.branches import require_converged
+from ..decode import AddressReader, Decoder, instruction
+from ..memory.loadstore import shared_addresses
+from .state import group_ctas, group_of, state_of
+
+# ---- allocation
+
+
+@instruction("tcgen05.alloc")
+def allocate(d: Decoder) -> Execute:
+    group = group_of(d)
+    d.ignore("sync", "aligned")
+    generic = d.choose("shared::cta", "shared") is None
+    d.types()
+    dst, columns = shared_addresses(d, 0, generic), d.source(1, TYPES["u32"])
+
+    def execute(warp: Warp) -> Outcome:
+        require_converged(warp, "tcgen05.alloc")
+        cta, state = warp.cta, state_of(warp.cta, group)
+        group_ctas(cta, group)
+        base = state.memory.allocate(int(columns(warp)[0]))
+        if base is None:
+            state.waiting.append(warp.fragment)
+            return warp.park(Wait("tmem", f"{int(columns(warp)[0])} free columns of tensor memory", retry=True))
+        cta.store(warp, "shared", dst(warp)[:1], np.array([base], np.uint32), 4)
+        cta.trace("tmem_alloc", base=base, columns=int(columns(warp)[0]))
+        return None
+
+    return execute
+
+
+@instruction("tcgen05.dealloc")
+def deallocate(d: Decoder) -> Execute:
+    group = group_of(d)
+    d.ignore("sync", "aligned")
+    d.types()
+    address, columns = d.sources(0, 1, type_=TYPES["u32"])
+
+    def execute(warp: Warp) -> None:
+        require_converged(warp, "tcgen05.dealloc")
+        state = state_of(warp.cta, group)
+        if state.outstanding:
+            raise SimulationError("undefined", f"tcgen05.dealloc while {state.outstanding} tensor operations are in flight")
+        base, count = int(address(warp)[0]), int(columns(warp)[0])
+        state.memory.deallocate(base, count)
+        state.order.check_unused(base, count)
+        for fragment in state.waiting:
+            fragment.wait = None
+        state.waiting.clear()
+        warp.cta.machine.progress += 1
+
+    return execute
+
+
+@instruction("tcgen05.relinquish_alloc_permit")
+def relinquish(d: Decoder) -> Execute:
+    group = group_of(d)
+    d.ignore("sync", "aligned")
+
+    def execute(warp: Warp) -> None:
+        require_converged(warp, "tcgen05.relinquish_alloc_permit")
+        state_of(warp.cta, group).memory.relinquish()
+
+    return execute
+
+
+@instruction("tcgen05.fence::before_thread_sync")
+def fence_before(d: Decoder) -> Execute:
+    def execute(warp: Warp) -> None:
+        warp.tensor.fenced_before = warp.cta.machine.tick()
+
+    return execute
+
+
+@instruction("tcgen05.fence::after_thread_sync")
+def fence_after(d: Decoder) -> Execute:
+    def execute(warp: Warp) -> None:
+        warp.tensor.fenced_after = warp.cta.machine.tick()
+
+    return execute
+
+
+@instruction("tcgen05.wait::ld", "tcgen05.wait::st")
+def wait(d: Decoder) -> Execute:
+    d.ignore("sync", "aligned")
+    kind: AccessKind = "ld" if "::ld" in d.item.opcode else "st"
+
+    def execute(warp: Warp) -> None:
+        require_converged(warp, "tcgen05.wait")
+        warp.tensor.wait(kind)
+
+    return execute
+
+
+# ---- registers <-> tensor memory
+
+
+_SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
+
+
+def _shape(d: Decoder) -> tuple[str, int]:
+    shape = d.require(*_SHAPES)
+    return shape, int(d.require(*(f"x{1 << power}" for power in range(8)))[1:])
+
+
+@instruction("tcgen05.ld")
+def load(d: Decoder) -> Execute:
+    d.ignore("sync", "aligned")
+    shape, count = _shape(d)
+    pack = d.flag("pack::16b")
+    d.types()
+    writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
+    address = d.address(1)
+    half = d.integer(2) if shape == "16x32bx2" else 0
+
+    def execute(warp: Warp) -> None:
+        place = _own_quarter(warp, shape, count, _common_address(warp, address, "tcgen05.ld"))
+        state = state_of(warp.cta)
+        values = state.memory.load(shape, count, place, warp.index, pack, half)
+        state.order.load(warp.tensor, fragment_places(shape, count, half, pack, place), "tcgen05.ld")
+        columns = np.ascontiguousarray(values.T)
+        for write, lanes in zip(writers, columns, strict=True):
+            write(warp, lanes)
+
+    return execute
+
+
+@instruction("tcgen05.st")
+def store(d: Decoder) -> Execute:
+    d.ignore("sync", "aligned")
+    shape, count = _shape(d)
+    unpack = d.flag("unpack::16b")
+    d.types()
+    address = d.address(0)
+    half = d.integer(1) if shape == "16x32bx2" else 0
+    readers = [d.source(item, TYPES["b32"]) for item in d.vector(2 if shape == "16x32bx2" else 1)]
+
+    def execute(warp: Warp) -> None:
+        place = _own_quarter(warp, shape, count, _common_address(warp, address, "tcgen05.st"))
+        values = np.stack([read(warp) for read in readers], axis=1)
+        state = state_of(warp.cta)
+        state.order.store(warp.tensor, fragment_places(shape, count, half, unpack, place), "tcgen05.st")
+        state.memory.store(shape, count, place, warp.index, values, unpack, half)
+        warp.cta.machine.progress += 1
+
+    return execute
+
+
+def _common_address(warp: Warp, address: AddressReader, what: str) -> int:
+    require_converged(warp, what)
+    places = address(warp)[warp.active]
+    if (places != places[0]).any():
+        raise SimulationError("undefined", f"{what} with different addresses in the lanes of warp {warp.index}")
+    if warp.fragment.count != LANES:
+        raise SimulationError("undefined", f"{what} by a warp of {warp.fragment.count} lanes")
+    return int(places[0]) & 0xFFFFFFFF
+
+
+def _own_quarter(warp: Warp, shape: str, count: int, address: int) -> int:
+    """The address with the lane of the warp's own quarter where it names none. UnitError where the warp may not start there."""
+    lane, _ = split_address(address)
+    quarter = warp.index % 4
+    if lane < WARP_LANES and quarter and warp.cta.machine.practised("quarter-relative lanes"):
+        address += quarter * WARP_LANES << 16
+    warp_start(shape, count, address, warp.index)
+    return address
+
+
+@instruction("tcgen05.ld.red")
+def load_and_reduce(d: Decoder) -> Execute:
+    d.fail("no target that is simulated has it")

@@ -1,0 +1,244 @@
+"""wgmma.*: Hopper's warpgroup MMA (PTX ISA 9.7.15).
+
+The four warps of a warpgroup issue one instruction together; it reads and writes their registers when it completes. Until a
+wait_group has found it complete, no other instruction may touch them (9.7.15.7.1): one that does is a race.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from ...errors import SimulationError
+from ...machine.cta import Meeting, Warp
+from ...machine.divergence import Outcome
+from ...machine.groups import Operation
+from ...machine.in_flight import InFlight
+from ...machine.program import Execute
+from ...machine.underway import Access
+from ...ptx.tree import Operand, Register, Vector
+from ...ptx.types import LANES, TYPES, LaneValues
+from ...units.wgmma import BITS, Instruction, shared_granules, wgmma
+from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of, wait_for_groups
+from ..control.branches import nothing, require_converged
+from ..decode import Decoder, Reader, instruction
+
+_LATENCY, _SLOTS = 64, 32
+_WARPS = 4
+_SHAPE = re.compile(r"m64n(\d+)k(\d+)")
+
+
+@instruction("wgmma.fence")
+def fence(d: Decoder) -> Execute:
+    d.ignore("sync", "aligned")
+    return nothing
+
+
+@instruction("wgmma.commit_group")
+def commit(d: Decoder) -> Execute:
+    d.ignore("sync", "aligned")
+    return commit_groups("wgmma")
+
+
+@instruction("wgmma.wait_group")
+def wait(d: Decoder) -> Execute:
+    d.ignore("sync", "aligned")
+    block = wait_for_groups("wgmma", d.integer(0), False)
+
+    def execute(warp: Warp) -> Outcome:
+        waiting = block(warp)
+        if waiting is None:
+            _land(warp)
+        return waiting
+
+    return execute
+
+
+def _take_off(warp: Warp, slots: tuple[int, ...], role: str, operation: Operation, line: int) -> None:
+    registers = warp.registers
+    for slot in slots:
+        if slot not in warp.in_flight:
+            warp.in_flight[slot] = held = InFlight(registers[slot], role, line)
+            # In the place of lanes of values it refuses whatever is done with them.
+            registers[slot] = cast(LaneValues, held)
+        _held(warp, slot).users.append(operation)
+
+
+def _land(warp: Warp) -> None:
+    """Gives the registers back whose operations are complete, as a wait has found."""
+    for slot, held in list(warp.in_flight.items()):
+        if all(operation.done for operation in held.users):
+            warp.registers[slot] = _held(warp, slot).value
+            del warp.in_flight[slot]
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """Register slots and readers of one static instruction."""
+
+    shape: tuple[int, int]
+    formats: tuple[str, str, str]
+    saturate: bool
+    d: tuple[int, ...]
+    a: tuple[int, ...] | None
+    a_descriptor: Reader | None
+    b_descriptor: Reader
+    scale_d: Reader
+    flags: tuple[int, ...]
+    metadata: tuple[int, ...]
+    selector: int
+
+    def instruction(self) -> Instruction:
+        negate_a, negate_b, a_major, b_major = self.flags
+        n, _ = self.shape
+        d, a, b = self.formats
+        return Instruction(
+            n=n,
+            a_format=a,
+            b_format=b,
+            d_format=d,
+            negate_a=negate_a < 0,
+            negate_b=negate_b < 0,
+            a_mn_major=bool(a_major),
+            b_mn_major=bool(b_major),
+            saturate=self.saturate,
+            sparse=bool(self.metadata),
+        )
+
+
+def _slots(d: Decoder, operand: Operand) -> tuple[int, ...]:
+    if not isinstance(operand, Vector):
+        d.fail("has an operand of a form that is not supported here", "malformed")
+    registers = [item for item in operand.items if isinstance(item, Register)]
+    if len(registers) != len(operand.items):
+        d.fail("register operands must be registers", "malformed")
+    return tuple(register.index for register in registers)
+
+
+def _decode(d: Decoder) -> _Operands:
+    d.ignore("sync", "aligned")
+    saturate = d.flag("satfinite")
+    shape = next((found for found in map(_SHAPE.fullmatch, d.modifiers) if found), None)
+    if shape is None:
+        d.fail("has no known shape", "unsupported")
+    d.flag(shape[0])
+    formats = _formats(d)
+    a = d.operand(1)
+    # The sparse form has metadata and their selector before scale-d.
+    sparse = 2 if d.flag("sp") else 0
+    metadata = _slots(d, Vector((d.operand(3),))) if sparse else ()
+    numbers = [d.integer(index) for index in range(4 + sparse, len(d.operands))]
+    signs = [number - (1 << 32) if number > 1 << 31 else number for number in numbers[:2]] or [1, 1]
+    majors = numbers[2:]
+    if isinstance(a, Vector) and len(majors) == 1:
+        majors = [0, *majors]
+    in_registers = isinstance(a, Vector)
+    return _Operands(
+        (int(shape[1]), int(shape[2])),
+        formats,
+        saturate,
+        _slots(d, d.operand(0)),
+        _slots(d, a) if in_registers else None,
+        None if in_registers else d.source(1, TYPES["b64"]),
+        d.source(2, TYPES["b64"]),
+        d.source(3 + sparse, TYPES["pred"]),
+        (*signs, *(majors or [0, 0])),
+        metadata,
+        d.integer(4) if sparse else 0,
+    )
+
+
+def _formats(d: Decoder) -> tuple[str, str, str]:
+    """Types of D, A and B; single bits are no type of any register."""
+    bits = [name for name in d.modifiers if name == BITS]
+    if bits:
+        d.modifiers[:] = [name for name in d.modifiers if name != BITS]
+        d.require("and")
+        d.require("popc")
+    found = (*(type_.name for type_ in d.types()), *bits)
+    if len(found) != 3:
+        d.fail("needs three types", "malformed")
+    return found[0], found[1], found[2]
+
+
+@instruction("wgmma.mma_async")
+def multiply(d: Decoder) -> Execute:
+    operands, line = _decode(d), d.item.line
+    what = operands.instruction()
+
+    def execute(warp: Warp) -> None:
+        require_converged(warp, "wgmma")
+        cta = warp.cta
+        meeting = _meet(warp, line)
+        operation = Operation()
+        groups_of(warp, 0, "wgmma").open.append(operation)
+        for lane in range(1, LANES):
+            warp.groups["wgmma", lane] = warp.groups["wgmma", 0]
+        meeting.arrived.append((warp, operation))
+        if len(meeting.arrived) < _WARPS:
+            return
+        view = AsyncView(cta, warp, "wgmma")
+        # Descriptors and scale-d are read at issue, registers at completion.
+        a = int(operands.a_descriptor(warp)[0]) if operands.a_descriptor else None
+        b, accumulate = int(operands.b_descriptor(warp)[0]), bool(operands.scale_d(warp)[0])
+        access = cta.shared.begin(Access("wgmma", warp.who, reads=shared_granules(what, a, b)))
+        members = sorted((member for member, _ in meeting.arrived), key=lambda member: member.index)
+        for member, own in meeting.arrived:
+            _take_off(member, operands.d, "an accumulator", own, line)
+            _take_off(member, operands.a or (), "operand A", own, line)
+            _take_off(member, operands.metadata, "sparsity metadata", own, line)
+
+        def run() -> None:
+            cta.shared.underway.end(access)
+            left = a if a is not None else _registers(members, operands.a or ())
+            old = _registers(members, operands.d) if accumulate else None
+            metadata = _registers(members, operands.metadata)[:, 0] if operands.metadata else None
+            result = wgmma(what, left, b, view, old, cta.machine.options.numerics, metadata, operands.selector)
+            for number, member in enumerate(members):
+                lanes = result[LANES * number : LANES * (number + 1)]
+                for column, slot in enumerate(operands.d):
+                    _held(member, slot).value = np.ascontiguousarray(lanes[:, column])
+            cta.trace("wgmma_completed", warp=members[0].index)
+            for member, done in meeting.arrived:
+                finished(member, done)
+
+        cta.trace("wgmma_issued", warp=members[0].index)
+        warp.later(_LATENCY, run, ("wgmma", cta.rank, warp.index // _WARPS), busy=_SLOTS)
+
+    return execute
+
+
+def _registers(members: list[Warp], slots: tuple[int, ...]) -> LaneValues:
+    """uint32 [128 threads, registers]"""
+    return np.concatenate([np.stack([_held(member, slot).value.view(np.uint32) for slot in slots], axis=1) for member in members])
+
+
+def _held(member: Warp, slot: int) -> InFlight:
+    """Of a register that is in flight; an instruction that wrote it has taken its place."""
+    held = member.in_flight[slot]
+    found: object = member.registers[slot]
+    if found is not held:
+        held.refuse()
+    return held
+
+
+def _meet(warp: Warp, line: int) -> Meeting:
+    """The n-th wgmma of each warp of a warpgroup belongs together."""
+    queue = warp.cta.meetings.setdefault(warp.index // _WARPS, [])
+    for meeting in queue:
+        if all(member is not warp for member, _ in meeting.arrived):
+            break
+    else:
+        meeting = Meeting(line)
+        queue.append(meeting)
+    if meeting.line != line:
+        raise SimulationError(
+            "undefined",
+            f"the warps of warpgroup {warp.index // _WARPS} execute different wgmma (PTX lines {meeting.line} and {line})",
+        )
+    if len(meeting.arrived) == _WARPS - 1:
+        queue.remove(meeting)
+    return meeting

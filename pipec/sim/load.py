@@ -1,0 +1,70 @@
+"""From a parsed kernel to a program: symbols placed, instructions decoded, points of reconvergence found."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from . import instructions  # noqa: F401 - registers all meanings
+from .errors import SimulationError
+from .instructions.control.branches import end_of_kernel
+from .instructions.decode import decode
+from .machine.cta import Warp
+from .machine.image import Image
+from .machine.memory import GlobalMemory
+from .machine.program import Execute, Program, Step
+from .ptx.flow import NOWHERE, reconvergence_points
+from .ptx.tree import Function, Instruction, Module, Symbol
+
+_ENDING = frozenset({"exit", "ret"})
+
+
+def load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: int) -> Program:
+    """The kernel ready to run, its global variables in `memory`. Raises SimulationError for what is malformed; what is
+    merely not known to the simulator fails when it is reached."""
+    image = Image(module, kernel, memory, dynamic_smem)
+    steps = [_step(item, image) for item in image.function.instructions]
+    return Program(image, [*steps, Step(end_of_kernel, -1, False, None)], _meeting_points(image))
+
+
+def _step(item: Instruction, image: Image) -> Step:
+    execute = _execute_or_fail(item, image)
+    if item.guard is None or item.root == "bra":
+        return Step(execute, -1, False, item)
+    return Step(execute, item.guard.register.index, item.guard.negated, item)
+
+
+def _execute_or_fail(item: Instruction, image: Image) -> Execute:
+    try:
+        return decode(item, image)
+    except SimulationError as error:
+        if error.kind != "unsupported":
+            raise error.located(item.line, image.source(item)) from None
+        return partial(_unsupported, error.message)
+
+
+def _unsupported(message: str, warp: Warp) -> None:
+    raise SimulationError("unsupported", message)
+
+
+def _meeting_points(image: Image) -> list[int]:
+    items = image.function.instructions
+    points = reconvergence_points([_successors(index, item, image) for index, item in enumerate(items)])
+    return [points.get(index, NOWHERE) for index in range(len(items) + 1)]
+
+
+def _successors(index: int, item: Instruction, image: Image) -> list[int]:
+    following = [index + 1] if item.guard or item.root not in ("bra", "brx", "trap", *_ENDING) else []
+    if item.root == "bra":
+        return [image.target(_label(item, 0), item), *following]
+    if item.root == "brx":
+        return [*image.targets(_label(item, 1), item), *following]
+    if item.root in _ENDING and not item.guard:
+        return [len(image.function.instructions)]
+    return following
+
+
+def _label(item: Instruction, index: int) -> str:
+    operand = item.operands[index] if index < len(item.operands) else None
+    if not isinstance(operand, Symbol):
+        raise SimulationError("malformed", f"`{item.opcode}` names no label", item.line)
+    return operand.name

@@ -1,0 +1,378 @@
+"""Warps, CTAs and clusters: what a thread can reach, and what it can wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import SimulationError
+from ..ptx.types import LANE, LANES, Addresses, LaneMask, LaneValues
+from ..units.errors import UnitError
+from .barriers import NAMED_BARRIERS, NamedBarrier, TrackedBarrier
+from .divergence import Divergence, Fragment, Wait
+from .groups import GroupKind, Groups, Operation
+from .image import Image
+from .in_flight import InFlight
+from .machine import Machine, TraceKind, Triple
+from .memory import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, Space, space_of
+from .tensor_memory import TensorState, TensorThread
+
+# Which of a warp's active lanes a part of an access belongs to.
+Chosen = slice | LaneMask
+
+# `Warp.identity` counts them through the cluster.
+WARPS_PER_CTA = 64
+
+
+class Warp(Divergence):
+    """32 lanes that share registers: a flat list of arrays, never changed in place (writing replaces the array).
+
+    While an instruction executes, `mask` is None if all 32 lanes take part and else a boolean array; `active` is
+    always an array.
+    """
+
+    registers: list[LaneValues]
+
+    def __init__(self, cta: Cta, index: int, live: LaneMask) -> None:
+        super().__init__(live)
+        self.cta = cta
+        self.index = index
+        self.identity = cta.rank * WARPS_PER_CTA + index
+        self.who = cta.image.names.who(index)
+        self.fragment = self.fragments[0]
+        self.mask: LaneMask | None = None
+        self.active = live
+        self.carry = np.zeros(LANES, object)
+        self.local: FlatMemory | None = None
+        self.cluster_arrivals = np.zeros(LANES, np.int64)
+        self.proxy_fence = 0
+        self.groups: dict[tuple[GroupKind, int], Groups] = {}  # by kind and lane
+        self.waited_on: set[int] = set()
+        self.seen: dict[int, int] = {}  # mbarrier -> the phase last seen complete
+        self.in_flight: dict[int, InFlight] = {}  # registers that wgmma works on, by slot
+        self.barrier_used = -1  # the mbarrier the warp last waited or arrived on
+        self.tensor = TensorThread(self.identity, self.who)
+
+    def lanes(self) -> list[int]:
+        """Active lane numbers of the executing instruction."""
+        lanes: list[int] = np.flatnonzero(self.active).tolist()
+        return lanes
+
+    def park(self, wait: Wait) -> Wait:
+        """The fragment that executes waits; returns `wait`, as an instruction does."""
+        self.fragment.wait = wait
+        return wait
+
+    def blame(self, details: Mapping[str, Any]) -> dict[str, Any]:
+        """Who was at work when an error came up: role, pipeline and stage, as far as metadata and barriers tell.
+
+        `filled_by` of the details is the barrier of the memory concerned; without it, the last one the warp used.
+        """
+        names = self.cta.image.names
+        found = {"who": self.who, "warp": self.index, "role": names.role(self.index)}
+        own, used = names.barrier(details.get("filled_by", -1)), names.barrier(self.barrier_used)
+        name = own or used
+        if name is None:
+            return found
+        place = f"stage {name.place} of pipeline `{name.pipeline}`" if own else f"last used: {name}"
+        return found | {"place": place, "pipeline": name.pipeline, "stage": name.stage}
+
+    def located(self, error: SimulationError, pc: int) -> SimulationError:
+        """`error` of the instruction at `pc`, with its place and who executed it."""
+        image = self.cta.image
+        item = image.item(pc)
+        return error.located(item.line if item else 0, image.source(item), self.blame(error.details))
+
+    def later(
+        self, latency: int, action: Callable[[], None], channel: Hashable = None, busy: int = 1, storing: bool = False
+    ) -> None:
+        """Schedules an asynchronous operation of the instruction that executes; errors point at it."""
+        cluster, machine, pc = self.cta.cluster, self.cta.machine, self.fragment.pc
+        machine.progress += 1
+
+        def guarded() -> None:
+            cluster.outstanding -= 1
+            machine.progress += 1
+            try:
+                action()
+            except UnitError as error:
+                raise self.located(SimulationError.of_unit(error), pc) from error
+            except SimulationError as error:
+                raise self.located(error, pc) from error.__cause__
+
+        # Channels are those of a cluster: others may run beside it.
+        place = None if channel is None else (cluster.index, channel)
+        cluster.outstanding += 1
+        machine.events.schedule(machine.now, latency, guarded, place, busy, storing)
+
+
+class Cta:
+    """`index` is its place in the grid, `position` that in the cluster, `rank` its number there."""
+
+    def __init__(self, cluster: Cluster, rank: int, index: Triple, position: Triple) -> None:
+        self.cluster, self.rank, self.index, self.position = cluster, rank, index, position
+        self.image, self.machine = cluster.image, cluster.machine
+        self.block, self.grid = self.machine.block, self.machine.grid
+        self.name = f"CTA ({index[0]},{index[1]},{index[2]})"
+        self.shared = SharedMemory(max(self.image.shared_end, self.image.dynamic_base), rank)
+        self.named = [NamedBarrier(number) for number in range(NAMED_BARRIERS)]
+        self.mbarriers: dict[int, TrackedBarrier] = {}
+        self.tensor: TensorState | None = None
+        self.launch_control_ended = False  # a request for another cluster was seen to fail
+        self.register_counts: dict[int, int] = {}  # warp -> registers of each thread, once they were set
+        self.register_waiters: list[Fragment] = []
+        self.meetings: dict[int, list[Meeting]] = {}  # wgmma that some warps of a warpgroup have reached, by warpgroup
+        threads = self.block[0] * self.block[1] * self.block[2]
+        self.warps = [Warp(self, number, number * LANES + LANE < threads) for number in range(-(-threads // LANES))]
+
+    @property
+    def live_threads(self) -> int:
+        return sum(int(np.count_nonzero(warp.live)) for warp in self.warps)
+
+    @property
+    def exited(self) -> bool:
+        return not any(warp.alive for warp in self.warps)
+
+    def trace(self, kind: TraceKind, **details: object) -> None:
+        self.machine.record(self.cluster.now, kind, self.index, details)
+
+    # ---- registers
+
+    def set_registers(self, warp: Warp, count: int) -> Wait | None:
+        """setmaxnreg: takes registers from the CTA's pool, what the launch gave its threads (`.maxnreg`), or gives them back.
+
+        Returns what to wait for while the pool is too small (PTX ISA 9.7.20.5). Without `.maxnreg` nobody knows the pool.
+        """
+        (launch,) = self.image.function.directives.get("maxnreg") or (None,)
+        if launch is not None:
+            others = sum(self.register_counts.get(one.index, launch) for one in self.warps if one is not warp)
+            free = launch * len(self.warps) - others
+            if count > free:
+                self.register_waiters.append(warp.fragment)
+                text = f"{count} registers per thread, where the other warps leave {free}"
+                return Wait("registers", text, retry=True)
+        self.register_counts[warp.index] = count
+        self.machine.progress += 1
+        for fragment in self.register_waiters:
+            fragment.wait = None
+        self.register_waiters.clear()
+        return None
+
+    # ---- address spaces
+
+    def own_offset(self, addresses: Addresses) -> Addresses:
+        """Offsets of `.shared::cta` addresses; a foreign rank byte faults (measured)."""
+        offsets = addresses ^ (self.rank << RANK_SHIFT)
+        if int(np.bitwise_or.reduce(offsets, axis=None)) & ~OFFSET_MASK:
+            bad = int(addresses[addresses >> RANK_SHIFT != self.rank][0])
+            if bad >> RANK_SHIFT < 0 or bad >> RANK_SHIFT >= 16:
+                raise SimulationError("out_of_bounds", f"shared address 0x{bad:x} is outside the shared window")
+            raise SimulationError(
+                "out_of_bounds",
+                f"shared::cta address 0x{bad:x} belongs to CTA rank {bad >> RANK_SHIFT}, executed by rank {self.rank}",
+            )
+        return offsets
+
+    def peer(self, address: int, what: str) -> Cta:
+        """The CTA of the cluster that a shared::cluster address names."""
+        rank = address >> RANK_SHIFT
+        if not 0 <= rank < len(self.cluster.ctas):
+            raise SimulationError(
+                "out_of_bounds",
+                f"{what}: shared::cluster address 0x{address:x} names CTA rank {rank} of a cluster of {len(self.cluster.ctas)}",
+            )
+        cta = self.cluster.ctas[rank]
+        if cta.exited and cta is not self:
+            raise SimulationError("undefined", f"{what}: CTA rank {rank} has already exited")
+        return cta
+
+    def local_memory(self, warp: Warp) -> FlatMemory:
+        if warp.local is None:
+            warp.local = FlatMemory("local", np.zeros(max(1, self.image.local_bytes) * LANES, np.uint8))
+        return warp.local
+
+    def load(self, warp: Warp, space: Space, addresses: Addresses, size: int) -> LaneValues:
+        """Unsigned values of `size` bytes; `addresses` are those of the active lanes only, in lane order."""
+        if space == "global":
+            return self.machine.memory.load(addresses, size)
+        if space == "shared":
+            return self.shared.load(self.own_offset(addresses), size)
+        if space == "generic":
+            parts = self._by_window(addresses)
+            return _joined(addresses.size, [(self.load(warp, one, part, size), chosen) for one, part, chosen in parts])
+        if space == "cluster":
+            owners = self._by_owner(addresses)
+            return _joined(addresses.size, [(owner.shared.load(offsets, size), chosen) for owner, offsets, chosen in owners])
+        return self._flat(warp, space).load(self._flat_address(warp, space, addresses, size), size)
+
+    def store(self, warp: Warp, space: Space, addresses: Addresses, values: LaneValues, size: int) -> None:
+        self.machine.progress += 1
+        if space == "global":
+            self.machine.memory.store(addresses, values, size)
+        elif space == "shared":
+            self.shared.store(self.own_offset(addresses), values, size, self.machine.tick(), warp.identity)
+        elif space == "generic":
+            for one, part, chosen in self._by_window(addresses):
+                self.store(warp, one, part, values[chosen], size)
+        elif space == "cluster":
+            for owner, offsets, chosen in self._by_owner(addresses):
+                owner.shared.store(offsets, values[chosen], size, self.machine.tick(), warp.identity)
+        else:
+            self._flat(warp, space).store(self._flat_address(warp, space, addresses, size), values, size)
+
+    def _flat(self, warp: Warp, space: Space) -> FlatMemory:
+        if space == "param":
+            return self.machine.parameters
+        return self.machine.constants if space == "const" else self.local_memory(warp)
+
+    def _flat_address(self, warp: Warp, space: Space, addresses: Addresses, size: int) -> Addresses:
+        if space != "local":
+            return addresses
+        own = self.image.local_bytes
+        if ((addresses < 0) | (addresses + size > own)).any():
+            raise SimulationError(
+                "out_of_bounds", f"local address 0x{int(addresses.max()):x} is outside the {own} bytes of the thread"
+            )
+        lanes = LANE if addresses.size == LANES else np.flatnonzero(warp.active)
+        return addresses + lanes * own
+
+    def _by_window(self, addresses: Addresses) -> list[tuple[Space, Addresses, Chosen]]:
+        """Generic addresses by the window they lie in. A warp practically always touches one."""
+        if not addresses.size:
+            return [("global", addresses, slice(None))]
+        windows = addresses & ~0xFF_FFFF_FFFF
+        first = int(windows[0])
+        if (windows == first).all():
+            return [(*_in_window(first, addresses), slice(None))]
+        split = [(int(window), windows == window) for window in np.unique(windows)]
+        return [(*_in_window(window, addresses[chosen]), chosen) for window, chosen in split]
+
+    def _by_owner(self, addresses: Addresses) -> list[tuple[Cta, Addresses, Chosen]]:
+        """shared::cluster addresses by the CTA that they name."""
+        ranks = addresses >> RANK_SHIFT
+        if not addresses.size or (ranks == ranks[0]).all():
+            owner = self.peer(int(addresses[0]), "memory access") if addresses.size else self
+            return [(owner, addresses & OFFSET_MASK, slice(None))]
+        split = [(int(rank) << RANK_SHIFT, ranks == rank) for rank in np.unique(ranks)]
+        return [(self.peer(owner, "memory access"), addresses[chosen] & OFFSET_MASK, chosen) for owner, chosen in split]
+
+    def read_bytes(self, space: Space, address: int, count: int, warp: Warp) -> bytes:
+        """`count` bytes anywhere, for descriptors; `space` as in `load`."""
+        saved, warp.active = warp.active, np.zeros(LANES, bool)
+        try:
+            return self.load(warp, space, np.arange(address, address + count, dtype=np.int64), 1).tobytes()
+        finally:
+            warp.active = saved
+
+    # ---- mbarriers
+
+    def mbarrier(self, offset: int, what: str) -> TrackedBarrier:
+        barrier = self.mbarriers.get(offset)
+        if barrier is None:
+            if offset % 8:
+                raise SimulationError("misaligned", f"{what} on 0x{offset:x}: an mbarrier is 8-byte aligned")
+            self.shared.check(np.array([offset]), 8, what)
+            raise SimulationError("uninitialised", f"{what} on shared address 0x{offset:x}, where no mbarrier is initialised")
+        return barrier
+
+    def after_barrier_operation(self, barrier: TrackedBarrier, flipped: bool) -> None:
+        """Wakes the waiters of a completed phase and records it."""
+        self.machine.progress += 1
+        if not flipped:
+            return
+        self.trace("phase", address=barrier.offset, phase=barrier.state.phase - 1)
+        for fragment in barrier.waiting:
+            fragment.wait = None
+        barrier.waiting.clear()
+
+    # ---- named barriers
+
+    def settle_named(self, barrier: NamedBarrier) -> bool:
+        return barrier.settle(self.live_threads)
+
+
+class Meeting:
+    """One wgmma of a warpgroup, at a PTX line, while its warps arrive."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.arrived: list[tuple[Warp, Operation]] = []
+
+
+def _in_window(window: int, addresses: Addresses) -> tuple[Space, Addresses]:
+    space = space_of(window)
+    if space == "global":
+        return space, addresses
+    return "cluster" if space == "shared" else space, addresses - window
+
+
+def _joined(count: int, parts: list[tuple[LaneValues, Chosen]]) -> LaneValues:
+    """The parts of a split load in the places of their addresses."""
+    if len(parts) == 1:
+        return parts[0][0]
+    whole = np.zeros(count, parts[0][0].dtype)
+    for part, chosen in parts:
+        whole[chosen] = part
+    return whole
+
+
+class Cluster:
+    """CTAs that run together. `index` and `shape` are in clusters and CTAs; `count` is clusters in the grid."""
+
+    def __init__(self, machine: Machine, image: Image, index: Triple, shape: Triple, count: Triple, explicit: bool) -> None:
+        self.machine, self.image = machine, image
+        self.index, self.shape, self.count, self.explicit = index, shape, count, explicit
+        self.outstanding = 0  # asynchronous operations of its warps
+        self.barrier_phase = 0
+        self.barrier_arrived = 0
+        self.barrier_waiting: list[Fragment] = []
+        self.ctas: list[Cta] = []
+        for rank in range(shape[0] * shape[1] * shape[2]):
+            x, y, z = position = (rank % shape[0], rank // shape[0] % shape[1], rank // (shape[0] * shape[1]))
+            block = (index[0] * shape[0] + x, index[1] * shape[1] + y, index[2] * shape[2] + z)
+            self.ctas.append(Cta(self, rank, block, position))
+
+    @property
+    def warps(self) -> list[Warp]:
+        return [warp for cta in self.ctas for warp in cta.warps]
+
+    @property
+    def now(self) -> int:
+        return self.machine.now
+
+    def settle_barrier(self) -> None:
+        """Completes barrier.cluster when all live threads have arrived."""
+        live = sum(cta.live_threads for cta in self.ctas)
+        if self.barrier_arrived and self.barrier_arrived >= live:
+            self.barrier_arrived = 0
+            self.barrier_phase += 1
+            self.machine.progress += 1
+            for fragment in self.barrier_waiting:
+                fragment.wait = None
+            self.barrier_waiting.clear()
+
+    def after_exit(self, cta: Cta) -> None:
+        """Exited threads no longer count for the barriers that mean "all threads"."""
+        for barrier in cta.named:
+            if barrier.arrived and barrier.expected is None:
+                cta.settle_named(barrier)
+        if self.barrier_arrived:
+            self.settle_barrier()
+
+    def check_end(self) -> None:
+        """What must hold when all has ended. Raises byte_mismatch for a barrier with open bytes and leaked_tmem for tensor
+        memory not given back."""
+        for cta in self.ctas:
+            for offset, barrier in sorted(cta.mbarriers.items()):
+                if barrier.state.tx:
+                    name = self.image.names.barrier(offset)
+                    what = f"{name} (shared 0x{offset:x})" if name else f"mbarrier at shared 0x{offset:x}"
+                    raise SimulationError(
+                        "byte_mismatch",
+                        f"{cta.name}: {what} ends in phase {barrier.state.phase} with {barrier.state.tx} bytes outstanding",
+                        details={"address": offset, "tx": barrier.state.tx},
+                    )
+            if cta.tensor is not None:
+                cta.tensor.check_released(cta.name)

@@ -1,0 +1,110 @@
+"""The deadlock report: who waits for what, in the program's own words where the PTX carries them (pipec.blocked)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from pipec import blocked
+from pipec.blocked import BarrierState
+
+from ..errors import SimulationError
+from .cta import Cluster, Warp
+from .divergence import AwaitedPhase, Fragment, Wait
+
+
+def deadlock_error(clusters: Sequence[Cluster], now: int) -> SimulationError:
+    """Nothing can move: one line per blocked warp, and the wait cycle when the roles show one."""
+    warps = [warp for cluster in clusters for warp in cluster.warps]
+    entries = [_entry(warp, fragment, wait) for warp in warps for fragment in warp.fragments if (wait := fragment.wait)]
+    cycle = blocked.wait_cycle(entries, *_sides(warps))
+    message = f"no warp can make progress at time {now}; blocked:\n" + blocked.report(entries, cycle)
+    first = entries[0] if entries else {}
+    return SimulationError(
+        "deadlock",
+        message,
+        first.get("ptx_line", 0),
+        first.get("source"),
+        {"blocked": entries, "cycle": cycle, "time": now},
+    )
+
+
+def spinning_error(spinning: Sequence[Warp], resident: int) -> SimulationError:
+    """Warps that read memory over and over, which nobody changes any more; `resident` clusters run."""
+    image, machine = spinning[0].cta.image, spinning[0].cta.machine
+    fragments = [
+        (warp, fragment)
+        for warp in spinning
+        for fragment in warp.fragments
+        if fragment.wait is None or fragment.wait.kind == "sleep"
+    ]
+    what = "a change of the memory that it polls"
+    lines = [f"  {_line(warp, fragment, what, _where(warp, fragment.pc))}" for warp, fragment in fragments]
+    message = f"warps poll memory at time {machine.now} that nothing changes any more"
+    if machine.pending_clusters:
+        left = machine.pending_clusters.left
+        message += f"; {left} clusters have not started, as the device holds {resident} at a time: who waits for them waits for ever"
+    item = image.item(fragments[0][1].pc)
+    return SimulationError("deadlock", message + ":\n" + "\n".join(lines), item.line if item else 0, image.source(item))
+
+
+def _line(warp: Warp, fragment: Fragment, what: str, where: list[str]) -> str:
+    role = warp.cta.image.names.role(warp.index)
+    return blocked.blocked_text(warp.cta.name, role, warp.index, fragment.count, what, where)
+
+
+def _where(warp: Warp, pc: int) -> list[str]:
+    image = warp.cta.image
+    item = image.item(pc)
+    source = image.source(item)
+    return [f"PTX line {item.line if item else 0}", *([str(source)] if source else [])]
+
+
+def _entry(warp: Warp, fragment: Fragment, wait: Wait) -> dict[str, Any]:
+    image = warp.cta.image
+    pc = fragment.pc if wait.retry else fragment.pc - 1
+    item = image.item(pc)
+    entry: dict[str, Any] = {
+        "cta": warp.cta.index,
+        "warp": warp.index,
+        "lanes": fragment.count,
+        "kind": wait.kind,
+        "role": image.names.role(warp.index),
+        "ptx_line": item.line if item else 0,
+        "source": image.source(item),
+    }
+    what = wait.text
+    if wait.barrier is not None:
+        entry["barrier"] = wait.barrier
+    if wait.awaited is not None:
+        name = image.names.barrier(wait.awaited.address)
+        what = blocked.barrier_text(wait.awaited.address, name, _state(wait.awaited, warp))
+        entry |= dataclasses.asdict(wait.awaited) | blocked.barrier_facts(name)
+    entry["text"] = _line(warp, fragment, what, _where(warp, pc))
+    return entry
+
+
+def _state(awaited: AwaitedPhase, warp: Warp) -> BarrierState | None:
+    barrier = warp.cta.mbarriers.get(awaited.address)
+    if barrier is None:
+        return None
+    state = barrier.state
+    return BarrierState(awaited.phase, state.phase, state.pending, state.expected, state.tx)
+
+
+def _sides(warps: Sequence[Warp]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Producers wait on empty barriers and consumers on full ones; learned from every wait seen in the run."""
+    producers: dict[str, list[str]] = {}
+    consumers: dict[str, list[str]] = {}
+    for warp in warps:
+        names = warp.cta.image.names
+        role = names.role(warp.index)
+        for offset in warp.waited_on:
+            name = names.barrier(offset)
+            if name is None or role is None:
+                continue
+            table = producers if name.side == "empty" else consumers
+            if role not in table.setdefault(name.pipeline, []):
+                table[name.pipeline].append(role)
+    return producers, consumers

@@ -1,0 +1,205 @@
+"""A kernel placed in memory: where its symbols lie, which register slots its operands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pipec.blocked import Names
+
+from ..errors import SimulationError, SourceLocation
+from ..ptx.inline import with_calls_inlined
+from ..ptx.tree import Function, Instruction, Module, Special, Symbol, Variable, VariableSpace
+from ..ptx.types import LANES, TYPES, Bytes, LaneValues, unsigned, zeros
+from ..units.alignment import round_up
+from .memory import CODE_WINDOW, SHARED_BASE, WINDOWS, GlobalMemory
+
+# CUDA programming guide, technical specifications per compute capability.
+_MAXIMUM_LOCAL = 512 << 10
+
+
+@dataclass(frozen=True)
+class SharedAddress:
+    """An address in shared memory, which carries the rank of the CTA and so differs by warp."""
+
+    offset: int
+    width: int
+
+
+class Image:
+    """`static_smem` and `dynamic_smem` are bytes of shared memory; `slots` counts the registers of a warp: those that the
+    kernel declares, and those that hold constants, addresses and special registers."""
+
+    def __init__(self, module: Module, function: Function, memory: GlobalMemory, dynamic_smem: int) -> None:
+        self.module, self.function = module, with_calls_inlined(module, function)
+        function = self.function
+        self.metadata = module.metadata.get(function.name, {})
+        self.dynamic_smem = dynamic_smem
+        self.addresses: dict[str, int] = {}
+        self.spaces: dict[str, VariableSpace | Literal["code"]] = {}
+        self.constants: dict[tuple[int, int], int] = {}
+        self.specials: dict[str, int] = {}
+        self.initial = initial_registers([register.type for register in function.registers])
+        self.slots = len(self.initial)
+        self.extra: list[LaneValues | SharedAddress | Special] = []
+        self._place(memory)
+        self.names = Names(self.metadata, self.dynamic_base)
+
+    # ---- addresses
+
+    def _place(self, memory: GlobalMemory) -> None:
+        named = [*self.module.variables, *self.function.variables]
+        variables = [v for v in named if not v.external or v.space == "shared"]
+        self._elsewhere = {v.name for v in named} - {v.name for v in variables}
+        for number, name in enumerate(self.module.functions):
+            self.addresses[name], self.spaces[name] = CODE_WINDOW + 16 * number, "code"
+        self._consecutive(self.function.parameters, 0)
+        self._shared([v for v in variables if v.space == "shared"])
+        local = [v for v in variables if v.space == "local"]
+        # Every thread's part begins aligned for any of the variables.
+        self.local_bytes = round_up(self._end(self._consecutive(local, 0)), max([16, *(v.alignment for v in local)]))
+        if self.local_bytes > _MAXIMUM_LOCAL:
+            raise SimulationError("argument", f"{self.local_bytes} bytes of local memory per thread, at most {_MAXIMUM_LOCAL}")
+        constants = [v for v in variables if v.space == "const"]
+        self.constant_data = np.zeros(self._end(self._consecutive(constants, 0)), np.uint8)
+        for variable in variables:
+            if variable.space == "global" and variable.size:
+                allocation = memory.add(np.zeros(variable.size, np.uint8), True, f"variable {variable.name}")
+                self.addresses[variable.name], self.spaces[variable.name] = allocation.base, "global"
+        for variable in variables:
+            if variable.space == "const":
+                self._initialise(variable, self.constant_data[self.addresses[variable.name] :])
+            elif variable.space == "global" and variable.size:
+                found = memory.find(self.addresses[variable.name])
+                assert found is not None  # added above
+                self._initialise(variable, found.data)
+
+    def _consecutive(self, variables: list[Variable], offset: int) -> list[tuple[Variable, int]]:
+        placed = []
+        for variable in variables:
+            offset = round_up(offset, max(1, variable.alignment))
+            self.addresses[variable.name], self.spaces[variable.name] = offset, variable.space
+            placed.append((variable, offset))
+            offset += variable.size
+        return placed
+
+    @staticmethod
+    def _end(placed: list[tuple[Variable, int]]) -> int:
+        return max((offset + variable.size for variable, offset in placed), default=0)
+
+    def _shared(self, variables: list[Variable]) -> None:
+        """Static data from 0x400, dynamic data behind it as measured (SM100 notes 12.1: base of dynamic smem)."""
+        static = [v for v in variables if v.size]
+        dynamic = [v for v in variables if not v.size]
+        static_end = max(SHARED_BASE, self._end(self._consecutive(static, SHARED_BASE)))
+        alignment = max([16, *(v.alignment for v in dynamic)])
+        size = static_end - SHARED_BASE
+        self.dynamic_base = SHARED_BASE + round_up(size, alignment)
+        for variable in dynamic:
+            self.addresses[variable.name], self.spaces[variable.name] = self.dynamic_base, "shared"
+        self.static_smem = size
+        self.shared_end = self.dynamic_base + self.dynamic_smem if self.dynamic_smem else static_end
+
+    def _initialise(self, variable: Variable, data: Bytes) -> None:
+        for offset, size, value in variable.initial:
+            if isinstance(value, Symbol):
+                value = self.generic_address(value) if value.generic else self._plain_address(value, variable.line)
+            data[offset : offset + size] = np.frombuffer((value & ((1 << 8 * size) - 1)).to_bytes(size, "little"), np.uint8)
+
+    def _plain_address(self, symbol: Symbol, line: int) -> int:
+        if symbol.name not in self.addresses:
+            raise SimulationError("malformed", self.undefined(symbol.name), line)
+        return self.addresses[symbol.name] + symbol.offset
+
+    def undefined(self, name: str) -> str:
+        """What is wrong with a symbol that has no address."""
+        where = "declared `.extern`, and defined nowhere in this module" if name in self._elsewhere else "not defined"
+        return f"symbol `{name}` is {where}"
+
+    def generic_address(self, symbol: Symbol) -> int:
+        if symbol.name not in self.addresses:
+            raise SimulationError("malformed", self.undefined(symbol.name))
+        space = self.spaces[symbol.name]
+        # The addresses of code and of global memory are generic as they are.
+        window = 0 if space == "code" or space == "reg" else WINDOWS[space]
+        return self.addresses[symbol.name] + symbol.offset + window
+
+    # ---- slots
+
+    def _new_slot(self, content: LaneValues | SharedAddress | Special) -> int:
+        self.extra.append(content)
+        self.slots += 1
+        return self.slots - 1
+
+    def constant_slot(self, bits: int, width: int) -> int:
+        if (bits, width) not in self.constants:
+            self.constants[bits, width] = self._new_slot(constant_lanes(bits, width))
+        return self.constants[bits, width]
+
+    def symbol_slot(self, symbol: Symbol, width: int) -> int:
+        """Of a symbol that has an address."""
+        address = self.addresses[symbol.name] + symbol.offset
+        if self.spaces[symbol.name] != "shared":
+            return self.constant_slot(address & ((1 << width) - 1), width)
+        return self._new_slot(SharedAddress(address, width))
+
+    def special_slot(self, special: Special) -> int:
+        """Of a special register that is known."""
+        if special.name not in self.specials:
+            self.specials[special.name] = self._new_slot(special)
+        return self.specials[special.name]
+
+    def registers_for(self, of_warp: Callable[[SharedAddress | Special], LaneValues]) -> list[LaneValues]:
+        """The registers of a new warp; `of_warp` gives what depends on it."""
+        return self.initial + [one if isinstance(one, np.ndarray) else of_warp(one) for one in self.extra]
+
+    # ---- code
+
+    def target(self, name: str, item: Instruction) -> int:
+        found = self.function.find(self.function.labels, item.scope, name)
+        if found is None:
+            raise SimulationError("malformed", f"label `{name}` is not defined", item.line)
+        return found
+
+    def targets(self, name: str, item: Instruction) -> list[int]:
+        table = self.function.find(self.function.tables, item.scope, name)
+        if table is None:
+            raise SimulationError("malformed", f"branch table `{name}` is not defined", item.line)
+        return [self.target(label, item) for label in table]
+
+    def item(self, pc: int) -> Instruction | None:
+        """The instruction at `pc`; None behind the last one."""
+        items = self.function.instructions
+        return items[pc] if pc < len(items) else None
+
+    def source(self, item: Instruction | None) -> SourceLocation | None:
+        if item is None or item.location is None:
+            return None
+        file, line, column = item.location
+        return SourceLocation(self.module.files.get(file, f"file {file}"), line, column)
+
+
+def parameter_layout(function: Function) -> list[tuple[int, int]]:
+    """(offset, size) of each kernel parameter."""
+    layout, offset = [], 0
+    for variable in function.parameters:
+        offset = round_up(offset, max(1, variable.alignment))
+        layout.append((offset, variable.size))
+        offset += variable.size
+    return layout
+
+
+def constant_lanes(bits: int, width: int) -> LaneValues:
+    """A register that holds the pattern `bits` in every lane."""
+    if width == 128:
+        half = (1 << 64) - 1
+        return np.tile(np.array([bits & half, bits >> 64], np.uint64), (LANES, 1))
+    return np.full(LANES, bits, unsigned(width).dtype)
+
+
+def initial_registers(types: list[str]) -> list[LaneValues]:
+    shared = {name: zeros(TYPES[name]) for name in set(types)}
+    return [shared[name] for name in types]

@@ -1,0 +1,30 @@
+"""Registers that an instruction works on after its issue."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ..errors import SimulationError
+from ..ptx.types import LaneValues
+from .groups import Operation
+
+
+class InFlight:
+    """Stands in a warp's register list for a register that wgmma works on: whoever takes it for lanes of values races.
+
+    `users` are the operations that no wait has found complete yet; `role` is what the register is to them.
+    """
+
+    __slots__ = ("line", "role", "users", "value")
+
+    def __init__(self, value: LaneValues, role: str, line: int) -> None:
+        self.value, self.role, self.line = value, role, line
+        self.users: list[Operation] = []
+
+    def refuse(self, *_: object, **__: object) -> NoReturn:
+        raise SimulationError(
+            "race",
+            f"a register of {self.role} is touched while the wgmma of PTX line {self.line} is in flight: no wgmma.wait_group yet",
+        )
+
+    __array__ = __array_ufunc__ = __getattr__ = __invert__ = refuse

@@ -1,0 +1,144 @@
+"""What all clusters of a launch share: options, clocks, counters, memory, and the clusters that have not started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+import numpy as np
+
+from ..errors import Details, SimulationError
+from ..units.numerics import Numerics
+from .events import Events, Timing
+from .memory import FlatMemory, GlobalMemory
+from .practice import PracticeName, Rules
+
+Triple = tuple[int, int, int]
+_START = 100  # warp instructions that starting a cluster costs as much as
+
+TraceKind = Literal[
+    "tma_issued",
+    "tma_completed",
+    "mma_issued",
+    "mma_completed",
+    "mma_committed",
+    "commit_issued",
+    "store_issued",
+    "store_completed",
+    "wgmma_issued",
+    "wgmma_completed",
+    "tmem_alloc",
+    "phase",
+]
+
+_REFUSED = 0.25  # of the requests for pending clusters, with timing "random"
+
+
+@dataclass(frozen=True)
+class Options:
+    """`timing` decides when asynchronous operations complete: soon and in order, only when every warp is blocked, or
+    at seeded random times (TMA bytes then arrive in pieces). `step_limit` counts warp instructions. `check_fences`: a
+    missing tcgen05.fence is an error (else a warning). `rules`: what a kernel may rely on (`machine.practice`). None for
+    these two: strict for kernels with pipec's metadata, as shipped compilers have it for all others."""
+
+    timing: Timing = "order"
+    seed: int = 0
+    step_limit: int = 200_000_000
+    progress: Callable[[int, int], None] | None = None
+    numerics: Numerics = "exact"
+    trace: bool = True
+    check_proxies: bool = True
+    check_fences: bool | None = None
+    rules: Rules | None = None
+
+
+@dataclass(frozen=True)
+class TraceEvent:
+    """Something worth drawing: `time` in instruction slots, `cta` the block index, `kind` and its details."""
+
+    time: int
+    cta: Triple
+    kind: TraceKind
+    details: Details
+
+
+class PendingClusters:
+    """The clusters that have not started, in launch order: x fastest."""
+
+    def __init__(self, count: Triple) -> None:
+        self.count, self.started = count, 0
+
+    @property
+    def left(self) -> int:
+        return self.count[0] * self.count[1] * self.count[2] - self.started
+
+    def __bool__(self) -> bool:
+        return self.left > 0
+
+    def popleft(self) -> Triple:
+        number, (x, y, _) = self.started, self.count
+        self.started += 1
+        return number % x, number // x % y, number // (x * y)
+
+
+class Machine:
+    """`progress` counts effects, so that spinning can be told from working; `clock_reads` counts looks at a clock, so
+    that waiting for a time can be told from waiting for ever."""
+
+    def __init__(self, block: Triple, grid: Triple, options: Options, memory: GlobalMemory) -> None:
+        self.block, self.grid, self.options, self.memory = block, grid, options, memory
+        self.events = Events(options.timing, options.seed)
+        self.progress = 0
+        self.clock_reads = 0
+        self.sequence = 0
+        self.now = 0
+        self.warp_instructions = 0
+        self.thread_instructions = 0
+        self.warnings: list[str] = []
+        self.trace: list[TraceEvent] = []
+        self.printed: list[str] = []
+        self.pending_clusters = PendingClusters((0, 0, 0))
+        self._refusals = Random(options.seed)
+        self.strict_fences = bool(options.check_fences)
+        self.rules: Rules = options.rules or "practice"
+        self.relied_on: list[PracticeName] = []
+        self.grid_workspace = 0  # where a cooperative launch has its barrier
+        self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
+
+    def refuses(self) -> bool:
+        """Whether a request for a pending cluster fails all the same, as where the GPU wants the place for other work.
+
+        With timing "random" one in four does; what was refused starts as a cluster of its own later.
+        """
+        return self.options.timing == "random" and self._refusals.random() < _REFUSED
+
+    def tick(self) -> int:
+        """A number that grows with every memory effect."""
+        self.sequence += 1
+        return self.sequence
+
+    def record(self, now: int, kind: TraceKind, cta: Triple, details: Details) -> None:
+        if self.options.trace:
+            self.trace.append(TraceEvent(now, cta, kind, details))
+
+    def warn(self, message: str) -> None:
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+    def practised(self, name: PracticeName) -> bool:
+        """Whether the kernel may do what PTX does not promise; remembers that it did."""
+        if self.rules == "documents":
+            return False
+        if name not in self.relied_on:
+            self.relied_on.append(name)
+        return True
+
+    def check_limit(self) -> None:
+        if self.warp_instructions + _START * self.pending_clusters.started > self.options.step_limit:
+            raise SimulationError(
+                "step_limit",
+                f"{self.warp_instructions} warp instructions executed; a loop that waits "
+                "for something that never happens, or raise step_limit",
+            )

@@ -1,0 +1,309 @@
+"""Simulated memories and the map of generic addresses.
+
+Addresses are 64-bit. Shared addresses follow hardware: CTA rank << 24 | offset, user data from offset 0x400.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import SimulationError
+from ..ptx.types import Addresses, Bytes, LaneValues
+from .underway import Access, Underway
+
+SHARED_BASE = 0x400
+RANK_SHIFT = 24
+OFFSET_MASK = (1 << RANK_SHIFT) - 1
+SHARED_LIMIT = 232_448
+
+SHARED_WINDOW = 0x7F00_0000_0000
+LOCAL_WINDOW = 0x7E00_0000_0000
+PARAM_WINDOW = 0x7D00_0000_0000
+CONST_WINDOW = 0x7C00_0000_0000
+# Functions have addresses that no memory answers to.
+CODE_WINDOW = 0x7B00_0000_0000
+WINDOW_MASK = ~0xFF_FFFF_FFFF & 0xFFFF_FFFF_FFFF_FFFF
+# Where a generic address can lead; instructions also name "generic" itself and "cluster", shared memory of any CTA.
+Window = Literal["shared", "local", "param", "const", "global"]
+Space = Literal["shared", "local", "param", "const", "global", "generic", "cluster"]
+WINDOWS: dict[Window, int] = {
+    "shared": SHARED_WINDOW,
+    "local": LOCAL_WINDOW,
+    "param": PARAM_WINDOW,
+    "const": CONST_WINDOW,
+    "global": 0,
+}
+SPACE_OF_WINDOW = {base: space for space, base in WINDOWS.items() if base}
+GLOBAL_BASE = 0x10_0000_0000
+
+WRITTEN, BARRIER = 1, 2
+# The bytes of a memory as whole numbers of each size, by that size.
+Views = dict[int, LaneValues]
+_BY_SIZE: dict[int, np.dtype[Any]] = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+_ALL_WRITTEN = {size: np.frombuffer(bytes([WRITTEN] * size), dtype)[0] for size, dtype in _BY_SIZE.items()}
+_ANY_BARRIER = {size: np.frombuffer(bytes([BARRIER] * size), dtype)[0] for size, dtype in _BY_SIZE.items()}
+
+
+def space_of(address: int) -> Window:
+    """Which state space a generic address lies in."""
+    return SPACE_OF_WINDOW.get(address & WINDOW_MASK, "global")
+
+
+def _views(data: Bytes) -> Views:
+    return {size: data[: data.size // size * size].view(dtype) for size, dtype in _BY_SIZE.items()}
+
+
+def check_alignment(addresses: Addresses, size: int, what: str) -> None:
+    # One pass over the addresses: any bit set in any of them is set in their union.
+    if size > 1 and int(np.bitwise_or.reduce(addresses, axis=None)) & (size - 1):
+        bad = int(addresses[np.flatnonzero(addresses & (size - 1))[0]])
+        raise SimulationError("misaligned", f"{what} of {size} bytes at 0x{bad:x}, which is not a multiple of {size}")
+
+
+class FlatMemory:
+    """A zero-based byte array: parameters, constants, local memory of one warp."""
+
+    def __init__(self, name: str, data: Bytes, writable: bool = True) -> None:
+        self.name, self.data, self.writable = name, data, writable
+        self.views = _views(data)
+
+    def _check(self, addresses: Addresses, size: int, what: str) -> None:
+        check_alignment(addresses, size, f"{what} in {self.name} memory")
+        if addresses.size and (int(addresses.max()) + size > self.data.size or int(addresses.min()) < 0):
+            raise SimulationError(
+                "out_of_bounds",
+                f"{what} of {size} bytes at offset 0x{int(addresses.max()):x} of "
+                f"{self.name} memory, which has 0x{self.data.size:x} bytes",
+            )
+
+    def load(self, addresses: Addresses, size: int) -> LaneValues:
+        self._check(addresses, size, "load")
+        return self.views[size][addresses // size]
+
+    def store(self, addresses: Addresses, values: LaneValues, size: int) -> None:
+        if not self.writable:
+            raise SimulationError("out_of_bounds", f"store to {self.name} memory, which is read-only")
+        self._check(addresses, size, "store")
+        self.views[size][addresses // size] = values
+
+
+class SharedMemory:
+    """Shared memory of one CTA, indexed by offset (user data from `SHARED_BASE` up to `size`).
+
+    Tracks per byte whether it was written and whether a live mbarrier sits there, and per 16 bytes (a granule) the last
+    generic-proxy writer, so that a missing fence.proxy.async can be reported (PTX ISA 9.7.9.25.2), and the asynchronous
+    operations under way, so that a missing wait can.
+    """
+
+    def __init__(self, size: int, rank: int) -> None:
+        self.size, self.rank = size, rank
+        padded = (size + 15) // 16 * 16
+        self.data = np.zeros(padded, np.uint8)
+        self.state = np.zeros(padded, np.uint8)
+        self.views, self.state_views = _views(self.data), _views(self.state)
+        self.write_sequence = np.zeros(padded // 16, np.int64)
+        self.write_warp = np.full(padded // 16, -1, np.int16)
+        self.underway = Underway(padded // 16)
+        # The mbarrier that last counted bytes for each granule (-1: none): it tells which stage of which ring this is.
+        self.filled_by = np.full(padded // 16, -1, np.int32)
+
+    def check(self, offsets: Addresses, size: int, what: str) -> None:
+        check_alignment(offsets, size, f"{what} in shared memory")
+        self.check_range(offsets, size, what)
+
+    def check_range(self, offsets: Addresses, size: int, what: str) -> None:
+        if not offsets.size:
+            return
+        low, high = int(np.minimum.reduce(offsets, axis=None)), int(np.maximum.reduce(offsets, axis=None)) + size
+        if low < SHARED_BASE or high > self.size:
+            bad = low if low < SHARED_BASE else high - size
+            raise SimulationError(
+                "out_of_bounds",
+                f"{what} of {size} bytes at shared address 0x{bad:x}; the CTA owns 0x{SHARED_BASE:x} to 0x{self.size:x}",
+            )
+
+    def written(self, offsets: Addresses) -> bool:
+        """Whether something has written all these bytes, which lie in the CTA's memory."""
+        self.check_range(offsets, 1, "access")
+        return bool((self.state[offsets] & WRITTEN).all())
+
+    def load(self, offsets: Addresses, size: int) -> LaneValues:
+        self.check(offsets, size, "load")
+        index = offsets // size
+        state = self.state_views[size][index]
+        if ((state & _ALL_WRITTEN[size]) != _ALL_WRITTEN[size]).any() or (state & _ANY_BARRIER[size]).any():
+            self._explain_load(offsets, state, size)
+        if self.underway.writing:
+            self._refuse(self.underway.writer(offsets >> 4), f"load of {size} bytes", "writing")
+        return self.views[size][index]
+
+    def _explain_load(self, offsets: Addresses, state: LaneValues, size: int) -> None:
+        barrier = (state & _ANY_BARRIER[size]) != 0
+        if barrier.any():
+            raise SimulationError(
+                "undefined", f"load of {size} bytes from the live mbarrier at shared address 0x{int(offsets[barrier][0]):x}"
+            )
+        bad = (state & _ALL_WRITTEN[size]) != _ALL_WRITTEN[size]
+        raise SimulationError(
+            "uninitialised", f"load of {size} bytes at shared address 0x{int(offsets[bad][0]):x}, which nothing has written"
+        )
+
+    def store(self, offsets: Addresses, values: LaneValues, size: int, sequence: int = 0, warp: int = -1) -> None:
+        """A generic-proxy store; `sequence` and `warp` identify it for the proxy check (0: do not track)."""
+        self.check(offsets, size, "store")
+        index = offsets // size
+        states = self.state_views[size]
+        state = states[index]
+        if (state & _ANY_BARRIER[size]).any():
+            raise SimulationError(
+                "undefined",
+                f"store of {size} bytes over a live mbarrier, shared address "
+                f"0x{int(offsets[(state & _ANY_BARRIER[size]) != 0][0]):x}",
+            )
+        if self.underway.accesses:
+            what = f"store of {size} bytes"
+            self._refuse(self.underway.writer(offsets >> 4), what, "writing")
+            self._refuse(self.underway.reader(offsets >> 4), what, "reading")
+        states[index] = state | _ALL_WRITTEN[size]
+        self.views[size][index] = values
+        if sequence:
+            self.write_sequence[offsets >> 4] = sequence
+            self.write_warp[offsets >> 4] = warp
+
+    def async_read(self, offsets: Addresses, what: str, require_written: bool = True) -> LaneValues:
+        """Bytes at `offsets` as the async proxy sees them."""
+        self.check_range(offsets, 1, what)
+        state = self.state[offsets]
+        if require_written and not (state & WRITTEN).all():
+            bad = int(offsets[(state & WRITTEN) == 0][0])
+            raise SimulationError("uninitialised", f"{what} reads shared address 0x{bad:x}, which nothing has written")
+        return self.data[offsets]
+
+    def async_write(self, offsets: Addresses, values: LaneValues, what: str) -> None:
+        self.check_range(offsets, 1, what)
+        if (self.state[offsets] & BARRIER).any():
+            raise SimulationError("undefined", f"{what} writes over a live mbarrier")
+        self.data[offsets] = values
+        self.state[offsets] |= WRITTEN
+        self.write_sequence[offsets >> 4] = 0
+
+    def begin(self, access: Access) -> Access:
+        """An asynchronous operation starts; it must not meet another one that writes what it touches."""
+        for granules in (access.reads, access.writes):
+            self.check_range(granules * 16, 1, access.what)
+        self._refuse(self.underway.writer(access.reads), str(access), "writing")
+        self._refuse(self.underway.writer(access.writes), str(access), "writing")
+        self._refuse(self.underway.reader(access.writes), str(access), "reading")
+        return self.underway.begin(access)
+
+    def _refuse(self, found: tuple[Access, int] | None, what: str, doing: str) -> None:
+        if found is None:
+            return
+        access, granule = found
+        raise SimulationError(
+            "race",
+            f"{what} at shared address 0x{granule * 16:x} while {access} is still {doing} it",
+            details={"address": granule * 16, "filled_by": int(self.filled_by[granule])},
+        )
+
+    def mark_barrier(self, offset: int, live: bool) -> None:
+        if live:
+            self.state[offset : offset + 8] |= BARRIER
+        else:
+            self.state[offset : offset + 8] &= ~np.uint8(BARRIER | WRITTEN)
+
+
+@dataclass
+class Allocation:
+    """`data` is a byte view of memory the caller owns; results appear there."""
+
+    base: int
+    data: Bytes
+    writable: bool
+    name: str
+    views: Views = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.views = _views(self.data)
+
+    @property
+    def end(self) -> int:
+        return self.base + self.data.size
+
+
+class GlobalMemory:
+    """Separate allocations, 256-byte aligned, with unmapped gaps of at least 64 KiB between them."""
+
+    def __init__(self) -> None:
+        self.allocations: list[Allocation] = []
+        self.bases: list[int] = []
+        self.next_base = GLOBAL_BASE
+
+    def add(self, data: Bytes, writable: bool, name: str) -> Allocation:
+        allocation = Allocation(self.next_base, data, writable, name)
+        self.allocations.append(allocation)
+        self.bases.append(allocation.base)
+        self.next_base = (allocation.end + 0x1_0000 + 0xFFFF) // 0x1_0000 * 0x1_0000
+        return allocation
+
+    def find(self, address: int) -> Allocation | None:
+        index = bisect.bisect_right(self.bases, address) - 1
+        if index < 0:
+            return None
+        allocation = self.allocations[index]
+        return allocation if address < allocation.end else None
+
+    def _one_allocation(self, addresses: Addresses, size: int, what: str) -> Allocation | None:
+        """The allocation that holds all accesses; None if they are spread over several."""
+        low, high = int(np.minimum.reduce(addresses, axis=None)), int(np.maximum.reduce(addresses, axis=None))
+        allocation = self.find(low)
+        if allocation is not None and high + size <= allocation.end:
+            return allocation
+        for address in addresses.tolist():
+            owner = self.find(address)
+            if owner is None or address + size > owner.end:
+                raise SimulationError(
+                    "out_of_bounds", f"{what} of {size} bytes at global address 0x{address:x}{self._nearest(address)}"
+                )
+        return None
+
+    def _nearest(self, address: int) -> str:
+        index = bisect.bisect_right(self.bases, address) - 1
+        if index < 0:
+            return ", which belongs to no argument"
+        near = self.allocations[index]
+        return f", {address - near.end} bytes past the end of {near.name} ({near.data.size} bytes)"
+
+    def load(self, addresses: Addresses, size: int) -> LaneValues:
+        if not addresses.size:
+            return np.zeros(0, _BY_SIZE[size])
+        check_alignment(addresses, size, "load from global memory")
+        allocation = self._one_allocation(addresses, size, "load")
+        if allocation is None:
+            parts = [self.load(addresses[i : i + 1], size) for i in range(addresses.size)]
+            return np.concatenate(parts)
+        return allocation.views[size][(addresses - allocation.base) // size]
+
+    def store(self, addresses: Addresses, values: LaneValues, size: int) -> None:
+        if not addresses.size:
+            return
+        check_alignment(addresses, size, "store to global memory")
+        allocation = self._one_allocation(addresses, size, "store")
+        if allocation is None:
+            for i in range(addresses.size):
+                self.store(addresses[i : i + 1], values[i : i + 1], size)
+            return
+        if not allocation.writable:
+            raise SimulationError("out_of_bounds", f"store to {allocation.name}, which was passed as read-only")
+        allocation.views[size][(addresses - allocation.base) // size] = values
+
+    def gather(self, addresses: Addresses) -> LaneValues:
+        """Bytes at `addresses` (any shape flattened); the protocol of the TMA model."""
+        return self.load(np.asarray(addresses, np.int64), 1)
+
+    def scatter(self, addresses: Addresses, values: LaneValues) -> None:
+        self.store(np.asarray(addresses, np.int64), np.asarray(values, np.uint8), 1)

@@ -1,0 +1,47 @@
+"""Where the simulator can hold a kernel either to what PTX promises or to what shipped compilers rely on.
+
+A kernel that breaks a promise in one of these ways is refused under the rules "documents"; under "practice" it runs as the
+chips are known to run it, and the result says what it relied on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Rules = Literal["documents", "practice"]
+PracticeName = Literal["quarter-relative lanes", "scale id in the address", "half a tensor map", "bulk stores at exit"]
+
+
+@dataclass(frozen=True)
+class Practice:
+    """One row of the table in docs/fidelity.md: what PTX asks for, what is done instead, and why that is believed."""
+
+    promised: str
+    done: str
+    evidence: str
+
+
+PRACTICES: dict[PracticeName, Practice] = {
+    "quarter-relative lanes": Practice(
+        "`tcgen05.ld` and `st` of warp w start in lane 32 * (w % 4)",
+        "lane 0 or 16 from any warp counts from the quarter of that warp",
+        "DeepGEMM and Mojo pass lane 0 from all four warps, and their kernels run on B200",
+    ),
+    "scale id in the address": Practice(
+        "a scale-factor address of `tcgen05.mma` is an address of tensor memory",
+        "bits 30 and 31 are left out of the address",
+        "CUTLASS keeps the scale-factor id of the instruction descriptor there (`mma_sm100_desc.hpp`)",
+    ),
+    "half a tensor map": Practice(
+        "a tensor map is 128 bytes, and all of them are copied",
+        "its first 64 bytes say everything; the others need not be written, and may hold anything",
+        "measured: H200, tiled maps without and with 128-byte swizzle and other values in bytes 64 to 127, in parameters and in "
+        "global memory, load the same bytes",
+    ),
+    "bulk stores at exit": Practice(
+        "shared memory that a bulk store reads stays until `cp.async.bulk.wait_group` has found it read",
+        "a CTA may exit before; what it stores is read all the same",
+        "measured: H200, 20,000 CTAs of 64 KiB each that exit right after their bulk store, committed or not: every byte arrives",
+    ),
+}

@@ -1,0 +1,301 @@
+"""Runs the warps of a cluster against the asynchronous hardware, in simulated time.
+
+One unit of time is one instruction slot of every warp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import numpy as np
+
+from ..errors import SimulationError
+from ..units.errors import UnitError
+from .cta import Cluster, Warp
+from .deadlock import deadlock_error, spinning_error
+from .divergence import Diverge, Exit, Fragment, Outcome, Scatter, Wait
+from .events import FAR
+from .machine import Machine
+from .program import Program
+
+QUANTUM = 32
+FALSE_RETURN_ROUNDS = 3
+# Random timing: how often a warp falls behind, and for at most how many rounds.
+DOZE, LONGEST_DOZE = 0.03, 200
+# Polls (failed compare-and-swaps, volatile loads) without any effect in the whole cluster.
+PATIENCE, PATIENCE_AFTERWARDS = 64, 4
+# Rounds without any effect until more clusters are started for warps that poll, and until these, all together, are told to wait for
+# ever.
+START_ROUNDS, SPIN_ROUNDS = 64, 4096
+
+
+class Scheduler:
+    """Runs all clusters of a grid. Raises SimulationError.
+
+    One cluster after another, which is the cheapest: what they do to each other is the same as if the device had been that
+    slow. Only where warps poll memory that nobody changes, `most` clusters run together, as the device holds them; `start`
+    makes the next one.
+    """
+
+    def __init__(self, program: Program, machine: Machine, start: Callable[[], Cluster], most: int, together: bool) -> None:
+        self.machine, self.events, self.random = machine, machine.events, machine.events.random
+        self.start, self.most, self.together = start, most, together
+        self.code = program.code
+        self.meeting = program.meeting
+        self.clusters: list[Cluster] = []
+
+    def run(self) -> None:
+        total = self.machine.pending_clusters.left
+        while self.machine.pending_clusters:
+            self._run_group()
+            if self.machine.options.progress is not None:
+                self.machine.options.progress(total - self.machine.pending_clusters.left, total)
+
+    def _run_group(self) -> None:
+        """One cluster, and those that turn out to be needed beside it."""
+        machine, events = self.machine, self.events
+        self.patience: dict[int, int] = {}
+        self.spin_progress, self.spin_rounds = -1, 0
+        self.spin_polls: dict[Warp, int] = {}
+        self.dozing: dict[Warp, int] = {}
+        self.clusters = [self.start()]
+        self.warps = self.clusters[0].warps
+        self._fill()
+        stuck_rounds, seen_progress, clock_reads = 0, -1, 0
+        while True:
+            warps = self._alive()
+            if not warps:
+                break
+            events.fire(machine.now)
+            order = warps if events.timing != "random" else self.random.sample(warps, len(warps))
+            if self._run_round(order):
+                self._limit_spinning(warps)
+                continue
+            due = events.next_due()
+            if due is not None:
+                if not self._time_out(warps, before=due):
+                    self._skip_to_next_event(due)
+                continue
+            if machine.clock_reads != clock_reads and self._time_out(warps, before=FAR // 2):
+                clock_reads = machine.clock_reads
+                continue  # who looks at the clock may do something else later
+            stuck_rounds = stuck_rounds + 1 if machine.progress == seen_progress else 0
+            seen_progress = machine.progress
+            if stuck_rounds < FALSE_RETURN_ROUNDS and self._return_false(warps):
+                continue
+            released = [warp.force_joins() for warp in warps]
+            if any(released):
+                continue
+            raise deadlock_error(self.clusters, machine.now)
+        self._drain()
+        for cluster in self.clusters:
+            cluster.check_end()
+
+    # ---- clusters beside each other
+
+    def _alive(self) -> list[Warp]:
+        """The warps that have not ended; where some have, a cluster may make room for another."""
+        alive = [warp for warp in self.warps if warp.alive]
+        ended = len(alive) != len(self.warps)
+        self.warps = alive
+        if ended and self.together:
+            self._retire()
+            self._fill()
+        return self.warps
+
+    def _retire(self) -> None:
+        for cluster in list(self.clusters):
+            if not cluster.outstanding and all(cta.exited for cta in cluster.ctas):
+                cluster.check_end()
+                self.clusters.remove(cluster)
+
+    def _fill(self) -> None:
+        """As many clusters as the device holds, where they run together."""
+        while self.together and self.machine.pending_clusters and len(self.clusters) < self.most:
+            self.clusters.append(self.start())
+            self.warps = self.warps + self.clusters[-1].warps
+
+    def _start_others(self) -> bool:
+        """From now on clusters run together; whether that starts one."""
+        before, self.together = len(self.clusters), True
+        self._retire()
+        self._fill()
+        return len(self.clusters) > before
+
+    # ---- rounds
+
+    def _run_round(self, warps: list[Warp]) -> bool:
+        ran, longest = False, 0
+        dozing: Collection[Warp] = self._doze(warps) if self.events.timing == "random" else ()
+        for warp in warps:
+            fragment = warp.runnable() if warp not in dozing else None
+            if fragment is None:
+                continue
+            ran = True
+            quantum = QUANTUM if self.events.timing != "random" else self.random.randrange(1, 2 * QUANTUM)
+            longest = max(longest, self.run_fragment(warp, fragment, quantum))
+            if warp.joins:
+                self._limit_patience(warp)
+        if ran:
+            self.machine.now += max(1, longest)
+            self.machine.check_limit()
+        return ran
+
+    def _limit_spinning(self, warps: list[Warp]) -> None:
+        """Warps that poll memory while nothing changes wait for a cluster that has not started. Raises SimulationError where
+        none can."""
+        if self.machine.progress != self.spin_progress or self.events.pending:
+            self.spin_progress, self.spin_rounds = self.machine.progress, 0
+            return
+        self.spin_rounds += 1
+        if self.spin_rounds == 1:
+            self.spin_polls = {warp: warp.polls for warp in warps}
+        if self.spin_rounds % START_ROUNDS:
+            return
+        running = [warp for warp in warps if any(_runs_or_sleeps(fragment) for fragment in warp.fragments)]
+        if running and all(warp.polls > self.spin_polls.get(warp, warp.polls) for warp in running):
+            if self._start_others():
+                self.spin_rounds = 0
+            elif self.spin_rounds * len(running) >= SPIN_ROUNDS:
+                raise spinning_error(running, len(self.clusters))
+        elif self.spin_rounds >= SPIN_ROUNDS:
+            self.spin_rounds = 0
+
+    def _doze(self, warps: list[Warp]) -> set[Warp]:
+        """The warps that sit this round out: now and then one falls far behind, as when the hardware prefers others.
+
+        Somebody must run, so the last to doze off is woken when nobody else can.
+        """
+        if self.random.random() < DOZE:
+            self.dozing[self.random.choice(warps)] = self.random.randrange(1, LONGEST_DOZE)
+        for warp in list(self.dozing):
+            self.dozing[warp] -= 1
+            if not self.dozing[warp]:
+                del self.dozing[warp]
+        if self.events.heap or any(not warp.blocked for warp in warps if warp not in self.dozing):
+            return set(self.dozing)
+        self.dozing.clear()
+        return set()
+
+    def _limit_patience(self, warp: Warp) -> None:
+        """Lanes that wait at a join while the rest of the warp polls without effect may hold what the others spin for
+        (a lock), so they go on. A place where that happened once is less patient afterwards."""
+        for join in list(warp.joins):
+            if not join.arrived.any():
+                continue
+            if join.progress != self.machine.progress:
+                join.since, join.progress = warp.polls, self.machine.progress
+            elif warp.polls - join.since > self.patience.get(join.pc, PATIENCE):
+                self.patience[join.pc] = PATIENCE_AFTERWARDS
+                warp.try_release(join, force=True)
+
+    def _skip_to_next_event(self, due: int) -> None:
+        if due < FAR // 2:
+            self.machine.now = max(self.machine.now, due)
+        else:
+            self.machine.now += 1
+            self.events.fire_one()
+
+    def _time_out(self, warps: list[Warp], before: int) -> bool:
+        """Time passes up to the first limit of a wait, which returns false. Not if that is later than an event with a time of its
+        own; late operations have none (they come before any limit)."""
+        waiting = [
+            (fragment.wait.until, fragment)
+            for warp in warps
+            for fragment in warp.fragments
+            if fragment.wait is not None and fragment.wait.until is not None
+        ]
+        first = min((until for until, _ in waiting), default=FAR)
+        if before > FAR // 2 or first >= before:
+            return False
+        self.machine.now = max(self.machine.now, first)
+        for until, fragment in waiting:
+            if until <= self.machine.now:
+                fragment.wait, fragment.give_up = None, True
+        return True
+
+    def _return_false(self, warps: list[Warp]) -> bool:
+        """Hardware's try_wait gives up after some microseconds: let the parked ones return false."""
+        found = False
+        for warp in warps:
+            for fragment in warp.fragments:
+                if fragment.wait is not None and fragment.wait.may_fail:
+                    fragment.wait, fragment.give_up, found = None, True, True
+        return found
+
+    def _drain(self) -> None:
+        """Everything has exited: late operations still finish."""
+        while (due := self.events.next_due()) is not None:
+            self.machine.now = max(self.machine.now, min(due, self.machine.now + 1))
+            self.events.fire_one()
+        self.events.channels.clear()
+
+    # ---- instructions
+
+    def run_fragment(self, warp: Warp, fragment: Fragment, quantum: int) -> int:
+        """Executes up to `quantum` instructions; returns how many."""
+        code, registers, executed = self.code, warp.registers, 0
+        warp.fragment = fragment
+        try:
+            while executed < quantum:
+                pc = fragment.pc
+                if pc == fragment.join_pc:
+                    warp.arrive_at_join(fragment, self.machine.progress)
+                    break
+                step = code[pc]
+                executed += 1
+                if step.guard < 0:
+                    warp.active = fragment.active
+                    warp.mask = None if fragment.full else fragment.active
+                else:
+                    chosen = ~registers[step.guard] if step.negated else registers[step.guard]
+                    if not fragment.full:
+                        chosen = chosen & fragment.active
+                    lanes = np.count_nonzero(chosen)
+                    if not lanes:
+                        fragment.pc = pc + 1
+                        continue
+                    warp.active = chosen
+                    warp.mask = None if lanes == 32 else chosen
+                outcome = step.execute(warp)
+                if outcome is None:
+                    fragment.pc = pc + 1
+                elif type(outcome) is int:
+                    fragment.pc = outcome
+                elif self._control(warp, fragment, pc, outcome):
+                    break
+        except SimulationError as error:
+            raise warp.located(error, fragment.pc) from error.__cause__
+        except UnitError as error:
+            raise warp.located(SimulationError.of_unit(error), fragment.pc) from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            item = self.code[fragment.pc].item
+            message = f"the simulator failed on `{item.opcode if item else 'end'}`: {type(error).__name__}: {error}"
+            raise warp.located(SimulationError("internal", message), fragment.pc) from error
+        self.machine.warp_instructions += executed
+        self.machine.thread_instructions += executed * fragment.count
+        return executed
+
+    def _control(self, warp: Warp, fragment: Fragment, pc: int, outcome: Outcome) -> bool:
+        """Applies a control outcome; true if the fragment cannot go on in this turn."""
+        if isinstance(outcome, Wait):
+            if not outcome.retry:
+                fragment.pc = pc + 1
+            return True
+        if isinstance(outcome, Diverge):
+            rest = fragment.active & ~outcome.taken
+            warp.split(fragment, [(outcome.target, outcome.taken), (pc + 1, rest)], self.meeting[pc])
+        elif isinstance(outcome, Scatter):
+            targets = outcome.targets
+            parts = [(int(target), fragment.active & (targets == target)) for target in np.unique(targets[fragment.active])]
+            warp.split(fragment, parts, self.meeting[pc])
+        elif isinstance(outcome, Exit):
+            warp.exit(fragment, warp.active)
+            self.machine.progress += 1
+            warp.cta.cluster.after_exit(warp.cta)
+        return True
+
+
+def _runs_or_sleeps(fragment: Fragment) -> bool:
+    """Not blocked by anybody; who sleeps between two looks at memory polls it all the same."""
+    return fragment.wait is None or fragment.wait.kind == "sleep"

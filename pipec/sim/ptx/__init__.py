@@ -1,0 +1,1 @@
+"""PTX text, read: tokens, the parsed module, calls put in place, where control flow meets again."""

@@ -1,0 +1,288 @@
+"""The statements of one function: declarations, labels, instructions and their operands (PTX ISA 4.3, 5, 6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..errors import malformed, unsupported
+from .constants import expression
+from .cursor import Cursor
+from .specials import SPECIAL_ROOTS
+from .tokens import Token
+from .tree import (
+    Address,
+    Function,
+    Guard,
+    Instruction,
+    Named,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
+    Vector,
+)
+from .types import TYPES
+from .variables import SPACES, variables
+
+_NUMBERED = re.compile(r"^(.*?)(0|[1-9]\d*)$")
+_VECTORS = {".v2": 2, ".v4": 4}
+_COMPONENTS = ("xr", "yg", "zb", "wa")
+
+
+class Body:
+    """Scopes are numbered; a name is looked up from its scope outwards. `taken` are names that variables of the function
+    may hide: they get another one."""
+
+    def __init__(self, cursor: Cursor, function: Function, taken: set[str]) -> None:
+        self.cursor = cursor
+        self.function = function
+        self.taken = taken
+        self.scope = 0
+        self.location: tuple[int, int, int] | None = None
+        self.named: dict[tuple[int, str], Register | Vector] = {}
+        self.ranges: dict[tuple[int, str], tuple[int, str, int]] = {}
+        self.symbols: dict[tuple[int, str], str] = {}
+        for parameter in (*function.parameters, *function.results):
+            if parameter.register is not None:
+                self.named[0, parameter.name] = parameter.register
+
+    def read(self) -> None:
+        cursor, depth = self.cursor, 1
+        while depth:
+            token = cursor.take()
+            if token.text == "{":
+                depth += 1
+                self.function.scope_parents.append(self.scope)
+                self.scope = len(self.function.scope_parents) - 1
+            elif token.text == "}":
+                depth -= 1
+                self.scope = self.function.scope_parents[self.scope]
+            elif token.text in _STATEMENTS:
+                _STATEMENTS[token.text](self)
+            elif token.text != ";":
+                self.labelled_or_instruction(token)
+
+    def labelled_or_instruction(self, token: Token) -> None:
+        cursor = self.cursor
+        if token.kind == "word" and cursor.accept(":"):
+            self.label(token.text)
+            return
+        guard = None
+        if token.text == "@":
+            negated = cursor.accept("!")
+            register = self.name(cursor.word(), token.line)
+            if not isinstance(register, Register) or register.type != "pred":
+                raise malformed("a guard must be a predicate register", token.line)
+            guard = Guard(register, negated)
+            token = cursor.take()
+        if token.kind == "word" and token.text[0] == "." and guard is None:
+            raise unsupported(f"directive `{token.text}` is not known to the simulator", token.line)
+        if token.kind != "word" or token.text[0] in ".%":
+            raise malformed(f"expected an instruction, found `{token.text}`", token.line)
+        operands = self.operands(token.text.split(".")[0] == "call")
+        self.function.instructions.append(Instruction(token.text, operands, guard, token.line, self.location, self.scope))
+
+    def label(self, name: str) -> None:
+        cursor = self.cursor
+        if cursor.token.text in (".branchtargets", ".calltargets"):
+            cursor.take()
+            self.function.tables[self.scope, name] = tuple(self.names())
+        elif cursor.token.text == ".callprototype":
+            cursor.skip_past(";")
+        else:
+            self.function.labels[self.scope, name] = len(self.function.instructions)
+
+    def names(self) -> list[str]:
+        names = [self.cursor.word()]
+        while self.cursor.accept(","):
+            names.append(self.cursor.word())
+        self.cursor.expect(";")
+        return names
+
+    # ---- declarations
+
+    def registers(self) -> None:
+        cursor = self.cursor
+        directive, lanes = cursor.word(), 1
+        if directive in _VECTORS:
+            lanes, directive = _VECTORS[directive], cursor.word()
+        if directive[1:] not in TYPES:
+            raise malformed(f"unknown register type `{directive}`", cursor.token.line)
+        while True:
+            name = cursor.word()
+            if cursor.accept("<"):
+                self.ranges[self.scope, name] = (cursor.integer(), directive[1:], lanes)
+                cursor.expect(">")
+            else:
+                self.declare(self.scope, name, directive[1:], lanes)
+            if not cursor.accept(","):
+                break
+        cursor.expect(";")
+
+    def declare(self, scope: int, name: str, type_name: str, lanes: int) -> Register | Vector:
+        parts = []
+        for part in range(lanes):
+            register = Register(f"{name}.{_COMPONENTS[part][0]}" if lanes > 1 else name, len(self.function.registers), type_name)
+            self.function.registers.append(register)
+            parts.append(register)
+            if lanes > 1:
+                self.named |= {(scope, f"{name}.{letter}"): register for letter in _COMPONENTS[part]}
+        self.named[scope, name] = Vector(tuple(parts)) if lanes > 1 else parts[0]
+        return self.named[scope, name]
+
+    def variable(self) -> None:
+        """A `.param` variable of a function body belongs to a call and is each thread's own."""
+        self.cursor.position -= 1
+        for variable in variables(self.cursor):
+            self.function.variables.append(self.placed(variable))
+
+    def placed(self, variable: Variable) -> Variable:
+        name, number = variable.name, 1
+        while name in self.taken:
+            number += 1
+            name = f"{variable.name}@{number}"
+        self.taken.add(name)
+        self.symbols[self.scope, variable.name] = name
+        return replace(variable, name=name, space="local" if variable.space == "param" else variable.space)
+
+    def external(self) -> None:
+        if self.cursor.token.text not in SPACES:
+            raise malformed(f"expected a variable, found `{self.cursor.token.text}`", self.cursor.token.line)
+        self.cursor.position += 1
+        self.variable()
+
+    def loc(self) -> None:
+        cursor = self.cursor
+        file, line, column = (cursor.integer() for _ in range(3))
+        self.location = (file, line, column)
+        while cursor.accept(","):
+            if cursor.word() == "inlined_at":
+                for _position in range(3):
+                    cursor.integer()
+            else:
+                cursor.word()
+                if cursor.accept("+"):
+                    cursor.integer()
+
+    def pragma(self) -> None:
+        self.cursor.skip_past(";")
+
+    # ---- operands
+
+    def operands(self, of_call: bool) -> tuple[Operand, ...]:
+        cursor = self.cursor
+        found: list[Operand] = []
+        while not cursor.accept(";"):
+            if of_call and cursor.accept("("):
+                found.append(Vector(self.listed(")")))
+            else:
+                found.append(self.operand())
+            if cursor.token.text in (",", "|"):
+                if cursor.take().text == "|":
+                    found[-1] = Pair(found[-1], self.operand())
+                    cursor.accept(",")
+            elif cursor.token.text != ";":
+                raise malformed(f"expected `,` or `;`, found `{cursor.token.text or 'the end of the text'}`", cursor.token.line)
+        return tuple(found)
+
+    def operand(self) -> Operand:
+        cursor = self.cursor
+        token = cursor.token
+        if token.text == "{":
+            cursor.take()
+            return Vector(self.listed("}"))
+        if token.text == "[":
+            cursor.take()
+            return self.address()
+        if token.text == "!" and cursor.ahead(1).kind == "word":
+            cursor.take()
+            return Negated(self.operand())
+        if token.kind == "word" and token.text != "WARP_SZ":
+            return self.reference()
+        return expression(cursor)
+
+    def listed(self, closing: str) -> tuple[Operand, ...]:
+        items = []
+        while not self.cursor.accept(closing):
+            items.append(self.operand())
+            if self.cursor.token.text != closing:
+                self.cursor.expect(",")
+        return tuple(items)
+
+    def reference(self) -> Named:
+        cursor = self.cursor
+        line = cursor.token.line
+        operand = self.name(cursor.word(), line)
+        if isinstance(operand, Symbol) and cursor.token.text in ("+", "-"):
+            return Symbol(operand.name, self.offset())
+        return operand
+
+    def offset(self) -> int:
+        """`+4`, `-4`, `+-4`, `+(2*8)`."""
+        sign = -1 if self.cursor.take().text == "-" else 1
+        return sign * expression(self.cursor).value
+
+    def address(self) -> Address:
+        cursor = self.cursor
+        base = self.reference() if cursor.token.kind == "word" else expression(cursor).value
+        coordinates: tuple[Operand, ...] = ()
+        offset = 0
+        if cursor.token.text in ("+", "-"):
+            offset = self.offset()
+        if isinstance(base, Symbol):
+            base, offset = Symbol(base.name), offset + base.offset
+        if cursor.accept(","):
+            cursor.expect("{")
+            coordinates = self.listed("}")
+        cursor.expect("]")
+        return Address(base, offset, coordinates)
+
+    def name(self, text: str, line: int) -> Named:
+        """A register, special register, symbol or sink; registers of a range come into being on first use."""
+        if text == "_":
+            return Sink()
+        found = self.declared(text)
+        if found is None and "." in text and isinstance(self.declared(text.rpartition(".")[0]), Vector):
+            found = self.declared(text)  # a vector of a range has just come into being, with its components
+        if found is not None:
+            return found
+        if text.startswith("%"):
+            if text.split(".")[0] not in SPECIAL_ROOTS:
+                raise malformed(f"register `{text}` is not declared", line)
+            return Special(text)
+        return Symbol(text)
+
+    def declared(self, text: str) -> Register | Vector | Symbol | None:
+        numbered = _NUMBERED.match(text)
+        scope = self.scope
+        while scope >= 0:
+            found = self.named.get((scope, text))
+            if found is not None:
+                return found
+            if (scope, text) in self.symbols:
+                return Symbol(self.symbols[scope, text])
+            if numbered:
+                count, type_name, lanes = self.ranges.get((scope, numbered[1]), (0, "", 1))
+                if int(numbered[2]) < count:
+                    return self.declare(scope, text, type_name, lanes)
+            scope = self.function.scope_parents[scope]
+        return None
+
+
+_STATEMENTS: dict[str, Callable[[Body], None]] = {
+    ".reg": Body.registers,
+    ".shared": Body.variable,
+    ".local": Body.variable,
+    ".const": Body.variable,
+    ".global": Body.variable,
+    ".param": Body.variable,
+    ".extern": Body.external,
+    ".loc": Body.loc,
+    ".pragma": Body.pragma,
+}

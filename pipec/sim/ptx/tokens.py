@@ -1,0 +1,81 @@
+"""Cuts PTX text into tokens; the only place that knows PTX's lexical rules (PTX ISA section 4)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal, NamedTuple, get_args
+
+from ..errors import malformed
+
+METADATA_PREFIX = "// pipec.kernel "
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>[ \t\r]+ | //[^\n]* | /\*.*?\*/)
+  | (?P<newline>\n)
+  | (?P<string>"(?:[^"\\\n]|\\.)*")
+  | (?P<float>0[fF][0-9a-fA-F]{8}(?![0-9a-zA-Z]) | 0[dD][0-9a-fA-F]{16}(?![0-9a-zA-Z]) | \d+\.\d*(?:[eE][+-]?\d+)? | \d+[eE][+-]?\d+)
+  | (?P<integer>0[xX][0-9a-fA-F]+U? | 0[bB][01]+U? | \d+U?)
+  | (?P<word>[%$_.A-Za-z][\w$.]*(?:::[\w$.]+)*)
+  | (?P<mark><<|>>|<=|>=|==|!=|&&|\|\||[{}()\[\],;:@!|+\-*/%&^~?=<>])
+""",
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+
+
+TokenKind = Literal["string", "float", "integer", "word", "mark", "end"]
+# The groups of the expression that stand for tokens.
+_KINDS: dict[str | None, TokenKind] = {kind: kind for kind in get_args(TokenKind)}
+
+
+class Token(NamedTuple):
+    kind: TokenKind
+    text: str
+    line: int
+
+
+def tokenize(text: str) -> list[Token]:
+    """All tokens with 1-based lines, ended by one "end" token."""
+    tokens: list[Token] = []
+    position, line, length = 0, 1, len(text)
+    match = _TOKEN.match
+    while position < length:
+        found = match(text, position)
+        if found is None:
+            raise malformed(f"unexpected character {text[position]!r}", line)
+        kind, lexeme = found.lastgroup, found.group()
+        position = found.end()
+        if kind == "newline":
+            line += 1
+        elif kind == "space":
+            line += lexeme.count("\n")
+        else:
+            tokens.append(Token(_KINDS[kind], lexeme, line))
+    tokens.append(Token("end", "", line))
+    return tokens
+
+
+def integer_value(text: str) -> int:
+    """Of a token of kind "integer"; a leading zero means octal."""
+    text = text.rstrip("U")
+    if text[:2] in ("0x", "0X"):
+        return int(text, 16)
+    if text[:2] in ("0b", "0B"):
+        return int(text, 2)
+    return int(text, 8) if len(text) > 1 and text[0] == "0" else int(text)
+
+
+def kernel_metadata(text: str) -> dict[str, dict[str, Any]]:
+    """The JSON objects that pipec writes into comments, by kernel name."""
+    found: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith(METADATA_PREFIX):
+            continue
+        try:
+            entry = json.loads(line[len(METADATA_PREFIX) :])
+        except json.JSONDecodeError as error:
+            raise malformed(f"kernel metadata is not JSON: {error.msg}", number) from None
+        if isinstance(entry, dict) and isinstance(entry.get("kernel"), str):
+            found[entry["kernel"]] = entry
+    return found

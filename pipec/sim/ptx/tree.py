@@ -1,0 +1,166 @@
+"""Parsed PTX: plain data, names of registers resolved, labels not yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+VariableSpace = Literal["shared", "global", "const", "local", "param", "reg"]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """One virtual register; `index` counts within the function, `type` is the declared type ("b32", "pred", ...)."""
+
+    name: str
+    index: int
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A special register, with its leading per cent sign: "%tid.x"."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A literal. `bits` holds an integer, or the raw pattern of a float literal of `float_bits` bits (0: integer)."""
+
+    value: int
+    float_bits: int = 0
+    decimal: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """Address of a variable, parameter, function or label, plus bytes; `generic` only in initial values."""
+
+    name: str
+    offset: int = 0
+    generic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`[base + offset]`; `coordinates` and `rest` only for tensor-map operands `[map, {c0, c1}]`."""
+
+    base: Base
+    offset: int = 0
+    coordinates: tuple[Operand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    items: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """`d|p`: two destinations in one operand."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """`!%p` as an operand."""
+
+    operand: Operand
+
+
+# What a name can stand for, and what an address can start from.
+Named = Register | Special | Symbol | Vector | Sink
+Base = Named | int
+Operand = Register | Special | Immediate | Symbol | Address | Vector | Sink | Pair | Negated
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    register: Register
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    opcode: str
+    operands: tuple[Operand, ...]
+    guard: Guard | None
+    line: int
+    location: tuple[int, int, int] | None
+    scope: int
+
+    @property
+    def root(self) -> str:
+        """The opcode without its modifiers."""
+        return self.opcode.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A `.shared`/`.global`/`.const`/`.local`/`.param` variable. `size` in bytes; 0 for an unsized extern array.
+
+    `initial` has (byte offset, byte count, int | Symbol). `register` is the one a `.reg` parameter of a function
+    names; `lanes` the length of a vector type.
+    """
+
+    name: str
+    space: VariableSpace
+    type: str
+    alignment: int
+    size: int
+    external: bool = False
+    initial: tuple[tuple[int, int, int | Symbol], ...] = ()
+    line: int = 0
+    register: Register | None = None
+    lanes: int = 1
+
+
+@dataclass
+class Function:
+    name: str
+    is_kernel: bool
+    line: int
+    parameters: list[Variable] = field(default_factory=list)
+    results: list[Variable] = field(default_factory=list)
+    has_body: bool = True
+    variables: list[Variable] = field(default_factory=list)
+    registers: list[Register] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    labels: dict[tuple[int, str], int] = field(default_factory=dict)
+    scope_parents: list[int] = field(default_factory=lambda: [-1])
+    tables: dict[tuple[int, str], tuple[str, ...]] = field(default_factory=dict)
+    directives: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def find(self, table: Mapping[tuple[int, str], Found], scope: int, name: str) -> Found | None:
+        """`table` entry of `name` seen from `scope`, or None."""
+        while scope >= 0:
+            if (scope, name) in table:
+                return table[scope, name]
+            scope = self.scope_parents[scope]
+        return None
+
+
+@dataclass
+class Module:
+    version: str = ""
+    target: tuple[str, ...] = ()
+    address_size: int = 64
+    variables: list[Variable] = field(default_factory=list)
+    functions: dict[str, Function] = field(default_factory=dict)
+    files: dict[int, str] = field(default_factory=dict)
+    metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kernels(self) -> list[Function]:
+        return [function for function in self.functions.values() if function.is_kernel and function.has_body]

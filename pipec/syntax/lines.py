@@ -1,0 +1,140 @@
+"""Text cut into logical lines without a parser: what an error in one of them costs is that line alone.
+
+Brackets, strings, comments and backslashes are followed as the lexer follows them. A bracket that is never closed ends its logical line at
+the first line that is not indented deeper: there another statement begins.
+"""
+
+import re
+
+from pipec.record import record
+
+_TAB = 8
+_CLOSES = {")": "(", "]": "[", "}": "{"}
+_LONG = ('"""', "'''")
+_DEFINITION = re.compile(r"\s*(?:kernel|role|fn|comptime|with|while|for|return|pass|elif)\b")
+
+
+@record
+class Bracket:
+    """An opening bracket: its character and place (line and column from 1)."""
+
+    character: str
+    line: int
+    column: int
+
+
+@record
+class Logical:
+    """Lines `first` to `last`, numbered from 1. `indent` in columns, tabs counted; `header`: it ends with a colon and opens a block.
+
+    `open`: the brackets that were not closed, the innermost last.
+    """
+
+    first: int
+    last: int
+    indent: int
+    header: bool
+    open: tuple[Bracket, ...]
+
+
+def width(line: str) -> int:
+    """How far a line is indented, in columns."""
+    return len(line[: len(line) - len(line.lstrip())].expandtabs(_TAB))
+
+
+def masked(line: str) -> str:
+    """The line with its comment and the contents of its strings blanked, as long as before."""
+    out, at = [], 0
+    while at < len(line):
+        character = line[at]
+        if character == "#":
+            out.append(" " * (len(line) - at))
+            break
+        if character not in "\"'":
+            out.append(character)
+            at += 1
+            continue
+        end = _string_end(line, at)
+        out.append(character + " " * (end - at - 2) + (character if end - at > 1 else ""))
+        at = end
+    return "".join(out)
+
+
+def _string_end(line: str, start: int) -> int:
+    """Behind the string that starts here; the end of the line for one that is not closed."""
+    quotes = 3 if line.startswith(_LONG, start) else 1
+    end = line.find(line[start] * quotes, start + quotes)
+    return len(line) if end < 0 else end + quotes
+
+
+def logical_lines(lines: list[str]) -> list[Logical]:
+    """Those that hold code, in order."""
+    found: list[Logical] = []
+    number = 1
+    while number <= len(lines):
+        if not masked(lines[number - 1]).strip():
+            number += 1
+            continue
+        found.append(_logical(lines, number))
+        number = found[-1].last + 1
+    return found
+
+
+def _logical(lines: list[str], first: int) -> Logical:
+    stack: list[Bracket] = []
+    indent = width(lines[first - 1])
+    long = ""  # the quotes of a text of several lines that is open
+    number = first
+    while True:
+        line = lines[number - 1].rstrip("\r")
+        if long or _opens_long(line):
+            long, rest = _after_long(line, long)
+            code = masked(rest)
+        else:
+            code = masked(line)
+            _follow(code, number, stack)
+        header = code.rstrip().endswith(":")  # with a bracket open, too: no line inside brackets ends so
+        continued = code.rstrip().endswith("\\") and not long
+        if number == len(lines) or not (long or continued or (stack and not header and _goes_on(lines, number, indent))):
+            return Logical(first, number, indent, header, tuple(stack))
+        number += 1
+
+
+def _opens_long(line: str) -> bool:
+    return line.strip().startswith(_LONG)  # a docstring stands alone
+
+
+def _after_long(line: str, long: str) -> tuple[str, str]:
+    """The quotes that are open behind the line, and its text behind a closed one."""
+    at = 0
+    if not long:
+        at = len(line) - len(line.lstrip()) + 3
+        long = line.strip()[:3]
+    end = line.find(long, at)
+    return (long, "") if end < 0 else ("", line[end + 3 :])
+
+
+def _follow(code: str, number: int, stack: list[Bracket]) -> None:
+    for column, character in enumerate(code, 1):
+        if character in "([{":
+            stack.append(Bracket(character, number, column))
+        elif character in _CLOSES and any(one.character == _CLOSES[character] for one in stack):
+            while stack.pop().character != _CLOSES[character]:
+                pass
+
+
+def _goes_on(lines: list[str], number: int, indent: int) -> bool:
+    """Whether the line behind an open bracket can belong to it."""
+    following = next((line for line in lines[number:] if masked(line).strip()), "")
+    if _DEFINITION.match(following):
+        return False
+    return width(following) > indent or following.strip()[:1] in ")]}"
+
+
+def bracket_at(lines: list[str], logical: Logical, line: int, column: int) -> Bracket | None:
+    """The innermost bracket that is open in front of a place of the logical line."""
+    stack: list[Bracket] = []
+    for number in range(logical.first, min(line, logical.last) + 1):
+        code = masked(lines[number - 1])
+        _follow(code[: column - 1] if number == line else code, number, stack)
+    return stack[-1] if stack else None

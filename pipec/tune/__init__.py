@@ -1,0 +1,1 @@
+"""Choosing the compile-time parameters of a kernel: measured, or by a model."""

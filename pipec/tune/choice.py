@@ -1,0 +1,120 @@
+"""The candidates of one kernel, ranked by the model for given sizes, and the first of them that passes the checks."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from pipec.diag.message import Diagnostic
+from pipec.driver import Compilation, compile_source
+from pipec.isa.targets import TARGETS
+from pipec.record import record, replace
+from pipec.sema import tree
+from pipec.source import Source
+from pipec.tune.model import MACHINES, Prediction, predict
+from pipec.tune.workload import workload
+
+_ALIKE = 1.01  # times that differ by less are the same to the model
+_GAIN = 1.02  # what another tile than the file's must promise
+
+
+@record
+class Candidate:
+    """Values of the tuned parameters. As text they are what `-D` takes: `BM=128 BN=256`."""
+
+    values: tuple[tuple[str, object], ...]
+
+    @property
+    def constants(self) -> dict[str, object]:
+        return dict(self.values)
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.values)
+
+
+@record
+class Ranked:
+    candidate: Candidate
+    prediction: Prediction
+
+
+class Choices:
+    """`compilation` is of the values in the file, at least analysed; `kernel` the name of one that says `tune`."""
+
+    def __init__(self, compilation: Compilation, kernel: str) -> None:
+        self._compilation, self._kernel = compilation, kernel
+        self._machine = MACHINES[compilation.arch]
+        self._refusals: dict[Candidate, tuple[Diagnostic, ...]] = {}
+
+    @property
+    def source(self) -> Source:
+        return self._compilation.source
+
+    @property
+    def pinned(self) -> Mapping[str, object]:
+        """Parameters set from outside."""
+        return self._compilation.options.constants
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The values in the file first."""
+        trees = self._compilation.trees or ()
+        tuning = next((one.tuning for one in trees if one.name == self._kernel), None)
+        if tuning is None:
+            return ()
+        return tuple(Candidate(tuple(zip(tuning.names, values, strict=True))) for values in tuning.candidates)
+
+    @property
+    def file(self) -> Candidate:
+        """The values that stand in the file."""
+        return self.candidates[0]
+
+    @cached_property
+    def _trees(self) -> dict[Candidate, tree.Kernel]:
+        """The typed kernel of each candidate that has one; what is wrong with the others goes to the refusals."""
+        found = {}
+        for candidate in self.candidates:
+            state = self._compiled(candidate, "analyse")
+            if state.failed or not state.trees:
+                self._refusals[candidate] = tuple(state.diagnostics)
+            else:
+                found[candidate] = state.trees[0]
+        return found
+
+    def _compiled(self, candidate: Candidate, until: str) -> Compilation:
+        options = self._compilation.options
+        constants = {**options.constants, **candidate.constants}
+        given = type(options)(options.arch, constants, self._kernel, None, options.unchecked, options.allow_undecided)
+        return compile_source(self._compilation.source, given, until, self._compilation.file)
+
+    def refusal(self, candidate: Candidate) -> tuple[Diagnostic, ...]:
+        """What the checks have against a candidate; empty when it passes. Takes some tens of milliseconds the first time."""
+        if candidate not in self._refusals:
+            self._refusals[candidate] = tuple(self._compiled(candidate, "limits").diagnostics)
+        return self._refusals[candidate]
+
+    def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
+        """Candidates by predicted time, the fastest first; without those whose stages alone are more than a block's shared memory."""
+        most = TARGETS[self._compilation.arch].shared_bytes
+        machine = self._machine if multiprocessors is None else replace(self._machine, multiprocessors=multiprocessors)
+        found = []
+        for candidate, kernel in self._trees.items():
+            work = workload(kernel, sizes, machine.multiprocessors)
+            if work.shared_bytes <= most:
+                found.append(Ranked(candidate, predict(work, machine)))
+        order = {candidate: number for number, candidate in enumerate(self.candidates)}
+        return sorted(found, key=lambda one: (one.prediction.seconds, order[one.candidate]))
+
+    def choose(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> Candidate:
+        """A candidate that is fast by the model and passes the checks: the values in the file, unless another one gains more than what
+        the model cannot tell. Of those that it cannot tell apart the one whose other bounds are furthest away."""
+        ranked = self.ranked(sizes, multiprocessors)
+        own = next((one.prediction.seconds for one in ranked if one.candidate == self.file), float("inf"))
+        while ranked:
+            best = ranked[0].prediction.seconds
+            if own <= best * _GAIN:
+                return self.file
+            near = [one for one in ranked if one.prediction.seconds <= best * _ALIKE]
+            first = min(near, key=lambda one: sum(one.prediction.terms.values()))
+            if not self.refusal(first.candidate):
+                return first.candidate
+            ranked.remove(first)
+        return self.file

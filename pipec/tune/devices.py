@@ -1,0 +1,34 @@
+"""Which GPU a call's arguments would run on."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from pipec.tune.tuned import Gpu
+
+
+def gpu_for(arch: str, arguments: Sequence[Any], device: str) -> Gpu | None:
+    """The device of arguments that are on one, the one asked for, or the first that runs code for `arch`; None where there is none.
+
+    Says nothing of arguments that do not fit: the launcher does.
+    """
+    for argument in arguments:
+        place: Any = getattr(argument, "device", None)
+        if getattr(argument, "is_cuda", False):  # torch
+            return _gpu(arch, place.index)
+        if hasattr(argument, "__cuda_array_interface__"):  # CuPy and its like
+            return _gpu(arch, getattr(place, "id", 0))
+    index = device.removeprefix("cuda").removeprefix(":")
+    return _gpu(arch, int(index) if index.isdecimal() and len(index) < 4 else None)
+
+
+@cache
+def _gpu(arch: str, index: int | None) -> Gpu | None:
+    from pipec.runtime import DeviceError
+    from pipec.runtime.cuda_driver import device, fitting_device
+
+    try:
+        found = fitting_device(arch) if index is None else device(index)
+    except DeviceError:
+        return None
+    return Gpu(found.name, found.multiprocessors) if found.runs(arch) else None

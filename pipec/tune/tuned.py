@@ -1,0 +1,144 @@
+"""A kernel that picks its tile at the call: what was measured for its sizes, else what the model says, else the values in the file.
+
+The choice is made once for each set of shapes and remembered; a call then costs a look-up by the shapes. On the simulator, and where no GPU
+fits, the values in the file are taken: there is nothing to be fast on, and every run does the same.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+from pipec.interface import KernelInterface, TensorArgument
+from pipec.record import record
+from pipec.tune.choice import Candidate, Choices
+from pipec.tune.store import keep, kept, shipped
+from pipec.tune.table import Row, bucket, found
+
+Variant = TypeVar("Variant")
+Origin = Literal["measured", "table", "model", "file"]
+
+_MOST_SHAPES = 4096  # remembered; more are forgotten all at once
+Shapes = tuple[Any, ...]
+
+
+@record
+class Gpu:
+    """What a choice needs to know of a device."""
+
+    name: str
+    multiprocessors: int
+
+
+@record
+class Chosen:
+    """`origin` says why: measured here, in the table beside the kernel, chosen by the model, or as the file has it."""
+
+    candidate: Candidate
+    origin: Origin
+
+
+class Tuned(Generic[Variant]):
+    """`compiled` makes a candidate's kernel; `gpu_of` finds the device of a call's arguments, None where it will not run on one."""
+
+    def __init__(
+        self,
+        choices: Choices,
+        interface: KernelInterface,
+        compiled: Callable[[Candidate], Variant],
+        gpu_of: Callable[[Sequence[Any], str], Gpu | None],
+    ) -> None:
+        self.choices, self._interface, self._compiled, self._gpu_of = choices, interface, compiled, gpu_of
+        self._tensors = [(i, a) for i, a in enumerate(interface.arguments) if isinstance(a, TensorArgument)]
+        self._by_shapes: dict[tuple[str, Shapes], Variant | None] = {}
+        self._by_bucket: dict[tuple[Gpu, tuple[tuple[str, int], ...]], Chosen] = {}
+        self._variants: dict[Candidate, Variant] = {}
+        self._rows: dict[str, list[Row]] = {}
+
+    @property
+    def label(self) -> str:
+        """How tables name the kernel: with what was set from outside."""
+        pinned = " ".join(f"{name}={value}" for name, value in sorted(self.choices.pinned.items()))
+        return self._interface.name + (f"[{pinned}]" if pinned else "")
+
+    def variant(self, arguments: Sequence[Any], device: str) -> Variant | None:
+        """The kernel to call with these arguments; None: the one with the values in the file."""
+        shapes = self._shapes(arguments)
+        if shapes is None or device == "sim":
+            return None
+        key = device, shapes
+        if key in self._by_shapes:
+            return self._by_shapes[key]
+        sizes, gpu = self._sizes(shapes), self._gpu_of(arguments, device)
+        if sizes is None or gpu is None:
+            return None
+        chosen = self.chosen(sizes, gpu).candidate
+        if len(self._by_shapes) >= _MOST_SHAPES:
+            self._by_shapes.clear()
+        self._by_shapes[key] = made = None if chosen == self.choices.file else self.of(chosen)
+        return made
+
+    def of(self, candidate: Candidate) -> Variant:
+        """A candidate's kernel, compiled once. Raises what compiling it raises."""
+        if candidate not in self._variants:
+            self._variants[candidate] = self._compiled(candidate)
+        return self._variants[candidate]
+
+    def chosen(self, sizes: Mapping[str, int], gpu: Gpu) -> Chosen:
+        """The candidate for these sizes on a device. Raises Failure when the table beside the kernel is damaged."""
+        for origin, rows in (("measured", self._measured(gpu.name)), ("table", self._shipped())):
+            row = found(rows, gpu.name, self.label, sizes)
+            candidate = None if row is None else self._candidate(row)
+            if candidate is not None:
+                return Chosen(candidate, "measured" if origin == "measured" else "table")
+        key = gpu, tuple(sorted((name, bucket(size)) for name, size in sizes.items()))
+        if key not in self._by_bucket:
+            candidate = self.choices.choose(sizes, gpu.multiprocessors)
+            self._by_bucket[key] = Chosen(candidate, "file" if candidate == self.choices.file else "model")
+        return self._by_bucket[key]
+
+    def remember(self, row: Row) -> None:
+        """What was measured counts from now on, also in later processes."""
+        keep(self.choices.source, row)
+        self._rows.clear()
+        self._by_shapes.clear()
+
+    def _measured(self, device: str) -> list[Row]:
+        if device not in self._rows:
+            self._rows[device] = kept(self.choices.source, device)
+        return self._rows[device]
+
+    def _shipped(self) -> list[Row]:
+        if "" not in self._rows:
+            self._rows[""] = shipped(self.choices.source)
+        return self._rows[""]
+
+    def _candidate(self, row: Row) -> Candidate | None:
+        """Of a row; None when the kernel does not have these values any more, or its checks refuse them."""
+        wanted = dict(row.values)
+        for candidate in self.choices.candidates:
+            if {name: str(value) for name, value in candidate.values} == wanted:
+                return candidate if candidate == self.choices.file or not self.choices.refusal(candidate) else None
+        return None
+
+    # ---------------------------------------------------------------------------------------------------------- sizes
+
+    def _shapes(self, arguments: Sequence[Any]) -> Shapes | None:
+        """What the look-up goes by; None for arguments that tell no shape, which the launcher will look at."""
+        try:
+            return tuple([tuple(arguments[index].shape) for index, _ in self._tensors])
+        except (AttributeError, IndexError, TypeError):
+            return None
+
+    def sizes(self, arguments: Sequence[Any]) -> dict[str, int] | None:
+        """Dimension -> extent of these arguments; None when they do not fit the kernel, which the launcher will say."""
+        shapes = self._shapes(arguments)
+        return None if shapes is None else self._sizes(shapes)
+
+    def _sizes(self, shapes: Shapes) -> dict[str, int] | None:
+        sizes: dict[str, int] = {}
+        for (_, argument), shape in zip(self._tensors, shapes, strict=True):
+            if len(shape) != len(argument.shape):
+                return None
+            for name, extent in zip(argument.shape, shape, strict=True):
+                if not isinstance(extent, int) or (isinstance(name, str) and sizes.setdefault(name, extent) != extent):
+                    return None
+        return sizes

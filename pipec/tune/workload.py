@@ -1,0 +1,327 @@
+"""What one block of a kernel does for given sizes: bytes loaded, products, stores, and how often; counted on the typed tree.
+
+Counting follows a block's roles statement by statement: loops count their bodies once, times their trips, with variables as they are
+in the first trip. Bounds that only the GPU knows (elements of tensors, answers of the tile scheduler) make a loop or branch count as one
+trip: such kernels are described roughly, and a figure made of it is worth as much.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from math import ceil, prod
+from operator import add, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
+from typing import Any
+
+import numpy as np
+
+from pipec.interface import MULTIPROCESSORS
+from pipec.record import record
+from pipec.sema import tree
+from pipec.sema.types import TileType
+
+Number = int | float
+Values = int | float | np.ndarray[Any, Any]
+REQUEST_BYTES = 32  # of memory; a row that starts elsewhere takes one more
+ROW_BYTES = 128  # of a box that one TMA row takes: the widest swizzle
+
+
+@record
+class Load:
+    """Tiles that come through a pipeline: `times` by each block, `tiles` of them together as many rows as `rows` of `row_bytes`.
+
+    `shared`: CTAs of a cluster that one transfer serves. `inside`: the part of the tile's rows that lies in the tensor, on average.
+    `distinct`: of the tiles that blocks running together load first, the part that are not the same.
+    """
+
+    tensor: str
+    pipeline: str
+    rows: int
+    row_bytes: int
+    times: float
+    shared: int
+    inside: float
+    distinct: float
+    aligned: bool  # rows of the tensor start on whole requests
+
+    @property
+    def boxes(self) -> int:
+        return ceil(self.row_bytes / ROW_BYTES)
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.row_bytes
+
+
+@record
+class Product:
+    """Matrix products of m x n over `k_bytes` of each operand's rows; `memory`: "registers" (wgmma) or "tensor" (tcgen05)."""
+
+    m: int
+    n: int
+    k_bytes: int
+    times: float
+    memory: str
+
+
+@record
+class Epilogue:
+    """Tiles of `elements` that a role's threads evaluate and store; `bytes` go to global memory."""
+
+    elements: int
+    bytes: int
+    times: float
+
+
+@record
+class RoleWork:
+    name: str
+    warps: int
+    loads: tuple[Load, ...]
+    products: tuple[Product, ...]
+    epilogues: tuple[Epilogue, ...]
+
+
+@record
+class Workload:
+    """`blocks` run altogether. `stages` of each pipeline with loads; `accumulators`: stages of the pipelines in tensor memory, the fewest
+    of them. `tensors`: bytes of those that are loaded. `stays`: blocks walk over tiles, so that there are no more than fit."""
+
+    blocks: int
+    threads: int
+    shared_bytes: int
+    budgeted: bool  # roles have register budgets: the block takes all registers
+    accumulator_registers: int  # per thread of the role that has most
+    stages: Mapping[str, int]
+    accumulators: int
+    tensors: Mapping[str, int]
+    stays: bool
+    roles: tuple[RoleWork, ...]
+
+    @property
+    def loads(self) -> Iterator[Load]:
+        return (load for role in self.roles for load in role.loads)
+
+
+def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int) -> Workload:
+    """Of the first block, which has the most to do, when dimensions and scalars have these values."""
+    grid = [_whole(_Count(kernel, sizes, multiprocessors, (1, 1, 1)).value(extent)) for extent in kernel.grid]
+    blocks = prod(grid)
+    counter = _Count(kernel, sizes, multiprocessors, (grid[0], grid[1], grid[2]))
+    roles = tuple(counter.role(role) for role in kernel.roles)
+    pipelines = {load.pipeline for role in roles for load in role.loads}
+    tensors = {load.tensor for role in roles for load in role.loads}
+    return Workload(
+        blocks,
+        32 * sum(role.warps for role in kernel.roles),
+        sum(_bytes(buffer.rows, buffer.columns, buffer.dtype.bits) * buffer.count for buffer in kernel.buffers if buffer.space == "shared"),
+        any(role.registers is not None for role in kernel.roles),
+        max((counter.registers(role) for role in kernel.roles), default=0),
+        {pipeline.name: pipeline.stages for pipeline in kernel.pipelines if pipeline.name in pipelines},
+        min((buffer.count for buffer in kernel.buffers if buffer.space == "tensor" and buffer.owner is not None), default=2),
+        {tensor.name: _tensor_bytes(tensor, sizes) for tensor in kernel.tensors if tensor.name in tensors},
+        kernel.schedule is not None or _walks(kernel),
+        roles,
+    )
+
+
+def _walks(kernel: tree.Kernel) -> bool:
+    """Whether blocks go over tiles by a loop of their own: its step is a number of blocks."""
+    loops = (statement for role in kernel.roles for statement in role.body if isinstance(statement, tree.For))
+    return any(statement.step > 1 and isinstance(statement.start, tree.Special) for statement in loops)
+
+
+def _bytes(rows: int, columns: int, bits: int) -> int:
+    return rows * columns * bits // 8
+
+
+def _tensor_bytes(tensor: tree.TensorParameter, sizes: Mapping[str, int]) -> int:
+    extents = (sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in tensor.shape)
+    return prod(extents) * tensor.dtype.bits // 8
+
+
+def _whole(value: Values | None) -> int:
+    return 1 if value is None else max(0, int(_first(value)))
+
+
+def _first(value: Values) -> Number:
+    """Of the first block."""
+    return value[0] if isinstance(value, np.ndarray) else value
+
+
+class _Count:
+    """Goes through roles with what is known of variables, for the blocks that run together at once: a value is a number, or one for each of
+    them. The first block says how often loops run and which branches are taken."""
+
+    def __init__(self, kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int, grid: tuple[int, int, int]) -> None:
+        self._kernel, self._sizes = kernel, sizes
+        self._specials: dict[str, Values] = {MULTIPROCESSORS: multiprocessors}
+        place = np.arange(min(max(1, prod(grid)), multiprocessors))
+        self._together = len(place)
+        for axis, extent, count in zip("xyz", kernel.cluster.shape, grid, strict=True):
+            here, place = place % max(1, count), place // max(1, count)
+            self._specials |= {f"block.{axis}": here, f"grid.{axis}": count, f"cta.{axis}": here % extent}
+            self._specials |= {f"cluster.{axis}": here // extent, f"clusters.{axis}": count // extent}
+        x, y, z = (self._specials[f"cta.{axis}"] for axis in "xyz")
+        self._specials["cta.rank"] = kernel.cluster.rank((x, y, z))  # type: ignore[arg-type]
+        self._variables: dict[tree.Variable, Values | None] = {}
+
+    def registers(self, role: tree.Role) -> int:
+        """32-bit registers per thread of the accumulators that a role adds up."""
+        found = {operation.accumulator for operation in _operations(role.body) if isinstance(operation, tree.RegisterMma)}
+        return sum(one.rows * one.columns // (32 * role.warps) for one in found)
+
+    def role(self, role: tree.Role) -> RoleWork:
+        self._variables = {}
+        loads: list[Load] = []
+        products: list[Product] = []
+        epilogues: list[Epilogue] = []
+        for operation, times in self._walk(role.body, 1.0):
+            match operation:
+                case tree.TmaLoad() | tree.CopyAsync():
+                    loads.append(self._load(operation, times))
+                case tree.RegisterMma():
+                    accumulator, k = operation.accumulator, operation.b.buffer
+                    depth = k.rows if operation.b.transposed else k.columns
+                    products.append(
+                        Product(accumulator.rows, accumulator.columns, depth * k.dtype.bits // 8, times, "registers")
+                    )
+                case tree.Mma():
+                    accumulator_tile, k = operation.accumulator.buffer, operation.b.buffer
+                    depth = k.rows if operation.b.transposed else k.columns
+                    products.append(
+                        Product(accumulator_tile.rows, accumulator_tile.columns, depth * k.dtype.bits // 8, times, "tensor")
+                    )
+                case tree.Store():
+                    rows, columns = _extents(operation.value)
+                    bits = operation.destination.tensor.dtype.bits
+                    epilogues.append(Epilogue(rows * columns, _bytes(rows, columns, bits), times))
+                case tree.TmaStore():
+                    tile = operation.source.buffer
+                    epilogues.append(Epilogue(0, _bytes(tile.rows, tile.columns, tile.dtype.bits), times))
+                case tree.Write():
+                    rows, columns = _extents(operation.value)
+                    epilogues.append(Epilogue(rows * columns, 0, times))
+                case _:
+                    pass
+        return RoleWork(role.name, role.warps, tuple(loads), tuple(products), tuple(epilogues))
+
+    def _load(self, operation: tree.TmaLoad | tree.CopyAsync, times: float) -> Load:
+        tile, source = operation.destination.buffer, operation.source
+        multicast = operation.multicast if isinstance(operation, tree.TmaLoad) else None
+        shared = self._kernel.cluster.shape["xyz".index(multicast)] if multicast is not None else 1
+        extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in source.tensor.shape]
+        rows = extents[-2] if len(extents) > 1 else 1
+        inside = min(1.0, rows / (ceil(rows / tile.rows) * tile.rows)) if rows else 1.0
+        starts = [self.value(coordinate) for coordinate in source.coordinates]
+        known = [np.broadcast_to(start, self._together) for start in starts if start is not None]
+        distinct = len(np.unique(np.stack(known), axis=1).T) / self._together if known else 1.0
+        aligned = len(extents) < 2 or extents[-1] * tile.dtype.bits // 8 % REQUEST_BYTES == 0
+        row_bytes = tile.columns * tile.dtype.bits // 8
+        owner = tile.owner.name if tile.owner is not None else tile.name
+        return Load(source.tensor.name, owner, tile.rows, row_bytes, times, shared, inside, distinct, aligned)
+
+    # ----------------------------------------------------------------------------------------------------- statements
+
+    def _walk(self, body: tuple[tree.Statement, ...], times: float) -> Iterator[tuple[tree.Operation, float]]:
+        for statement in body:
+            match statement:
+                case tree.For():
+                    start, stop = self.value(statement.start), self.value(statement.stop)
+                    trips = 1 if start is None or stop is None else max(0, ceil((_first(stop) - _first(start)) / statement.step))
+                    if trips:
+                        self._variables[statement.variable] = start
+                        yield from self._walk(statement.body, times * trips)
+                    self._variables[statement.variable] = None
+                case tree.While():
+                    yield from self._walk(statement.body, times)
+                case tree.Elect():
+                    yield from self._walk(statement.body, times)
+                case tree.If():
+                    holds = self.value(statement.condition)
+                    taken = statement.then if holds is None or _first(holds) else statement.otherwise
+                    yield from self._walk(taken, times)
+                case tree.Assign():
+                    self._variables[statement.variable] = self.value(statement.value)
+                case _:
+                    yield statement, times
+
+    # ---------------------------------------------------------------------------------------------------- expressions
+
+    def value(self, expression: tree.Expression) -> Values | None:
+        """None for what only the GPU knows, and for what is no number."""
+        match expression:
+            case tree.Constant():
+                return expression.value
+            case tree.ReadDimension():
+                return self._sizes.get(expression.name)
+            case tree.ReadParameter():
+                return self._sizes.get(expression.parameter.name)
+            case tree.Special():
+                return self._specials.get(expression.name)
+            case tree.ReadVariable():
+                return self._variables.get(expression.variable)
+            case tree.Convert():
+                return self.value(expression.operand)
+            case tree.Unary("-"):
+                return _applied("-", 0, self.value(expression.operand))
+            case tree.Unary("not"):
+                return _applied("==", 0, self.value(expression.operand))
+            case tree.Binary():
+                return _applied(expression.operator, self.value(expression.left), self.value(expression.right))
+            case tree.Select():
+                holds = self.value(expression.condition)
+                return None if holds is None else self.value(expression.when_true if _first(holds) else expression.when_false)
+            case tree.Call() if expression.function in ("min", "max", "ceildiv") and len(expression.arguments) == 2:
+                left, right = (self.value(argument) for argument in expression.arguments)
+                return _applied(expression.function, left, right)
+            case _:
+                return None
+
+
+def _operations(body: tuple[tree.Statement, ...]) -> Iterator[tree.Operation]:
+    for statement in body:
+        match statement:
+            case tree.For() | tree.While() | tree.Elect():
+                yield from _operations(statement.body)
+            case tree.If():
+                yield from _operations(statement.then)
+                yield from _operations(statement.otherwise)
+            case _:
+                yield statement
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "//": floordiv,
+    "%": mod,
+    "min": lambda left, right: np.minimum(left, right) if _several(left, right) else min(left, right),
+    "max": lambda left, right: np.maximum(left, right) if _several(left, right) else max(left, right),
+    "ceildiv": lambda left, right: -(-left // right),
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+    "==": eq,
+    "!=": ne,
+    "and": lambda left, right: bool(_first(left) and _first(right)),
+    "or": lambda left, right: bool(_first(left) or _first(right)),
+}
+_DIVISIONS = ("//", "%", "ceildiv")
+
+
+def _several(left: Values, right: Values) -> bool:
+    return isinstance(left, np.ndarray) or isinstance(right, np.ndarray)
+
+
+def _applied(operator: str, left: Values | None, right: Values | None) -> Values | None:
+    apply = _OPERATORS.get(operator)
+    if apply is None or left is None or right is None or (operator in _DIVISIONS and not np.all(right)):
+        return None
+    found: Values = apply(left, right)
+    return found
+
+
+def _extents(value: tree.Expression) -> tuple[int, int]:
+    """Rows and columns of a tile; of a number, one."""
+    kind = value.type
+    return (kind.rows, kind.columns) if isinstance(kind, TileType) else (1, 1)

@@ -1,0 +1,209 @@
+"""Where all processes stand, and what has arrived on each ring: the part of a network's state that needs no arithmetic.
+
+Counts are relative: all counts of rings that share cursors are lowered together so that the smallest of these cursors is `window`, and two
+configurations of a loop are then equal. Uses below the window's start stand for those that were complete before the kernel began.
+"""
+
+from dataclasses import dataclass, field
+
+from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Use, Wait
+
+
+class Refused(Exception):
+    """A certificate, or a step of it, does not hold; says why."""
+
+
+def need(condition: bool, why: str) -> None:
+    if not condition:
+        raise Refused(why)
+
+
+@dataclass(slots=True)
+class RingState:
+    """Uses below `below` are complete, and those in `beyond`.
+
+    `partial`: use -> arrivals, bytes still expected, and who has announced bytes where and not arrived there since: process, the rank
+    of its CTA, the rank of the barrier.
+    """
+
+    below: int
+    beyond: set[int] = field(default_factory=set)
+    partial: dict[int, tuple[int, int, frozenset[tuple[int, int, int]]]] = field(default_factory=dict)
+
+    def complete(self, use: int) -> bool:
+        return use < self.below or use in self.beyond
+
+    def completed(self, use: int) -> None:
+        self.beyond.add(use)
+        while self.below in self.beyond:
+            self.beyond.remove(self.below)
+            self.below += 1
+
+    def lowered(self, by: int) -> None:
+        self.below -= by
+        self.beyond = {use - by for use in self.beyond}
+        self.partial = {use - by: rest for use, rest in self.partial.items()}
+
+    def copy(self) -> "RingState":
+        return RingState(self.below, set(self.beyond), dict(self.partial))
+
+    def key(self) -> tuple[object, ...]:
+        return (self.below, tuple(sorted(self.beyond)), tuple(sorted((u, a, b, *sorted(p)) for u, (a, b, p) in self.partial.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rings and cursors (process, cursor) that events tie together."""
+
+    rings: tuple[int, ...]
+    cursors: tuple[tuple[int, int], ...]
+
+
+class Layout:
+    """What does not change while a network runs. `window`: how many uses back a question can reach, and some more."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.window = 2 * max((ring.stages for ring in network.rings), default=1) + 2
+        self.before = (1 << self.window) - 1  # as a set of uses: all that lie before the kernel
+        self.groups = groups_of(network)
+        self.group_of = {ring: number for number, group in enumerate(self.groups) for ring in group.rings}
+        self.waiters = tuple(
+            tuple(number for number, process in enumerate(network.processes) if ring in {use.ring for use in waits_of(process)})
+            for ring in range(len(network.rings))
+        )
+
+
+Key = tuple[object, ...]
+
+
+class Configuration:
+    """Mutable. `waited`: (ring, process) -> the uses waited for, as the bits of a number."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.network = layout.network
+        self.places = [process.start for process in self.network.processes]
+        self.cursors = [[layout.window] * process.cursors for process in self.network.processes]
+        self.rings = [RingState(layout.window) for _ in self.network.rings]
+        self.waited = {(ring, process): layout.before for ring, waiters in enumerate(layout.waiters) for process in waiters}
+
+    def copy(self) -> "Configuration":
+        made = Configuration.__new__(Configuration)
+        made.layout, made.network = self.layout, self.network
+        made.places = list(self.places)
+        made.cursors = [list(counts) for counts in self.cursors]
+        made.rings = [ring.copy() for ring in self.rings]
+        made.waited = dict(self.waited)
+        return made
+
+    def action(self, process: int) -> Action:
+        return self.network.processes[process].states[self.places[process]].action
+
+    def line(self, process: int) -> int:
+        return self.network.processes[process].states[self.places[process]].line
+
+    def use(self, process: int, use: Use) -> int:
+        return self.cursors[process][use.cursor] + use.shift
+
+    def enter(self, process: int, edge: Edge) -> None:
+        self.places[process] = edge.target
+        for cursor, uses in edge.advances:
+            self.cursors[process][cursor] += uses
+
+    def arrive(self, process: int, action: Arrive) -> int | None:
+        """Counts the arrival; the use it completes, if any."""
+        use = self.use(process, action.use)
+        ring, kind = self.rings[action.use.ring], self.network.rings[action.use.ring]
+        need(not ring.complete(use), f"line {self.line(process)}: an arrival for a phase that is complete")
+        arrivals, expected, owing = ring.partial.get(use, (0, 0, frozenset()))
+        arrivals, expected = arrivals + action.count, expected + action.expects - action.delivers
+        need(arrivals <= kind.count, f"line {self.line(process)}: more arrivals than the barrier counts")
+        mine = frozenset((process, rank, spot) for rank, spot in reached(self.network, process, action))
+        # A phase ends at the moment in which no arrival and no byte is missing. Whoever announces bytes must therefore arrive with them
+        # or afterwards: else the other arrivals could end the phase before the bytes are announced.
+        owing = owing - mine if action.count else owing | mine if action.expects else owing
+        if arrivals == kind.count and expected == 0:
+            need(not owing, f"line {self.line(process)}: bytes are announced by a thread that does not arrive afterwards")
+            ring.partial.pop(use, None)
+            ring.completed(use)
+            return use
+        need(arrivals < kind.count or expected > 0, f"line {self.line(process)}: more bytes arrive than are expected")
+        ring.partial[use] = arrivals, expected, owing
+        return None
+
+    def wait(self, process: int, use: Use) -> int:
+        number = self.use(process, use)
+        need(number >= 0, f"line {self.line(process)}: a wait for a phase long past")
+        self.waited[use.ring, process] |= 1 << number
+        return number
+
+    def ended(self) -> bool:
+        return all(isinstance(self.action(number), End) for number in range(len(self.places)))
+
+    def settled(self) -> bool:
+        """No phase is left with some of its arrivals."""
+        return not any(ring.partial for ring in self.rings)
+
+    def lower(self) -> tuple[int, ...]:
+        """Makes the counts relative again; by how much those of each group were lowered."""
+        by = []
+        for group in self.layout.groups:
+            excess = min((self.cursors[process][cursor] for process, cursor in group.cursors), default=self.layout.window)
+            by.append(excess - self.layout.window)
+            if by[-1]:
+                self._lower(group, by[-1])
+        return tuple(by)
+
+    def _lower(self, group: Group, by: int) -> None:
+        for process, cursor in group.cursors:
+            self.cursors[process][cursor] -= by
+        for ring in group.rings:
+            self.rings[ring].lowered(by)
+            for process in self.layout.waiters[ring]:
+                self.waited[ring, process] >>= by
+
+    def key(self) -> Key:
+        cursors = tuple(map(tuple, self.cursors))
+        return (tuple(self.places), cursors, tuple(ring.key() for ring in self.rings), tuple(self.waited.values()))
+
+
+def reached(network: Network, process: int, action: Arrive) -> tuple[tuple[int, int], ...]:
+    """(rank of the thread's CTA, rank of the barrier's) for every barrier that the process signals."""
+    ring, ranks = network.rings[action.use.ring], network.processes[process].ranks
+    if ring.kind == "cluster":
+        return tuple((rank, ring.ranks[0]) for rank in ranks)
+    return action.targets or tuple((rank, rank) for rank in ranks)
+
+
+def uses_of(process: Process) -> set[Use]:
+    return {state.action.use for state in process.states if isinstance(state.action, (Wait, Arrive))}
+
+
+def waits_of(process: Process) -> set[Use]:
+    return {state.action.use for state in process.states if isinstance(state.action, Wait)}
+
+
+_Member = tuple[str, int, int]
+
+
+def groups_of(network: Network) -> tuple[Group, ...]:
+    """Every ring and cursor in one group."""
+    parent: dict[_Member, _Member] = {}
+
+    def root(one: _Member) -> _Member:
+        while parent.setdefault(one, one) != one:
+            one = parent[one]
+        return one
+
+    for number, process in enumerate(network.processes):
+        for use in uses_of(process):
+            parent[root(("ring", use.ring, 0))] = root(("cursor", number, use.cursor))
+    members: dict[_Member, tuple[list[int], list[tuple[int, int]]]] = {}
+    for one in parent:
+        rings, cursors = members.setdefault(root(one), ([], []))
+        if one[0] == "ring":
+            rings.append(one[1])
+        else:
+            cursors.append((one[1], one[2]))
+    return tuple(sorted((Group(tuple(sorted(r)), tuple(sorted(c))) for r, c in members.values()), key=lambda group: group.rings))

@@ -1,0 +1,194 @@
+"""PTX text to a network: what the threads of a kernel wait for, and what they signal.
+
+`read` follows every instruction on which a wait or an arrival depends and never guesses: what it does not understand makes the kernel
+Unreadable. The steps: text to instructions (reader_text), the slice of the control flow that matters (reader_flow), the barriers made
+ready before the first meeting of all threads, then one walk per class of threads that do the same (reader_walk), whose automata are the
+network's processes. The CTAs of a cluster are walked one by one; those that turn out alike become one (reader_network).
+
+Memory is taken to be used as declared: no store hits a barrier, and a loop that touches no barrier comes to an end.
+"""
+
+from pipec.verify.network import Network, Ring, Unreadable
+from pipec.verify.reader_events import Barriers, Later, Machine, Split, Surroundings
+from pipec.verify.reader_flow import Flow
+from pipec.verify.reader_interface import LARGEST_SIZE, Interface, interface_of
+from pipec.verify.reader_memory import Writes
+from pipec.verify.reader_network import Assembly, Class, Cta
+from pipec.verify.reader_opcodes import Kind
+from pipec.verify.reader_text import Kernel, kernel_of
+from pipec.verify.reader_values import Arithmetic
+from pipec.verify.reader_walk import Walk
+
+MOST_THREADS = 1024
+MOST_CTAS = 16
+_GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
+
+
+def read(ptx: str, kernel: str | None = None) -> Network:
+    """The network of an entry of the text (the only one, if no name is given). Raises Unreadable, and nothing else."""
+    try:
+        return _Reading(ptx, kernel).network()
+    except Unreadable:
+        raise
+    except RecursionError as error:
+        raise Unreadable(1, "it is nested too deeply") from error
+    except Exception as error:
+        raise Unreadable(1, f"the reader failed: {type(error).__name__} {error}") from error
+
+
+class _Reading:
+    def __init__(self, ptx: str, name: str | None) -> None:
+        self.kernel = kernel_of(ptx, name)
+        self.interface = interface_of(ptx, self.kernel.name)
+        block = self.kernel.directives.get("reqntid", ())
+        if not block:
+            raise Unreadable(self.kernel.line, "the number of threads is not stated (.reqntid)")
+        x, y, z = (*block, 1, 1)[:3]
+        self.block = (x, y, z)
+        self.threads = self.block[0] * self.block[1] * self.block[2]
+        if not 0 < self.threads <= MOST_THREADS:
+            raise Unreadable(self.kernel.line, f"a CTA of {self.threads} threads")
+        x, y, z = (*self.kernel.directives.get("reqnctapercluster", ()), 1, 1, 1)[:3]
+        cluster = (x, y, z)
+        if not 0 < x * y * z <= MOST_CTAS:
+            raise Unreadable(self.kernel.line, f"a cluster of {x * y * z} CTAs")
+        self.ranges = _ranges(self.kernel, self.interface)
+        arithmetic = Arithmetic(self.ranges)
+        nothing = Barriers({}, (), ())
+        pointers = frozenset(name for name, kind in self.kernel.parameters.items() if kind in ("u64", "b64", "s64"))
+        self.around = Surroundings(
+            *(self.kernel, self.interface, arithmetic, nothing, self.threads, self.block, cluster, {}),
+            pointers,
+            Writes(self.kernel).spares,
+            {},
+        )
+
+    def network(self) -> Network:
+        inits = [self._inits(rank) for rank in range(self.around.ranks)]
+        rings = self._barriers(inits)
+        flow = Flow(self.kernel)
+        ctas = []
+        for rank, counts in enumerate(inits):
+            ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0]] for ring in rings)))
+        assembly = Assembly(self.kernel.name, self.interface, rings, self.threads, self.ranges)
+        return assembly.network(ctas, tuple(self.around.notes))
+
+    def _classes(self, flow: Flow, rank: int) -> list[Class]:
+        classes: list[Class] = []
+        work, waiting = [tuple(range(self.threads))], self.threads + 1
+        later: list[tuple[int, ...]] = []
+        while work:
+            # In the order of their first threads, so that the number of a class is that of its process.
+            work.sort(reverse=True)
+            group = work.pop()
+            try:
+                classes.append(self._walked(flow, group, rank, f"{len(classes)}"))
+            except Split as split:
+                work += split.groups
+            except Later:
+                later.append(group)
+            if not work and later and len(later) < waiting:
+                work, later, waiting = later, [], len(later)
+        if later:
+            raise Unreadable(self.kernel.line, "where the answers of the scheduler are read from is not understood")
+        return sorted(classes, key=lambda one: one.threads)
+
+    def _walked(self, flow: Flow, threads: tuple[int, ...], rank: int, name: str) -> Class:
+        self._same_kind_of_warps(threads)
+        waited: frozenset[int] | None = None
+        while True:
+            machine = Machine(self.around, threads, rank, name)
+            machine.waited = waited
+            walk = Walk(flow, machine, name)
+            failure: Unreadable | None = None
+            try:
+                walk.run()
+            except Unreadable as error:
+                failure = error
+            # Where the class signals a ring without waiting for its other side, arrivals are counted by themselves.
+            found = frozenset(machine.waits) | (waited or frozenset())
+            if failure is None and (machine.relied <= machine.waits or found == waited):
+                return Class(threads, machine, walk)
+            if found == waited or failure is not None and machine.relied <= machine.waits:
+                raise failure or Unreadable(self.kernel.line, "what the threads wait for is not understood")
+            waited = frozenset(found)
+
+    def _same_kind_of_warps(self, threads: tuple[int, ...]) -> None:
+        """Warps of which the class has all lanes are looked at apart from those of which it has some."""
+        lanes: dict[int, list[int]] = {}
+        for thread in threads:
+            lanes.setdefault(thread // 32, []).append(thread)
+        whole = [thread for warp, mine in lanes.items() if len(mine) == min(32, self.threads - 32 * warp) for thread in mine]
+        if whole and len(whole) < len(threads):
+            rest = sorted({*threads} - {*whole})
+            raise Split([tuple(whole), tuple(rest)])
+
+    def _inits(self, rank: int) -> dict[int, int]:
+        """The barriers that a CTA makes ready before its threads meet first: arrivals by offset."""
+        flow = Flow(self.kernel, frozenset({Kind.INIT, Kind.SYNC, Kind.SIGN, Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT}))
+        found: dict[int, tuple[int, int, tuple[int, ...]]] = {}
+        work = [tuple(range(self.threads))]
+        while work:
+            machine = Machine(self.around, work.pop(), rank)
+            machine.prologue, machine.partial = True, False
+            walk = Walk(flow, machine, "")
+            try:
+                walk.run()
+            except Split as split:
+                work += split.groups
+                continue
+            if machine.inits and any(node.condition is not None for node in walk.nodes):
+                raise Unreadable(self.kernel.line, "which barriers are made ready depends on the sizes")
+            for offset, init in machine.inits.items():
+                if found.setdefault(offset, init) is not init:
+                    raise Unreadable(init[1], "two threads make the same barrier ready")
+        lines = {line for _, line, _ in found.values()}
+        for at, kind in flow.kinds.items():
+            if kind is Kind.INIT and flow.code[at].line not in lines:
+                raise Unreadable(flow.code[at].line, "a barrier is made ready after threads have met, or never")
+        return {offset: count for offset, (count, _, _) in found.items()}
+
+    def _barriers(self, inits: list[dict[int, int]]) -> list[Ring]:
+        """Rows of barriers as the interface names them, if they are made ready alike; what is left stands alone."""
+        counts = {offset: tuple(mine.get(offset) for mine in inits) for offset in inits[0]}
+        if any(mine.keys() != counts.keys() for mine in inits):
+            raise Unreadable(self.kernel.line, "the CTAs of a cluster make different barriers ready")
+        base = self.kernel.shared.get("$shared", 0)
+        rings: list[Ring] = []
+        other: list[int | None] = []
+        numbers: dict[int, int] = {}
+        left = dict(counts)
+        for number, hint in enumerate(self.interface.hints):
+            offsets = tuple(base + hint.offset + 8 * stage for stage in range(hint.stages))
+            if {left.get(offset) for offset in offsets} - {None} == {left.get(offsets[0])}:
+                numbers[number] = len(rings)
+                rings.append(Ring("mbarrier", offsets, inits[0][offsets[0]]))
+                for offset in offsets:
+                    del left[offset]
+        for number in numbers:
+            partner = self.interface.hints[number].other
+            other.append(numbers.get(partner) if partner is not None else None)
+        for offset in sorted(left):
+            rings.append(Ring("mbarrier", (offset,), inits[0][offset]))
+            other.append(None)
+        places = {offset: (number, stage) for number, ring in enumerate(rings) for stage, offset in enumerate(ring.instances)}
+        self.around.barriers = Barriers(places, tuple(ring.stages for ring in rings), tuple(other))
+        return rings
+
+
+def _ranges(kernel: Kernel, interface: Interface) -> dict[str, tuple[int, int]]:
+    """What the launcher and the hardware promise of parameters and special registers."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for name, kind in kernel.parameters.items():
+        if name in interface.sizes:
+            ranges[name] = (0, LARGEST_SIZE)
+        elif kind[1:].isdigit() and kind[0] in "usb":
+            width = int(kind[1:])
+            ranges[name] = (0, (1 << width) - 1) if kind[0] == "u" else (-(1 << width - 1), (1 << width - 1) - 1)
+    for (axis, limit), blocks in zip(_GRID.items(), interface.grid, strict=True):
+        most = max(1, min(limit, blocks))
+        for root in ("ctaid", "clusterid"):
+            ranges[f"%{root}.{axis}"] = (0, most - 1)
+        for root in ("nctaid", "nclusterid"):
+            ranges[f"%{root}.{axis}"] = (1, most)
+    return ranges

@@ -1,0 +1,124 @@
+"""What pipec writes beside a kernel, on the line `// pipec.kernel {json}`: the only place where the reader knows pipec's conventions.
+
+Taken from it: what the launcher promises of the parameters (sizes, boxes of tensor maps), and hints: the names of roles, and which barriers
+are the stages of one ring. A wrong hint makes a network that is not proved, never one that is proved wrongly.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipec.verify.network import Unreadable
+
+_MARK = "// pipec.kernel "
+# Bits in shared memory of an element, by the name that the tensor map has for its type.
+_BITS = {
+    "u8": 8,
+    "u16": 16,
+    "f16": 16,
+    "bf16": 16,
+    "u32": 32,
+    "s32": 32,
+    "f32": 32,
+    "tf32": 32,
+    "u64": 64,
+    "s64": 64,
+    "f64": 64,
+    "b4x16": 4,
+    "b4x16_p64": 4,
+    "b6x16_p32": 6,
+}
+LARGEST_SIZE = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Hint:
+    """`stages` barriers of 8 bytes from `offset`. `other`: number of the ring of the same pipeline's other side."""
+
+    name: str
+    offset: int
+    stages: int
+    other: int | None
+
+
+@dataclass(frozen=True)
+class Interface:
+    """`boxes`: bytes that one copy by a tensor map delivers. `sizes`: parameters that are dimensions. `roles`: name, first warp, warps.
+    `written`: symbols of parameters through which the kernel writes; None: any."""
+
+    boxes: dict[str, int] = field(default_factory=dict)
+    sizes: frozenset[str] = frozenset()
+    roles: tuple[tuple[str, int, int], ...] = ()
+    hints: tuple[Hint, ...] = ()
+    read_only: frozenset[str] = frozenset()
+    grid: tuple[int, int, int] = (LARGEST_SIZE, 65535, 65535)  # at most so many CTAs along each axis
+
+    def role(self, warp: int) -> str:
+        return next((name for name, first, count in self.roles if first <= warp < first + count), f"warp {warp}")
+
+
+def interface_of(ptx: str, kernel: str) -> Interface:
+    """The interface of a kernel; an empty one for PTX that pipec did not write."""
+    at = ptx.find(_MARK)
+    while at >= 0:
+        end = ptx.find("\n", at)
+        line = ptx[at + len(_MARK) : end if end >= 0 else len(ptx)]
+        try:
+            found = json.loads(line)
+            if isinstance(found, dict) and found.get("kernel") == kernel:
+                return _interface(found)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise Unreadable(ptx.count("\n", 0, at) + 1, "the line that describes the kernel is damaged") from error
+        at = ptx.find(_MARK, at + 1)
+    return Interface()
+
+
+def _most(expression: Any) -> float:
+    """An upper bound of a launch expression over sizes, none of them negative."""
+    if isinstance(expression, int):
+        return expression
+    match expression:
+        case ["*" | "+" as sign, one, other]:
+            left, right = _most(one), _most(other)
+            return left + right if sign == "+" else left * right
+        case ["min", one, other]:
+            return min(_most(one), _most(other))
+        case ["max", one, other]:
+            return max(_most(one), _most(other))
+        case ["ceildiv", one, int(divisor)] if divisor > 0:
+            return -(-_most(one) // divisor)
+        case ["//", one, int(divisor)] if divisor > 0:
+            return _most(one) // divisor
+        case str():
+            return LARGEST_SIZE
+        case _:
+            return float("inf")
+
+
+def _interface(found: dict[str, Any]) -> Interface:
+    boxes, sizes = {}, set()
+    for row in found["parameters"]:
+        if row["kind"] == "tensor_map":
+            boxes[str(row["symbol"])] = _bytes(row)
+        elif row["kind"] == "dimension":
+            sizes.add(str(row["symbol"]))
+    roles = tuple((str(row["name"]), int(row["first_warp"]), int(row["warps"])) for row in found["roles"])
+    rows = [(str(row["pipeline"]), str(row["side"]), int(row["offset"]), int(row["stages"])) for row in found["barriers"]]
+    sides = {(pipeline, side): number for number, (pipeline, side, _, _) in enumerate(rows)}
+    turned = {"full": "empty", "empty": "full"}
+    hints = tuple(
+        Hint(f"{pipeline}.{side}", offset, stages, sides.get((pipeline, turned.get(side, ""))))
+        for pipeline, side, offset, stages in rows
+        if 0 < stages <= 4096
+    )
+    most = [_most(one) for one in found["grid"]]
+    grid = tuple(int(min(limit, one)) for limit, one in zip((LARGEST_SIZE, 65535, 65535), most, strict=True))
+    hints = hints if len(hints) == len(rows) else ()
+    return Interface(boxes, frozenset(sizes), roles, hints, grid=(grid[0], grid[1], grid[2]))
+
+
+def _bytes(row: dict[str, Any]) -> int:
+    elements = 1
+    for extent in row["box"]:
+        elements *= int(extent)
+    return elements * _BITS[str(row["dtype"])] // 8

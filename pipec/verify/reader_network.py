@@ -1,0 +1,288 @@
+"""From the automata of all classes of threads to the network: numbers for rings and cursors, and CTAs that are alike made one."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
+from pipec.verify.reader_events import Act, Machine
+from pipec.verify.reader_flow import EXIT
+from pipec.verify.reader_interface import Interface
+from pipec.verify.reader_tidy import mentioned, reached_from, renamed, tidied
+from pipec.verify.reader_walk import Node, Walk, Way
+from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom
+
+
+@dataclass
+class Class:
+    """Threads that do the same, and their automaton."""
+
+    threads: tuple[int, ...]
+    machine: Machine
+    walk: Walk
+
+
+@dataclass
+class Cta:
+    """What one CTA of the cluster has: its classes, and the arrivals that each ring of mbarriers takes."""
+
+    rank: int
+    classes: list[Class]
+    counts: tuple[int, ...]
+
+
+# A process of one CTA whose arrivals' `targets` are (rank of the barrier, how often).
+_Draft = Process
+
+
+class Assembly:
+    """`rings`: of mbarriers, the same in all CTAs but for the counts."""
+
+    def __init__(
+        self, name: str, interface: Interface, rings: list[Ring], threads: int, ranges: dict[str, tuple[int, int]]
+    ) -> None:
+        self.name, self.interface, self.threads, self.ranges = name, interface, threads, ranges
+        self.rings = list(rings)
+        self.numbers: dict[object, int] = {}
+
+    def network(self, ctas: list[Cta], assumptions: tuple[str, ...]) -> Network:
+        self.size = len(ctas)
+        drafts = [self._drafts(cta) for cta in ctas]
+        counts = [(*cta.counts, *(ring.count for ring in self.rings[len(cta.counts) :])) for cta in ctas]
+        colours = _colours(drafts, counts)
+        rings: list[Ring] = []
+        place: dict[tuple[int, int], int] = {}
+        for colour in range(max(colours) + 1):
+            ranks = tuple(rank for rank, mine in enumerate(colours) if mine == colour)
+            for number, ring in enumerate(self.rings):
+                if ring.kind == "cluster":
+                    place[number, colour] = place.get((number, 0), len(rings))
+                    if colour == 0:
+                        rings.append(replace(ring, ranks=tuple(range(self.size))))
+                    continue
+                place[number, colour] = len(rings)
+                rings.append(replace(ring, count=counts[ranks[0]][number], ranks=ranks))
+        processes: list[Process] = []
+        for colour in range(max(colours) + 1):
+            ranks = tuple(rank for rank, mine in enumerate(colours) if mine == colour)
+            for number in range(len(drafts[ranks[0]])):
+                same = [drafts[rank][number] for rank in ranks]
+                processes.append(self._numbered(self._joined(same, ranks, colours, place), len(processes)))
+        return tidied(Network(self.name, tuple(rings), tuple(processes), self._facts(processes), assumptions))
+
+    @staticmethod
+    def _numbered(process: Process, number: int) -> Process:
+        """The symbols of registers begin with the number of the process."""
+        return renamed(process, lambda name: f"{number}:{name.partition(':')[2]}")
+
+    # One CTA.
+
+    def _drafts(self, cta: Cta) -> list[_Draft]:
+        return [self._process(one, threads, meeting, cta) for threads, one, meeting in self._groups(cta.classes)]
+
+    def _groups(self, classes: list[Class]) -> list[tuple[tuple[int, ...], Class, object]]:
+        """The processes to be: threads, class, and the key of the ring on which the lanes of their warps meet. Warps whose lanes are
+        divided among the same classes go together."""
+        owners: dict[int, list[int]] = {}
+        for one in classes:
+            for thread in one.threads:
+                owners.setdefault(thread // 32, []).append(one.threads[0])
+        made: list[tuple[tuple[int, ...], Class, object]] = []
+        for one in classes:
+            if not one.machine.partial:
+                made.append((one.threads, one, None))
+                continue
+            parts: dict[tuple[int, ...], list[int]] = {}
+            for thread in one.threads:
+                parts.setdefault(tuple(sorted(owners[thread // 32])), []).append(thread)
+            for key, threads in parts.items():
+                ring = ("warp", key)
+                if ring not in self.numbers:
+                    warps = [warp for warp, mine in owners.items() if tuple(sorted(mine)) == key]
+                    lanes = sum(len(owners[warp]) for warp in warps)
+                    self.numbers[ring] = len(self.rings)
+                    self.rings.append(Ring("warp", (min(warps),), lanes))
+                made.append((tuple(threads), one, ring))
+        return made
+
+    def _ring(self, act: Act, meeting: object) -> int:
+        if isinstance(act.ring, int):
+            return act.ring
+        key: object = meeting if act.ring == ("warp",) else act.ring
+        found = self.numbers.get(key)
+        if found is not None:
+            return found
+        found = self.numbers[key] = len(self.rings)
+        if key == ("cluster",):
+            self.rings.append(Ring("cluster", (0,), self.threads * self.size))
+            return found
+        assert isinstance(key, tuple)
+        _, name, count = key
+        if any(ring.kind == "named" and ring.instances == (name,) for ring in self.rings):
+            raise Unreadable(1, f"barrier {name} is used for different numbers of threads")
+        self.rings.append(Ring("named", (name,), count))
+        return found
+
+    def _process(self, one: Class, threads: tuple[int, ...], meeting: object, cta: Cta) -> Process:
+        cursors: dict[object, int] = {}
+        for node in one.walk.nodes:
+            if node.act is not None:
+                cursors.setdefault(node.act.cursor, len(cursors))
+        share = (len(threads), len(one.threads))
+        states = [self._state(node, cursors, meeting, share) for node in one.walk.nodes]
+        start = one.walk.start
+        first = start.target
+        if start.values or start.advances or start.requires:
+            edge = _edge(start, cursors)
+            first = len(states)
+            states.append(State(states[0].line, Test(TRUE, edge, edge)))
+        warps = tuple(sorted({thread // 32 for thread in threads}))
+        states = _coalesced(states, self.rings)
+        made = Process(self.interface.role(warps[0]), len(threads), warps, (cta.rank,), len(cursors), tuple(states), first)
+        if not one.machine.around.asks:
+            return made
+        counted = {one.machine.cursor_symbol(key).name: number for key, number in cursors.items() if isinstance(key, int)}
+        return renamed(made, lambda name: f"{one.walk.name}:cursor{counted[name]}" if name in counted else name)
+
+    def _state(self, node: Node, cursors: dict[object, int], meeting: object, share: tuple[int, int]) -> State:
+        action: Action
+        if node.block == EXIT:
+            action = End()
+        elif node.condition is not None:
+            yes, no = (_edge(way, cursors) for way in node.edges)
+            action = Test(node.condition, yes, no)
+        else:
+            assert node.act is not None
+            act = node.act
+            use = Use(self._ring(act, meeting), cursors[act.cursor], act.shift)
+            edge = _edge(node.edges[0], cursors)
+            if act.waits:
+                action = Wait(use, edge)
+            else:
+                count, expects, delivers = (number * share[0] // share[1] for number in (act.count, act.expects, act.delivers))
+                action = Arrive(use, edge, count, expects, delivers, act.targets)
+        return State(node.line, action, node.symbols)
+
+    # Several CTAs.
+
+    def _joined(
+        self, same: list[Process], ranks: tuple[int, ...], colours: list[int], place: dict[tuple[int, int], int]
+    ) -> Process:
+        """One process for the CTAs of `ranks`, whose processes differ in nothing but which CTAs they signal."""
+        colour = colours[ranks[0]]
+        states: list[State] = []
+        more: list[State] = []
+        for number, state in enumerate(same[0].states):
+            action = state.action
+            if isinstance(action, Wait):
+                action = replace(action, use=replace(action.use, ring=place[action.use.ring, colour]))
+            elif isinstance(action, Arrive):
+                targets = [one.states[number].action.targets for one in same]  # type: ignore[union-attr]
+                parts = self._parts(action, ranks, targets, colours, place)
+                action = parts.pop()
+                while parts:
+                    more.append(replace(state, action=action))
+                    action = replace(parts.pop(), edge=Edge(len(same[0].states) + len(more) - 1))
+            states.append(replace(state, action=action))
+        return replace(same[0], ranks=ranks, states=(*states, *more))
+
+    def _parts(
+        self,
+        action: Arrive,
+        ranks: tuple[int, ...],
+        targets: list[tuple[tuple[int, int], ...]],
+        colours: list[int],
+        place: dict[tuple[int, int], int],
+    ) -> list[Arrive]:
+        """The arrivals at the barriers of each colour of CTAs."""
+        ring = self.rings[action.use.ring]
+        if ring.kind != "mbarrier":
+            times = len(ranks) if ring.kind == "cluster" else 1
+            use = replace(action.use, ring=place[action.use.ring, colours[ranks[0]]])
+            return [replace(action, use=use, count=action.count * times, targets=())]
+        reached: Counter[int] = Counter()
+        pairs: list[tuple[int, int]] = []
+        for rank, mine in zip(ranks, targets, strict=True):
+            for target, times in mine:
+                reached[target] += times
+                pairs.append((rank, target))
+        remote = any(rank != target for rank, target in pairs)
+        made = []
+        for colour in sorted({colours[target] for target in reached}):
+            times = next(reached[target] for target in reached if colours[target] == colour)
+            made.append(
+                replace(
+                    action,
+                    use=replace(action.use, ring=place[action.use.ring, colour]),
+                    count=action.count * times,
+                    expects=action.expects * times,
+                    delivers=action.delivers * times,
+                    targets=tuple(pair for pair in pairs if colours[pair[1]] == colour) if remote else (),
+                )
+            )
+        return made
+
+    def _facts(self, processes: list[Process]) -> tuple[Formula, ...]:
+        names: set[str] = set()
+        for process in processes:
+            for state in process.states:
+                names |= {symbol.name for symbol in mentioned(state)}
+        made: list[Formula] = []
+        for name in sorted(names & self.ranges.keys()):
+            low, high = self.ranges[name]
+            form = atom(Symbol(name))
+            made += [Compare("ge", add(form, Linear(-low))), Compare("ge", add(Linear(high), form, -1))]
+        for name in sorted(names):
+            above = name.replace("%cta", "%ncta").replace("%cluster", "%ncluster")
+            if above != name and above in names:
+                made.append(Compare("ge", add(add(atom(Symbol(above)), Linear(-1)), atom(Symbol(name)), -1)))
+        return tuple(made)
+
+
+def _coalesced(states: list[State], rings: list[Ring]) -> list[State]:
+    """Arrivals at the same use of a ring in one CTA after the other are one arrival at several."""
+    made = list(states)
+    for at in range(len(states) - 1, -1, -1):
+        action = made[at].action
+        if not isinstance(action, Arrive) or rings[action.use.ring].kind != "mbarrier" or action.edge != Edge(action.edge.target):
+            continue
+        after = made[action.edge.target].action
+        if not isinstance(after, Arrive) or replace(after, edge=action.edge, targets=action.targets) != action:
+            continue
+        if {rank for rank, _ in action.targets}.isdisjoint(rank for rank, _ in after.targets):
+            made[at] = replace(made[at], action=replace(after, targets=tuple(sorted((*action.targets, *after.targets)))))
+    return made
+
+
+def _colours(drafts: list[list[_Draft]], counts: list[tuple[int, ...]]) -> list[int]:
+    """CTAs with the same number are alike: they do the same, and their barriers are signalled alike by CTAs that are alike."""
+    keys: list[object] = []
+    for mine, count in zip(drafts, counts, strict=True):
+        plain = [replace(process, ranks=(), states=tuple(_untargeted(state) for state in process.states)) for process in mine]
+        keys.append((tuple(plain), count))
+    colours = _numbered(keys)
+    while True:
+        received: list[Counter[object]] = [Counter() for _ in drafts]
+        for rank, mine in enumerate(drafts):
+            for number, process in enumerate(mine):
+                for at in reached_from(process.start, process.states):
+                    action = process.states[at].action
+                    if isinstance(action, Arrive):
+                        for target, times in action.targets:
+                            received[target][colours[rank], number, at] += times
+        finer = _numbered([(colour, frozenset(got.items())) for colour, got in zip(colours, received, strict=True)])
+        if len(set(finer)) == len(set(colours)):
+            return colours
+        colours = finer
+
+
+def _numbered(keys: list[object]) -> list[int]:
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+def _untargeted(state: State) -> State:
+    return replace(state, action=replace(state.action, targets=())) if isinstance(state.action, Arrive) else state
+
+
+def _edge(way: Way, cursors: dict[object, int]) -> Edge:
+    return Edge(way.target, way.values, tuple((cursors[key], by) for key, by in way.advances), way.requires)

@@ -1,0 +1,208 @@
+"""PTX text to instructions: statements, labels, variables in shared memory.
+
+Only the outline of a statement is taken apart here: predicate, opcode, operands as text. Whoever needs more of an operand asks for it,
+so that the thousands of arithmetic instructions of a large kernel cost one pattern match each.
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pipec.verify.network import Unreadable
+
+_STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
+_LABEL = re.compile(r"([%$\w]+)\s*:(?!:)\s*")
+_REGISTER = re.compile(r"[%$A-Za-z_][\w$.]*")
+_ADDRESS = re.compile(r"\[\s*([%$\w.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]\Z")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\((.*?)\))?([^{;]*)\{", re.DOTALL)
+_PARAMETER = re.compile(
+    r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.(?:ptr|global|const|shared|local|align\s+\d+)\s+)*([\w$]+)"
+)
+_SHARED = re.compile(r"(\.extern\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*(?:\[\s*(\d*)\s*\])?")
+_DIRECTIVE = re.compile(r"\.(reqntid|maxntid|reqnctapercluster|explicitcluster)\b\s*([\d\s,]*)")
+
+Directives = dict[str, tuple[int, ...]]
+
+
+@dataclass
+class Instruction:
+    """`predicate`: register that must be true (false if `negated`) for it to act; `text`: the operands, as written."""
+
+    line: int
+    opcode: str
+    predicate: str | None
+    negated: bool
+    text: str
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.opcode.split("."))
+
+    @property
+    def head(self) -> str:
+        return self.opcode.partition(".")[0]
+
+    @cached_property
+    def operands(self) -> tuple[str, ...]:
+        """Split at commas outside of brackets and braces."""
+        if "{" not in self.text and "[" not in self.text:
+            return tuple(part.strip() for part in self.text.split(",")) if self.text else ()
+        return tuple(_split(self.text))
+
+    @cached_property
+    def first(self) -> tuple[str, ...]:
+        """The registers of the first operand: what a computing instruction defines."""
+        text = self.text
+        if text.startswith("{"):
+            return tuple(_REGISTER.findall(text[: text.find("}")]))
+        return tuple(part.strip() for part in text.partition(",")[0].split("|"))
+
+
+@dataclass
+class Kernel:
+    """One entry of the text. `labels`: the number of the instruction that each label stands before. `shared`: offsets of variables."""
+
+    name: str
+    line: int
+    parameters: dict[str, str]
+    directives: Directives
+    shared: dict[str, int]
+    code: list[Instruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+
+
+def registers(text: str) -> list[str]:
+    """Names in an operand; numbers are none."""
+    return _REGISTER.findall(text)
+
+
+def address(text: str, line: int) -> tuple[str, int]:
+    """The parts of `[name+offset]`: register or variable ("" for a number), and the constant."""
+    found = _ADDRESS.match(text)
+    if not found:
+        raise Unreadable(line, f"the address {text} is not understood")
+    name, sign, offset = found.groups()
+    number = integer(offset) if offset else 0
+    if number is None:
+        raise Unreadable(line, f"the address {text} is not understood")
+    number = -number if sign == "-" else number
+    plain = integer(name)
+    return (name, number) if plain is None else ("", plain + number)
+
+
+def integer(text: str) -> int | None:
+    """An integer as PTX writes it, or None."""
+    body = text[:-1] if text[-1:] in "Uu" and text[:1] != "%" else text
+    try:
+        return int(body, 0) if not re.fullmatch(r"-?0[0-7]+", body) else int(body, 8)
+    except ValueError:
+        return None
+
+
+def _split(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        if char in "{[(":
+            depth += 1
+        elif char in "}])":
+            depth -= 1
+        elif char == "," and not depth:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    return [*parts, text[start:].strip()]
+
+
+def kernel_of(ptx: str, name: str | None) -> Kernel:
+    """The entry called `name`, or the only one."""
+    text = _COMMENT.sub(lambda found: "\n" * found.group().count("\n"), ptx)
+    entries = [found for found in _ENTRY.finditer(text) if name in (None, found.group(1))]
+    if not entries:
+        raise Unreadable(1, f"there is no kernel {name}" if name else "there is no kernel")
+    if len(entries) > 1:
+        raise Unreadable(1, "there are several kernels: say which")
+    (entry,) = entries
+    body, end = entry.end(), _closing(text, entry.end())
+    line = text.count("\n", 0, entry.start()) + 1
+    parameters = {found[2]: found[1] for found in _PARAMETER.finditer(entry.group(2) or "")}
+    directives = {found[1]: tuple(int(n) for n in re.findall(r"\d+", found[2])) for found in _DIRECTIVE.finditer(entry.group(3))}
+    kernel = Kernel(entry.group(1), line, parameters, directives, _shared(text[: entry.start()] + text[body:end]))
+    _statements(kernel, text[body:end], text.count("\n", 0, body) + 1)
+    return kernel
+
+
+def _closing(text: str, at: int) -> int:
+    depth = 1
+    for found in re.compile("[{}]").finditer(text, at):
+        depth += 1 if found.group() == "{" else -1
+        if not depth:
+            return found.start()
+    raise Unreadable(text.count("\n") + 1, "the kernel does not end")
+
+
+def _shared(text: str) -> dict[str, int]:
+    """Where each variable in shared memory lies. Which address the dynamic one gets is the linker's affair; only differences matter."""
+    sizes = {
+        "b8": 1,
+        "u8": 1,
+        "s8": 1,
+        "b16": 2,
+        "u16": 2,
+        "b32": 4,
+        "u32": 4,
+        "s32": 4,
+        "f32": 4,
+        "b64": 8,
+        "u64": 8,
+        "s64": 8,
+        "f64": 8,
+    }
+    places: dict[str, int] = {}
+    at = 1 << 20
+    for found in _SHARED.finditer(text):
+        outside, align, kind, name, count = found.groups()
+        if outside:
+            places[name] = 0
+            continue
+        at += -at % int(align or 16)
+        places[name] = at
+        at += sizes.get(kind, 16) * int(count or 1)
+    return places
+
+
+def _statements(kernel: Kernel, body: str, line: int) -> None:
+    rest = ""
+    for number, text in enumerate(body.split("\n"), line):
+        if not rest and (not text or text.isspace()):
+            continue
+        rest += text + "\n" if rest else text
+        if ";" not in text and ":" not in text:
+            if not rest.strip(" \t{}") or rest.lstrip().startswith(".loc"):
+                rest = ""
+            continue
+        *whole, rest = rest.split(";")
+        for statement in whole:
+            _statement(kernel, statement.strip(), number)
+        rest = _label(kernel, rest.strip())
+        rest = "" if not rest.strip("{}\n\t ") else rest
+
+
+def _label(kernel: Kernel, text: str) -> str:
+    while found := _LABEL.match(text):
+        kernel.labels[found.group(1)] = len(kernel.code)
+        text = text[found.end() :].strip()
+    return text
+
+
+def _statement(kernel: Kernel, text: str, line: int) -> None:
+    text = _label(kernel, text.lstrip("{} \t\n"))
+    text = _label(kernel, text.lstrip("{} \t\n"))
+    if not text or text[0] == ".":
+        if text.startswith(".branchtargets"):
+            raise Unreadable(line, "a table of branch targets is not understood")
+        return
+    found = _STATEMENT.match(text)
+    if not found:
+        raise Unreadable(line, f"the statement {text[:60]!r} is not understood")
+    negated, predicate, opcode, operands = found.groups()
+    kernel.code.append(Instruction(line, opcode, predicate, negated == "!", operands.strip()))

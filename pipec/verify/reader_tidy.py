@@ -1,0 +1,167 @@
+"""A network without what decides nothing: meetings of a process with itself alone, branches whose two ways are one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pipec.verify.network import Action, Arrive, Edge, Network, Process, State, Test, Unreadable, Use, Wait
+from pipec.verify.terms import FALSE, TRUE, Symbol, atom, substitute, substituted, symbols_in, symbols_of
+
+
+def _shortened(process: Process, alone: set[int]) -> Process:
+    """Without the states that decide nothing: meetings of the process with itself alone, branches whose two ways are one."""
+    onwards: dict[int, Edge] = {}
+    for number, state in enumerate(process.states):
+        match state.action:
+            case Arrive(use, edge) | Wait(use, edge) if use.ring in alone:
+                onwards[number] = replace(edge, advances=tuple(row for row in edge.advances if row[0] != use.cursor))
+            case Test(_, yes, no) if yes == no:
+                onwards[number] = yes
+    reached = reached_from(process.start, process.states)
+    kept = [number for number in range(len(process.states)) if number not in onwards and number in reached]
+    place = {number: at for at, number in enumerate(kept)}
+
+    def moved(edge: Edge) -> Edge:
+        seen = set()
+        while edge.target in onwards and edge.target not in seen:
+            seen.add(edge.target)
+            edge = _joined(edge, onwards[edge.target])
+        if edge.target in onwards:
+            raise Unreadable(process.states[edge.target].line, "a loop that never ends is not understood")
+        return replace(edge, target=place[edge.target])
+
+    states = []
+    for number in kept:
+        action = process.states[number].action
+        match action:
+            case Test(_, yes, no):
+                action = replace(action, yes=moved(yes), no=moved(no))
+            case Wait(_, edge) | Arrive(_, edge):
+                action = replace(action, edge=moved(edge))
+        states.append(replace(process.states[number], action=action))
+    start = moved(Edge(process.start))
+    if start != Edge(start.target):
+        states.append(State(process.states[0].line, Test(TRUE, start, start)))
+        start = Edge(len(states) - 1)
+    return replace(process, states=tuple(states), start=start.target)
+
+
+def reached_from(start: int, states: Sequence[State]) -> set[int]:
+    """The states that can be come to."""
+    seen: set[int] = set()
+    work = [start]
+    while work:
+        number = work.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        match states[number].action:
+            case Test(_, yes, no):
+                work += [yes.target, no.target]
+            case Wait(_, edge) | Arrive(_, edge):
+                work.append(edge.target)
+    return seen
+
+
+def _joined(first: Edge, then: Edge) -> Edge:
+    """Two edges as one."""
+    if not (then.values or then.advances or then.requires):
+        return replace(first, target=then.target)
+    known = {symbol: form for symbol, form in first.values if form is not None}
+    lost = {symbol for symbol, form in first.values if form is None}
+    values = dict(first.values)
+    for symbol, form in then.values:
+        values[symbol] = None if form is None or symbols_of(form) & lost else substitute(form, known)
+    advances = dict(first.advances)
+    for cursor, by in then.advances:
+        advances[cursor] = advances.get(cursor, 0) + by
+    requires = [FALSE if symbols_in(formula) & lost else substituted(formula, known) for formula in then.requires]
+    return Edge(then.target, tuple(values.items()), tuple(advances.items()), (*first.requires, *requires))
+
+
+def _alone(network: Network) -> set[int]:
+    """Named barriers at which the threads of one process meet by themselves: they stand at the same place and wait for nobody."""
+    users: dict[int, set[int]] = {}
+    whole: dict[int, bool] = {}
+    for number, process in enumerate(network.processes):
+        for state in process.states:
+            match state.action:
+                case Arrive(use, edge, count):
+                    follows = process.states[edge.target].action
+                    users.setdefault(use.ring, set()).add(number)
+                    meets = isinstance(follows, Wait) and follows.use == use and count == network.rings[use.ring].count
+                    whole[use.ring] = whole.get(use.ring, True) and meets
+    return {ring for ring, by in users.items() if len(by) == 1 and whole[ring] and network.rings[ring].kind == "named"}
+
+
+def tidied(network: Network) -> Network:
+    """The same without what decides nothing."""
+    alone = _alone(network)
+    processes = [_shortened(process, alone) for process in network.processes]
+    number = {old: new for new, old in enumerate(ring for ring in range(len(network.rings)) if ring not in alone)}
+    made = []
+    for at, process in enumerate(processes):
+        used = sorted({state.action.use.cursor for state in process.states if isinstance(state.action, (Arrive, Wait))})
+        cursor = {old: new for new, old in enumerate(used)}
+        states = tuple(replace(state, action=_renumbered(state.action, number, cursor)) for state in process.states)
+        process = replace(process, states=states, cursors=len(used))
+        made.append(_recounted(process, {f"{at}:cursor{old}": f"{at}:cursor{new}" for old, new in cursor.items() if old != new}))
+    return replace(network, rings=tuple(network.rings[old] for old in number), processes=tuple(made))
+
+
+def _recounted(process: Process, names: dict[str, str]) -> Process:
+    return renamed(process, lambda name: names.get(name, name)) if names else process
+
+
+def _renumbered(action: Action, ring: dict[int, int], cursor: dict[int, int]) -> Action:
+    def moved(edge: Edge) -> Edge:
+        return replace(edge, advances=tuple((cursor[key], by) for key, by in edge.advances if key in cursor))
+
+    match action:
+        case Test(_, yes, no):
+            return replace(action, yes=moved(yes), no=moved(no))
+        case Wait(use, edge) | Arrive(use, edge):
+            return replace(action, use=Use(ring[use.ring], cursor[use.cursor], use.shift), edge=moved(edge))
+    return action
+
+
+def renamed(process: Process, name: Callable[[str], str]) -> Process:
+    """With other names for the symbols of registers and cursors."""
+    symbols = {symbol for state in process.states for symbol in {*mentioned(state), *state.live} if ":" in symbol.name}
+    names = {symbol: Symbol(name(symbol.name)) for symbol in symbols}
+    names = {symbol: one for symbol, one in names.items() if symbol != one}
+    if not names:
+        return process
+    forms = {symbol: atom(one) for symbol, one in names.items()}
+
+    def moved(edge: Edge) -> Edge:
+        values = tuple((names.get(one, one), None if form is None else substitute(form, forms)) for one, form in edge.values)
+        return replace(edge, values=values, requires=tuple(substituted(formula, forms) for formula in edge.requires))
+
+    states = []
+    for state in process.states:
+        action = state.action
+        match action:
+            case Test(condition, yes, no):
+                action = Test(substituted(condition, forms), moved(yes), moved(no))
+            case Wait(_, edge) | Arrive(_, edge):
+                action = replace(action, edge=moved(edge))
+        states.append(replace(state, action=action, live=tuple(names.get(one, one) for one in state.live)))
+    return replace(process, states=tuple(states))
+
+
+def mentioned(state: State) -> set[Symbol]:
+    """The symbols in what a state does."""
+    found: set[Symbol] = set()
+    edges: tuple[Edge, ...] = ()
+    match state.action:
+        case Test(condition, yes, no):
+            found |= symbols_in(condition)
+            edges = (yes, no)
+        case Wait(_, edge) | Arrive(_, edge):
+            edges = (edge,)
+    for edge in edges:
+        for _, form in edge.values:
+            found |= symbols_of(form) if form is not None else set()
+        for formula in edge.requires:
+            found |= symbols_in(formula)
+    return found

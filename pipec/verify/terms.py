@@ -1,0 +1,226 @@
+"""Integer values of a PTX kernel, as linear forms over symbols, and conditions on them.
+
+A symbol is a name of the PTX itself: a parameter, a special register, or `P:%r12`, register %r12 of process number P, or
+`P:cursorN`, how many uses of a ring lie behind cursor N of process P. A form is kept
+canonical (sorted, no zero coefficient), so that equal forms are equal values. Forms are unbounded integers; where a machine operation
+could wrap at 32 bits, the reader states a requirement beside it (see network.Edge.requires) or uses an uninterpreted function.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """An integer whose value is fixed while it is named: a parameter, a special register, a register of a process."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """`floor(form / divisor)`, divisor > 0."""
+
+    form: "Linear"
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """`yes` where the condition holds, else `no`: selp, min, max, and conditions used as numbers."""
+
+    condition: "Formula"
+    yes: "Linear"
+    no: "Linear"
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A function of which only that is known: equal arguments give equal values (wrapping products, division by a variable, a
+    load of memory that nobody writes while the kernel runs)."""
+
+    function: str
+    arguments: tuple["Linear", ...]
+
+
+Atom = Symbol | Floor | Choose | Apply
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """`constant + sum of coefficient * atom`; `terms` sorted by the atoms' text, no coefficient 0, no atom twice."""
+
+    constant: int
+    terms: tuple[tuple[Atom, int], ...] = ()
+
+
+Relation = Literal["ge", "eq", "ne"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`form >= 0`, `form == 0` or `form != 0`."""
+
+    relation: Relation
+    form: Linear
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """All parts hold; no parts: true."""
+
+    parts: tuple["Formula", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Some part holds; no parts: false."""
+
+    parts: tuple["Formula", ...]
+
+
+Formula = Compare | Both | Either
+TRUE: Formula = Both(())
+FALSE: Formula = Either(())
+
+
+def number(value: int) -> Linear:
+    return Linear(value)
+
+
+def atom(one: Atom) -> Linear:
+    return Linear(0, ((one, 1),))
+
+
+def add(left: Linear, right: Linear, times: int = 1) -> Linear:
+    """`left + times * right`."""
+    if not right.terms:
+        return Linear(left.constant + times * right.constant, left.terms)
+    found = dict(left.terms)
+    for one, coefficient in right.terms:
+        found[one] = found.get(one, 0) + times * coefficient
+    return Linear(left.constant + times * right.constant, _sorted(found))
+
+
+def scale(form: Linear, times: int) -> Linear:
+    return add(Linear(0), form, times)
+
+
+def _sorted(found: Mapping[Atom, int]) -> tuple[tuple[Atom, int], ...]:
+    return tuple(sorted(((one, c) for one, c in found.items() if c), key=_place))
+
+
+def _place(term: tuple[Atom, int]) -> str:
+    return _text(term[0])
+
+
+_text = lru_cache(65_536)(repr)
+
+
+def negate(formula: Formula) -> Formula:
+    match formula:
+        case Compare("ge", form):
+            return Compare("ge", add(Linear(-1), form, -1))
+        case Compare("eq", form):
+            return Compare("ne", form)
+        case Compare(_, form):
+            return Compare("eq", form)
+        case Both(parts):
+            return Either(tuple(negate(part) for part in parts))
+        case Either(parts):
+            return Both(tuple(negate(part) for part in parts))
+
+
+def substitute(form: Linear, values: Mapping[Symbol, Linear]) -> Linear:
+    """The form with symbols replaced, all at once; inside of atoms too."""
+    made = Linear(form.constant)
+    for one, coefficient in form.terms:
+        made = add(made, _atom(one, values), coefficient)
+    return made
+
+
+def _atom(one: Atom, values: Mapping[Symbol, Linear]) -> Linear:
+    match one:
+        case Symbol():
+            return values.get(one) or atom(one)
+        case Floor(form, divisor):
+            return floor(substitute(form, values), divisor)
+        case Choose(condition, yes, no):
+            return choose(substituted(condition, values), substitute(yes, values), substitute(no, values))
+        case Apply(function, arguments):
+            return atom(Apply(function, tuple(substitute(argument, values) for argument in arguments)))
+
+
+def substituted(formula: Formula, values: Mapping[Symbol, Linear]) -> Formula:
+    match formula:
+        case Compare(relation, form):
+            return decided(Compare(relation, substitute(form, values)))
+        case Both(parts):
+            return both(*(substituted(part, values) for part in parts))
+        case Either(parts):
+            return either(*(substituted(part, values) for part in parts))
+
+
+def floor(form: Linear, divisor: int) -> Linear:
+    """`floor(form / divisor)`: multiples of the divisor are taken out."""
+    whole = Linear(form.constant // divisor, tuple((one, c // divisor) for one, c in form.terms if c % divisor == 0))
+    rest = Linear(form.constant % divisor, tuple((one, c) for one, c in form.terms if c % divisor))
+    return add(whole, atom(Floor(rest, divisor))) if rest.terms else whole
+
+
+def choose(condition: Formula, yes: Linear, no: Linear) -> Linear:
+    if condition == TRUE or yes == no:
+        return yes
+    return no if condition == FALSE else atom(Choose(condition, yes, no))
+
+
+def decided(comparison: Compare) -> Formula:
+    """TRUE or FALSE where the form is a number."""
+    if comparison.form.terms:
+        return comparison
+    value = comparison.form.constant
+    holds = {"ge": value >= 0, "eq": value == 0, "ne": value != 0}[comparison.relation]
+    return TRUE if holds else FALSE
+
+
+def both(*parts: Formula) -> Formula:
+    return _joined(parts, Both, TRUE, FALSE)
+
+
+def either(*parts: Formula) -> Formula:
+    return _joined(parts, Either, FALSE, TRUE)
+
+
+def _joined(parts: tuple[Formula, ...], kind: Callable[[tuple[Formula, ...]], Both | Either], unit: Formula, zero: Formula) -> Formula:
+    found: list[Formula] = []
+    for part in parts:
+        if part == zero:
+            return zero
+        inner = part.parts if isinstance(part, (Both, Either)) and isinstance(part, type(unit)) else (part,)
+        found += [one for one in inner if one not in found]
+    return found[0] if len(found) == 1 else kind(tuple(found))
+
+
+def symbols_of(form: Linear) -> frozenset[Symbol]:
+    found: set[Symbol] = set()
+    for one, _ in form.terms:
+        match one:
+            case Symbol():
+                found.add(one)
+            case Floor(inner, _):
+                found |= symbols_of(inner)
+            case Choose(condition, yes, no):
+                found |= symbols_in(condition) | symbols_of(yes) | symbols_of(no)
+            case Apply(_, arguments):
+                found.update(*(symbols_of(argument) for argument in arguments))
+    return frozenset(found)
+
+
+def symbols_in(formula: Formula) -> frozenset[Symbol]:
+    match formula:
+        case Compare(_, form):
+            return symbols_of(form)
+        case Both(parts) | Either(parts):
+            return frozenset().union(*(symbols_in(part) for part in parts))

@@ -1,0 +1,191 @@
+"""A launch prepared once for each signature (pipec.runtime.signatures), and what one thread needs to start it.
+
+A `Plan` is shared by all threads and never changes. A `Frame` is the memory that the driver reads a launch from, in the hands of one
+call at a time: taken from the thread's own store and put back after the driver's call, which copies all parameters.
+"""
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipec.interface import KernelInterface, ScalarArgument, ScalarParameter, TensorMapParameter
+from pipec.isa.dtypes import DTYPES
+from pipec.runtime.arguments import Elements, scalar_bytes, share_memory
+from pipec.runtime.cuda_driver import Driver
+
+_STEP = 64  # bytes: where each parameter begins; what a tensor map's address is a multiple of (CUDA driver API, CUtensorMap)
+_WORD = 8
+MAP_BYTES = 128
+_DEFAULT_STREAM = 0
+
+Pack = Callable[[Any, int, Any], None]  # into a buffer, at an offset, a scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tensor with elements: its name, which of the kernel's tensors it is, and where its elements lie (strides in bytes)."""
+
+    name: str
+    tensor: int
+    extent: int  # bytes from the first to past the last element
+    itemsize: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All of a launch but addresses, numbers and the stream.
+
+    `image`: the parameters' bytes. `maps`: tensor of each tensor map, its offset in bytes, and the address it was encoded with.
+    `pointers`: tensor and offset in 8-byte words. `scalars`: place among the numbers, offset in bytes, and what writes it there, which
+    raises struct.error or OverflowError for what it does not take.
+    """
+
+    grid: tuple[int, int, int]
+    programmatic: bool
+    image: bytes
+    maps: tuple[tuple[int, int, int], ...]
+    pointers: tuple[tuple[int, int], ...]
+    scalars: tuple[tuple[int, int, Pack], ...]
+    places: tuple[Place, ...]
+    apart: tuple[tuple[int, int, int, int], ...]  # places of a written tensor and of another one, and their extents
+    differentiable: bool  # a tensor requires its gradient
+    current_stream: Callable[[], int]
+
+    def separate(self, addresses: Sequence[int]) -> bool:
+        """No written tensor shares memory with another one."""
+        for one, other, extent, reach in self.apart:
+            begin, start = addresses[one], addresses[other]
+            if begin < start + reach and start < begin + extent and share_memory(self._located(one, begin), self._located(other, start)):
+                return False
+        return True
+
+    def _located(self, tensor: int, address: int) -> Elements:
+        place = next(place for place in self.places if place.tensor == tensor)
+        return Elements(address, place.shape, place.strides, place.itemsize)
+
+
+class Frame:
+    """The driver's structures for launches of one kernel, filled for one plan at a time."""
+
+    __slots__ = (
+        "_attributes", "_begin", "_driver", "_interface", "_memory", "_parameters", "_replace_address", "buffer", "config", "maps", "plan",
+        "pointers", "stream", "words",
+    )  # fmt: skip
+
+    def __init__(self, driver: Driver, interface: KernelInterface, layout: "Layout", config: Any, attributes: list[Any]) -> None:
+        """`config`: a CUlaunchConfig without grid and stream; `attributes` is what it refers to."""
+        size = layout.size
+        self._memory = ctypes.create_string_buffer(size + _STEP)
+        begin = -(-ctypes.addressof(self._memory) // _STEP) * _STEP
+        self.buffer = (ctypes.c_char * size).from_address(begin)
+        self.words = (ctypes.c_uint64 * (size // _WORD)).from_address(begin)
+        offsets = layout.offsets
+        self._begin = begin
+        self._parameters = (ctypes.c_void_p * max(len(offsets), 1))(*(begin + offset for offset in offsets))
+        self.pointers = ctypes.addressof(self._parameters)
+        self.config = config
+        self._attributes = attributes
+        self._driver, self._interface = driver, interface
+        self.stream = _DEFAULT_STREAM  # what `config` holds
+        self.plan: Plan | None = None
+        self._replace_address = driver.replace_address
+        # The tensor maps of the plan: tensor, the address that it holds now, where it lies.
+        self.maps: list[list[int]] = []
+
+    def load(self, plan: Plan) -> None:
+        """Fills the frame for launches of `plan`."""
+        ctypes.memmove(self.buffer, plan.image, len(plan.image))
+        self.maps = [[tensor, address, self._begin + offset] for tensor, offset, address in plan.maps]
+        self.config.gridDimX, self.config.gridDimY, self.config.gridDimZ = plan.grid
+        self.plan = plan
+
+    def fill(self, plan: Plan, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
+        """Makes the parameters those of one call."""
+        if self.plan is not plan:
+            self.load(plan)
+        words = self.words
+        for tensor, word in plan.pointers:
+            words[word] = addresses[tensor]
+        for slot in self.maps:
+            if (address := addresses[slot[0]]) != slot[1]:
+                if status := self._replace_address(slot[2], address):
+                    self._driver.refuse_address(status, self._interface.name, address)
+                slot[1] = address
+        if plan.scalars:
+            self._fill_scalars(plan, numbers)
+
+    def _fill_scalars(self, plan: Plan, numbers: Sequence[Any]) -> None:
+        for at, offset, pack in plan.scalars:
+            try:
+                pack(self.buffer, offset, numbers[at])
+            except (struct.error, OverflowError):
+                scalars = [argument for argument in self._interface.arguments if isinstance(argument, ScalarArgument)]
+                block = scalar_bytes(self._interface.name, scalars[at], numbers[at])  # says why it does not fit
+                ctypes.memmove(self._begin + offset, block, len(block))
+
+
+class Frames(threading.local):
+    """The frames of one thread that no call uses; more than one only when a launch is interrupted by another."""
+
+    def __init__(self) -> None:
+        self.free: list[Frame] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where each parameter lies in a frame, in bytes."""
+
+    offsets: tuple[int, ...]
+    size: int
+
+    @staticmethod
+    def of(interface: KernelInterface) -> "Layout":
+        offsets, size = [], 0
+        for parameter in interface.parameters:
+            offsets.append(size)
+            size += MAP_BYTES if isinstance(parameter, TensorMapParameter) else _STEP
+        return Layout(tuple(offsets), max(size, _STEP))
+
+    def image(self, blocks: Sequence[bytes]) -> bytes:
+        """The parameters' bytes, each in its place."""
+        whole = bytearray(self.size)
+        for offset, block in zip(self.offsets, blocks, strict=True):
+            whole[offset : offset + len(block)] = block
+        return bytes(whole)
+
+
+# --- scalars --------------------------------
+
+# Element types that `struct` writes as NumPy does; it refuses what does not fit.
+_FORMATS = {
+    "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d",
+}  # fmt: skip
+
+
+def scalar_slots(interface: KernelInterface, layout: Layout, numbers: Sequence[Any]) -> tuple[tuple[int, int, Pack], ...]:
+    """Where each scalar goes and how, for scalars of these types."""
+    found = []
+    scalars = [argument for argument in interface.arguments if isinstance(argument, ScalarArgument)]
+    names = [argument.name for argument in scalars]
+    for parameter, offset in zip(interface.parameters, layout.offsets, strict=True):
+        if isinstance(parameter, ScalarParameter):
+            at = names.index(parameter.scalar)
+            found.append((at, offset, _pack(interface.name, scalars[at], type(numbers[at]))))
+    return tuple(found)
+
+
+def _pack(kernel: str, argument: ScalarArgument, kind: type) -> Pack:
+    dtype = DTYPES[argument.dtype]
+    if dtype.name in _FORMATS and (kind is int or (kind is float and dtype.is_float)):
+        return struct.Struct("<" + _FORMATS[dtype.name]).pack_into
+
+    def pack(buffer: Any, offset: int, value: Any) -> None:
+        block = scalar_bytes(kernel, argument, value)
+        ctypes.memmove(ctypes.addressof(buffer) + offset, block, len(block))
+
+    return pack

@@ -1,0 +1,92 @@
+"""What the arguments of a call have in common with those of an earlier call, and what not: their addresses and numbers.
+
+Read on every launch, so written for speed: a torch tensor is asked for seven attributes, and nothing is made of them but one list.
+"""
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from pipec.interface import KernelInterface, TensorArgument
+from pipec.runtime.arguments import alignment
+from pipec.runtime.views import NotAnArray, View, is_torch, view_of
+
+_NO_MEMORY = -1  # in place of the low bits of a null address: an empty tensor, or one whose memory was taken away
+
+# What an argument that cannot be read raises. Where it is bound to its parameter it gets a message.
+UNREADABLE = (AttributeError, BufferError, IndexError, NotAnArray, NotImplementedError, RuntimeError, TypeError, ValueError)
+
+_Select = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+# A call's arguments taken apart: the key, all that a launch depends on but addresses and numbers; the tensors' addresses, in the
+# kernel's order; the scalars; and arrays of other libraries than torch by their place among the tensors, which keep what those libraries
+# exported alive until the launch. A plain tuple: making one with names takes as long as asking a tensor for four attributes.
+Reading = tuple[tuple[object, ...], list[int], Sequence[Any], dict[int, View] | None]
+
+
+class Reader:
+    """Reads arguments of one kernel, given in its order."""
+
+    def __init__(self, interface: KernelInterface) -> None:
+        is_tensor = [isinstance(argument, TensorArgument) for argument in interface.arguments]
+        self._tensors = _selection([at for at, one in enumerate(is_tensor) if one])
+        self._numbers = None if all(is_tensor) else _selection([at for at, one in enumerate(is_tensor) if not one])
+        self._count = len(is_tensor)
+        self._low_bits = alignment(interface) - 1  # of an address; they belong to the signature
+
+    def __call__(self, arguments: Sequence[Any]) -> Reading | None:
+        """None for arguments whose launch must be prepared from nothing, as those in host memory."""
+        if len(arguments) != self._count:
+            return None
+        key: list[Any] = []
+        addresses: list[int] = []
+        low_bits = self._low_bits
+        try:
+            for tensor in self._tensors(arguments):
+                address = tensor.data_ptr()
+                # CUDA tensors alone have plans, so that the number of the device tells it.
+                key += (
+                    tensor.shape,
+                    tensor.stride(),
+                    tensor.dtype,
+                    tensor.get_device(),
+                    tensor.is_neg(),
+                    tensor.requires_grad,
+                    address & low_bits if address else _NO_MEMORY,
+                )
+                addresses.append(address)
+        except UNREADABLE:
+            return self._others(arguments)
+        if self._numbers is None:
+            return tuple(key), addresses, (), None
+        numbers = self._numbers(arguments)
+        key += map(type, numbers)
+        return tuple(key), addresses, numbers, None
+
+    def _others(self, arguments: Sequence[Any]) -> Reading | None:
+        """The same through the protocols that arrays of all libraries have."""
+        key: list[Any] = []
+        addresses: list[int] = []
+        views: dict[int, View] = {}
+        try:
+            for at, array in enumerate(self._tensors(arguments)):
+                view = view_of(array)
+                if view.on_host:
+                    return None
+                if not is_torch(type(array)):
+                    views[at] = view
+                differentiable = bool(getattr(array, "requires_grad", False))
+                low = view.address & self._low_bits if view.address else _NO_MEMORY
+                key += (at in views, view.shape, view.strides, view.dtype, view.device, view.readonly, differentiable, low)
+                addresses.append(view.address)
+        except UNREADABLE:
+            return None
+        numbers = () if self._numbers is None else self._numbers(arguments)
+        return (*key, *map(type, numbers)), addresses, numbers, views
+
+
+def _selection(places: list[int]) -> _Select:
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda arguments: [arguments[at] for at in places]

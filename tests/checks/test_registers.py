@@ -1,0 +1,61 @@
+"""The register model is ptxas's own: what it allows to the warps of a block, what a wgmma takes, and when MMAs wait for each other."""
+
+import pytest
+
+from pipec.diag.message import Sink
+from pipec.driver import Compilation, Options, compile_source
+from pipec.isa.targets import TARGETS
+from pipec.ptx.assemble import assemble
+from pipec.source import Source
+
+SOURCE = """
+kernel k(a: tensor[{ab}, M, K], b: tensor[{ab}, N, K], d: tensor[{acc}, M, N]):
+    grid(1)
+    input = InputTilePipeline(StandardTilePayload(a=tile[{ab}, {rows}, 32], b=tile[{ab}, {columns}, 32]), stages=2)
+    role load(warps=1{few}) produces input:
+        for k in range(ceildiv(K, 32)):
+            with input.produce() as s:
+                tma.load(s.a, a[0, k * 32])
+                tma.load(s.b, b[0, k * 32])
+    role compute(warps={warps}{many}) consumes input:
+        acc = accumulator({acc}, {rows}, {columns})
+        for k in range(ceildiv(K, 32)):
+            with input.consume() as s:
+                mma(acc, s.a, s.b)
+        store.direct(d[0, 0], acc)
+"""
+
+# Warps that compute, blocks of 64 rows for each warpgroup, budgets of the two roles, accumulator: each reaches its limit at some width.
+FORMS = [
+    (12, 1, None, "bf16", "f32"),
+    (16, 1, None, "bf16", "f32"),
+    (8, 2, None, "bf16", "f32"),
+    (4, 3, None, "bf16", "f32"),
+    (12, 2, None, "f16", "f16"),
+    (12, 1, (24, 160), "bf16", "f32"),
+    (8, 2, (24, 240), "bf16", "f32"),
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_the_widest_tile_that_passes_is_taken_by_ptxas(form: tuple[int, int, tuple[int, int] | None, str, str]) -> None:
+    """And no wider one would be: past the check, 16 columns more are rejected, or make MMAs wait for each other."""
+    warps, blocks, budgets, ab, acc = form
+    few, many = (f", registers={one}" for one in budgets) if budgets else ("", "")
+
+    def compiled(columns: int, *, unchecked: bool = False) -> Compilation:
+        text = SOURCE.format(rows=16 * warps * blocks, columns=columns, warps=warps, few=few, many=many, ab=ab, acc=acc)
+        return compile_source(Source("k.pipe", text), Options("sm_90a", unchecked=unchecked))
+
+    widest = max(columns for columns in range(8, 257, 8) if not compiled(columns).failed)
+    assembled = assemble(str(compiled(widest).ptx), "sm_90a", Sink(), tool="ptxas")
+    assert assembled is not None and not assembled.losses, widest
+    if widest + 16 <= 256:
+        assert [one.code for one in compiled(widest + 16).diagnostics] in (["E0742"], ["E0745"])
+        beyond = assemble(str(compiled(widest + 16, unchecked=True).ptx), "sm_90a", Sink(), tool="ptxas")
+        assert beyond is None or beyond.losses
+
+
+@pytest.mark.parametrize(("warps", "registers"), [(1, 255), (8, 255), (9, 168), (12, 168), (13, 128), (16, 128), (17, 96), (32, 64)])
+def test_warps_come_in_fours(warps: int, registers: int) -> None:
+    assert TARGETS["sm_90a"].registers_per_thread(32 * warps) == registers

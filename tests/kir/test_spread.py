@@ -1,0 +1,110 @@
+"""Which thread has which element: every element of a tile belongs to exactly one thread and one of its values."""
+
+import numpy as np
+import pytest
+
+from pipec.isa.dtypes import DTYPES
+from pipec.kir.plan_memory import tile_layout
+from pipec.kir.plan_roles import fragment_map, row_map_of, with_split
+from pipec.kir.plan_types import RowMap
+from pipec.kir.spread import Share, Threads, direct_share, elements, panel_share
+from pipec.record import replace
+from pipec.sema.types import TileType
+
+WIDTHS = (*range(1, 65), 72, 80, 96, 100, 127, 128, 192, 255, 256)
+_TYPES = ("i8", "bf16", "f32", "f64")
+
+
+class AllThreads:
+    """Arithmetic with the numbers of all threads of a role at once."""
+
+    def constant(self, value: int) -> np.ndarray:
+        return np.array(value)
+
+    def add(self, left: np.ndarray, right: np.ndarray | int) -> np.ndarray:
+        return left + right
+
+    def multiply(self, left: np.ndarray, right: np.ndarray | int) -> np.ndarray:
+        return left * right
+
+    def bits(self, operation: str, left: np.ndarray, right: int) -> np.ndarray:
+        return _OPERATIONS[operation](left, np.array(right))
+
+    def binary(self, operation: str, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return _OPERATIONS[operation](left, right)
+
+    def compare(self, predicate: str, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return _OPERATIONS[predicate](left, right)
+
+    def select(self, condition: np.ndarray, when_true: np.ndarray, when_false: np.ndarray) -> np.ndarray:
+        return np.where(condition, when_true, when_false)
+
+
+_OPERATIONS = {
+    "and": np.bitwise_and, "shl": np.left_shift, "lshr": np.right_shift, "urem": np.remainder, "udiv": np.floor_divide,
+    "ult": np.less, "eq": np.equal,
+}  # fmt: skip
+
+
+def test_rows_are_shared_out() -> None:
+    for warps in (1, 2, 3, 4, 5, 8, 11, 12, 16):
+        for rows in (1, 40, 64, 200):
+            _covers_all_ways(row_map_of(rows, 32 * warps, half_warps=False), warps, rows)
+
+
+@pytest.mark.parametrize("warps", [4, 8, 12, 16, 20, 24, 32])
+def test_half_warps_share_the_rows_of_an_accumulator(warps: int) -> None:
+    _covers_all_ways(row_map_of(64, 32 * warps, half_warps=True), warps, 64)
+
+
+@pytest.mark.parametrize("warps", [4, 8, 12, 16])
+def test_warpgroups_share_what_wgmma_adds_up(warps: int) -> None:
+    for share in (1, 2, 3):
+        rows = 16 * warps * share
+        row_map = fragment_map(rows, warps, kept=False)
+        for width in WIDTHS:
+            _covers(row_map, warps, TileType(DTYPES["f32"], rows, width), None)
+
+
+@pytest.mark.parametrize("warps", [4, 8, 12])
+def test_the_halves_of_a_folded_accumulator(warps: int) -> None:
+    row_map = RowMap(64, 1, 1, False, warps > 4, folded=True)
+    for width in range(16, 257, 16):
+        for dtype in _TYPES:
+            tile = TileType(DTYPES[dtype], 64, width)
+            panel = tile_layout(64, width // 2, tile.dtype).span_bytes // tile.dtype.bytes
+            for share in (direct_share(row_map, tile), panel_share(row_map, tile, panel)):
+                _covers(row_map, warps, tile, share)
+
+
+@pytest.mark.parametrize("half_warps", [False, True])
+def test_kept_tiles(half_warps: bool) -> None:
+    for warps in (4, 8, 12) if half_warps else range(1, 13):
+        row_map = row_map_of(64, 32 * warps, half_warps=half_warps)
+        row_map = replace(with_split(row_map, 2 if half_warps else 1), kept=True)
+        for width in range(2, 65, 2) if half_warps else range(2, 65):
+            tile = TileType(DTYPES["f32"], 64, width)
+            for share in (direct_share(row_map, tile), panel_share(row_map, tile, width)):
+                _covers(row_map, warps, tile, share)
+
+
+def _covers_all_ways(row_map: RowMap, warps: int, rows: int) -> None:
+    """By direct stores, and panel by panel where a row is a multiple of 16 bytes."""
+    for width in (*range(1, 21), 24, 33, 48, 60, 64, 96, 100, 127, 256):
+        for dtype in _TYPES if width < 20 else ("f32",):
+            tile = TileType(DTYPES[dtype], rows, width)
+            _covers(row_map, warps, tile, direct_share(row_map, tile) if width > 1 else None)
+            if width * tile.dtype.bytes % 16 == 0:
+                panel = tile_layout(row_map.block_rows, width, tile.dtype).span_bytes // tile.dtype.bytes
+                _covers(row_map, warps, tile, panel_share(row_map, tile, panel))
+
+
+def _covers(row_map: RowMap, warps: int, tile: TileType, share: Share | None) -> None:
+    times = np.zeros((tile.rows, tile.columns), int)
+    number = np.arange(32 * warps)
+    threads = Threads(number, number // 32, number % 32, warps)
+    for one in elements(AllThreads(), row_map, threads, tile, share):
+        rows, columns = np.broadcast_arrays(one.row, one.column)
+        stored = np.broadcast_to(True if one.stored is None else one.stored, number.shape)
+        np.add.at(times, (np.broadcast_to(rows, number.shape)[stored], np.broadcast_to(columns, number.shape)[stored]), 1)
+    assert (times == 1).all(), (row_map, warps, tile, share, np.argwhere(times != 1)[:3])

@@ -1,0 +1,53 @@
+"""Every element of every store is written, once, and nothing else is: each form of epilogue at many widths, against NumPy."""
+
+import random
+
+import numpy as np
+import pytest
+from epilogues import MORE_WIDTHS, WIDTHS, Case, arguments, cases, program
+
+import pipec.embed
+from pipec.runtime.launcher import LaunchOptions
+from pipec.sim.launch import Options
+
+# Of each target, in a run without `--whole-matrix`: half of them narrower than a vector of 16 bytes or a group of 8 columns.
+_SAMPLE = {"registers": 8, "tensor": 2, "half_warps": 6, "folded": 2, "stage": 2, "loads": 2}
+_NARROW = 8
+
+
+def sample() -> list[Case]:
+    """The same in every run."""
+    generator = random.Random(1)
+    groups: dict[tuple[str, str], list[Case]] = {}
+    for case in cases():
+        groups.setdefault((case.source, case.target), []).append(case)
+    chosen = []
+    for (source, _), group in groups.items():
+        narrow, wide = ([case for case in group if (case.width < _NARROW) == side] for side in (True, False))
+        count = _SAMPLE[source] // 2 if narrow else 0
+        chosen += generator.sample(narrow, count) + generator.sample(wide, _SAMPLE[source] - count)
+    return chosen
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" in metafunc.fixturenames:
+        whole = metafunc.config.getoption("--whole-matrix")
+        metafunc.parametrize("case", cases(WIDTHS + MORE_WIDTHS) if whole else sample(), ids=str)
+
+
+def test_every_element_is_stored_once(case: Case) -> None:
+    given = arguments(case)
+    text, outputs = program(case, given)
+    compiled = pipec.embed.compile(text, arch=case.target, allow_undecided=True)
+    found = [one.poisoned() for one in outputs]
+    options = LaunchOptions(simulation=Options(timing="random", seed=case.width))
+    compiled["k"](*given.values(), *found, device="sim", options=options)
+    wrong = {}
+    for one, array in zip(outputs, found, strict=True):
+        expected = one.whole()
+        same = array.view(f"u{array.itemsize}") == expected.view(f"u{array.itemsize}")
+        same |= np.equal(array, expected)  # zeros of either sign
+        if not same.all():
+            row, column = np.argwhere(~same)[0]
+            wrong[one.name] = f"{(~same).sum()} elements, first [{row}, {column}]: {array[row, column]} for {expected[row, column]}"
+    assert not wrong, f"{wrong}\n{text}"

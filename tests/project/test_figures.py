@@ -1,0 +1,62 @@
+"""Figures in README.md and docs/ are those of benchmarks/results: the tables are generated, and none is stale."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT))
+
+from benchmarks import h200, tables
+
+
+@pytest.mark.parametrize("name", tables.DOCUMENTS)
+def test_tables_are_what_the_results_say(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert tables.filled(text) == text, "run: python benchmarks/tables.py"
+
+
+def test_every_table_stands_in_a_document() -> None:
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in tables.DOCUMENTS)
+    assert all(f"<!-- figures: {name} -->" in text for name in tables.TABLES)
+    assert text.count("<!-- figures: ") == text.count("<!-- end of figures -->")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the record of a dry run that claims to be of a GPU."""
+    folder = tmp_path_factory.mktemp("results")
+    out = folder / "h200.json"
+    h200.main(["--dry-run", "--rounds", "9", "--commit", "0123456789abcdef", "-o", str(out)])
+    record = json.loads(out.read_text())
+    record |= {"torch": "2", "triton": "3", "cublaslt": 1, "nvidia_smi": {"driver_version": "580"}}
+    record["fresh"] = {"512x512x512": {"microseconds_per_call": {"torch": {"median": 12.3456}, "best": {"median": 9.0}}}}
+    out.write_text(json.dumps(record))
+    return folder
+
+
+def test_a_table_follows_the_results(results: Path) -> None:
+    record = json.loads((results / "h200.json").read_text())
+    text = tables.filled("a\n<!-- figures: gemm -->\nstale 1.22\n<!-- end of figures -->\nb\n", results)
+    assert text.startswith("a\n<!-- figures: gemm -->\n") and text.endswith("<!-- end of figures -->\nb\n") and "1.22" not in text
+    row = record["figures"]["512x512x512"]["columns"]["best"]["ratio"]
+    (line,) = (line for line in text.splitlines() if line.startswith("| 512 x 512 x 512 |"))
+    assert f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})" in line
+    assert text.count("\n| ") == len(record["figures"]) + 1 and "pipec 0123456789ab" in text
+
+
+def test_the_summary_is_of_geometric_means(results: Path) -> None:
+    record = json.loads((results / "h200.json").read_text())
+    ratios = [row["columns"]["best"]["ratio"]["median"] for row in record["figures"].values() if row["group"] == "odd"]
+    product = 1.0
+    for ratio in ratios:
+        product *= ratio
+    (line,) = (line for line in tables.rendered("gemm-summary", results).splitlines() if line.startswith("| odd"))
+    assert f"| {product ** (1 / len(ratios)):.2f} ({min(ratios):.2f}) |" in line and f"| {len(ratios)} |" in line
+    assert "12.35 us" in tables.rendered("gemm-fresh", results)
+
+
+def test_without_results_a_table_says_so(tmp_path: Path) -> None:
+    assert "Not measured yet" in tables.rendered("gemm", tmp_path)

@@ -1,0 +1,144 @@
+"""What shipped compilers rely on beyond PTX: kernels of pipec, rewritten as other compilers write them, give the same results under
+the rules "practice" and are refused under "documents"."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from examples.catalogue import EXAMPLES, Case, compiled
+from silicon import extras
+from silicon.program import Program
+from silicon.run import simulate
+
+from pipec.reference import trial_of
+from pipec.runtime import LaunchOptions, launch
+from pipec.sim import Options, SimulationError
+from pipec.sim.machine.practice import PRACTICES, PracticeName, Rules
+
+ROOT = Path(__file__).parents[2]
+CHUNKS = {"M_CHUNKS": 1, "N_CHUNKS": 1, "K_CHUNKS": 2}
+
+
+@dataclass(frozen=True)
+class Form:
+    """`change` gives the lines that stand in place of one that matches `line`; the register %own is the test's."""
+
+    kernel: str
+    line: str
+    change: Callable[[re.Match[str]], str]
+    practice: PracticeName | None
+    kind: str = ""
+    shape: tuple[tuple[str, int], ...] = (("M", 128), ("N", 128), ("K", 256))
+
+
+def _lane_of_no_warp(found: re.Match[str]) -> str:
+    """The quarter of the warp is left out of the lane, as DeepGEMM and Mojo do."""
+    return f"and.b32 %own, {found['address']}, 0xFF9FFFFF;\n" + found[0].replace(f"[{found['address']}]", "[%own]")
+
+
+def _scale_id(found: re.Match[str]) -> str:
+    """The id stands in bits 30 and 31 of both scale addresses, as in CUTLASS."""
+    lines = f"or.b32 %own, {found['a']}, 0x80000000;\nor.b32 %own2, {found['b']}, 0xC0000000;\n"
+    return lines + found[0].replace(f"[{found['a']}], [{found['b']}]", "[%own], [%own2]")
+
+
+def _base_offset(found: re.Match[str]) -> str:
+    """Triton computes a base offset from the address also where the layout has no swizzle."""
+    return f"or.b64 %ownd, {found['descriptor']}, {5 << 49:#x};\n" + found[0].replace(found["descriptor"], "%ownd")
+
+
+def _no_wait(found: re.Match[str]) -> str:
+    return ""
+
+
+STORE_WAIT = r"(?m)^.*cp\.async\.bulk\.wait_group(\.read)?\s+0;"
+LOAD = r"(?m)^.*tcgen05\.ld\.sync.*\[(?P<address>%r\d+)\];"
+STORE = r"(?m)^.*tcgen05\.st\.sync[^\[]*\[(?P<address>%r\d+)\],.*;"
+SCALED = r"(?m)^.*tcgen05\.mma\.[^\[]*block_scale.* \[(?P<a>%r\d+)\], \[(?P<b>%r\d+)\], .*;"
+COPY = r"(?m)^.*tcgen05\.cp\..*\], (?P<descriptor>%rd\d+);"
+
+FORMS = {
+    "loads name no quarter": Form("gemm_mxfp8", LOAD, _lane_of_no_warp, "quarter-relative lanes", "undefined"),
+    # Without a single step of K the accumulator is zeroed by stores.
+    "stores name no quarter": Form(
+        "gemm_persistent", STORE, _lane_of_no_warp, "quarter-relative lanes", "undefined", (("M", 128), ("N", 128), ("K", 0))
+    ),
+    "scale ids in addresses": Form("gemm_mxfp8", SCALED, _scale_id, "scale id in the address", "undefined"),
+    "no wait for stores before the exit": Form("gemm_mxfp8", STORE_WAIT, _no_wait, "bulk stores at exit", "undefined"),
+    # No rule of PTX is broken: there is no pattern whose phase the offset could move.
+    "base offset without a swizzle": Form("gemm_mxfp8", COPY, _base_offset, None),
+}
+
+
+def rewritten(form: Form) -> str:
+    changed, count = re.subn(form.line, form.change, compiled(_case(form)).ptx or "")
+    assert count, f"no line like {form.line}"
+    return changed.replace(".reg .pred", ".reg .b32 %own, %own2;\n.reg .b64 %ownd;\n.reg .pred", 1)
+
+
+def ran(form: Form, ptx: str, rules: Rules) -> list[PracticeName]:
+    """What the run relied on; its results are right."""
+    (plan,) = compiled(_case(form)).plans or []
+    trial = trial_of(plan, CHUNKS | dict(form.shape), seed=1)
+    options = LaunchOptions(Options(rules=rules))
+    result = launch(plan.interface, ptx, trial.arguments, device="sim", options=options)
+    assert all(outcome.passed for outcome in trial.judged())
+    assert result.simulation is not None
+    return result.simulation.relied_on
+
+
+def _case(form: Form) -> Case:
+    return Case(EXAMPLES / f"{form.kernel}.pipe", ())
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_practice_runs_and_says_so(name: str) -> None:
+    form = FORMS[name]
+    assert ran(form, rewritten(form), "practice") == ([form.practice] if form.practice else [])
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_documents_refuse(name: str) -> None:
+    form = FORMS[name]
+    if form.practice is None:
+        assert ran(form, rewritten(form), "documents") == []
+        return
+    with pytest.raises(SimulationError) as caught:
+        ran(form, rewritten(form), "documents")
+    assert caught.value.kind == form.kind
+
+
+def test_what_keeps_to_the_documents_relies_on_nothing() -> None:
+    form = next(iter(FORMS.values()))
+    assert ran(form, compiled(_case(form)).ptx or "", "practice") == []
+
+
+def test_every_practice_has_a_row_and_a_form() -> None:
+    text = (ROOT / "docs" / "fidelity.md").read_text(encoding="utf-8")
+    for name, practice in PRACTICES.items():
+        assert f"| {name} | {practice.promised} | {practice.done} | {practice.evidence} |" in text
+    assert {form.practice for form in FORMS.values()} - {None} | {"half a tensor map"} == set(PRACTICES)
+
+
+MAP_EDITS = [program for program in extras.programs() if program.name.startswith("tensormap_replace")]
+COPIED_WORD = "@%p5 st.shared.b32 [%r3], %r4;"
+# The map is copied by the first 16 lanes of its 32: 64 bytes. What lies behind was not written.
+HALF = "setp.lt.and.u32 %p6, %r9, 16, %p5; @%p6 st.shared.b32 [%r3], %r4;"
+# Other bytes lie behind.
+OTHER = f"{COPIED_WORD} setp.ge.and.u32 %p6, %r9, 16, %p5; mov.b32 %r4, 0x5A5A5A5A; @%p6 st.shared.b32 [%r3], %r4;"
+
+
+@pytest.mark.parametrize(("instead", "kind"), [(HALF, "uninitialised"), (OTHER, "undefined")], ids=["half", "other"])
+@pytest.mark.parametrize("program", MAP_EDITS, ids=lambda program: program.name)
+def test_half_a_tensor_map(program: Program, instead: str, kind: str) -> None:
+    assert COPIED_WORD in program.body
+    changed = dataclasses.replace(program, body=program.body.replace(COPIED_WORD, instead))
+    assert simulate(changed, Options(rules="practice")).tobytes() == simulate(program, Options(rules="documents")).tobytes()
+    with pytest.raises(SimulationError) as caught:
+        simulate(changed, Options(rules="documents"))
+    assert caught.value.kind == kind

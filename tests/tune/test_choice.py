@@ -1,0 +1,78 @@
+"""Which candidate is chosen for which sizes."""
+
+from pathlib import Path
+
+import pytest
+
+from pipec.driver import Options, compile_source
+from pipec.files import read_source
+from pipec.source import Source
+from pipec.tune.choice import Choices
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gemm_sm90_persistent.pipe"
+
+
+def choices(text: str, **constants: object) -> Choices:
+    state = compile_source(Source("k.pipe", text), Options(None, constants), until="analyse")
+    assert not state.failed and state.trees, state.diagnostics
+    return Choices(state, state.trees[0].name)
+
+
+@pytest.fixture(scope="module")
+def gemm() -> Choices:
+    return choices(read_source(str(EXAMPLE)).text)
+
+
+def sizes(m: int, n: int, k: int) -> dict[str, int]:
+    return {"M": m, "N": n, "K": k}
+
+
+def test_large_products_keep_the_tile_in_the_file(gemm: Choices) -> None:
+    assert gemm.choose(sizes(8192, 8192, 8192)) == gemm.file
+
+
+@pytest.mark.parametrize("size", [(512, 512, 512), (1024, 1024, 1024), (128, 8192, 8192), (16, 4096, 14336), (1, 28672, 4096)])
+def test_where_there_are_few_tiles_smaller_ones_are_taken(gemm: Choices, size: tuple[int, int, int]) -> None:
+    chosen = gemm.choose(sizes(*size)).constants
+    assert chosen["BM"] * chosen["BN"] < 128 * 256  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("size", [(4096, 4096, 4096), (512, 512, 512), (2049, 4104, 1032), (64, 28672, 4096), (333, 12296, 776)])
+def test_it_is_predicted_to_be_no_slower_than_the_file_and_passes_the_checks(gemm: Choices, size: tuple[int, int, int]) -> None:
+    times = {one.candidate: one.prediction.seconds for one in gemm.ranked(sizes(*size))}
+    chosen = gemm.choose(sizes(*size))
+    assert times[chosen] <= times[gemm.file]
+    assert gemm.refusal(chosen) == ()
+
+
+def test_what_does_not_fit_is_refused_by_the_checks_with_a_reason(gemm: Choices) -> None:
+    refused = {str(one): gemm.refusal(one) for one in gemm.candidates if "BM=256" in str(one) and "BN=256" in str(one)}
+    assert refused and all(refused.values())
+    assert {diagnostic.code[:3] for reasons in refused.values() for diagnostic in reasons} <= {"E07", "E05", "E08"}
+
+
+def test_a_candidate_that_the_checks_refuse_is_never_chosen() -> None:
+    """192 rows for eight warps are no whole warpgroups: the model knows nothing of that."""
+    text = read_source(str(EXAMPLE)).text.replace("tune BM in (64, 128, 256)", "tune BM in (96, 160, 128)")
+    found = choices(text.replace("where WARPS == (4 if BM == 64 else 8)", ""))
+    for m in (512, 1024, 4096):
+        assert found.refusal(found.choose(sizes(m, m, m))) == ()
+
+
+def test_what_is_set_from_outside_stays() -> None:
+    found = choices(read_source(str(EXAMPLE)).text, BN=64)
+    assert found.file.constants.keys() == {"BM", "WARPS", "STAGES", "BK"}
+    assert "BN" not in found.choose(sizes(512, 512, 512)).constants
+
+
+def test_a_kernel_that_tunes_nothing_has_no_candidates() -> None:
+    text = "\n".join(line for line in read_source(str(EXAMPLE)).text.splitlines() if not line.strip().startswith("tune "))
+    assert choices(text).candidates == ()
+
+
+def test_a_kernel_of_sizes_unknown_to_the_caller_can_be_ranked(gemm: Choices) -> None:
+    assert len(gemm.ranked({})) > 10
+
+
+def test_fewer_multiprocessors_may_want_another_tile(gemm: Choices) -> None:
+    assert gemm.ranked(sizes(1024, 1024, 1024), 16)[0].candidate != gemm.ranked(sizes(1024, 1024, 1024), 132)[0].candidate

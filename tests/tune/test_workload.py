@@ -1,0 +1,88 @@
+"""What a block does, counted on the typed tree, against what the shapes of a GEMM say by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from pipec.driver import Options, compile_source
+from pipec.files import read_source
+from pipec.sema import tree
+from pipec.tune.workload import Workload, workload
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def kernel(example: str, **constants: object) -> tree.Kernel:
+    state = compile_source(read_source(str(EXAMPLES / f"{example}.pipe")), Options(None, constants), until="analyse")
+    assert state.trees, state.diagnostics
+    return state.trees[0]
+
+
+def gemm(example: str, m: int, n: int, k: int, **constants: object) -> Workload:
+    return workload(kernel(example, **constants), {"M": m, "N": n, "K": k}, 132)
+
+
+def test_a_block_that_stays_does_the_tiles_dealt_to_it() -> None:
+    """4096^3 in tiles of 128 x 256: 512 tiles for 132 blocks, four of them for the first block, each of 64 steps."""
+    work = gemm("gemm_sm90_persistent", 4096, 4096, 4096)
+    assert work.blocks == 132 and work.stays and work.stages == {"input": 4}
+    a, b = work.loads
+    assert (a.rows, a.row_bytes, a.times, b.rows, b.times) == (128, 128, 256, 256, 256)
+    (product,) = work.roles[1].products
+    assert (product.m, product.n, product.k_bytes, product.times) == (128, 256, 128, 256)
+    (epilogue,) = work.roles[1].epilogues
+    assert (epilogue.elements, epilogue.bytes, epilogue.times) == (128 * 256, 128 * 256 * 2, 4)
+    assert work.tensors == {"a": 4096 * 4096 * 2, "b": 4096 * 4096 * 2}
+
+
+@pytest.mark.parametrize("example", ["gemm_sm90", "gemm_sm90_persistent", "gemm_sm90_cluster", "gemm_sm90_pingpong"])
+@pytest.mark.parametrize("size", [(1024, 1024, 512), (1056, 4096, 128), (256, 16896, 64)])
+def test_all_blocks_together_do_the_whole_product(example: str, size: tuple[int, int, int]) -> None:
+    """Sizes of which every block gets the same number of tiles: nothing is counted twice, nothing is left out."""
+    m, n, k = size
+    work = gemm(example, m, n, k, BM=128, BN=128, STAGES=3)
+    flops = work.blocks * sum(p.m * p.n * p.k_bytes * p.times for role in work.roles for p in role.products)
+    tiles = -(-m // 128) * -(-n // 128)
+    if example == "gemm_sm90" or tiles % 264 == 0:
+        assert flops == pytest.approx(128 * 128 * tiles * 2 * k)
+    assert flops >= m * n * 2 * k
+
+
+def test_tiles_that_blocks_share_are_counted_once() -> None:
+    """The first 132 blocks in strips of 8 rows of tiles: 8 rows, and 17 columns of which the last is not full."""
+    a, b = gemm("gemm_sm90_persistent", 8192, 8192, 8192).loads
+    assert a.distinct == pytest.approx(8 / 132) and b.distinct == pytest.approx(17 / 132)
+    # Column by column: 64 rows of tiles, and three columns.
+    a, b = gemm("gemm_sm90", 8192, 8192, 8192).loads
+    assert a.distinct == pytest.approx(64 / 132) and b.distinct == pytest.approx(3 / 132)
+
+
+def test_rows_outside_the_tensor_are_told_apart() -> None:
+    a, b = gemm("gemm_sm90_persistent", 100, 4096, 64).loads
+    assert a.inside == pytest.approx(100 / 128) and b.inside == 1.0
+
+
+def test_multicast_is_shared_by_the_cluster() -> None:
+    a, b = gemm("gemm_sm90_cluster", 4096, 4096, 4096).loads
+    assert (a.shared, b.shared) == (1, 2)
+    assert gemm("gemm_sm90_cluster", 4096, 4096, 4096).blocks == 132
+
+
+def test_empty_sizes() -> None:
+    assert gemm("gemm_sm90", 0, 128, 128).blocks == 0
+    work = gemm("gemm_sm90", 128, 128, 0)
+    assert list(work.loads) == [] and work.roles[1].epilogues[0].times == 1
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pipe")), ids=lambda path: path.stem)
+def test_every_example_can_be_counted(path: Path) -> None:
+    """Whatever its sizes are called: no kernel stops the count, and what multiplies has products."""
+    state = compile_source(read_source(str(path)), Options(), until="analyse")
+    assert state.trees
+    for one in state.trees:
+        names = {extent for tensor in one.tensors for extent in tensor.shape if isinstance(extent, str)}
+        work = workload(one, dict.fromkeys(names | {scalar.name for scalar in one.scalars}, 256), 148)
+        assert work.blocks > 0 and work.threads % 32 == 0
+        multiplies = any("mma(" in line for line in path.read_text().splitlines() if not line.strip().startswith("#"))
+        if multiplies and path.stem.startswith("gemm_sm90"):
+            assert any(role.products for role in work.roles)

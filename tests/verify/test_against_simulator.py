@@ -1,0 +1,160 @@
+"""The network, run, against what the simulator sees when it runs the same PTX: two readings that share no code.
+
+Every thread's sequence of waits and arrivals (which barrier, which phase) must be that of its process.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import pytest
+from examples.catalogue import Case, cases, compiled
+from verify.interpret import Running, run
+
+from pipec.reference import shape_sets, trial_of
+from pipec.runtime import LaunchOptions, launch
+from pipec.sim import Options as Simulation
+from pipec.sim.instructions import decode
+from pipec.sim.instructions.asynchronous import mbarrier
+from pipec.sim.units.mbarrier import Mbarrier
+from pipec.verify import reader_values
+from pipec.verify.reader import read
+
+Event = tuple[str, int, int]
+Thread = tuple[tuple[int, ...], int]
+
+
+@dataclass
+class Seen:
+    """What each thread did, by CTA and number of the thread."""
+
+    events: dict[Thread, list[Event]] = field(default_factory=lambda: defaultdict(list))
+    grids: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+    first: int = 0
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
+    """Notes the waits and arrivals of a simulation."""
+    found, log = Seen(), []
+
+    def noted(operation: Callable[..., bool]) -> Callable[..., bool]:
+        def arrive(state: Mbarrier, *values: int) -> bool:
+            log.append(state.phase)
+            return operation(state, *values)
+
+        return arrive
+
+    for name in ("arrive", "arrive_expect_tx", "expect_tx"):
+        monkeypatch.setattr(Mbarrier, name, noted(getattr(Mbarrier, name)))
+    tried = mbarrier._test
+
+    def test(warp, address, wanted, parity, what):  # type: ignore[no-untyped-def]
+        result = tried(warp, address, wanted, parity, what)
+        log.append((result[0], result[1].offset, result[2]))
+        return result
+
+    monkeypatch.setattr(mbarrier, "_test", test)
+
+    def watching(meaning: decode.Meaning, waits: bool) -> decode.Meaning:
+        def decoded(d: decode.Decoder) -> Callable:
+            execute = meaning(d)
+
+            def watched(warp):  # type: ignore[no-untyped-def]
+                lanes, cta = warp.lanes(), warp.cta
+                log.clear()
+                outcome = execute(warp)
+                found.grids[cta.index] = cta.grid
+                found.first = min(cta.mbarriers)
+                if waits and log and outcome is None and log[0][0]:
+                    word = ("wait mbarrier", *log[0][1:])
+                elif not waits and log:
+                    word = ("mbarrier", warp.barrier_used, log[0])
+                else:
+                    return outcome
+                for lane in lanes:
+                    found.events[cta.index, warp.index * 32 + lane].append(word)
+                return outcome
+
+            return watched
+
+        return decoded
+
+    for name, waits in (("mbarrier.arrive", False), ("mbarrier.expect_tx", False), ("mbarrier.try_wait", True)):
+        monkeypatch.setitem(decode._MEANINGS, name, watching(decode._MEANINGS[name], waits))
+    monkeypatch.setattr(reader_values, "LARGEST_FORM", 5000)
+    return found
+
+
+# What is loaded decides there, or the hardware's scheduler.
+WITHOUT_NUMBERS = ("gemm_grouped", "gemm_sm90_grouped", "gemm_clc")
+
+
+def runs() -> list:
+    found = []
+    for case in cases():
+        if case.constants or case.path.stem in WITHOUT_NUMBERS:
+            continue
+        for plan in compiled(case).plans or []:
+            for values in shape_sets(plan.kernel.document)[:3]:
+                name = "-".join([case.name, plan.kernel.name, *(f"{key}{value}" for key, value in values.items())])
+                found.append(pytest.param(case, plan, values, id=name))
+    return found
+
+
+@pytest.mark.parametrize(("case", "plan", "values"), runs())
+def test_threads_do_what_their_process_says(case: Case, plan, values: dict[str, str], seen: Seen) -> None:  # type: ignore[no-untyped-def]
+    numbers = {name: float(value) if "." in value or "-" in value else int(value) for name, value in values.items()}
+    ptx = compiled(case).ptx or ""
+    network = read(ptx, plan.kernel.name)
+    launch(plan.interface, ptx, trial_of(plan, numbers, seed=1).arguments, device="sim", options=LaunchOptions(Simulation()))
+    if not seen.events:
+        pytest.skip("nothing waits at this size")
+    # Where the simulator places the variable in shared memory.
+    base = seen.first - min(min(ring.instances) for ring in network.rings if ring.kind == "mbarrier")
+    lines = {line for line, text in enumerate(ptx.split("\n"), 1) if re.search(r"[\t ]mbarrier\.(arrive|expect_tx)", text)}
+    shape = plan.interface.cluster
+    sizes = {f"{plan.kernel.name}_dim_{name}": int(number) for name, number in numbers.items()}
+    ran = {}
+    for cta, grid in seen.grids.items():
+        cluster = tuple(place // extent for place, extent in zip(cta, shape, strict=True))
+        x, y, z = (place % extent for place, extent in zip(cta, shape, strict=True))
+        rank = x + shape[0] * (y + shape[1] * z)
+        if cluster not in ran:
+            for axis, place, mine, extent, across in zip("xyz", cta, cluster, grid, shape, strict=True):
+                sizes |= {f"%ctaid.{axis}": place, f"%nctaid.{axis}": extent}
+                sizes |= {f"%clusterid.{axis}": mine, f"%nclusterid.{axis}": extent // across}
+            ran[cluster] = run(network, sizes)
+        for one in ran[cluster]:
+            if rank in one.process.ranks:
+                threads = [32 * warp + lane for warp in one.process.warps for lane in range(32)]
+                mine = [
+                    [(word, at - base, phase) for word, at, phase in seen.events.get((cta, thread), [])] for thread in threads
+                ]
+                _compare(one, mine, lines)
+
+
+def _compare(one: Running, mine: list[list[Event]], lines: set[int]) -> None:
+    """`mine`: of all threads of the warps of the process; those of other processes of these warps do something else. `lines`: those of
+    arrivals that come from a thread itself. An arrival may be by some threads of a process only."""
+    wanted = [
+        event[:3]
+        for event, line in zip(one.seen, one.lines, strict=True)
+        if event[0] == "wait mbarrier" or event[0] == "mbarrier" and line in lines
+    ]
+    if len(one.process.ranks) > 1:
+        # An arrival at all CTAs of a cluster is one event of the network.
+        wanted, mine = _once(wanted), [_once(events) for events in mine]
+    alike = [events for events in mine if _waits(events) == _waits(wanted) and set(events) <= set(wanted)]
+    assert len(alike) >= one.process.threads, (one.process.role, wanted[:12], next(filter(None, mine), [])[:12])
+    assert wanted in alike, (one.process.role, wanted[:12], alike[0][:12])
+
+
+def _once(events: list[Event]) -> list[Event]:
+    return [event for event, _ in groupby(events)]
+
+
+def _waits(events: list[Event]) -> list[Event]:
+    return [event for event in events if event[0] != "mbarrier"]

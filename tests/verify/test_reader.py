@@ -1,0 +1,77 @@
+"""The reader of PTX: what it makes of the kernels of the examples."""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pipec.verify.network import Arrive, Unreadable, Wait
+from pipec.verify.reader import read
+from pipec.verify.reader_values import number_of, operation
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+GEMM = (GOLDEN / "gemm.ptx").read_text()
+
+
+def test_the_processes_of_a_gemm() -> None:
+    network = read(GEMM)
+    assert [(process.role, process.threads) for process in network.processes] == [
+        ("epilogue", 128),
+        ("load", 1),
+        ("load", 31),
+        ("mma", 1),
+        ("mma", 31),
+    ]
+    assert [(ring.stages, ring.count) for ring in network.rings if ring.kind == "mbarrier"] == [(4, 1), (4, 1), (1, 1), (1, 128)]
+
+
+def kernels() -> list:
+    return [
+        pytest.param(path, name, id=f"{path.stem}-{name}")
+        for path in sorted(GOLDEN.glob("*.ptx"))
+        for name in re.findall(r"\.entry (\w+)", path.read_text())
+    ]
+
+
+@pytest.mark.parametrize(("path", "name"), kernels())
+def test_every_example_is_read(path: Path, name: str) -> None:
+    network = read(path.read_text(), name)
+    assert network.name == name
+    assert sum(len(process.states) for process in network.processes) < 500
+
+
+def test_a_stage_gets_all_its_bytes() -> None:
+    load = read(GEMM).processes[1]
+    arrivals = [state.action for state in load.states if isinstance(state.action, Arrive) and state.action.use.ring == 0]
+    assert sum(one.expects for one in arrivals) == sum(one.delivers for one in arrivals) == (128 + 256) * 64 * 2
+    (wait,) = [state.action for state in load.states if isinstance(state.action, Wait) and state.action.use.ring == 1]
+    assert wait.use.shift == -4
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("mbarrier.try_wait.parity.shared.b64 %p22, [%r13], %r194;", "mbarrier.try_wait.parity.shared.b64 %p22, [%r13], %r193;"),
+        ("bar.sync 	0;", "mbarrier.inval.shared.b64 [$shared+229376];"),
+        ("add.s32 	%r4, %r3, %r189;", "call (%r4), something, (%r3);"),
+    ],
+)
+def test_what_is_not_understood_is_not_guessed(line: str, instead: str) -> None:
+    assert line in GEMM
+    with pytest.raises(Unreadable):
+        read(GEMM.replace(line, instead, 1))
+
+
+def test_no_text_ends_in_another_exception() -> None:
+    lines = GEMM.split("\n")
+    for start in range(0, len(lines), 23):
+        for text in ("\n".join(lines[:start]), "\n".join(lines[start:]), re.sub(r"\d", "", "\n".join(lines[start:]))):
+            with suppress(Unreadable):
+                read(text)
+
+
+def test_wide_addends_keep_their_bits() -> None:
+    wide = operation("mad.wide.u32")
+    assert wide is not None
+    assert number_of(wide)([-1, 2, 1 << 40]) == 2 * 0xFFFFFFFF + (1 << 40)
