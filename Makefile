@@ -36,10 +36,12 @@ unit: setup ## all tests (WORKERS=2 processes; PYTEST="-k name" chooses)
 
 check: setup ## ruff and mypy
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/python tools/typecheck.py
 
 format: setup ## mend what ruff can mend
 	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
 
 golden: setup ## rewrite the golden files from what the compiler says now; look at the diff
 	$(VENV)/bin/python -m pytest -q tests --update-golden

@@ -15,7 +15,11 @@ from enum import IntEnum
 from typing import Any
 
 MOST_CANDIDATES = 512  # asked for; the heuristic offers far fewer
-WORKSPACES = (0, 32 * 2**20, 256 * 2**20)  # bytes; torch gives cuBLAS 32 MiB on Hopper. Less workspace brings other algorithms forward.
+WORKSPACES = (
+    0,
+    32 * 2**20,
+    256 * 2**20,
+)  # bytes; torch gives cuBLAS 32 MiB on Hopper. Less workspace brings other algorithms forward.
 
 
 class DataType(IntEnum):

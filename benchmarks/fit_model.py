@@ -22,7 +22,21 @@ from benchmarks.measured import Measured, measured
 from pipec.record import fields_of, replace
 from pipec.tune.model import MACHINES, Machine, predict
 
-FITTED = ("launch", "product", "bubble", "trip", "tile", "element", "l2", "flops", "first", "outside", "split", "dram", "l2_capacity")
+FITTED = (
+    "launch",
+    "product",
+    "bubble",
+    "trip",
+    "tile",
+    "element",
+    "l2",
+    "flops",
+    "first",
+    "outside",
+    "split",
+    "dram",
+    "l2_capacity",
+)
 _NEAR = 1.3  # tiles within this factor of the best count in full
 
 

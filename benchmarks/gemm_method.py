@@ -116,7 +116,12 @@ def _spread(spread: Spread) -> dict[str, float]:
 def _screened(found: Screening) -> dict[str, Any]:
     """Microseconds of every candidate, fastest first; `dropped` names the round after which it was out."""
     medians = {name: rounded(found.rounds.time(name).median * 1e6) for name in found.ranking}
-    return {"seed": found.rounds.seed, "rounds": len(found.rounds.orders), "microseconds": medians, "dropped": dict(found.dropped)}
+    return {
+        "seed": found.rounds.seed,
+        "rounds": len(found.rounds.orders),
+        "microseconds": medians,
+        "dropped": dict(found.dropped),
+    }
 
 
 def _column(shape: Shape, columns: Mapping[str, str], column: str, final: Rounds) -> dict[str, Any]:

@@ -120,7 +120,8 @@ FP8: dict[str, int | str] = {"AB": "e4m3", "BK": 128}
 def tiles(shape: Shape) -> list[Tile]:
     """Every tile that is tried for a shape; the file's own first."""
     persistent = [
-        Tile(KERNEL, {"BM": bm, "BN": bn, "STAGES": stages} | ({"WARPS": 4} if bm == 64 else {})) for bm, bn, stages in _PERSISTENT
+        Tile(KERNEL, {"BM": bm, "BN": bn, "STAGES": stages} | ({"WARPS": 4} if bm == 64 else {}))
+        for bm, bn, stages in _PERSISTENT
     ]
     if shape.kind == "fp8":
         chosen = [DEFAULT, *persistent, *(tile for tile in _OTHERS if tile.example != "gemm_sm90")]

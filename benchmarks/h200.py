@@ -55,13 +55,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _write(options.output, record)  # after every shape: a run that is cut short leaves what it has
     record["seconds"] = round(time.perf_counter() - started, 1)
     _write(options.output, record)
-    print(f"{len(record['figures'])} shapes in {record['seconds']} s, left out {len(record['left_out'])}; written to {options.output}")
+    print(
+        f"{len(record['figures'])} shapes in {record['seconds']} s, left out {len(record['left_out'])}; written to {options.output}"
+    )
     return 0 if not record["left_out"] else 1
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--shapes", type=_shapes, default=list(SHAPES), help="names or groups, with commas between (default: all)")
+    parser.add_argument(
+        "--shapes", type=_shapes, default=list(SHAPES), help="names or groups, with commas between (default: all)"
+    )
     parser.add_argument("--rounds", type=int, default=Settings().rounds)
     parser.add_argument("--seed", type=int, default=0, help="of the orders")
     parser.add_argument("--only", default=",".join(FAMILIES), help="contenders (default %(default)s)")

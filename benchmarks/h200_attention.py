@@ -94,7 +94,12 @@ def measure(size: int, length: int, causal: bool, rounds: int, runs: dict[str, C
     for name, difference in differences.items():
         time = done.time(name)
         teraflops = flops / time.median / 1e12
-        figures[name] = {"microseconds": time.median * 1e6, "low": time.low * 1e6, "high": time.high * 1e6, "teraflops": teraflops}
+        figures[name] = {
+            "microseconds": time.median * 1e6,
+            "low": time.low * 1e6,
+            "high": time.high * 1e6,
+            "teraflops": teraflops,
+        }
         figures[name] |= {"difference": difference}
         if "cudnn" in differences:
             ratio = done.ratio(name, "cudnn")

@@ -61,7 +61,8 @@ def pool() -> list[Tensors]:
     """Sets of tensors x, y and z, all alive, so that no address comes twice."""
     shape = (128, 16)
     return [
-        (torch.randn(shape, device=DEVICE), torch.randn(shape, device=DEVICE), torch.empty(shape, device=DEVICE)) for _ in range(POOL)
+        (torch.randn(shape, device=DEVICE), torch.randn(shape, device=DEVICE), torch.empty(shape, device=DEVICE))
+        for _ in range(POOL)
     ]
 
 

@@ -78,7 +78,13 @@ def gemm(record: Record) -> list[str]:
     present = [column for column in _OURS if any(column in row["columns"] for row in record["figures"].values())]
     lines = [_where(record), ""]
     lines += _head(
-        "M x N x K", "cuBLASLt, tuned", "noise", "torch.matmul", "Triton", *(_TITLES[column] for column in present), "which is best"
+        "M x N x K",
+        "cuBLASLt, tuned",
+        "noise",
+        "torch.matmul",
+        "Triton",
+        *(_TITLES[column] for column in present),
+        "which is best",
     )
     for shape, row in record["figures"].items():
         columns = row["columns"]
@@ -156,7 +162,9 @@ def copying(record: Record) -> list[str]:
     """Against the faster of torch's copy and the driver's."""
     lines = _head("M x N", "driver", "pipec", "ratio")
     for shape, row in record["figures"].items():
-        speeds = {name: one["gigabytes_per_second"] for name, one in row.items() if isinstance(one, dict) and "microseconds" in one}
+        speeds = {
+            name: one["gigabytes_per_second"] for name, one in row.items() if isinstance(one, dict) and "microseconds" in one
+        }
         ours = max(speed for name, speed in speeds.items() if name.startswith("pipec"))
         theirs = max(speed for name, speed in speeds.items() if not name.startswith("pipec"))
         lines.append(_row(shape.replace("x", " x "), f"{theirs:.0f} GB/s", f"{ours:.0f}", f"{ours / theirs:.2f}"))

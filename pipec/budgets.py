@@ -34,7 +34,9 @@ BUDGETS: Final = _table(
     Budget("word", 200, "characters in a name or number", "the names of PTX, which LLVM cuts off", "E0109", "shorten it"),
     Budget("brackets", 60, "nested brackets", "the stack of the recursive passes", "E0109", _SHORTER),
     Budget("indentation", 30, "nested blocks", "the stack of the recursive passes", "E0109", "move inner blocks into an `fn`"),
-    Budget("operations", 20_000, "operations of a kernel", "the time and memory of every pass behind the analysis", "E0232", _FEWER),
+    Budget(
+        "operations", 20_000, "operations of a kernel", "the time and memory of every pass behind the analysis", "E0232", _FEWER
+    ),
     Budget(
         "file operations",
         100_000,

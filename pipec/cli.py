@@ -26,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser_of(_COMMANDS).parse_args([WATCHDOG if word == "--watchdog" else word for word in given])
     options.printer = Printer(options.message_format)
     try:
-        with Guard(options.max_seconds, options.max_memory, lambda ended: _refuse(ended, options.message_format)) as options.guard:
+        with Guard(
+            options.max_seconds, options.max_memory, lambda ended: _refuse(ended, options.message_format)
+        ) as options.guard:
             return _run_command(options)
     except Failure as failure:
         _print_diagnostics(failure.diagnostics, options.message_format)
@@ -168,7 +170,15 @@ def _run(options: argparse.Namespace) -> int:
 
 def _sim(options: argparse.Namespace) -> int:
     spare(options.file, options.timeline, *(file for _, file in options.save))
-    if options.arguments or options.save or options.grid or options.block or options.cluster or options.shared or options.cooperative:
+    if (
+        options.arguments
+        or options.save
+        or options.grid
+        or options.block
+        or options.cluster
+        or options.shared
+        or options.cooperative
+    ):
         from pipec.foreign import run_foreign
 
         return run_foreign(options)
@@ -214,7 +224,15 @@ def _print_diagnostics(diagnostics: Sequence[Diagnostic], form: str) -> None:
         print(f"\n{count} error{'' if count == 1 else 's'}; `pipec explain CODE` tells more", file=sys.stderr)
 
 
-_COMMANDS = {"version": _version, "compile": _compile, "check": _check, "run": _run, "sim": _sim, "tune": _tune, "explain": _explain}
+_COMMANDS = {
+    "version": _version,
+    "compile": _compile,
+    "check": _check,
+    "run": _run,
+    "sim": _sim,
+    "tune": _tune,
+    "explain": _explain,
+}
 
 assert tuple(_EMITTED) == FORMS and set(_EMITTED.values()) <= STAGES.keys()
 

@@ -192,7 +192,9 @@ def _in_the_source(state: Compilation, analysed: tree.Kernel, found: Verdict, ju
 
     fits = protocol.check(analysed, Sink(), allow_undecided=True)
     if fits.outcome == "proved" and judgement.network is not None:
-        return Verdict("open", f"protocol: the roles' loops fit together in the source; not proved of the emitted code ({judgement.why})")
+        return Verdict(
+            "open", f"protocol: the roles' loops fit together in the source; not proved of the emitted code ({judgement.why})"
+        )
     if fits.outcome == "refuted" and (analysed.schedule is not None or analysed.cluster.size > 1):
         return protocol.check(analysed, state.sink)
     if not state.options.allow_undecided:

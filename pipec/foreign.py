@@ -28,7 +28,9 @@ def run_foreign(options: argparse.Namespace) -> int:
     for name, file in options.save:
         if name not in reader.arrays:
             known = ", ".join(reader.arrays) or "none"
-            raise Failure(messages.BadArgument(option="--save", text=f"{name}={file}", problem=f"names no array; there is {known}"))
+            raise Failure(
+                messages.BadArgument(option="--save", text=f"{name}={file}", problem=f"names no array; there is {known}")
+            )
     before = {name: array.copy() for name, array in reader.arrays.items()}
     result, seconds = _launched(source, arguments, options)
     grid = ", ".join(str(size) for size in options.grid or (1,))

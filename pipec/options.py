@@ -52,7 +52,9 @@ def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         choices=("auto", "cuda", "model"),
         help="measure on a GPU, or rank by the model (default %(default)s: measure where that is possible)",
     )
-    six.add_argument("-o", dest="output", metavar="TABLE", help="a table to add what was measured to, FILE.tiles beside the kernel")
+    six.add_argument(
+        "-o", dest="output", metavar="TABLE", help="a table to add what was measured to, FILE.tiles beside the kernel"
+    )
 
     five = listed.add_parser("explain", parents=[shared], help="the long text of a diagnostic code")
     five.add_argument("code", metavar="CODE", nargs="?", help="for example E0303; left out: all codes with their titles")

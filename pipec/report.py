@@ -53,7 +53,11 @@ def _tiles(schedule: tree.Schedule | None) -> str | None:
     order = f", in strips of {_count(schedule.group, 'row')}" if schedule.group is not None else ""
     if schedule.mode == "clc":
         return f"`{schedule.name}`, handed out by cluster launch control{order}"
-    blocks = "as many blocks as there are multiprocessors" if schedule.blocks is None else f"at most {_count(schedule.blocks, 'block')}"
+    blocks = (
+        "as many blocks as there are multiprocessors"
+        if schedule.blocks is None
+        else f"at most {_count(schedule.blocks, 'block')}"
+    )
     return f"`{schedule.name}`, shared out to {blocks}{order}"
 
 

@@ -120,8 +120,12 @@ def tell(kernel: CompiledKernel, outcome: Outcome, printer: Any) -> None:
         printer.text(f"  dropped       {candidate!s:44} {reason}")
         printer.row("dropped", kernel=kernel.name, values=candidate.constants, reason=reason)
     ratio = outcome.ratio
-    printer.text(f"  chosen        {outcome.winner}: {ratio.median:.3f} times as fast as the file's ({ratio.low:.3f} to {ratio.high:.3f})")
-    printer.row("chosen", kernel=kernel.name, sizes=outcome.sizes, values=outcome.winner.constants, measured=True, ratio=ratio.median)
+    printer.text(
+        f"  chosen        {outcome.winner}: {ratio.median:.3f} times as fast as the file's ({ratio.low:.3f} to {ratio.high:.3f})"
+    )
+    printer.row(
+        "chosen", kernel=kernel.name, sizes=outcome.sizes, values=outcome.winner.constants, measured=True, ratio=ratio.median
+    )
 
 
 def _head(kernel: CompiledKernel, sizes: Mapping[str, int], printer: Any, how: str, every: int, dropped: int) -> None:

@@ -60,7 +60,11 @@ class Plan:
         """No written tensor shares memory with another one."""
         for one, other, extent, reach in self.apart:
             begin, start = addresses[one], addresses[other]
-            if begin < start + reach and start < begin + extent and share_memory(self._located(one, begin), self._located(other, start)):
+            if (
+                begin < start + reach
+                and start < begin + extent
+                and share_memory(self._located(one, begin), self._located(other, start))
+            ):
                 return False
         return True
 

@@ -253,7 +253,9 @@ def _binary(operator: str, left: Form, right: Form) -> Form:
             return _divided("//", left, 1 << b)
         case "&" if b is not None and b >= 0 and b & b + 1 == 0:  # a mask of the lowest bits
             return _divided("%", left, b + 1)
-        case _ if a is not None and b is not None and operator in _COMPARISONS and (operator[0] not in "<>" or _fits(operator, b)):
+        case _ if (
+            a is not None and b is not None and operator in _COMPARISONS and (operator[0] not in "<>" or _fits(operator, b))
+        ):
             return _constant(int(_COMPARISONS[operator](a, b)))
         case _:
             return _atom(operator, left, right)

@@ -65,9 +65,7 @@ def _shape(kernel: tree.Kernel, sink: Sink) -> bool:
     for axis, blocks, extent in zip(AXES, kernel.grid, cluster.shape, strict=True):
         if isinstance(blocks, tree.Constant) and int(blocks.value) % extent:
             sink.report(
-                messages.GridOfClusters(
-                    blocks=int(blocks.value), axis=axis, extent=extent, at=blocks.span, cluster=cluster.span
-                )
+                messages.GridOfClusters(blocks=int(blocks.value), axis=axis, extent=extent, at=blocks.span, cluster=cluster.span)
             )
     for pipeline in kernel.pipelines:
         if pipeline.cta_group == 2 and width % 2:
@@ -93,9 +91,7 @@ def _leaders(kernel: tree.Kernel, sink: Sink) -> None:
     for role in kernel.roles:
         if role.leader and kernel.cluster.shape[0] % 2:
             sink.report(
-                messages.LeaderOfNothing(
-                    role=role.name, width=kernel.cluster.shape[0], at=role.span, cluster=kernel.cluster.span
-                )
+                messages.LeaderOfNothing(role=role.name, width=kernel.cluster.shape[0], at=role.span, cluster=kernel.cluster.span)
             )
         for pipeline in dict.fromkeys((*role.produces, *role.consumes)):
             if role.leader and pipeline.cta_group == 1 and pipeline.kind != SCHEDULER:
@@ -105,9 +101,7 @@ def _leaders(kernel: tree.Kernel, sink: Sink) -> None:
                     else f"declare `{pipeline.name}` with `cta_group=2`"
                 )
                 sink.report(
-                    messages.LeaderAlone(
-                        role=role.name, pipeline=pipeline.name, fix=fix, at=role.span, declared=pipeline.span
-                    )
+                    messages.LeaderAlone(role=role.name, pipeline=pipeline.name, fix=fix, at=role.span, declared=pipeline.span)
                 )
     _one_group(kernel, sink)
     _halves(kernel, sink)
@@ -184,9 +178,7 @@ def _halves(kernel: tree.Kernel, sink: Sink) -> None:
             )
 
 
-def _reached(
-    role: tree.Role, filled: set[tree.Buffer], read: set[tree.Buffer]
-) -> Iterator[tuple[tree.Buffer, Span, bool]]:
+def _reached(role: tree.Role, filled: set[tree.Buffer], read: set[tree.Buffer]) -> Iterator[tuple[tree.Buffer, Span, bool]]:
     for statement in _statements(role.body):
         if isinstance(statement, tree.TmaLoad | tree.CopyAsync | tree.Write) and statement.destination.buffer in filled:
             yield statement.destination.buffer, statement.span, True
@@ -280,9 +272,7 @@ class _Walk:
         if control is None or self._shared_by[pipeline].local or pipeline in self._told:
             return
         self._told.add(pipeline)
-        self._sink.report(
-            messages.ClusterDiverges(pipeline=pipeline.name, at=at, control=control, declared=pipeline.span)
-        )
+        self._sink.report(messages.ClusterDiverges(pipeline=pipeline.name, at=at, control=control, declared=pipeline.span))
 
     def _ranks(self, statement: tree.Statement) -> None:
         size = self._kernel.cluster.size

@@ -176,7 +176,14 @@ def _shapes(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> bool:
     a, b = _declared(mma.a), _declared(mma.b)
     pairs = (
         (f"the accumulator has {rows} rows", f"`a` has {_outer(mma.a)}", rows, _outer(mma.a), declared, a),
-        (f"the accumulator has {columns} columns", f"{_b_rows(mma, total)} rows", columns, _outer(mma.b) * total.group, declared, b),
+        (
+            f"the accumulator has {columns} columns",
+            f"{_b_rows(mma, total)} rows",
+            columns,
+            _outer(mma.b) * total.group,
+            declared,
+            b,
+        ),
         (f"`a` has K = {_inner(mma.a)}", f"`b` has K = {_inner(mma.b)}", _inner(mma.a), _inner(mma.b), a, b),
     )
     fits = True

@@ -23,7 +23,9 @@ def check(kernel: tree.Kernel, sink: Sink, *, allow_undecided: bool = True) -> V
     seen = programs(kernel)
     try:
         if _proved(kernel, seen):
-            return Verdict("proved", f"protocol: no role waits for ever, for all trip counts{given}; the certificate was checked again")
+            return Verdict(
+                "proved", f"protocol: no role waits for ever, for all trip counts{given}; the certificate was checked again"
+            )
         failure, runs = search(kernel, seen)
         known = f"not proved for all trip counts; no deadlock in {runs} small sizes"
     except Undecided:

@@ -38,7 +38,9 @@ def peeled_loop(loop: Repeat, front: int, back: int) -> tuple[Item, ...]:
     # Equal keys are equal values: between them the variable starts at `front`.
     name = f"({loop.name} + {front})" if front else loop.name
     body = _iteration(loop, Place(None, None, front, back), name)
-    items.append(replace(loop, key=shortened(loop.key, front + back), body=body, name=name, least=max(0, loop.least - front - back)))
+    items.append(
+        replace(loop, key=shortened(loop.key, front + back), body=body, name=name, least=max(0, loop.least - front - back))
+    )
     for index in reversed(range(back)):
         items += _iteration(loop, Place(None, index, front, index), f"last {index} of {loop.key}")
     return tuple(items)

@@ -308,7 +308,9 @@ def _report_one_thread(name: str, operation: tree.Operation, threads: Threads, g
     return True
 
 
-def _report_role_wide(role: ir.Role, name: str, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink) -> bool:
+def _report_role_wide(
+    role: ir.Role, name: str, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink
+) -> bool:
     if threads == "all":
         return False
     if isinstance(operation, tree.Signal) and threads == "lanes":

@@ -46,7 +46,8 @@ def _compare(kernel: Kernel, schedule: tree.Schedule, stated: tree.StatedGrid, s
 
 def _mentions(name: str, expressions: list[LaunchExpression]) -> bool:
     return any(
-        expression == name or (isinstance(expression, tuple) and _mentions(name, list(expression[1:]))) for expression in expressions
+        expression == name or (isinstance(expression, tuple) and _mentions(name, list(expression[1:])))
+        for expression in expressions
     )
 
 

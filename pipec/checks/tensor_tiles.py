@@ -63,9 +63,7 @@ def _folded(role: ir.Role, sink: Sink) -> None:
             problem, at = "kept in registers or written to a tile", operation.span
         if problem is not None:
             sink.report(
-                messages.FoldedAccumulator(
-                    buffer=buffer.label, use=problem, columns=buffer.columns, at=at, declared=buffer.span
-                )
+                messages.FoldedAccumulator(buffer=buffer.label, use=problem, columns=buffer.columns, at=at, declared=buffer.span)
             )
 
 

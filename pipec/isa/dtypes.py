@@ -14,7 +14,9 @@ class DType:
 
     name: str
     bits: int
-    family: Literal["float", "signed", "unsigned", "bool", "packed", "scale"]  # packed: below a byte; it and scale are for MMAs only
+    family: Literal[
+        "float", "signed", "unsigned", "bool", "packed", "scale"
+    ]  # packed: below a byte; it and scale are for MMAs only
     llvm: str  # the type that holds one element in a register
     tensor_map: str | None = None
     mma_kind: str | None = None

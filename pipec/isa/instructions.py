@@ -49,15 +49,11 @@ def _special_registers() -> list[Instruction]:
     return [_intrinsic(name, f"read.ptx.sreg.{llvm}", I32, (), ptx, "thread", "10") for name, llvm, ptx in rows]
 
 
-
-
 def _remote_arrive(spelling: str) -> str:
     return (
         "{\\0A\\09.reg .b32 remote;\\0A\\09@$2 mapa.shared::cluster.u32 remote, $0, $1;"
         f"\\0A\\09@$2 {spelling} _, [remote];\\0A\\09}}"
     )
-
-
 
 
 _REMOTE_STORE = (
@@ -200,7 +196,9 @@ def _tensor_memory_of(group: int) -> list[Instruction]:
 
     def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: str, section: str) -> Instruction:
         ptx = f"tcgen05.{ptx}".replace("cta_group", f"cta_group::{group}")
-        return _intrinsic(f"tcgen05.{name}.cg{group}", f"tcgen05.{llvm}.cg{group}", VOID, operands, ptx, participation, section, "sm_100a")
+        return _intrinsic(
+            f"tcgen05.{name}.cg{group}", f"tcgen05.{llvm}.cg{group}", VOID, operands, ptx, participation, section, "sm_100a"
+        )
 
     commit = "commit.cta_group.mbarrier::arrive::one.shared::cluster"
     return [

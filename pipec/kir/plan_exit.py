@@ -35,8 +35,7 @@ def _committed_by_others(
     return [
         pipeline
         for pipeline in kernel.pipelines
-        if not sharing[pipeline].consumer.local
-        and any("commit" in how for how in signals[pipeline, "consumer"].how.values())
+        if not sharing[pipeline].consumer.local and any("commit" in how for how in signals[pipeline, "consumer"].how.values())
     ]
 
 

@@ -205,7 +205,9 @@ def _arguments(kernel: Kernel, parameters: tuple[Parameter, ...]) -> tuple[Tenso
     for tensor in kernel.tensors:
         name = tensor.name
         reached = name in mapped, name in addressed
-        rows[name] = TensorArgument(name, tensor.dtype.name, tensor.shape, name in written | counters, *reached, name in accumulated)
+        rows[name] = TensorArgument(
+            name, tensor.dtype.name, tensor.shape, name in written | counters, *reached, name in accumulated
+        )
     for scalar in kernel.scalars:
         rows[scalar.name] = ScalarArgument(scalar.name, scalar.type.name)
     order = kernel.parameters or tuple(rows)

@@ -115,7 +115,9 @@ def panel_share(row_map: RowMap, tile: TileType, columns: int) -> Share:
         parts //= 2
     count = chunk_columns(columns // parts)
     share = Share(columns, panels, parts, columns // parts // count, count, count, columns // parts, tail=tail)
-    assert parts * share.chunks * count == columns and parts % least == 0, "elements of the tile would belong to no thread, or to two"
+    assert parts * share.chunks * count == columns and parts % least == 0, (
+        "elements of the tile would belong to no thread, or to two"
+    )
     return share
 
 

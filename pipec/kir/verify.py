@@ -95,7 +95,9 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
     tiles = list(references(operation))
     match operation:
         case tree.Assign():
-            _require(operation.variable.type == operation.value.type, where, lambda: f"types differ in `{operation_text(operation)}`")
+            _require(
+                operation.variable.type == operation.value.type, where, lambda: f"types differ in `{operation_text(operation)}`"
+            )
         case tree.Acquire() | tree.Signal() | tree.Release() | tree.ExpectBytes() | tree.RequestTile():
             handles.append(operation.handle)
         case tree.Peek():
@@ -117,4 +119,6 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
         _require(handle.side in SIDES, where, f"side {handle.side!r}")
     for tile in tiles:
         _require(tile.buffer in buffers, where, lambda: f"foreign buffer in `{operation_text(operation)}`")
-        _require(tile.buffer.owner in (None, tile.handle.pipeline), where, lambda: f"`{operation_text(operation)}` mixes pipelines")
+        _require(
+            tile.buffer.owner in (None, tile.handle.pipeline), where, lambda: f"`{operation_text(operation)}` mixes pipelines"
+        )

@@ -9,7 +9,9 @@ from pipec.sema import tree
 from pipec.vocabulary import SIDES, Side
 
 _WRITTEN_BY_THREADS = frozenset(("threads", "met"))
-_OWN_BARRIER_OF_LEADER = 0xFEFFFFFF  # without the last bit of the CTA's rank in an address of the cluster's window (hardware.md 5.1)
+_OWN_BARRIER_OF_LEADER = (
+    0xFEFFFFFF  # without the last bit of the CTA's rank in an address of the cluster's window (hardware.md 5.1)
+)
 
 
 def start(role: RoleContext) -> None:
@@ -164,5 +166,3 @@ def _targets(role: RoleContext, handle: tree.Handle, reach: Reach) -> Iterator[t
             yield integer(number), TRUE
         else:
             yield integer(number), builder.compare("ne", builder.bits("and", mask, 1 << number), integer(0))
-
-

@@ -88,7 +88,9 @@ class RoleContext:
     lets: dict[tree.Variable, tree.Expression] = field(default_factory=dict)
     kept: dict[tree.Variable, KeptTile] = field(default_factory=dict)
     captured: dict[tree.Expression, list[Slot]] = field(default_factory=dict)  # a node's scalars as they were at the `let`
-    captured_tiles: dict[tree.Expression, KeptTile] = field(default_factory=dict)  # likewise of nodes that read a tile in registers
+    captured_tiles: dict[tree.Expression, KeptTile] = field(
+        default_factory=dict
+    )  # likewise of nodes that read a tile in registers
     cursors: dict[tuple[tree.Pipeline, Side], tuple[Slot, Slot]] = field(default_factory=dict)  # stage, phase
     stages: dict[tree.Handle, Slot] = field(default_factory=dict)
     parities: dict[tree.Handle, Slot] = field(default_factory=dict)  # where more waits for the same stage may follow
@@ -155,7 +157,6 @@ class RoleContext:
         builder.place(after)
         if rejoin:
             self.reconverge()
-
 
     @contextmanager
     def only_if(self, condition: Value | None, hint: str) -> Iterator[None]:

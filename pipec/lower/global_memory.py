@@ -80,7 +80,13 @@ def load_element(role: RoleContext, row: GlobalRow, index: Value, dtype: DType) 
 
 
 def store_element(
-    role: RoleContext, row: GlobalRow, index: Value, value: Value, dtype: DType, allowed: Value | None, reduce: Reduction | None = None
+    role: RoleContext,
+    row: GlobalRow,
+    index: Value,
+    value: Value,
+    dtype: DType,
+    allowed: Value | None,
+    reduce: Reduction | None = None,
 ) -> None:
     """Where the element is inside the tensor and `allowed`."""
     builder = role.builder

@@ -133,7 +133,9 @@ def _allocate(kernel: KernelContext) -> None:
     inside, after = builder.label("allocate"), builder.label("allocated")
     builder.branch(builder.compare("eq", kernel.warp, integer(plan.allocating_warp)), inside, after)
     builder.place(inside)
-    builder.call(f"tcgen05.alloc.cg{plan.cta_group}", kernel.shared_pointer(plan.tensor_address_offset), integer(plan.allocated_columns))
+    builder.call(
+        f"tcgen05.alloc.cg{plan.cta_group}", kernel.shared_pointer(plan.tensor_address_offset), integer(plan.allocated_columns)
+    )
     builder.call(f"tcgen05.relinquish.cg{plan.cta_group}")
     builder.jump(after)
     builder.place(after)

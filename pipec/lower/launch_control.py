@@ -37,4 +37,6 @@ def read_response(role: RoleContext, handle: Handle) -> Value:
 def _answer(role: RoleContext, handle: Handle) -> Value:
     offset = role.kernel.plan.response_offset
     assert offset is not None
-    return role.builder.offset_pointer(role.kernel.shared_pointer(offset), role.builder.multiply(role.stage(handle), RESPONSE_BYTES))
+    return role.builder.offset_pointer(
+        role.kernel.shared_pointer(offset), role.builder.multiply(role.stage(handle), RESPONSE_BYTES)
+    )

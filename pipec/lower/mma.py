@@ -39,9 +39,7 @@ def _plain(role: RoleContext, operation: tree.Mma) -> Issue:
     kind = integer(MMA_KINDS[a.buffer.dtype.mma_kind or ""])
     types = d.buffer.dtype, a.buffer.dtype, b.buffer.dtype
     rows = d.buffer.rows * role.kernel.plan.cta_group
-    shape = integer(
-        instruction_descriptor(*types, rows, d.buffer.columns, a_transposed=a.transposed, b_transposed=b.transposed)
-    )
+    shape = integer(instruction_descriptor(*types, rows, d.buffer.columns, a_transposed=a.transposed, b_transposed=b.transposed))
     instruction = "tcgen05.mma.tensor" if a.buffer.space == "tensor" else "tcgen05.mma"
 
     def issue(target: Value, first: Value, second: Value, accumulate: Value, step: int) -> None:

@@ -66,5 +66,7 @@ def _next_buffers(role: RoleContext, staging: Staging, count: int) -> list[Value
     turn = role.staging_turn.read()
     turns = [turn if index == 0 else builder.bits("and", builder.add(turn, index), most - 1) for index in range(count)]
     if count < most:
-        role.staging_turn.write(builder.bits("xor", turn, 1) if most == 2 else builder.bits("and", builder.add(turn, count), most - 1))
+        role.staging_turn.write(
+            builder.bits("xor", turn, 1) if most == 2 else builder.bits("and", builder.add(turn, count), most - 1)
+        )
     return [builder.binary("add", first, builder.multiply(one, staging.stride)) for one in turns]

@@ -228,9 +228,7 @@ def _store_once(
     store_element(role, target, column, value, dtype_of(operation.value.type), allowed, operation.reduce)
 
 
-def _store_chunk(
-    role: RoleContext, reader: TileReader, operation: tree.Store, target: GlobalRow, row: Row, chunk: Chunk
-) -> None:
+def _store_chunk(role: RoleContext, reader: TileReader, operation: tree.Store, target: GlobalRow, row: Row, chunk: Chunk) -> None:
     """16 bytes at a time where the whole chunk of the warp is inside and aligned, else element by element."""
     builder, reduce = role.builder, operation.reduce
     dtype = dtype_of(operation.value.type)

@@ -285,7 +285,9 @@ class TileReader:
             return load_shared(self.builder, layout, tile, type_.dtype, row, column, chunk.count, pointer)
         run = 1 if type_.dtype.bytes == 1 or type_.columns % 2 else 2  # a word at least, where pairs start at even columns
         firsts = (chunk.position(self.builder, index) for index in range(0, chunk.count, run))
-        return [value for first in firsts for value in load_shared(self.builder, layout, tile, type_.dtype, row, first, run, pointer)]
+        return [
+            value for first in firsts for value in load_shared(self.builder, layout, tile, type_.dtype, row, first, run, pointer)
+        ]
 
     def _read_tensor(self, node: tree.ReadTensor, chunk: Chunk) -> list[Value]:
         """Straight from global memory; a per-column vector is loaded once per warp and handed around."""

@@ -177,7 +177,10 @@ def carried(way: Image, basis: "Basis", inequalities: Iterable[Linear]) -> Itera
     """Inequalities of the state before, in terms of the state after: as they are written, with the registers that were counted on (so
     that `k < n` stays a relation of the two, whatever number k is at the moment), and as their values allow."""
     seen = set()
-    for found in (*written(way.values, way.forms, inequalities), *(basis.express(way.system.solved(form)) for form in inequalities)):
+    for found in (
+        *written(way.values, way.forms, inequalities),
+        *(basis.express(way.system.solved(form)) for form in inequalities),
+    ):
         if found is not None and found.terms and found not in seen:
             seen.add(found)
             yield found

@@ -26,14 +26,18 @@ def _side(row: BarrierRange) -> Literal["full", "empty"]:
     return "full" if row.side == "full" else "empty"
 
 
-def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, source: Source, given: str, sink: Sink) -> tuple[Verdict, Judgement]:
+def verdict(
+    ptx: str, kernel: Kernel, interface: KernelInterface, source: Source, given: str, sink: Sink
+) -> tuple[Verdict, Judgement]:
     """Judges one kernel of a PTX text and reports what refutes it. `given`: what else the launch must give, for the sentence."""
     found = judge(ptx, interface.name, sides_of(interface))
     if found.certificate is not None:
         assumed = "".join(f"; assumed: {one}" for one in found.network.assumptions) if found.network else ""
         if found.certificate.assumes:
             given += ", given that sums and products of sizes stay within 32 bits"
-        sentence = f"protocol: no role waits for ever, for all sizes{given}; proof of {found.situations} situations checked on the PTX"
+        sentence = (
+            f"protocol: no role waits for ever, for all sizes{given}; proof of {found.situations} situations checked on the PTX"
+        )
         return Verdict("proved", sentence + assumed), found
     if found.deadlock is not None and found.network is not None and not found.deadlock.why:
         _Report(ptx, kernel, interface, source, found, found.deadlock).to(sink)
@@ -60,8 +64,12 @@ class _Report:
             role = next((role.name for role in self.kernel.roles if pipeline in role.consumes), "")
             sink.report(
                 messages.Uneven(
-                    pipeline=row.pipeline, filled=_times(self.deadlock.filled), role=role, consumed=_times(self.deadlock.given),
-                    when=when, at=pipeline.span,
+                    pipeline=row.pipeline,
+                    filled=_times(self.deadlock.filled),
+                    role=role,
+                    consumed=_times(self.deadlock.given),
+                    when=when,
+                    at=pipeline.span,
                 )
             )
             return
@@ -71,7 +79,9 @@ class _Report:
             sink.report(messages.Wraps(role=found.role, when=when, at=self._span(found.states[place].line)))
             return
         blocked = self._blocked()
-        waits = "; ".join(f"`{role}` waits for a stage of `{row.pipeline}` to be {_AWAITED[_side(row)]}" for role, row, _ in blocked)
+        waits = "; ".join(
+            f"`{role}` waits for a stage of `{row.pipeline}` to be {_AWAITED[_side(row)]}" for role, row, _ in blocked
+        )
         names = [role for role, _, _ in blocked]
         ended = [role.name for role in self.kernel.roles if role.name not in names and self._has_ended(role.name)]
         if ended:
@@ -79,7 +89,9 @@ class _Report:
         many = len(names) > 1
         roles = f"role{'s' if many else ''} {', '.join(f'`{name}`' for name in names)} wait{'' if many else 's'}"
         (first, _, at), *others = blocked
-        sink.report(messages.Deadlock(roles=roles, when=when, waits=waits, role=first, at=at, others=tuple(span for _, _, span in others)))
+        sink.report(
+            messages.Deadlock(roles=roles, when=when, waits=waits, role=first, at=at, others=tuple(span for _, _, span in others))
+        )
 
     def _blocked(self) -> list[tuple[str, BarrierRange, Span]]:
         """One wait of each role that stands at a barrier of a pipeline, in the order of the source."""
@@ -127,8 +139,6 @@ class _Report:
             if location:
                 return self.spans.get((int(location[1]), int(location[2])), self.kernel.span)
         return self.kernel.span
-
-
 
 
 def _spans(kernel: Kernel) -> Iterator[Span]:

@@ -233,6 +233,7 @@ class _Search:
                 if reached not in queued:
                     queued.add(reached)
                     work.append(reached)
+
     # ------------------------------------------------------------------------------------------------------------- runs
 
     def _sample(self, first: Situation, values: Values) -> None:
@@ -424,4 +425,3 @@ def _comparisons_that_hold(condition: Formula) -> Iterator[Compare]:
         case Both(parts):
             for part in parts:
                 yield from _comparisons_that_hold(part)
-

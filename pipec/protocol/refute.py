@@ -173,5 +173,3 @@ def _steps(form: Linear, registers: frozenset[Symbol], steps: dict[Symbol, int])
             case Apply(_, arguments):
                 for each in arguments:
                     _steps(each, registers, steps)
-
-

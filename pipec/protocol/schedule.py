@@ -115,7 +115,11 @@ def orders(network: Network) -> list[tuple[int, ...]]:
                 arriving.setdefault(state.action.use.ring, set()).add(number)
     for number, process in enumerate(network.processes):
         for state in process.states:
-            if isinstance(state.action, Wait) and state.action.use.shift >= 0 and network.rings[state.action.use.ring].kind == "mbarrier":
+            if (
+                isinstance(state.action, Wait)
+                and state.action.use.shift >= 0
+                and network.rings[state.action.use.ring].kind == "mbarrier"
+            ):
                 fills |= {(producer, number) for producer in arriving.get(state.action.use.ring, ()) if producer != number}
     rank = [0] * count
     for _ in range(count):

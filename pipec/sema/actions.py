@@ -192,7 +192,11 @@ def _of_cta(context: Context, operation: Operation, receiver: Entity | None, nod
     if pipeline.scope != "cluster" or receiver.handle.side != "consumer" or receiver.buffer.space != "shared":
         context.fail(
             cluster_messages.OwnTile(
-                tile=receiver.span.text(), pipeline=pipeline.name, at=node.span, declared=pipeline.span, obtained=receiver.handle.span
+                tile=receiver.span.text(),
+                pipeline=pipeline.name,
+                at=node.span,
+                declared=pipeline.span,
+                obtained=receiver.handle.span,
             )
         )
     return replace(receiver, cta=scalar(context, bound["rank"], I32, "the rank of a CTA"), span=node.span)

@@ -95,9 +95,7 @@ def _bad_known(symbol: str, side: Known) -> Message | None:
     if symbol in LOGICAL:
         if isinstance(value, bool):
             return None
-        return messages.BadOperand(
-            operator=symbol, type=_known_type(value), hint="compare it: `x != 0`", at=side.span
-        )
+        return messages.BadOperand(operator=symbol, type=_known_type(value), hint="compare it: `x != 0`", at=side.span)
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
     if not numeric:
         return messages.BadOperand(operator=symbol, type=_known_type(value), hint=None, at=side.span)

@@ -360,7 +360,9 @@ def _columns(context: Context, node: ast.Call) -> Entity:
     first, count = (known_int(context, bound[name], f"`{name}`") for name in ("first", "count"))
     tile = operand.type
     if count < 1:
-        context.fail(column_messages.ColumnsCount(count=count, needed="at least one group is needed here", at=bound["count"].span))
+        context.fail(
+            column_messages.ColumnsCount(count=count, needed="at least one group is needed here", at=bound["count"].span)
+        )
     if not (0 <= first and first + count <= tile.columns):
         context.fail(
             messages.WrongType(
@@ -373,7 +375,9 @@ def _columns(context: Context, node: ast.Call) -> Entity:
     # What a thread works on at a time starts at a multiple of its own length, here as in the whole tile.
     unit = max(_HALF_WARP_RUNS if tile.rows == _HALF_WARP_ROWS else _GROUP_COLUMNS, min(_MOST_AT_ONCE, count & -count))
     if count % unit:
-        context.fail(column_messages.ColumnsCount(count=count, needed=f"a multiple of {unit} is needed here", at=bound["count"].span))
+        context.fail(
+            column_messages.ColumnsCount(count=count, needed=f"a multiple of {unit} is needed here", at=bound["count"].span)
+        )
     if first % unit:
         context.fail(
             messages.WrongType(

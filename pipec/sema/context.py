@@ -144,9 +144,7 @@ class Context:
             if ended is not None:
                 block, why = _ENDED[ended.kind]
                 more = f", or give `{name.name}` a first value in front of it" if ended.value else ""
-                self.fail(
-                    messages.OutOfBlock(name=name.name, block=block, why=why, more=more, at=name.span, assigned=ended.span)
-                )
+                self.fail(messages.OutOfBlock(name=name.name, block=block, why=why, more=more, at=name.span, assigned=ended.span))
             self.refuse_other(name.name, other_name(name.name), name.span)
             self.fail(messages.UnknownName(name=name.name, close=self.scope.close_to(name.name, extra), at=name.span))
         if isinstance(binding.entity, Poison):
@@ -184,7 +182,10 @@ class Context:
             where, why = "inside a helper", "a helper is expanded where it is called, so there is nothing to jump out of"
             instead = "assign the value to a variable, and return that in the last line"
         elif self.place == "role":
-            where, why = "in a role", "a role that ends early would take fewer stages than the roles beside it, which then wait for ever"
+            where, why = (
+                "in a role",
+                "a role that ends early would take fewer stages than the roles beside it, which then wait for ever",
+            )
             instead = "remove it, and put what must not run then under `if`"
         else:
             where, why = "in a kernel", "a kernel returns nothing: it stores into the tensors that it was given"

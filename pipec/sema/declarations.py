@@ -25,8 +25,7 @@ _SCOPES: tuple[Scope, ...] = ("cta", "cluster")
 _SIGNATURES = {
     RING: f'{RING}(stages=2, cta_group=1, scope="cta")',
     EPILOGUE_LOAD: f"{EPILOGUE_LOAD}(stages=2)",
-    INPUT: f"{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4, k_group_size=1, cta_group=1, "
-    'scope="cta")',
+    INPUT: f'{INPUT}(StandardTilePayload(a=tile[...], b=tile[...]), stages=4, k_group_size=1, cta_group=1, scope="cta")',
     OUTPUT: f"{OUTPUT}(tmem[f32, rows, columns], stages=1, stage_stride_cols=columns, barriers=BarrierArray(2), "
     "tmem=allocation, cta_group=1, mma_complete_mask=1)",
     ROLE: f"{ROLE}(stages=2, producer_sub_stages=1, consumer_sub_stages=1, cta_group=1)",
@@ -66,7 +65,16 @@ def _barriers_only(kind: str) -> Callable[[Context, ast.Name, ast.Call], None]:
     def make(context: Context, target: ast.Name, node: ast.Call) -> None:
         options = ("cta_group", "scope") if kind == RING else ()
         bound = bind_arguments(context, node, kind, ("stages",), options, signature=_SIGNATURES[kind])
-        _pipeline(context, target, node, kind, bound, {}, **_small_counts(context, target, bound, ("cta_group",)), **_scope(context, bound))
+        _pipeline(
+            context,
+            target,
+            node,
+            kind,
+            bound,
+            {},
+            **_small_counts(context, target, bound, ("cta_group",)),
+            **_scope(context, bound),
+        )
 
     return make
 
@@ -122,7 +130,9 @@ def _complete_mask(context: Context, node: ast.Expression, group: int) -> None:
         )
 
 
-def _small_counts(context: Context, target: ast.Name, bound: dict[str, ast.Expression], options: tuple[str, ...]) -> dict[str, int]:
+def _small_counts(
+    context: Context, target: ast.Name, bound: dict[str, ast.Expression], options: tuple[str, ...]
+) -> dict[str, int]:
     counts = {name: known_int(context, bound[name], f"`{name}`") for name in options if name in bound}
     for name, count in counts.items():
         most = 2 if name == "cta_group" else MOST_SUB_STAGES
@@ -142,7 +152,9 @@ def _scope(context: Context, bound: dict[str, ast.Expression]) -> dict[str, Scop
     if scope is None:
         found = f"`{bound['scope'].span.text()}`"
         context.fail(
-            messages.WrongType(what="the scope of a pipeline", expected='`"cta"` or `"cluster"`', found=found, at=bound["scope"].span)
+            messages.WrongType(
+                what="the scope of a pipeline", expected='`"cta"` or `"cluster"`', found=found, at=bound["scope"].span
+            )
         )
     return {"scope": scope}
 
@@ -173,9 +185,7 @@ def _pipeline(
         context.fail(resource_messages.NoStages(pipeline=target.name, stages=stages, at=bound["stages"].span))
     if stages // group > MOST_STAGES:
         context.sink.report(
-            resource_messages.StageCount(
-                pipeline=target.name, stages=stages, most=MOST_STAGES * group, at=bound["stages"].span
-            )
+            resource_messages.StageCount(pipeline=target.name, stages=stages, most=MOST_STAGES * group, at=bound["stages"].span)
         )
     pipeline = tree.Pipeline(target.name, kind, stages // group, target.span, group, **counts)
     context.define(target, pipeline)

@@ -288,7 +288,9 @@ class _Kernel:
         context.define(constant.name, Known(value, constant.name.span))
         return {name: value}
 
-    def _parameter(self, parameter: ast.Parameter, tensors: list[tree.TensorParameter], scalars: list[tree.ScalarParameter]) -> None:
+    def _parameter(
+        self, parameter: ast.Parameter, tensors: list[tree.TensorParameter], scalars: list[tree.ScalarParameter]
+    ) -> None:
         context, name, annotation = self.context, parameter.name, parameter.annotation
         if annotation is None:
             context.fail(
@@ -437,7 +439,9 @@ class _Kernel:
         bound = bind_arguments(context, node, "cluster", ("x",), ("y", "z"))
         x, y, z = (known_int(context, bound[axis], "the size of a cluster") if axis in bound else 1 for axis in AXES)
         if min(x, y, z) < 1 or x * y * z > MOST_CLUSTER_CTAS:
-            context.fail(cluster_messages.ClusterSize(shape=f"{x} x {y} x {z}", ctas=x * y * z, most=MOST_CLUSTER_CTAS, at=node.span))
+            context.fail(
+                cluster_messages.ClusterSize(shape=f"{x} x {y} x {z}", ctas=x * y * z, most=MOST_CLUSTER_CTAS, at=node.span)
+            )
         self._cluster = context.cluster = tree.Cluster((x, y, z), node.span)
         if context.walks.loops:
             where, to = "behind a role that walks over tiles", "in front of the roles"
@@ -462,7 +466,14 @@ class _Kernel:
             pipelines = produces if clause.word == "produces" else consumes
             pipelines.extend(self._clause_pipeline(pipeline) for pipeline in clause.pipelines)
         inner = replace(
-            context, scope=context.scope.inner(), place="role", statements=[], current={}, stage_numbers={}, picked=set(), role=node
+            context,
+            scope=context.scope.inner(),
+            place="role",
+            statements=[],
+            current={},
+            stage_numbers={},
+            picked=set(),
+            role=node,
         )
         run_body(inner, node.body)
         end = _last_span(node.body) or node.span
@@ -482,7 +493,7 @@ class _Kernel:
         )
 
     def _on_leader(self, node: ast.Expression) -> bool:
-        where = known(self.context, node, str, "where a role runs", "`\"leader\"` or `\"all\"`")
+        where = known(self.context, node, str, "where a role runs", '`"leader"` or `"all"`')
         if where not in ("leader", "all"):
             self.context.fail(
                 messages.WrongType(

@@ -77,7 +77,9 @@ ANYWHERE, OUTSIDE = "anywhere", "outside roles"
 _ALL, _ONE, _ANY = "all threads", "one thread", "any thread"
 _LANES = "all threads, or the first lanes of each warp"
 THREADS: dict[str, str] = {
-    **dict.fromkeys(("acquire", "acquire_if_needed", "wait", "wait_if_needed", "role_wait", "drain", "per_k_epilogue", "peek"), _ALL),
+    **dict.fromkeys(
+        ("acquire", "acquire_if_needed", "wait", "wait_if_needed", "role_wait", "drain", "per_k_epilogue", "peek"), _ALL
+    ),
     **dict.fromkeys(("release", "release_silent", "release_stage", "release_current", "step", "signal_and_step"), _ALL),
     **dict.fromkeys(("role_signal", "role_step"), _ALL),
     **dict.fromkeys(("arrive", "barrier_arrive"), _LANES),

@@ -443,7 +443,9 @@ _ROLE = (
 _EPILOGUE_STAGE = (
     Operation("tmem", (EPILOGUE_STAGE,), "tmem()", "accumulator", half="output", page="S3", document="the accumulator"),
     Operation("tmem_offset", (EPILOGUE_STAGE,), "tmem_offset()", "accumulator", half="output", page="S3", document="as tmem()"),
-    Operation("index", (EPILOGUE_STAGE,), "index()", "index", half="output", page="S3", document="the accumulator's stage number"),
+    Operation(
+        "index", (EPILOGUE_STAGE,), "index()", "index", half="output", page="S3", document="the accumulator's stage number"
+    ),
     Operation(
         "input_index", (EPILOGUE_STAGE,), "input_index()", "index", half="input", page="S3", document="the input's stage number"
     ),
@@ -562,7 +564,7 @@ _FREE = (
         (TILE,),
         "of(rank)",
         "of_cta",
-        document="the same tile in another CTA of the cluster, of a pipeline with `scope=\"cluster\"`; read by the role's threads",
+        document='the same tile in another CTA of the cluster, of a pipeline with `scope="cluster"`; read by the role\'s threads',
     ),
     Operation("cluster", ("",), "cluster(x, y, z)", "cluster", document="how many of them form a cluster, along each axis"),
 )

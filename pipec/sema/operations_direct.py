@@ -23,7 +23,9 @@ def _sides(side: Side, other: str) -> tuple[Operation, ...]:
     view = PRODUCER_VIEW if side == "producer" else CONSUMER_VIEW
 
     def row(name: str, arguments: str, action: str, document: str, waits: str = "-", stage: str = "-") -> Operation:
-        return Operation(name, _BY_HAND, f"{name}({arguments})", action, side, waits=waits, stage=stage, page="S0", document=document)
+        return Operation(
+            name, _BY_HAND, f"{name}({arguments})", action, side, waits=waits, stage=stage, page="S0", document=document
+        )
 
     peek = f"looks, without waiting, whether the next stage is {goal}; the result is taken up by exactly one wait"
     waited = f"the {side} waits for its next stage, which is current until {side}_step()"

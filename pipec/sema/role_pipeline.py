@@ -95,7 +95,11 @@ def _held(context: Context, operation: Operation, pipeline: tree.Pipeline, side:
         other = (pipeline, OTHER_SIDE[side]) in context.current
         call = None if other else f"{pipeline.name}.{_WAIT[side]}()"
         handing = "commit" if side == "consumer" else "release"
-        instead = f"call `{call}` before this" if call else f"a {OTHER_SIDE[side]} hands its stage over by `{pipeline.name}.{handing}()`"
+        instead = (
+            f"call `{call}` before this"
+            if call
+            else f"a {OTHER_SIDE[side]} hands its stage over by `{pipeline.name}.{handing}()`"
+        )
         context.fail(
             messages.NothingObtained(
                 operation=operation.name,

@@ -264,5 +264,3 @@ def refuse_assignment(context: Context, target: ast.Name) -> None:
     binding = context.scope.find(target.name)
     if binding is not None and isinstance(binding.entity, Tile):
         context.fail(messages.TileAssigned(tile=target.name, at=target.span, loop=binding.span))
-
-

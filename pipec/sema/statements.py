@@ -436,7 +436,9 @@ def _while(context: Context, statement: ast.While) -> None:
         if condition.value:
             context.fail(messages.EndlessLoop(at=statement.condition.span))
         return
-    context.emit(tree.While(condition, _block(context, statement.body, statement.condition.span, "loop"), statement.condition.span))
+    context.emit(
+        tree.While(condition, _block(context, statement.body, statement.condition.span, "loop"), statement.condition.span)
+    )
 
 
 def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> None:
@@ -482,9 +484,7 @@ def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> N
     context.emit(tree.Release(handle, handle.form == "scoped", item.span))
 
 
-def _with_pair(
-    context: Context, statement: ast.With, item: ast.WithItem, rest: list[ast.WithItem], entity: AcquiredPair
-) -> None:
+def _with_pair(context: Context, statement: ast.With, item: ast.WithItem, rest: list[ast.WithItem], entity: AcquiredPair) -> None:
     """Both stages for the length of the block; the accumulator is waited for first and released last."""
     if item.target is not None:
         _refuse_shadowing(context, item.target)

@@ -57,7 +57,9 @@ class Tuning:
                 listed = ", ".join(f"`{other}`" for other in sorted(known_names)) or "none"
                 self._context.fail(messages.NotTunable(name=name, kernel=self._node.name.name, known=listed, at=one.name.span))
             if name in self._lists:
-                self._context.fail(messages.TunedTwice(what=f"`{name}` is listed", at=one.name.span, first=self._lists[name].span))
+                self._context.fail(
+                    messages.TunedTwice(what=f"`{name}` is listed", at=one.name.span, first=self._lists[name].span)
+                )
             if name in current:  # its default may have been wrong, which has been said
                 self._lists[name] = _List(self._values(around, one, current[name]), one.name.span)
         if statement.condition is not None:
@@ -121,7 +123,9 @@ class Tuning:
             self._context.fail(messages.NoCandidates(kernel=kernel, values=shown, at=at))
         return tree.Tuning(tuple(free), (first, *(one for one in chosen if one != first)), count, places[0])
 
-    def _chosen(self, free: Mapping[str, tuple[KnownValue, ...]], current: Mapping[str, KnownValue]) -> Iterator[tuple[KnownValue, ...]]:
+    def _chosen(
+        self, free: Mapping[str, tuple[KnownValue, ...]], current: Mapping[str, KnownValue]
+    ) -> Iterator[tuple[KnownValue, ...]]:
         for combination in product(*free.values()):
             context = self._around(self._following(dict(zip(free, combination, strict=True)), current))
             if all(self._holds(context, condition) for condition in self._conditions):

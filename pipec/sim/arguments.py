@@ -224,7 +224,9 @@ def parameter_block(function: Function, placement: Placement, arguments: Sequenc
     layout = parameter_layout(function)
     whole = max((offset + size for offset, size in layout), default=0)
     if whole > _MAXIMUM_PARAMETERS:
-        raise SimulationError("argument", f"the parameters of `{function.name}` have {whole} bytes, at most {_MAXIMUM_PARAMETERS}")
+        raise SimulationError(
+            "argument", f"the parameters of `{function.name}` have {whole} bytes, at most {_MAXIMUM_PARAMETERS}"
+        )
     block = np.zeros(whole + 8, np.uint8)
     for number, ((offset, size), argument) in enumerate(zip(layout, arguments, strict=True)):
         data = placement.bytes_of(argument)

@@ -160,7 +160,7 @@ def _character_fault(source: Source, lines: list[str], error: UnexpectedCharacte
     return Fault(messages.UnknownCharacter(character=shown(character), advice=advice, at=span), span.line, "statement")
 
 
-_QUOTED = re.compile("[\u201c\u201d\u201e\u00ab]([^\"\u201c\u201d\u00bb]*)[\u201c\u201d\u00bb]")
+_QUOTED = re.compile('[\u201c\u201d\u201e\u00ab]([^"\u201c\u201d\u00bb]*)[\u201c\u201d\u00bb]')
 # What editors, word processors and web pages make of ASCII.
 _ASCII = {
     **dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb\uff02", '"'),

@@ -54,7 +54,9 @@ def parsed(text: str) -> list[Row]:
     if len(text) > MOST_BYTES:
         raise TableError(1, f"the table is longer than {MOST_BYTES:,} characters")
     return [
-        _row(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip() and not line.lstrip().startswith("#")
+        _row(number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
     ]
 
 

@@ -111,7 +111,11 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
     return Workload(
         blocks,
         32 * sum(role.warps for role in kernel.roles),
-        sum(_bytes(buffer.rows, buffer.columns, buffer.dtype.bits) * buffer.count for buffer in kernel.buffers if buffer.space == "shared"),
+        sum(
+            _bytes(buffer.rows, buffer.columns, buffer.dtype.bits) * buffer.count
+            for buffer in kernel.buffers
+            if buffer.space == "shared"
+        ),
         any(role.registers is not None for role in kernel.roles),
         max((counter.registers(role) for role in kernel.roles), default=0),
         {pipeline.name: pipeline.stages for pipeline in kernel.pipelines if pipeline.name in pipelines},
@@ -180,9 +184,7 @@ class _Count:
                 case tree.RegisterMma():
                     accumulator, k = operation.accumulator, operation.b.buffer
                     depth = k.rows if operation.b.transposed else k.columns
-                    products.append(
-                        Product(accumulator.rows, accumulator.columns, depth * k.dtype.bits // 8, times, "registers")
-                    )
+                    products.append(Product(accumulator.rows, accumulator.columns, depth * k.dtype.bits // 8, times, "registers"))
                 case tree.Mma():
                     accumulator_tile, k = operation.accumulator.buffer, operation.b.buffer
                     depth = k.rows if operation.b.transposed else k.columns

@@ -59,7 +59,12 @@ def to_json(certificate: Certificate) -> str:
             "when": [_formula(one) for one in case.when],
             "begin": _moves(case.begin),
             "nodes": [
-                {"facts": [_formula(one) for one in node.facts], "test": node.test, "yes": _moves(node.yes), "no": _moves(node.no)}
+                {
+                    "facts": [_formula(one) for one in node.facts],
+                    "test": node.test,
+                    "yes": _moves(node.yes),
+                    "no": _moves(node.no),
+                }
                 for node in case.nodes
             ],
         }
@@ -82,7 +87,9 @@ def _read(data: Any) -> Certificate:
     cases = []
     for case in data["cases"]:
         nodes = tuple(
-            Node(tuple(map(_read_formula, node["facts"])), _index(node["test"]), _read_moves(node["yes"]), _read_moves(node["no"]))
+            Node(
+                tuple(map(_read_formula, node["facts"])), _index(node["test"]), _read_moves(node["yes"]), _read_moves(node["no"])
+            )
             for node in case["nodes"]
         )
         begin = _read_moves(case["begin"])

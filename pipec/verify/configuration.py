@@ -48,7 +48,11 @@ class RingState:
         return RingState(self.below, set(self.beyond), dict(self.partial))
 
     def key(self) -> tuple[object, ...]:
-        return (self.below, tuple(sorted(self.beyond)), tuple(sorted((u, a, b, *sorted(p)) for u, (a, b, p) in self.partial.items())))
+        return (
+            self.below,
+            tuple(sorted(self.beyond)),
+            tuple(sorted((u, a, b, *sorted(p)) for u, (a, b, p) in self.partial.items())),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,9 @@ class Knowledge:
 
         def part(rows: Parts) -> Parts:
             return {
-                (ring, spot, use - by[self.layout.group_of[ring]]): {p: (vector(some), vector(each)) for p, (some, each) in row.items()}
+                (ring, spot, use - by[self.layout.group_of[ring]]): {
+                    p: (vector(some), vector(each)) for p, (some, each) in row.items()
+                }
                 for (ring, spot, use), row in rows.items()
             }
 

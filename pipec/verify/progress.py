@@ -54,7 +54,9 @@ def _without_countdown(process: Process, loop: frozenset[int], inside: list[Arro
                 around = [(n, e) for n, e in inside if n != number]
                 counting = {(n, e.target) for n, e in inside if changes[id(e)]}
                 elsewhere = loops([(n, e.target) for n, e in around])
-                if counting and not any(n in one and target in one and n != number for n, target in counting for one in elsewhere):
+                if counting and not any(
+                    n in one and target in one and n != number for n, target in counting for one in elsewhere
+                ):
                     return [(n, e) for n, e in inside if not changes[id(e)]]
     return None
 

@@ -193,7 +193,9 @@ def either(*parts: Formula) -> Formula:
     return _joined(parts, Either, FALSE, TRUE)
 
 
-def _joined(parts: tuple[Formula, ...], kind: Callable[[tuple[Formula, ...]], Both | Either], unit: Formula, zero: Formula) -> Formula:
+def _joined(
+    parts: tuple[Formula, ...], kind: Callable[[tuple[Formula, ...]], Both | Either], unit: Formula, zero: Formula
+) -> Formula:
     found: list[Formula] = []
     for part in parts:
         if part == zero:

@@ -52,7 +52,9 @@ class FakeLibrary:
         self.cublasLtMatmulPreferenceSetAttribute = CFUNCTYPE(status, pointer, c_int, pointer, c_size_t)(self._prefer)
         self.cublasLtMatmulPreferenceDestroy = CFUNCTYPE(status, pointer)(self._destroy)
         self.cublasLtMatmulAlgoGetHeuristic = CFUNCTYPE(status, *[pointer] * 7, c_int, pointer, pointer)(self._heuristic)
-        self.cublasLtMatmulAlgoConfigGetAttribute = CFUNCTYPE(status, pointer, c_int, pointer, c_size_t, pointer)(self._configuration)
+        self.cublasLtMatmulAlgoConfigGetAttribute = CFUNCTYPE(status, pointer, c_int, pointer, c_size_t, pointer)(
+            self._configuration
+        )
         self.cublasLtMatmul = CFUNCTYPE(status, *[pointer] * 14, c_size_t, pointer)(self._matmul)
 
     def _handle(self, out: int) -> int:

@@ -93,7 +93,9 @@ def test_another_seed_gives_another_order() -> None:
 
 def test_a_dry_run_writes_the_whole_record(tmp_path: Path) -> None:
     out = tmp_path / "dry.json"
-    assert h200.main(["--dry-run", "--shapes", "published,16x4096x14336", "--rounds", "7", "--commit", "abc", "-o", str(out)]) == 0
+    assert (
+        h200.main(["--dry-run", "--shapes", "published,16x4096x14336", "--rounds", "7", "--commit", "abc", "-o", str(out)]) == 0
+    )
     record = json.loads(out.read_text())
     assert record["method"] == 2 and record["seed"] == 0 and record["rounds"] == 7 and record["left_out"] == []
     assert record["source"]["commit"] == "abc" and len(record["source"]["sha256"]) == 64

@@ -151,9 +151,7 @@ def test_what_a_pair_has_in_common(expression: tree.Expression, differs: bool) -
 def test_variables_are_followed() -> None:
     same, other, counted = (tree.Variable(name, I32, SPAN) for name in ("same", "other", "counted"))
     read = {variable: tree.ReadVariable(variable, SPAN) for variable in (same, other, counted)}
-    loop = tree.For(
-        counted, read[other], constant(9), 1, (tree.Assign(same, binary("+", read[same], constant(1)), SPAN),), SPAN
-    )
+    loop = tree.For(counted, read[other], constant(9), 1, (tree.Assign(same, binary("+", read[same], constant(1)), SPAN),), SPAN)
     body = (tree.Assign(same, constant(0), SPAN), tree.Assign(other, CTA, SPAN), loop)
     values = ClusterValues(tree.Cluster((2, 1, 1)), tree.Role("r", 1, None, (), (), body, SPAN, SPAN))
     assert values.differs(read[other])

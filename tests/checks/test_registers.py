@@ -56,6 +56,8 @@ def test_the_widest_tile_that_passes_is_taken_by_ptxas(form: tuple[int, int, tup
         assert beyond is None or beyond.losses
 
 
-@pytest.mark.parametrize(("warps", "registers"), [(1, 255), (8, 255), (9, 168), (12, 168), (13, 128), (16, 128), (17, 96), (32, 64)])
+@pytest.mark.parametrize(
+    ("warps", "registers"), [(1, 255), (8, 255), (9, 168), (12, 168), (13, 128), (16, 128), (17, 96), (32, 64)]
+)
 def test_warps_come_in_fours(warps: int, registers: int) -> None:
     assert TARGETS["sm_90a"].registers_per_thread(32 * warps) == registers

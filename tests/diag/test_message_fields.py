@@ -12,7 +12,7 @@ from pipec.diag.message import Message
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PROGRAM = '''
+PROGRAM = """
 from pipec.diag.catalogue.linear import ReleasedNotHeld
 from pipec.diag.message import Message, primary
 from pipec.source import Span
@@ -34,7 +34,7 @@ def no_place() -> Message:
 
 def by_position(at: Span) -> Message:
     return ReleasedNotHeld("s", "p", at, None)  # [call-arg]
-'''
+"""
 
 
 def test_a_wrong_or_missing_field_is_a_type_error(tmp_path: Path) -> None:

@@ -69,7 +69,10 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"BM": "64", "BN": "64", "STAGES": "1"},
     ),
     "gemm_sm90_pingpong": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"}, {"BM": "64", "BN": "256", "STAGES": "2"}),
-    "gemm_2cta": ({"BN": "64", "STAGES": "1"}, {"BM": "128", "BN": "128", "BK": "128", "STAGES": "2"}, {"BM": "128", "BN": "16"},
+    "gemm_2cta": (
+        {"BN": "64", "STAGES": "1"},
+        {"BM": "128", "BN": "128", "BK": "128", "STAGES": "2"},
+        {"BM": "128", "BN": "16"},
         {"AB": "f16", "ACC": "f16", "OUT": "f16", "BM": "128", "BN": "64"},
         {"AB": "tf32", "BK": "32", "BN": "64"},
         {"AB": "e4m3", "BK": "128", "BN": "64"},

@@ -57,7 +57,9 @@ ENDED = {
     "tuned combinations": (
         "a.pipe",
         "kernel k[A: int = 1, B: int = 1](n: i32):\n"
-        + "    tune A in ({0}), B in ({0})\n    grid(1)\n    role r(warps=1):\n        pass\n".format(", ".join(map(str, range(30)))),
+        + "    tune A in ({0}), B in ({0})\n    grid(1)\n    role r(warps=1):\n        pass\n".format(
+            ", ".join(map(str, range(30)))
+        ),
         ("check",),
     ),
     "file operations": (
@@ -69,7 +71,10 @@ ENDED = {
     ),
     "machine code": (
         "a.pipe",
-        _ROLE + "        t = fill(1.0, f32, 32, 32)\n" + "        t = t - row_max(t)\n" * 150 + "        store.direct(b[0, 0], t)\n",
+        _ROLE
+        + "        t = fill(1.0, f32, 32, 32)\n"
+        + "        t = t - row_max(t)\n" * 150
+        + "        store.direct(b[0, 0], t)\n",
         ("compile",),
     ),
     "loops": ("a.pipe", _ROLE + "        for i in range(n):\n            x = i\n" * 301, ("compile",)),
@@ -80,9 +85,21 @@ ENDED = {
         + f"{_ENTRY}call f29,();\nret;\n}}\n",
         ("sim", "--grid", "1"),
     ),
-    "simulated steps": ("a.ptx", f"{_PTX}{_ENTRY}L:\nadd.u32 %r1, %r1, 1;\nbra L;\n}}\n", ("sim", "--grid", "1", "--steps", "2000")),
-    "processor time": ("a.ptx", f"{_PTX}{_ENTRY}L:\nadd.u32 %r1, %r1, 1;\nbra L;\n}}\n", ("sim", "--grid", "1", "--max-seconds", "1")),
-    "memory": ("a.pipe", _ROLE + "        store.direct(b[0, 0], fill(1.0, f32, 512, 512) * 2.0)\n" * 20, ("compile", "--max-memory", "40")),
+    "simulated steps": (
+        "a.ptx",
+        f"{_PTX}{_ENTRY}L:\nadd.u32 %r1, %r1, 1;\nbra L;\n}}\n",
+        ("sim", "--grid", "1", "--steps", "2000"),
+    ),
+    "processor time": (
+        "a.ptx",
+        f"{_PTX}{_ENTRY}L:\nadd.u32 %r1, %r1, 1;\nbra L;\n}}\n",
+        ("sim", "--grid", "1", "--max-seconds", "1"),
+    ),
+    "memory": (
+        "a.pipe",
+        _ROLE + "        store.direct(b[0, 0], fill(1.0, f32, 512, 512) * 2.0)\n" * 20,
+        ("compile", "--max-memory", "40"),
+    ),
 }
 APART = {"protocol steps", "assembly"}  # tested below
 
@@ -105,8 +122,6 @@ def test_every_row_has_a_test() -> None:
 def test_a_grid_of_all_blocks_ends(tmp_path: Path) -> None:
     ran = run(tmp_path, "a.ptx", f"{_PTX}{_ENTRY}ret;\n}}\n", "sim", "--grid", "2147483647", "--steps", "20000")
     assert ran.status == 1 and "error[E1015]" in ran.said, ran
-
-
 
 
 def test_the_assembler_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,10 @@ def test_the_source_is_never_written_over(way: str, scale: Path, tmp_path: Path,
         output.symlink_to(scale)
     elif way == "hard link":
         os.link(scale, output)
-    for arguments in (["compile", str(scale), "-o", str(output)], ["run", str(scale), "--device", "sim", "--timeline", str(output)]):
+    for arguments in (
+        ["compile", str(scale), "-o", str(output)],
+        ["run", str(scale), "--device", "sim", "--timeline", str(output)],
+    ):
         assert main(arguments) == 1
         assert "it is the file that is read" in capsys.readouterr().err
         assert scale.read_text(encoding="utf-8") == SCALE

@@ -388,7 +388,22 @@ def test_sim_names_what_it_cannot_run(scale: str, tmp_path: Path, capsys: Captur
 # ---------------------------------------------------------------------------------------------------------- never a traceback
 
 
-_VALUES = ["0", "-1", "1", "9" * 5000, "0x" + "f" * 15000, "1e999", "nan", "-0.0", "\u0663", "1_0", "\udcff", "a\0b", "n" * 1100, "None"]
+_VALUES = [
+    "0",
+    "-1",
+    "1",
+    "9" * 5000,
+    "0x" + "f" * 15000,
+    "1e999",
+    "nan",
+    "-0.0",
+    "\u0663",
+    "1_0",
+    "\udcff",
+    "a\0b",
+    "n" * 1100,
+    "None",
+]
 _WORDS = st.sampled_from(
     ["compile", "check", "run", "sim", "explain", "--arch", "sm_90a", "-o", "out", "-D", "BM=16", "--kernel", "scale", "--emit"]
     + ["kir", "--shape", "M=8", "--seed", "-1", "--message-format", "json", "scale.pipe", "E0303", "--version", "-", "--", "-h"]
@@ -397,7 +412,16 @@ _WORDS = st.sampled_from(
 _OPTIONS = {
     "compile": ["-o={}", "--emit={}", "--arch={}", "-D{}", "-DBM={}", "--kernel={}", "--watchdog={}"],
     "check": ["--arch={}", "-DBM={}", "-DBN={}", "--kernel={}", "--message-format={}"],
-    "run": ["--shape=M={}", "--shape=alpha={}", "--seed={}", "--steps={}", "--timing={}", "--timeline={}", "--watchdog={}", "-DBM={}"],
+    "run": [
+        "--shape=M={}",
+        "--shape=alpha={}",
+        "--seed={}",
+        "--steps={}",
+        "--timing={}",
+        "--timeline={}",
+        "--watchdog={}",
+        "-DBM={}",
+    ],
     "sim": ["--grid={}", "--block={}", "--cluster={}", "--shared={}", "--arg={}", "--arg=i32:{}", "--arg=a=f32[{}]:zeros"]
     + ["--arg=f32:{}", "--arg=a=f32[8]:{}", "--arg=raw({})", "--save=a={}", "--seed={}", "--shape=M={}", "--kernel={}"],
 }

@@ -61,7 +61,10 @@ WAIT: mbarrier.try_wait.parity.shared::cta.b64 %q, [%r2], %r3;
 """
 )
 SPIN = HEAD + ".visible .entry spin() .reqntid 32\n{\nL: bra L;\n}\n"
-WAIT = HEAD + ".visible .entry wait() .reqntid 32\n{ .reg .pred %p; setp.eq.u32 %p, 0, 1; @%p bar.sync 1, 64; bar.sync 2, 64; ret; }\n"
+WAIT = (
+    HEAD
+    + ".visible .entry wait() .reqntid 32\n{ .reg .pred %p; setp.eq.u32 %p, 0, 1; @%p bar.sync 1, 64; bar.sync 2, 64; ret; }\n"
+)
 ARGUMENTS = ["--grid", "2", "--block", "64", "--arg", "a=f32[100]:random", "--arg", "b=f32[100]:ones", "--arg", "i32:100"]
 
 
@@ -78,7 +81,18 @@ def test_arrays_scalars_and_results(ptx, tmp_path: Path, capsys) -> None:
     a = np.arange(100, dtype=np.float32)
     np.save(tmp_path / "a.npy", a)
     for timing in ("order", "late", "random"):
-        arguments = ["--grid", "2", "--block", "64", "--arg", f"a=@{tmp_path}/a.npy", "--arg", "b=f32[100]:2.5", "--arg", "u32:0x60"]
+        arguments = [
+            "--grid",
+            "2",
+            "--block",
+            "64",
+            "--arg",
+            f"a=@{tmp_path}/a.npy",
+            "--arg",
+            "b=f32[100]:2.5",
+            "--arg",
+            "u32:0x60",
+        ]
         saved = tmp_path / f"{timing}.npy"
         command = ["sim", ptx(ADD), "--kernel", "add", *arguments, "--timing", timing, "--seed", "3", "--save", f"b={saved}"]
         assert main(command) == 0
@@ -92,7 +106,18 @@ def test_a_struct_with_a_pointer_a_map_and_a_scalar(ptx, tmp_path: Path) -> None
     np.save(tmp_path / "a.npy", a)
     block = f"raw(256; 64=map(@{tmp_path}/a.npy; box=4,8; swizzle=none); 8=out=f32[32]:zeros; 192=f32:0.5; 0=hex:ff00)"
     timeline = tmp_path / "t.json"
-    command = ["sim", ptx(STRUCT), "--shared", "4352", "--arg", block, "--save", f"out={tmp_path}/out.npy", "--timeline", str(timeline)]
+    command = [
+        "sim",
+        ptx(STRUCT),
+        "--shared",
+        "4352",
+        "--arg",
+        block,
+        "--save",
+        f"out={tmp_path}/out.npy",
+        "--timeline",
+        str(timeline),
+    ]
     assert main(command) == 0
     assert (np.load(tmp_path / "out.npy").reshape(4, 8) == a[2:6] / 2).all()
     assert json.loads(timeline.read_text())["traceEvents"]
@@ -171,7 +196,8 @@ def test_a_wrong_call_gets_a_message(ptx, capsys, arguments: list[str], words: s
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--grid", "0"], ["--grid", "1,1,1,1"], ["--grid", "x"], ["--steps", "0"], ["--shared", "-1"], ["--timing", "soon"]]
+    "arguments",
+    [["--grid", "0"], ["--grid", "1,1,1,1"], ["--grid", "x"], ["--steps", "0"], ["--shared", "-1"], ["--timing", "soon"]],
 )
 def test_a_wrong_option_is_a_usage_error(ptx, capsys, arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -213,7 +239,11 @@ def test_bits_of_another_type(ptx, tmp_path: Path) -> None:
     values = np.arange(8).astype(ml_dtypes.bfloat16)
     np.save(tmp_path / "a.npy", values.view(np.uint16))
     copy = ADD.replace(".f32 %f<4>", ".b16 %f<4>").replace("mul.wide.u32 %d2, %r3, 4", "mul.wide.u32 %d2, %r3, 2")
-    copy = copy.replace("ld.global.f32", "ld.global.b16").replace("add.f32 %f2", "add.bf16 %f2").replace("st.global.f32", "st.global.b16")
+    copy = (
+        copy.replace("ld.global.f32", "ld.global.b16")
+        .replace("add.f32 %f2", "add.bf16 %f2")
+        .replace("st.global.f32", "st.global.b16")
+    )
     arguments = ["--grid", "1", "--block", "32", "--arg", f"bf16@{tmp_path}/a.npy", "--arg", "b=bf16[8]:ones", "--arg", "i32:8"]
     assert main(["sim", ptx(copy), *arguments, "--save", f"b={tmp_path}/b.npy"]) == 0
     assert (np.load(tmp_path / "b.npy").view(ml_dtypes.bfloat16) == values + 1).all()

@@ -123,7 +123,11 @@ def _branches(size: int) -> str:
 
 
 def _elif(size: int) -> str:
-    return _SCALARS + "        x = n\n        if n == -1:\n            x = 1\n" + _lines("elif n == {i}:\n            x = {i}", size, 8)
+    return (
+        _SCALARS
+        + "        x = n\n        if n == -1:\n            x = 1\n"
+        + _lines("elif n == {i}:\n            x = {i}", size, 8)
+    )
 
 
 def _nested_ifs(size: int) -> str:
@@ -378,7 +382,9 @@ def _registers(size: int) -> str:
 
 def _scopes(size: int) -> str:
     depth = min(size, 400)
-    return _PTX + _ENTRY + ("{ .reg .b32 %x;\n" * depth + "mov.b32 %r1, 1;\n" + "}\n" * depth) * max(1, size // depth) + "ret;\n}\n"
+    return (
+        _PTX + _ENTRY + ("{ .reg .b32 %x;\n" * depth + "mov.b32 %r1, 1;\n" + "}\n" * depth) * max(1, size // depth) + "ret;\n}\n"
+    )
 
 
 def _nested_brackets(size: int) -> str:

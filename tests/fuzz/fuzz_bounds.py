@@ -30,7 +30,9 @@ def tried(family: Family, size: int) -> str | None:
         file = Path(folder, "grown" + family.suffix)
         file.write_text(family.make(size))
         command = [sys.executable, "-m", "pipec", *family.command, str(file), *family.after]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", cwd=_ROOT)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", cwd=_ROOT
+        )
         resource.prlimit(process.pid, resource.RLIMIT_CPU, (_MOST_SECONDS + 10, _MOST_SECONDS + 10))
         assert process.stderr is not None
         said = process.stderr.read()

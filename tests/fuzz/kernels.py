@@ -84,7 +84,9 @@ def _operands(draw: random.Random) -> tuple[str, str, str]:
 def _columns(draw: random.Random, a: str, most: int) -> int:
     step = 16 if a in ("i8", "u8") else 8
     even = draw.random() < 0.5
-    return draw.choice([n for n in (16, 32, 64, 96, 128, 192, 256) if n <= most]) if even else step * draw.randint(1, most // step)
+    return (
+        draw.choice([n for n in (16, 32, 64, 96, 128, 192, 256) if n <= most]) if even else step * draw.randint(1, most // step)
+    )
 
 
 def _depth(draw: random.Random, a: str) -> int:
@@ -254,12 +256,20 @@ def _load_role(gemm: _Gemm) -> list[str]:
             body += ["    s = input.acquire_producer()", *(f"    {line}" for line in loads("s", "", depth)), "    s.release()"]
         case "peek":
             body += ["    ready = input.try_acquire_producer()", "    s = input.acquire_if_needed(ready)"]
-            body = [f"for k in {_steps(gemm)}:", "    ready = input.try_acquire_producer()", "    input.wait_consumer_if_needed(ready)"]
-            body += [f"    {line}" for line in loads("input.payload", "[input.producer_stage()]", depth, ", input.producer_mbar()")]
+            body = [
+                f"for k in {_steps(gemm)}:",
+                "    ready = input.try_acquire_producer()",
+                "    input.wait_consumer_if_needed(ready)",
+            ]
+            body += [
+                f"    {line}" for line in loads("input.payload", "[input.producer_stage()]", depth, ", input.producer_mbar()")
+            ]
             body += ["    input.producer_step()"]
         case _:
             body += ["    input.wait_consumer()"]
-            body += [f"    {line}" for line in loads("input.payload", "[input.producer_stage()]", depth, ", input.producer_mbar()")]
+            body += [
+                f"    {line}" for line in loads("input.payload", "[input.producer_stage()]", depth, ", input.producer_mbar()")
+            ]
             body += ["    input.producer_step()"]
     return [f"    role load(warps=1{_budget(gemm, 0)}) produces input:", *_per_tile(gemm, body)]
 
@@ -381,12 +391,20 @@ def _elementwise(draw: random.Random) -> Program:
     ]
     if scope == "write":
         lines.append(f"    out = InputTilePipeline(TilePayload(y=tile[{dtype}, {rows}, {columns}]), stages=1)")
-    lines += ["    role load(warps=1) produces ring:", "        with ring.produce() as s:", f"            tma.load(s.x, x{place})"]
+    lines += [
+        "    role load(warps=1) produces ring:",
+        "        with ring.produce() as s:",
+        f"            tma.load(s.x, x{place})",
+    ]
     produced = " produces out" if scope == "write" else ""
     lines += [f"    role compute(warps={warps}) consumes ring{produced}:", "        with ring.consume() as s:"]
     if scope == "write":
         lines += ["            with out.produce() as o:", f"                write(o.y, {value})"]
-        lines += ["    role save(warps=1) consumes out:", "        with out.consume() as o:", f"            tma.store(y{place}, o.y)"]
+        lines += [
+            "    role save(warps=1) consumes out:",
+            "        with out.consume() as o:",
+            f"            tma.store(y{place}, o.y)",
+        ]
     else:
         lines.append(f"            {'store' if scope == 'tma' else 'store.direct'}(y{place}, {value})")
     return Program("\n".join(lines) + "\n", arch)

@@ -51,7 +51,10 @@ def main() -> int:
         for number, wrong in failures(name, known[name], options.seed, range(options.first, options.first + options.count)):
             found += 1
             print(f"--- {name}, --seed {options.seed} --first {number} --count 1\n{wrong}\n", flush=True)
-        print(f"{name}: {options.count} attempts with seed {options.seed}, {found} wrong, {time.monotonic() - started:.0f} s", flush=True)
+        print(
+            f"{name}: {options.count} attempts with seed {options.seed}, {found} wrong, {time.monotonic() - started:.0f} s",
+            flush=True,
+        )
         total += found
     return 1 if total else 0
 

@@ -125,7 +125,17 @@ def test_helpers_that_double_each_other_end_in_an_answer() -> None:
 
 
 _PLACES = ("comptime X = {}\n", "kernel {}(a: tensor[f32, M]):\n    grid(1)\n", "kernel k(a: tensor[f32, {}]):\n    grid(1)\n")
-_NUMBERS = ("9" * 201, "9" * 5000, "0x" + "f" * 15000, "0b" + "1" * 5000, "9" * 4000 + ".0", "0x_", "0b__", "0x", "1e" + "9" * 4000)
+_NUMBERS = (
+    "9" * 201,
+    "9" * 5000,
+    "0x" + "f" * 15000,
+    "0b" + "1" * 5000,
+    "9" * 4000 + ".0",
+    "0x_",
+    "0b__",
+    "0x",
+    "1e" + "9" * 4000,
+)
 
 
 @pytest.mark.parametrize("word", [*_NUMBERS, "n" * 1100], ids=lambda word: f"{word[:6]} of {len(word)}")

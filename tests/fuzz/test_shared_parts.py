@@ -25,11 +25,14 @@ def compiled(text: str) -> Compilation:
 
 
 @pytest.mark.parametrize(
-    "value", ["t + t", "t * t + t", "select(t > 0.0, t, t - 1.0)", "t - row_max(t)", "max(t, -t)", "columns(t, 0, 32) + t", "double(t)"]
+    "value",
+    ["t + t", "t * t + t", "select(t > 0.0, t, t - 1.0)", "t - row_max(t)", "max(t, -t)", "columns(t, 0, 32) + t", "double(t)"],
 )
 def test_tiles_that_name_themselves_twice(value: str) -> None:
     lines = "".join(f"            t = {value}\n" for _ in range(_DEPTH))
-    state = compiled("fn double(x):\n    return x + x\n" + _TILES + "            t = s.x\n" + lines + "            store(b[0, 0], t)\n")
+    state = compiled(
+        "fn double(x):\n    return x + x\n" + _TILES + "            t = s.x\n" + lines + "            store(b[0, 0], t)\n"
+    )
     assert state.ptx, state.diagnostics
 
 
@@ -68,7 +71,9 @@ def test_loops_that_fit_no_others(count: int) -> None:
     scalars = ", ".join(f"c{i}: i32" for i in range(count))
     head = f"kernel k({scalars}):\n    grid(1)\n    p = ProducerConsumerPipeline(stages=32)\n"
     filled = "".join(f"        for i in range(c{i}):\n            p.producer_signal_and_step()\n" for i in range(count))
-    emptied = "".join(f"        for i in range(1, c{i} + 1):\n            p.consumer_signal_and_step()\n" for i in reversed(range(count)))
+    emptied = "".join(
+        f"        for i in range(1, c{i} + 1):\n            p.consumer_signal_and_step()\n" for i in reversed(range(count))
+    )
     text = f"{head}    role a(warps=1) produces p:\n{filled}    role b(warps=1) consumes p:\n{emptied}"
     state = compile_source(Source("loops.pipe", text), Options(), "prove")
     assert {diagnostic.code for diagnostic in state.diagnostics} <= {"E0604"}

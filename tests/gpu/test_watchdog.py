@@ -91,7 +91,9 @@ def test_the_command_line_prints_it(tmp_path: Path) -> None:
         "raise SystemExit(cli.main(sys.argv[1:]))\n"
     )
     asked = ["run", "--watchdog=0.2", str(path), "--arch", "sm_90a", "--device", "cuda", "--shape", "M=768", "N=16"]
-    done = subprocess.run([sys.executable, "-c", script, *asked], cwd=TESTS, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script, *asked], cwd=TESTS, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 1 and "error[E1010]: kernel `pass_on` hangs" in done.stderr, done.stdout + done.stderr
     assert "wait cycle: `compute` waits on empty[0] of `ready`" in done.stderr
     print(done.stderr)

@@ -240,7 +240,14 @@ _BODIES: dict[str, Callable[[Case], tuple[str, int]]] = {
     "registers": _registers_body, "tensor": _tensor_body, "half_warps": _tensor_body, "folded": _tensor_body,
     "stage": _plain_body, "loads": _plain_body,
 }  # fmt: skip
-_CONSUMED = {"registers": ("input",), "tensor": ("output",), "half_warps": ("output",), "folded": ("output",), "stage": (), "loads": ()}
+_CONSUMED = {
+    "registers": ("input",),
+    "tensor": ("output",),
+    "half_warps": ("output",),
+    "folded": ("output",),
+    "stage": (),
+    "loads": (),
+}
 
 
 # ---------------------------------------------------------------------------------------------------------------- stores
@@ -270,12 +277,20 @@ def _outputs(case: Case, given: dict[str, np.ndarray]) -> list[Output]:
         Output("loaded", direct, f"{vector} - load(x[0, 0], {rows}, {width})", "f32", row - x),
         Output("columns_of", direct, f"{vector} * per_column(v[0], {width})", "f32", row * v),
         Output("narrow", direct, f"cast[bf16]({wide})", "bf16", spread),
-        Output("bytes", direct, f"cast[e4m3]({vector} + fill(1.0, f32, {rows}, {width}))", "e4m3", np.broadcast_to(row + 1, x.shape)),
+        Output(
+            "bytes", direct, f"cast[e4m3]({vector} + fill(1.0, f32, {rows}, {width}))", "e4m3", np.broadcast_to(row + 1, x.shape)
+        ),
         Output("wide", direct, f"cast[f64]({wide})", "f64", spread),
         Output("integers", direct, f"cast[i32]({wide})", "i32", spread),
         Output("added", 'store.direct({at}, {value}, reduce="add")', wide, "f32", spread + 5, starts_at=5),
         Output("reduced", direct, f"row_sum({wide})", "f32", spread.sum(axis=1, keepdims=True)),
-        Output("least", direct, f"row_min({wide}) + row_max({wide})", "f32", spread.min(1, keepdims=True) + spread.max(1, keepdims=True)),
+        Output(
+            "least",
+            direct,
+            f"row_min({wide}) + row_max({wide})",
+            "f32",
+            spread.min(1, keepdims=True) + spread.max(1, keepdims=True),
+        ),
         Output("again", direct, f"row_max({vector})", "f32", row),
         Output("some_rows", f"store.direct({{at}}, {{value}}, rows={rows - 3})", wide, "f32", spread[: rows - 3]),
     ]

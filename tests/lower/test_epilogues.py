@@ -49,5 +49,7 @@ def test_every_element_is_stored_once(case: Case) -> None:
         same |= np.equal(array, expected)  # zeros of either sign
         if not same.all():
             row, column = np.argwhere(~same)[0]
-            wrong[one.name] = f"{(~same).sum()} elements, first [{row}, {column}]: {array[row, column]} for {expected[row, column]}"
+            wrong[one.name] = (
+                f"{(~same).sum()} elements, first [{row}, {column}]: {array[row, column]} for {expected[row, column]}"
+            )
     assert not wrong, f"{wrong}\n{text}"

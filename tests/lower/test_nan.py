@@ -31,7 +31,9 @@ kernel k(x: tensor[{kind}, 64, 8], z: tensor[{kind}, 64, 8], y: tensor[{out}, 64
 """
 
 
-def evaluated(value: str, kind: str, arch: str, out: str | None = None, store: str = "store.direct", width: int = COLUMNS) -> np.ndarray:
+def evaluated(
+    value: str, kind: str, arch: str, out: str | None = None, store: str = "store.direct", width: int = COLUMNS
+) -> np.ndarray:
     """The expression over all pairs of special values: x runs along the rows, z along the columns. Outputs start as 77."""
     x, z = pairs(kind)
     source = SOURCE.format(kind=kind, out=out or kind, store=store, value=value, width=width)
@@ -108,7 +110,9 @@ def test_reductions(function: str, numpy: Callable, arch: str) -> None:
     x, _ = pairs("f32")
     with np.errstate(invalid="ignore"):
         expected = np.broadcast_to(numpy(exact(x), axis=1, keepdims=True), x.shape)
-        np.testing.assert_array_equal(evaluated(f"{function}(s.x) + s.z * 0.0 if s.z == 1.0 else {function}(s.x)", "f32", arch), expected)
+        np.testing.assert_array_equal(
+            evaluated(f"{function}(s.x) + s.z * 0.0 if s.z == 1.0 else {function}(s.x)", "f32", arch), expected
+        )
         assert np.isnan(evaluated(f"{function}(s.z) + (0.0 if s.x == s.x else 0.0)", "f32", arch)).all()
 
 

@@ -56,7 +56,9 @@ def by_hand(a, b, d, K, BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr, AL
 
 
 @gluon.jit
-def load_role(a, b, sa, sb, full, empty, K, columns, tiles, BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr, STAGES: gl.constexpr):
+def load_role(
+    a, b, sa, sb, full, empty, K, columns, tiles, BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr, STAGES: gl.constexpr
+):
     step = 0
     for tile in range(gl.program_id(0), tiles, gl.num_programs(0)):
         row = tile // columns * BM
@@ -280,7 +282,10 @@ def from_tensor_memory(a, b, d, BM: gl.constexpr, BN: gl.constexpr, BK: gl.const
 def through_tensor_memory(x, y, M: gl.constexpr, N: gl.constexpr, VARIANT: gl.constexpr):
     """Stored in one shape of tcgen05.st, loaded in another of tcgen05.ld, and the other way about."""
     layout: gl.constexpr = gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])
-    place = gl.arange(0, M, layout=gl.SliceLayout(1, layout))[:, None] * N + gl.arange(0, N, layout=gl.SliceLayout(0, layout))[None, :]
+    place = (
+        gl.arange(0, M, layout=gl.SliceLayout(1, layout))[:, None] * N
+        + gl.arange(0, N, layout=gl.SliceLayout(0, layout))[None, :]
+    )
     memory = allocate_tensor_memory(gl.float32, [M, N], TensorMemoryLayout([M, N], col_stride=1))
     shaped: gl.constexpr = memory.get_reg_layout(instr_variant=VARIANT)
     memory.store(gl.convert_layout(gl.load(x + place), shaped))
@@ -293,7 +298,10 @@ def through_tensor_memory(x, y, M: gl.constexpr, N: gl.constexpr, VARIANT: gl.co
 def copied_to_tensor_memory(x, y, M: gl.constexpr, N: gl.constexpr, SHARED: gl.constexpr):
     """tcgen05.cp out of shared memory, committed to a barrier."""
     layout: gl.constexpr = gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])
-    place = gl.arange(0, M, layout=gl.SliceLayout(1, layout))[:, None] * N + gl.arange(0, N, layout=gl.SliceLayout(0, layout))[None, :]
+    place = (
+        gl.arange(0, M, layout=gl.SliceLayout(1, layout))[:, None] * N
+        + gl.arange(0, N, layout=gl.SliceLayout(0, layout))[None, :]
+    )
     shared = gl.allocate_shared_memory(gl.float32, [M, N], SHARED, gl.load(x + place))
     fence_async_shared()
     done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())

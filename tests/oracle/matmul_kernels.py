@@ -5,7 +5,9 @@ import triton.language as tl
 
 
 @triton.jit
-def descriptors(a, b, d, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALISED: tl.constexpr, PRECISION: tl.constexpr):
+def descriptors(
+    a, b, d, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALISED: tl.constexpr, PRECISION: tl.constexpr
+):
     """D = A @ B.T"""
     row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
     acc = tl.zeros((BM, BN), dtype=tl.float32)
@@ -53,7 +55,9 @@ def pointers(a, b, d, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.conste
 
 
 @triton.jit
-def attention(q, k, v, o, n, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, SPECIALISED: tl.constexpr, CAUSAL: tl.constexpr):
+def attention(
+    q, k, v, o, n, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, SPECIALISED: tl.constexpr, CAUSAL: tl.constexpr
+):
     """O = softmax(Q @ K.T * scale) @ V with the running maximum; `scale` holds log2(e)."""
     start = tl.program_id(0) * BM
     queries = q.load([start, 0])

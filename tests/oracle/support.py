@@ -59,7 +59,9 @@ class Compiled:
         return 32 * self.metadata.num_warps
 
 
-def build(function, signature: Mapping[str, str], constants: Mapping[str, Any] | None = None, target=TARGET, **options) -> Compiled:
+def build(
+    function, signature: Mapping[str, str], constants: Mapping[str, Any] | None = None, target=TARGET, **options
+) -> Compiled:
     """Compiles one kernel; pointers are promised to be 16-byte aligned, as PyTorch's allocator has them."""
     constants = dict(constants or {})
     names = list(signature)

@@ -35,7 +35,11 @@ def descriptor(kind: str, block: list[int], pair: list[list[int]] | None = None)
 @functools.cache
 def by_hand(kind: str, result: str, tile: tuple[int, int, int], along_n: bool, warps: int) -> Compiled:
     bm, bn, bk = tile
-    maps = {"a": descriptor(kind, [bm, bk]), "b": descriptor(kind, [bk, bn] if along_n else [bn, bk]), "d": descriptor(result, [bm, bn])}
+    maps = {
+        "a": descriptor(kind, [bm, bk]),
+        "b": descriptor(kind, [bk, bn] if along_n else [bn, bk]),
+        "d": descriptor(result, [bm, bn]),
+    }
     return build(kernels.by_hand, maps | {"K": "i32"}, {"BM": bm, "BN": bn, "BK": bk, "ALONG_N": along_n}, num_warps=warps)
 
 
@@ -145,9 +149,7 @@ def test_scales_through_registers(timing):
     sa, sb = (rng.integers(122, 132, (rows, k // 32)).astype(np.uint8) for rows in (m, n))
     d = np.zeros((m, n), np.float32)
     simulate(scaled(), (m // 128, n // 128), timing, a=a, b=b, a_scale=sa, b_scale=sb, d=d, K=k)
-    wide_a, wide_b = (
-        x.astype(np.float64) * np.repeat(2.0 ** (s.astype(np.float64) - 127), 32, 1) for x, s in ((a, sa), (b, sb))
-    )
+    wide_a, wide_b = (x.astype(np.float64) * np.repeat(2.0 ** (s.astype(np.float64) - 127), 32, 1) for x, s in ((a, sa), (b, sb)))
     check_product(d, wide_a, wide_b.T)
 
 

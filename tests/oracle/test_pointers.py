@@ -115,7 +115,13 @@ def test_atomics(timing):
 def test_conversions():
     size, rng = 256, np.random.default_rng(26)
     x, i = (rng.normal(size=size) * 4).astype(np.float32), np.arange(size)
-    out = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "bf16": ml_dtypes.bfloat16, "i8": np.int8, "mixed": np.float32}
+    out = {
+        "e4m3": ml_dtypes.float8_e4m3fn,
+        "e5m2": ml_dtypes.float8_e5m2,
+        "bf16": ml_dtypes.bfloat16,
+        "i8": np.int8,
+        "mixed": np.float32,
+    }
     arrays = {name: np.zeros(size, dtype) for name, dtype in out.items()}
     kinds = {"x": "*fp32", "e4m3": "*fp8e4nv", "e5m2": "*fp8e5", "bf16": "*bf16", "i8": "*i8", "mixed": "*fp32", "factor": "i32"}
     simulate(cached("converted", *kinds.items(), warps=2, SIZE=size), (1,), x=x, factor=13, **arrays)

@@ -65,6 +65,7 @@ READS = (
     f"p.wait_producer_if_needed(p.try_wait_producer())\n{_STORE_CURRENT}",
 )
 
+
 def _of_kind(producer: str, consumer: str, *names: tuple[str, str]) -> tuple[Wrong, ...]:
     """The same misuse of each pipeline that holds barriers by itself."""
     return tuple(

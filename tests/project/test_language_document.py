@@ -69,7 +69,9 @@ def pipeline_table(pipeline: str) -> str:
 
 def free_table() -> str:
     rows = ["| operation | signals | the stage | |", "|---|---|---|---|"]
-    rows += [f"| `{row.signature}` | {row.signals} | {row.stage} | {row.document} |" for row in OPERATIONS if row.receivers == ("",)]
+    rows += [
+        f"| `{row.signature}` | {row.signals} | {row.stage} | {row.document} |" for row in OPERATIONS if row.receivers == ("",)
+    ]
     return "\n".join(rows)
 
 

@@ -96,7 +96,10 @@ def blamed(text: str) -> Iterator[tuple[str, str]]:
 
 
 def overlap(one: Span, other: Span) -> bool:
-    return (one.line, one.column) < (other.end_line, other.end_column) and (other.line, other.column) < (one.end_line, one.end_column)
+    return (one.line, one.column) < (other.end_line, other.end_column) and (other.line, other.column) < (
+        one.end_line,
+        one.end_column,
+    )
 
 
 def texts(pattern: str) -> list[str]:

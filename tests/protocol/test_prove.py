@@ -43,18 +43,14 @@ RIGHT = {
         Pipes({"p": 4, "q": 2}),
         {
             "a": [loop(ZERO, m, loop(ZERO, n, Produce("p")), variable="t")],
-            "b": [
-                loop(ZERO, m, Produce("q", fill=False), loop(ZERO, n, Consume("p")), Produce("q", obtain=False), variable="t")
-            ],
+            "b": [loop(ZERO, m, Produce("q", fill=False), loop(ZERO, n, Consume("p")), Produce("q", obtain=False), variable="t")],
             "c": [loop(ZERO, m, Consume("q"), variable="t")],
         },
     ),
     "two spellings of a half": pair(
         [loop(ZERO, floor(add(n, ONE), 2), Produce("p"))], [loop(ZERO, scale(floor(scale(n, -1), 2), -1), Consume("p"))]
     ),
-    "guarded prologue": pair(
-        [loop(ZERO, n, Produce("p"))], [If(below(ZERO, n), (Consume("p"),)), loop(ONE, n, Consume("p"))]
-    ),
+    "guarded prologue": pair([loop(ZERO, n, Produce("p"))], [If(below(ZERO, n), (Consume("p"),)), loop(ONE, n, Consume("p"))]),
     "unrolled by two": pair([loop(ZERO, scale(n, 2), Produce("p"))], [loop(ZERO, n, Consume("p"), Consume("p"))]),
     "one loop against two": pair(
         [loop(ZERO, add(n, m), Produce("p"))], [loop(ZERO, n, Consume("p")), loop(ZERO, m, Consume("p"), variable="j")]

@@ -238,7 +238,9 @@ def test_hostile_tables_are_neither_run_nor_believed(place: Path, tmp_path: Path
     assert not (tmp_path / "mark").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b'{"data":{},"memo":{"0":{}}}', b"\xff\xfe", b"[" * 100_000, b"9" * 5000])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b"null", b'{"data":{},"memo":{"0":{}}}', b"\xff\xfe", b"[" * 100_000, b"9" * 5000]
+)
 def test_tables_of_another_form_are_made_anew(content: bytes, place: Path) -> None:
     parse.parser()
     key = entry(place).stem

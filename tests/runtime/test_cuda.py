@@ -359,7 +359,16 @@ def a_hang(api):
 
     def run(config, function, parameters, extra):
         (address,) = (int.from_bytes(block, "little") for block in parameter_bytes(parameters, (128, 128, 128, 4, 8))[4:])
-        words = {"mark": MARK, "lanes": 1, "barrier": 520, "parity": 0, "iteration": 3, "line": 7, "column": 3, "state": 0x7FFFF800}
+        words = {
+            "mark": MARK,
+            "lanes": 1,
+            "barrier": 520,
+            "parity": 0,
+            "iteration": 3,
+            "line": 7,
+            "column": 3,
+            "state": 0x7FFFF800,
+        }
         ctypes.memmove(address, b"".join(words.get(name, 0).to_bytes(4, "little") for name in WORDS), 4 * len(WORDS))
         api.fail["cuStreamSynchronize"] = api.CUresult.CUDA_ERROR_LAUNCH_FAILED
 
@@ -370,7 +379,9 @@ def a_hang(api):
 def test_a_hang_becomes_an_exception_that_names_the_stage(api, arrays):
     kernel = watched(api)
     a_hang(api)
-    with pytest.raises(HangError, match="role `load` .*pipeline `ring`, empty barrier, stage 1 .*iteration 4, gemm.pipe:7:3") as caught:
+    with pytest.raises(
+        HangError, match="role `load` .*pipeline `ring`, empty barrier, stage 1 .*iteration 4, gemm.pipe:7:3"
+    ) as caught:
         Launcher(kernel, CODE)(arrays(), device="cuda" if isinstance(arrays()[0], np.ndarray) else "auto")
     assert caught.value.lost and "fresh one" in str(caught.value)
 

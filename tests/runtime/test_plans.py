@@ -343,7 +343,11 @@ def test_threads_share_nothing(api):
 
     def driver(config, function, parameters, extra):
         for _ in range(3):  # long enough for others to interfere
-            found = int(config.hStream), config.gridDimX, [address(block) for block in parameter_bytes(parameters, GEMM_SIZES)[:3]]
+            found = (
+                int(config.hStream),
+                config.gridDimX,
+                [address(block) for block in parameter_bytes(parameters, GEMM_SIZES)[:3]],
+            )
             if found != mine.expected:
                 mistakes.append((found, mine.expected))
 

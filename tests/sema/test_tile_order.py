@@ -85,7 +85,9 @@ def test_each_place_once_and_in_order(group: int | None) -> None:
         assert sorted(found) == [*itertools.product(range(x), range(y), range(z))]
 
 
-@pytest.mark.parametrize(("extents", "shape"), [("X", (7, 1, 1)), ("X, Y", (7, 5, 1)), ("1, Y", (1, 5, 1)), ("6, 4, Z", (6, 4, 3))])
+@pytest.mark.parametrize(
+    ("extents", "shape"), [("X", (7, 1, 1)), ("X, Y", (7, 5, 1)), ("1, Y", (1, 5, 1)), ("6, 4, Z", (6, 4, 3))]
+)
 @pytest.mark.parametrize("group", [None, 4])
 def test_axes_that_have_one_tile_or_are_constants(extents: str, shape: tuple[int, int, int], group: int | None) -> None:
     kernel = analysed(extents, "" if group is None else f", group={group}")
@@ -100,7 +102,9 @@ def test_no_number_on_the_way_is_too_large(shape: tuple[int, int, int], group: i
     kernel = analysed("X, Y, Z", "" if group is None else f", group={group}")
     x, y, z = shape
     total = x * y * z
-    indices = np.unique(np.concatenate((np.arange(50), np.arange(total - 50, total), np.linspace(0, total - 1, 1000, dtype=np.int64))))
+    indices = np.unique(
+        np.concatenate((np.arange(50), np.arange(total - 50, total), np.linspace(0, total - 1, 1000, dtype=np.int64)))
+    )
     for index, (i, j, k) in zip(indices, places_of(kernel, {"X": x, "Y": y, "Z": z}, indices), strict=True):
         size = min(group or x, x)
         first = i // size * size

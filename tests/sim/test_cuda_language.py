@@ -68,7 +68,7 @@ def test_printf():
 
 def test_assert():
     run("asserts", 32)
-    with pytest.raises(SimulationError, match="lane 5: assertion `threadIdx.x < n && \"too many\"` failed") as caught:
+    with pytest.raises(SimulationError, match='lane 5: assertion `threadIdx.x < n && "too many"` failed') as caught:
         run("asserts", 5)
     assert caught.value.kind == "trap"
 

@@ -276,7 +276,9 @@ def test_extension_from_any_bit():
     """szext: by definition, in Python's integers."""
     source = 0x9ABCDEF5
     for mode, kind in (("wrap", "s32"), ("wrap", "u32"), ("clamp", "s32"), ("clamp", "u32")):
-        out, _ = run(f"  .reg .b32 %r<3>; mov.u32 %r0, {source}; szext.{mode}.{kind} %r1, %r0, %tid; st.global.u32 [%out], %r1;", block=40)
+        out, _ = run(
+            f"  .reg .b32 %r<3>; mov.u32 %r0, {source}; szext.{mode}.{kind} %r1, %r0, %tid; st.global.u32 [%out], %r1;", block=40
+        )
         for lane, found in enumerate(out.tolist()):
             bits = lane % 32 if mode == "wrap" else min(lane, 32)
             low = source & (1 << bits) - 1
@@ -285,5 +287,7 @@ def test_extension_from_any_bit():
 
 
 def test_pairs_of_short_integers_wrap_apart():
-    out, _ = run("  .reg .b32 %r<3>; mov.u32 %r0, 0x0001FFFF; pmevent 3; add.u16x2 %r1, %r0, 0xFFFF0001; st.global.u32 [%out], %r1;")
+    out, _ = run(
+        "  .reg .b32 %r<3>; mov.u32 %r0, 0x0001FFFF; pmevent 3; add.u16x2 %r1, %r0, 0xFFFF0001; st.global.u32 [%out], %r1;"
+    )
     assert (out == 0).all()

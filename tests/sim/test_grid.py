@@ -74,7 +74,9 @@ def test_a_chain_that_the_device_does_not_hold_is_a_deadlock() -> None:
     flags = np.zeros(149, np.uint32)
     with pytest.raises(SimulationError) as caught:
         launch(CHAIN.format(pause=""), grid=149, block=32, dynamic_smem=200_000, arguments=[flags])
-    assert caught.value.kind == "deadlock" and "1 clusters have not started, as the device holds 148 at a time" in str(caught.value)
+    assert caught.value.kind == "deadlock" and "1 clusters have not started, as the device holds 148 at a time" in str(
+        caught.value
+    )
 
 
 @pytest.mark.parametrize("pause", ["", "nanosleep.u32 100;"], ids=["polls", "sleeps"])

@@ -88,7 +88,9 @@ def test_operators_group_as_in_python(seed: int) -> None:
     assert shown(parsed(text)) == pythons(python.parse(text, mode="eval").body)
 
 
-@pytest.mark.parametrize("text", ["not a == b", "a and not b or c", "not a < b < c", "not not a", "a if not b else c if d else e"])
+@pytest.mark.parametrize(
+    "text", ["not a == b", "a and not b or c", "not a < b < c", "not not a", "a if not b else c if d else e"]
+)
 def test_not_binds_as_in_python(text: str) -> None:
     assert shown(parsed(text)) == pythons(python.parse(text, mode="eval").body)
 

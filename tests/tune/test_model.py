@@ -69,7 +69,9 @@ def test_what_bounds_a_launch() -> None:
 
 
 def test_few_stages_cost_time_where_the_way_to_memory_is_what_counts() -> None:
-    small = [predict(gemm("gemm_sm90_persistent", 64, 4096, 8192, BM=64, BN=64, WARPS=4, STAGES=s), H200).seconds for s in (2, 4, 8)]
+    small = [
+        predict(gemm("gemm_sm90_persistent", 64, 4096, 8192, BM=64, BN=64, WARPS=4, STAGES=s), H200).seconds for s in (2, 4, 8)
+    ]
     assert small[0] > small[1] > small[2]
     large = [predict(gemm("gemm_sm90_persistent", 8192, 8192, 8192, STAGES=s), H200).seconds for s in (3, 4)]
     assert large[0] == pytest.approx(large[1], rel=0.01)

@@ -42,10 +42,13 @@ def role(number: int, ranks: tuple[int, ...], steps: Sequence[Step]) -> Process:
     return Process(f"role {number}", 1, (number,), ranks, 1, states)
 
 
-def accepted(stages: int, empties: int, producer: Sequence[Step], consumer: Sequence[Step], *, fulls: int = 1, ctas: int = 2) -> bool:
+def accepted(
+    stages: int, empties: int, producer: Sequence[Step], consumer: Sequence[Step], *, fulls: int = 1, ctas: int = 2
+) -> bool:
     ranks = tuple(range(ctas))
     rings = tuple(
-        Ring("mbarrier", tuple(base + 8 * stage for stage in range(stages)), count, ranks) for base, count in ((0, fulls), (512, empties))
+        Ring("mbarrier", tuple(base + 8 * stage for stage in range(stages)), count, ranks)
+        for base, count in ((0, fulls), (512, empties))
     )
     sizes = (Compare("ge", N), Compare("ge", add(Linear(2**31 - 1), N, -1)))
     found = Network("k", rings, (role(0, ranks, producer), role(1, ranks, consumer)), sizes)

@@ -135,7 +135,7 @@ class ClusterOfPairs(Message):
 
     code = "E0459"
     title = "`{pipeline}` is declared for a pair of CTAs and for the whole cluster"
-    labels = (primary("at", "`cta_group=2` and `scope=\"cluster\"`"),)
+    labels = (primary("at", '`cta_group=2` and `scope="cluster"`'),)
     note = "its barriers would count the signals of CTAs that do not run the role"
     help = "leave one of them out"
     pipeline: str
@@ -227,7 +227,7 @@ class OwnTile(Message):
         secondary("declared", "declared here"),
     )
     note = "nothing says that the other CTA has filled its stage, or still holds it"
-    help = "declare `{pipeline}` with `scope=\"cluster\"`, and read it as a consumer"
+    help = 'declare `{pipeline}` with `scope="cluster"`, and read it as a consumer'
     tile: str
     pipeline: str
     at: Span
@@ -270,7 +270,7 @@ class LocalBytes(Message):
 
     code = "E0458"
     title = "`{pipeline}` is shared by the cluster but filled by `tma.load`, whose bytes the other CTAs do not see"
-    labels = (primary("at", "filled here"), secondary("declared", "declared with `scope=\"cluster\"`"))
+    labels = (primary("at", "filled here"), secondary("declared", 'declared with `scope="cluster"`'))
     note = "the barriers of the other CTAs would wait for ever"
     help = "load into a pipeline of the CTA, by `multicast` if several need the tile; hand on through `{pipeline}` what threads write"
     pipeline: str

@@ -31,7 +31,9 @@ class BeforeWait(Message):
         secondary("declared", "a grid in front may write it"),
     )
     note = "the grids in front may still be running: they have not written it yet, or still read it"
-    help = "move `griddepcontrol.wait()` up, leave it out to have it at the role's start, or write `programmatic_launch({tensor})`"
+    help = (
+        "move `griddepcontrol.wait()` up, leave it out to have it at the role's start, or write `programmatic_launch({tensor})`"
+    )
     role: str
     tensor: str
     at: Span

@@ -332,7 +332,10 @@ class MmaRegisters(Message):
 
     code = "E0745"
     title = "an MMA of {columns} columns takes {needed} registers of each thread, which starts with {start}"
-    labels = (primary("at", "adds up in {columns} columns of {dtype}"), secondary("declared", "budgets of roles come after the start"))
+    labels = (
+        primary("at", "adds up in {columns} columns of {dtype}"),
+        secondary("declared", "budgets of roles come after the start"),
+    )
     note = "the block has {threads} threads, and those of whole groups of 4 warps share 65536 registers; the assembler refuses the MMA"
     help = "use at most {fitting} columns, or fewer warps"
     needed: int

@@ -146,7 +146,7 @@ class UnknownDebug(Message):
 
     code = "E1011"
     title = "there is no debug mode `{asked}`"
-    note = "it is \"watchdog\" or \"watchdog=SECONDS\", with more than 0 and at most {most} seconds"
+    note = 'it is "watchdog" or "watchdog=SECONDS", with more than 0 and at most {most} seconds'
     asked: str
     most: int
 

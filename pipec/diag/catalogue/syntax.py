@@ -195,7 +195,7 @@ class SingleQuotes(Message):
     code = "E0116"
     title = "a string stands between double quotes"
     labels = (primary("at", "single quotes"),)
-    help = "write `\"{text}\"`"
-    edits = (replace("at", "\"{text}\""),)
+    help = 'write `"{text}"`'
+    edits = (replace("at", '"{text}"'),)
     text: str | None
     at: Span

@@ -44,7 +44,9 @@ def spinning_error(spinning: Sequence[Warp], resident: int) -> SimulationError:
     message = f"warps poll memory at time {machine.now} that nothing changes any more"
     if machine.pending_clusters:
         left = machine.pending_clusters.left
-        message += f"; {left} clusters have not started, as the device holds {resident} at a time: who waits for them waits for ever"
+        message += (
+            f"; {left} clusters have not started, as the device holds {resident} at a time: who waits for them waits for ever"
+        )
     item = image.item(fragments[0][1].pc)
     return SimulationError("deadlock", message + ":\n" + "\n".join(lines), item.line if item else 0, image.source(item))
 

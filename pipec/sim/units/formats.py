@@ -209,7 +209,9 @@ _ROUNDINGS: dict[Rounding, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 
-def encode(values: np.ndarray, format_name: str, rounding: Rounding = "rn", satfinite: bool = False, relu: bool = False) -> np.ndarray:
+def encode(
+    values: np.ndarray, format_name: str, rounding: Rounding = "rn", satfinite: bool = False, relu: bool = False
+) -> np.ndarray:
     """Bit patterns (unsigned array of the format's container) of float32/float64 `values`, rounded once.
 
     rounding   rn (ties to even), rna (ties away from zero), rz, rp, rm

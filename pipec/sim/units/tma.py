@@ -112,7 +112,9 @@ def reduce(tensor_map: TensorMap, coords: Sequence[int], op: Reduction, data: np
     _combine(tensor_map, _region(tensor_map, coords, storing=True), op, data, memory)
 
 
-def store_im2col(tensor_map: Im2colMap, coords: Sequence[int], op: Reduction | None, data: np.ndarray, memory: GlobalMemory) -> None:
+def store_im2col(
+    tensor_map: Im2colMap, coords: Sequence[int], op: Reduction | None, data: np.ndarray, memory: GlobalMemory
+) -> None:
     """Write (or with `op` combine) the pixels of an im2col copy without offsets; those outside the tensor are dropped."""
     check_coordinates(tensor_map, coords, storing=True)
     starts, inside = im2col.rows(tensor_map, coords, (0,) * (tensor_map.rank - 2))

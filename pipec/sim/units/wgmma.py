@@ -222,6 +222,9 @@ def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndar
     if instruction.a_format in INTEGERS:
         numbers = integers(a, instruction.a_format), integers(b, instruction.b_format)
         return accumulation.accumulate_integer(*numbers, c, instruction.saturate).view(np.uint32)
-    left, right = decompose(a, instruction.a_format, instruction.negate_a), decompose(b, instruction.b_format, instruction.negate_b)
+    left, right = (
+        decompose(a, instruction.a_format, instruction.negate_a),
+        decompose(b, instruction.b_format, instruction.negate_b),
+    )
     model = accumulation.WGMMA_FP8 if instruction.a_format in FP8 else accumulation.WGMMA
     return accumulation.accumulate(left, right, c, model, instruction.d_format, numerics=numerics)

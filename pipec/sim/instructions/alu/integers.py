@@ -88,9 +88,7 @@ def _with_carry(d: Decoder, name: str, type_: Type, carry_in: bool) -> Execute:
     return _carrying(d, type_, lambda warp: a(warp).astype(object), b, name != "sub", carry_in, carry_out)
 
 
-def _carrying(
-    d: Decoder, type_: Type, first: Reader, second: Reader, adds: bool, carry_in: bool, carry_out: bool
-) -> Execute:
+def _carrying(d: Decoder, type_: Type, first: Reader, second: Reader, adds: bool, carry_in: bool, carry_out: bool) -> Execute:
     """`first` plus or minus `second` plus or minus the carry; `first` gives whole Python integers."""
     bits, write = type_.bits, d.destination(0, unsigned(type_.bits))
     limit = (1 << bits) - 1

@@ -41,7 +41,9 @@ def tensor_map(warp: Warp, address: int, mode: Mode) -> tma.AnyMap:
         raise SimulationError("undefined", f"tensor map at 0x{address:x} lies in {space} memory")
     data = warp.cta.read_bytes("generic", address, MAP_BYTES, warp)
     if any(data[MEANT_BYTES:]) and not warp.cta.machine.practised("half a tensor map"):
-        raise SimulationError("undefined", f"tensor map at 0x{address:x}: bytes {MEANT_BYTES} to {MAP_BYTES - 1} were overwritten")
+        raise SimulationError(
+            "undefined", f"tensor map at 0x{address:x}: bytes {MEANT_BYTES} to {MAP_BYTES - 1} were overwritten"
+        )
     found = _decoded(data[:MEANT_BYTES])
     if isinstance(found, Im2colMap) != (mode in _IM2COL):
         kind = "an im2col map" if isinstance(found, Im2colMap) else "a tiled map"
@@ -106,7 +108,9 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
     return each_lane(one_lane)
 
 
-def _loading(entry: tma.AnyMap, mode: Mode, point: list[int], shifts: list[int], memory: GlobalMemory) -> tuple[Fetch, int | None]:
+def _loading(
+    entry: tma.AnyMap, mode: Mode, point: list[int], shifts: list[int], memory: GlobalMemory
+) -> tuple[Fetch, int | None]:
     """(what reads the box's bytes, rows of a gather)"""
     if isinstance(entry, Im2colMap):
         tma.check_coordinates(entry, point)

@@ -44,9 +44,7 @@ def group_ctas(cta: Cta, group: CtaGroup) -> list[Cta]:
     return ctas[even : even + 2]
 
 
-def issue(
-    warp: Warp, ctas: Sequence[Cta], action: Callable[[], None], slots: int, footprint: Footprint, what: str
-) -> None:
+def issue(warp: Warp, ctas: Sequence[Cta], action: Callable[[], None], slots: int, footprint: Footprint, what: str) -> None:
     """Puts an operation into the pair's tensor pipe; it touches the same places in each CTA."""
     under_way: list[tuple[Cta, TensorState, Access, Access]] = []
     for cta in ctas:
