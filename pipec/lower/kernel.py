@@ -108,23 +108,25 @@ def _prologue(kernel: KernelContext) -> None:
     builder.jump(rest)
     builder.place(rest)
     builder.call("barrier.warp", FULL_WARP)
+    if plan.crosses_ctas:
+        # Before the allocation: a pair's needs the peer CTA, which may not have been launched yet.
+        _meet_cluster(kernel)
     if plan.allocated_columns:
         _allocate(kernel)
         builder.call("tcgen05.fence.before")
-    _meet(kernel)
-    if plan.allocated_columns:
+        builder.call("barrier.cta", integer(0))
         builder.call("tcgen05.fence.after")
         assert plan.tensor_address_offset is not None
         kernel.tensor_base = builder.load("i32", kernel.shared_pointer(plan.tensor_address_offset), 4)
+    elif not plan.crosses_ctas:
+        builder.call("barrier.cta", integer(0))
 
 
-def _meet(kernel: KernelContext) -> None:
-    """All threads: of the CTA, or of the cluster where its CTAs reach into each other's memory."""
-    if kernel.plan.crosses_ctas:
-        kernel.builder.call("barrier.cluster.arrive")
-        kernel.builder.call("barrier.cluster.wait")
-    else:
-        kernel.builder.call("barrier.cta", integer(0))
+def _meet_cluster(kernel: KernelContext) -> None:
+    """All threads of the cluster meet, and nothing more: what crosses CTAs is published otherwise, the initialised barriers by
+    their own fence and data by the arrivals that hand it over."""
+    kernel.builder.call("barrier.cluster.arrive.relaxed")
+    kernel.builder.call("barrier.cluster.wait")
 
 
 def _allocate(kernel: KernelContext) -> None:
@@ -225,12 +227,14 @@ def _teardown(kernel: KernelContext) -> None:
     """Tensor memory must be given back after its last use and before the CTA ends, and no CTA ends while another of the cluster may
     still reach into its memory. Where neither matters, roles end on their own."""
     builder, plan = kernel.builder, kernel.plan
-    if plan.crosses_ctas and not plan.allocated_columns:
-        _meet(kernel)
+    if plan.allocated_columns:
+        builder.call("tcgen05.fence.before")
+    if plan.crosses_ctas:
+        _meet_cluster(kernel)
+    elif plan.allocated_columns:
+        builder.call("barrier.cta", integer(0))
     if plan.allocated_columns:
         assert kernel.tensor_base is not None
-        builder.call("tcgen05.fence.before")
-        _meet(kernel)
         inside, after = builder.label("deallocate"), builder.label("done")
         builder.branch(builder.compare("eq", kernel.warp, integer(plan.allocating_warp)), inside, after)
         builder.place(inside)

@@ -11,6 +11,7 @@ from pipec.driver import compile_source
 from pipec.source import Source
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+GOLDENS = Path(__file__).parents[1] / "golden"
 
 # The MMA role counts its steps itself, so only at run time is it known whether any MMA ran.
 PAIR = """
@@ -210,3 +211,16 @@ def test_one_thread_of_each_cta_releases_them_to_the_leader() -> None:
     plans = compile_source(Source("pair.pipe", CONVERTED), until="plan").plans
     assert plans is not None
     assert {pipeline.name: row.count for (pipeline, side), row in plans[0].signals.items() if side == "producer"}["left"] == 2
+
+
+def test_ctas_meet_before_they_allocate_together_and_publish_nothing_by_it() -> None:
+    """A pair's allocation needs both CTAs launched; a releasing arrival would cost every thread a fence of all memory."""
+    pairs = 0
+    for path in GOLDENS.glob("*.ptx"):
+        for text in path.read_text().split(".visible .entry")[1:]:
+            assert "barrier.cluster.arrive.aligned" not in text, path.name
+            before, allocates, _ = text.partition("tcgen05.alloc.cta_group::2")
+            if allocates:
+                pairs += 1
+                assert before.count("barrier.cluster.wait") == 1, path.name
+    assert pairs >= 4
