@@ -104,16 +104,16 @@ def parse(source: Source, sink: Sink) -> ast.File | None:
     """The syntax tree of `source`; None when something was reported: errors in different statements are all told."""
     if not _acceptable(source, sink):
         return None
-    lines, faults = source.lines, {0}
+    lines, faults = source.lines, list[int]()
     for _ in range(_MOST_FAULTS):
         parsed = _attempt(source, lines)
         if isinstance(parsed, ast.File):
-            return parsed if len(faults) == 1 else None
+            return None if faults else parsed
         if not continues_a_fault(source.lines, parsed, faults):
-            if parsed.line <= max(faults):
+            if faults and parsed.line <= max(faults):
                 return None  # a consequence of what was reported
             sink.report(parsed.message)
-        faults.add(parsed.line)
+        faults.append(parsed.line)
         repair = repaired(lines, parsed.kind, parsed.line)
         if repair is None:
             return None

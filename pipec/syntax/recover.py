@@ -34,12 +34,12 @@ def repaired(lines: list[str], kind: Kind, line: int) -> list[str] | None:
     return _replaced(lines, one, _stand_in(lines, logical, index, deeper and kind != "block"))
 
 
-def continues_a_fault(lines: list[str], fault: Fault, faults: set[int]) -> bool:
+def continues_a_fault(lines: list[str], fault: Fault, faults: list[int]) -> bool:
     """Whether nothing is wrong but that the line is an `else`, `except` or `case` of a statement that was reported."""
     line = lines[fault.line - 1]
     if not (_CONTINUES.match(line) if isinstance(fault.message, Unexpected) else _OF_OTHERS.match(line)):
         return False
-    above = next((n for n in range(fault.line - 1, 0, -1) if lines[n - 1].strip() and width(lines[n - 1]) <= width(line)), 0)
+    above = next((n for n in range(fault.line - 1, 0, -1) if lines[n - 1].strip() and width(lines[n - 1]) <= width(line)), None)
     return above in faults
 
 

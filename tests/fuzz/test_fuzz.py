@@ -88,7 +88,8 @@ def test_what_passes_the_checks_also_compiles(tokens: list[str], edits: list[tup
     assert state.failed or state.ptx
 
 
-@settings(max_examples=300, deadline=None)
+# A loaded machine is no fault of the text: hypothesis would report inputs that are slow to draw as an error.
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.text(max_size=200))
 def test_any_text_ends_in_an_answer(text: str) -> None:
     assert ends_well(text, "limits").failed

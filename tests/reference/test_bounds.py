@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipec.reference import Bounded, bounded, compare, expected_values, poisoned
@@ -91,7 +91,7 @@ def test_overflow_of_the_outputs_type() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(bits=st.binary(min_size=32, max_size=32))
 def test_poison_is_wrong_wherever_it_stands(dtype: type, bits: bytes) -> None:
     """Also where the right value has the bits that the poison would have."""

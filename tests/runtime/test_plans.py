@@ -321,12 +321,16 @@ def test_no_growth(api, monkeypatch):
             call(tensors(m=128 * (1 + at % 12)))
         gc.collect()
 
+    def growth(launches):
+        before = len(gc.get_objects()), sys.getallocatedblocks()
+        rounds(launches)
+        return len(gc.get_objects()) - before[0], sys.getallocatedblocks() - before[1]
+
     rounds(120)
-    before = len(gc.get_objects()), sys.getallocatedblocks()
-    rounds(600)
-    after = len(gc.get_objects()), sys.getallocatedblocks()
-    # What one launch left behind would be several objects; Python's own stores settle at some hundreds of blocks.
-    assert after[0] - before[0] < 20 and after[1] - before[1] < 600
+    # What a launch left behind would be an object and several blocks in each of these rounds; what Python's own stores and the other
+    # threads of the test runner take comes in some of them.
+    objects, blocks = zip(*(growth(240) for _ in range(4)), strict=True)
+    assert min(objects) < 120 and min(blocks) < 240
     assert len(call._known) == 8
 
 

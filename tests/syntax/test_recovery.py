@@ -103,6 +103,13 @@ def test_right_examples_stay_right() -> None:
         assert errors(path.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.parametrize("word", ["elif", "else", "except", "finally", "case"])
+@pytest.mark.parametrize("before", ["", "\n", "# text\n", "    \n\n", "\t", " "])
+@pytest.mark.parametrize("after", ["", ":", " x:\n    y = 1\n", "\nkernel a():\n    pass\n", "\nelse:\n"])
+def test_what_continues_nothing_is_told(before: str, word: str, after: str) -> None:
+    assert errors(before + word + after)
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
