@@ -269,25 +269,40 @@ EXPRESSIONS = (
 )
 
 
+# What an entity is, where that does not depend on which one it is.
+_PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (PayloadSpec, "a payload type"),
+    ((View, tree.Pipeline), "a pipeline"),
+    (Payload, "the payload of a stage"),
+    (Acquired, "a newly acquired stage"),
+    (tree.TensorAllocation, "an allocation of tensor memory"),
+    (AcquiredPair, "two newly acquired stages"),
+    (Kept, "a tile in registers that has no name"),
+    (Peeked, "the result of a peek"),
+    (NewAccumulator, "an accumulator without a name"),
+    (Elected, "an election"),
+    (Turn, "a turn, which a `with` holds"),
+    (Range, "a range"),
+    (Void, "an operation that gives no value"),
+    (Poison, "unknown"),
+)
+
+
 def describe(entity: Entity) -> str:
     """What an entity is, in the words of a message: `this is ...`."""
+    plain = next((words for kinds, words in _PLAIN_WORDS if isinstance(entity, kinds)), None)
+    return plain or _named(entity) or f"a value of type {getattr(entity, 'type', None)}"
+
+
+def _named(entity: Entity) -> str | None:
+    """The words for an entity that a name, a type or a number belongs to; None for an expression."""
     match entity:
         case Known(value=DType() as dtype):
             return f"the element type {dtype}"
-        case Known(value=str()):
-            return "a string"
         case Known(value=value):
-            return f"the constant {value}"
-        case TileSpec(space="tensor"):
-            return "a tensor-memory tile type"
+            return "a string" if isinstance(value, str) else f"the constant {value}"
         case TileSpec():
-            return "a tile type"
-        case PayloadSpec():
-            return "a payload type"
-        case View() | tree.Pipeline():
-            return "a pipeline"
-        case Payload():
-            return "the payload of a stage"
+            return "a tensor-memory tile type" if entity.space == "tensor" else "a tile type"
         case PipelinePayload():
             return f"the payload of `{entity.pipeline.name}`"
         case TileGroup(tiles):
@@ -297,20 +312,10 @@ def describe(entity: Entity) -> str:
             return f"the {entity.side} stage `{entity.name}`"
         case Barrier(handle):
             return f"the barrier of stage `{handle.name}`"
-        case Acquired():
-            return "a newly acquired stage"
         case BarrierArray(count):
             return f"an array of {count} barriers"
-        case tree.TensorAllocation():
-            return "an allocation of tensor memory"
-        case AcquiredPair():
-            return "two newly acquired stages"
         case EpilogueStage(output):
             return f"the stages of `{output.name}`"
-        case Kept():
-            return "a tile in registers that has no name"
-        case Peeked():
-            return "the result of a peek"
         case Token(handle):
             return f"the result of the peek `{handle.name}`"
         case tree.Buffer():
@@ -323,23 +328,9 @@ def describe(entity: Entity) -> str:
             return f"a place in tensor `{entity.tensor.name}`"
         case Helper():
             return f"the helper `{entity.function.name.name}`"
-        case NewAccumulator():
-            return "an accumulator without a name"
         case tree.Accumulator():
             return f"the accumulator `{entity.name}`"
-        case Elected():
-            return "an election"
-        case Turn():
-            return "a turn, which a `with` holds"
-        case Range():
-            return "a range"
-        case Tile(name):
-            return f"the tile `{name}`"
-        case tree.Schedule(name):
-            return f"the tile scheduler `{name}`"
-        case Void():
-            return "an operation that gives no value"
-        case Poison():
-            return "unknown"
+        case Tile(name) | tree.Schedule(name):
+            return f"the {'tile' if isinstance(entity, Tile) else 'tile scheduler'} `{name}`"
         case _:
-            return f"a value of type {entity.type}"
+            return None
