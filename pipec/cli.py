@@ -1,20 +1,25 @@
-"""The command line: `pipec compile | check | run | sim | tune | explain`. Exit 0 fine, 1 diagnostics on stderr, 2 usage."""
+"""The command line: `pipec compile | check | verify | run | sim | tune | explain`. Exit 0 fine, 1 diagnostics on stderr, 2 usage."""
 
 import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from pipec._version import VERSION
 from pipec.budgets import BUDGETS, BudgetEnded
+from pipec.diag.catalogue.verification import CertificateOfWatched
 from pipec.diag.message import Diagnostic, Failure
-from pipec.driver import STAGES, Compilation, Options, compile_source
 from pipec.files import cannot_write, read_input, spare, write_output
 from pipec.guard import Guard
 from pipec.options import FORMS, WATCHDOG, parser_of
 from pipec.printer import Printer
 from pipec.record import fields_of
+
+# `pipec verify` must not need the compiler: what compiles is imported by the commands that do.
+if TYPE_CHECKING:
+    from pipec.driver import Compilation
 
 # What `--emit` writes, and the stage after which it exists.
 _EMITTED = {"ast": "parse", "kir": "build", "llvm": "prove", "ptx": "prove", "cubin": "prove"}
@@ -100,7 +105,9 @@ def _version(_: argparse.Namespace) -> int:
     return 0
 
 
-def _compiled(options: argparse.Namespace, until: str = "prove") -> Compilation:
+def _compiled(options: argparse.Namespace, until: str = "prove") -> "Compilation":
+    from pipec.driver import Options, compile_source
+
     watchdog = getattr(options, "watchdog", None)
     wanted = Options(options.arch, dict(options.constants), options.kernel, watchdog, allow_undecided=options.allow_undecided)
     state = compile_source(read_input(options.file), wanted, until)
@@ -110,17 +117,28 @@ def _compiled(options: argparse.Namespace, until: str = "prove") -> Compilation:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    spare(options.file, options.output)
-    state = _compiled(options, _EMITTED[options.emit])
+    spare(options.file, options.output, options.certificate)
+    if options.certificate is not None and options.watchdog is not None:
+        raise Failure(CertificateOfWatched())
+    state = _compiled(options, "prove" if options.certificate is not None else _EMITTED[options.emit])
     data = _emitted(state, options.emit)
     write_output(options.output, data)
+    _write_certificates(options, state)
     if options.output not in (None, "-"):  # standard output holds what was asked for, and nothing else
         kernels = [kernel.name.name for kernel in state.file.kernels] if state.file else []
         options.printer.row("output", file=options.output, form=options.emit, arch=state.arch, kernels=kernels)
     return 0
 
 
-def _emitted(state: Compilation, form: str) -> str | bytes:
+def _write_certificates(options: argparse.Namespace, state: "Compilation") -> None:
+    from pipec.verify.document import document_of, to_json
+
+    if options.certificate is not None:
+        assert state.ptx is not None
+        write_output(options.certificate, to_json(document_of(state.ptx, state.certificates.values())))
+
+
+def _emitted(state: "Compilation", form: str) -> str | bytes:
     match form:
         case "ast":
             from pipec.syntax.text import file_text
@@ -148,7 +166,8 @@ def _check(options: argparse.Namespace) -> int:
     from pipec.report import report_of
 
     printer: Printer = options.printer
-    state = _compiled(options, "prove")
+    spare(options.file, options.certificate)
+    state = _compiled(options)
     assert state.plans is not None
     for plan in state.plans:
         report = report_of(plan, state.protocol[plan.kernel.name])
@@ -158,7 +177,14 @@ def _check(options: argparse.Namespace) -> int:
         for question in report.undecided:
             printer.text(f"  open    {question}")
         printer.row("kernel", arch=state.arch, **fields_of(report))
+    _write_certificates(options, state)
     return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from pipec.verification import verify
+
+    return verify(options)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -228,13 +254,14 @@ _COMMANDS = {
     "version": _version,
     "compile": _compile,
     "check": _check,
+    "verify": _verify,
     "run": _run,
     "sim": _sim,
     "tune": _tune,
     "explain": _explain,
 }
 
-assert tuple(_EMITTED) == FORMS and set(_EMITTED.values()) <= STAGES.keys()
+assert tuple(_EMITTED) == FORMS
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -22,7 +22,7 @@ from pipec.protocol.judge import Judgement
 from pipec.sema import tree
 from pipec.source import Source
 from pipec.syntax import ast
-from pipec.verify.certificate import Certificate
+from pipec.verify.document import Proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Compilation:
     trees: list[tree.Kernel] | None = None
     kernels: list[ir.Kernel] | None = None
     protocol: dict[str, Verdict] = field(default_factory=dict)  # kernel name -> what is known of its freedom from deadlock
-    certificates: dict[str, Certificate] = field(default_factory=dict)  # of the kernels that are proved
+    certificates: dict[str, Proof] = field(default_factory=dict)  # of the kernels that are proved, for the PTX without a watchdog
     plans: list[Plan] | None = None
     llvm: str | None = None
     ptx: str | None = None
@@ -181,8 +181,8 @@ def _prove(state: Compilation) -> None:
         elif found.outcome == "open":
             found = _in_the_source(state, analysed, found, judgement)
         state.protocol[plan.kernel.name] = found
-        if judgement.certificate is not None:
-            state.certificates[plan.kernel.name] = judgement.certificate
+        if judgement.certificate is not None and judgement.network is not None:
+            state.certificates[plan.kernel.name] = Proof(judgement.certificate, judgement.network.assumptions)
 
 
 def _in_the_source(state: Compilation, analysed: tree.Kernel, found: Verdict, judgement: Judgement) -> Verdict:

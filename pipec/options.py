@@ -33,6 +33,16 @@ def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
     two = listed.add_parser("check", parents=[shared, source], help="all checks, no output file; prints what was proved")
 
+    for each in (one, two):
+        each.add_argument(
+            "--certificate", metavar="JSON", help="write what proves the kernels free of deadlock, for `pipec verify`"
+        )
+
+    seven = listed.add_parser("verify", parents=[shared], help="check certificates against a PTX file, without the compiler")
+    seven.add_argument("file", metavar="PTX", help="a PTX file; `-`: standard input")
+    seven.add_argument("certificate", metavar="JSON", help="its certificates, from `--certificate`")
+    seven.add_argument("--kernel", metavar="NAME", help="only this kernel of the file")
+
     three = listed.add_parser(
         "run", parents=[shared, source, watched, sized], help="compile, run with random inputs, compare with NumPy"
     )
@@ -59,10 +69,10 @@ def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     five = listed.add_parser("explain", parents=[shared], help="the long text of a diagnostic code")
     five.add_argument("code", metavar="CODE", nargs="?", help="for example E0303; left out: all codes with their titles")
 
-    for name, command in zip(listed.choices, (one, two, three, four, six, five), strict=True):
+    for name, command in zip(listed.choices, (one, two, seven, three, four, six, five), strict=True):
         command.set_defaults(command=commands[name])
     parser.set_defaults(
-        command=lambda _: parser.error("a command is needed: compile, check, run, sim, tune or explain"),
+        command=lambda _: parser.error("a command is needed: compile, check, verify, run, sim, tune or explain"),
         message_format="text",
         max_seconds=None,
         max_memory=None,

@@ -4,13 +4,14 @@ In a node, process `test` stands at a branch; for each outcome that is possible 
 (a wait or an arrival) until the next node is reached. `facts` hold of the registers whenever the schedule comes through the node.
 """
 
-import json
+import re
 from dataclasses import dataclass
-from typing import Any
 
-from pipec.verify.terms import Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol
+from pipec.verify.terms import Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, add
 
-FORMAT = 1
+_LARGEST = 1 << 128  # of a number: what a proof says is about sums and products of 64-bit values
+_NAME = re.compile(r"[\w$%]{1,1000}", re.ASCII)
+_DEEPEST = 60  # nested conditions and values
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,15 @@ class Malformed(Exception):
     """The text is no certificate; says why."""
 
 
-def to_json(certificate: Certificate) -> str:
+def data_of(certificate: Certificate) -> dict[str, object]:
+    """Of what JSON knows."""
     cases = [
         {
-            "when": [_formula(one) for one in case.when],
+            "when": [formula_data(one) for one in case.when],
             "begin": _moves(case.begin),
             "nodes": [
                 {
-                    "facts": [_formula(one) for one in node.facts],
+                    "facts": [formula_data(one) for one in node.facts],
                     "test": node.test,
                     "yes": _moves(node.yes),
                     "no": _moves(node.no),
@@ -70,82 +72,128 @@ def to_json(certificate: Certificate) -> str:
         }
         for case in certificate.cases
     ]
-    assumes = [_formula(one) for one in certificate.assumes]
-    return json.dumps({"format": FORMAT, "kernel": certificate.kernel, "assumes": assumes, "cases": cases}, separators=(",", ":"))
+    return {"kernel": certificate.kernel, "assumes": [formula_data(one) for one in certificate.assumes], "cases": cases}
 
 
-def from_json(text: str) -> Certificate:
-    try:
-        return _read(json.loads(text))
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise Malformed(f"{type(error).__name__}: {error}") from error
+def certificate_of(data: object) -> Certificate:
+    """The inverse of `data_of`. Raises Malformed."""
+    kernel, assumes, cases = fields(data, "kernel", "assumes", "cases")
+    if not isinstance(kernel, str) or not _NAME.fullmatch(kernel):
+        raise Malformed(f"the name of a kernel is expected, not {_short(kernel)}")
+    return Certificate(kernel, tuple(map(_read_case, items(cases))), _read_formulas(assumes))
 
 
-def _read(data: Any) -> Certificate:
-    if data["format"] != FORMAT:
-        raise Malformed(f"format {data['format']!r} is not known")
-    cases = []
-    for case in data["cases"]:
-        nodes = tuple(
-            Node(
-                tuple(map(_read_formula, node["facts"])), _index(node["test"]), _read_moves(node["yes"]), _read_moves(node["no"])
-            )
-            for node in case["nodes"]
-        )
-        begin = _read_moves(case["begin"])
-        if begin is None:
-            raise Malformed("a case without a beginning")
-        cases.append(Case(tuple(map(_read_formula, case["when"])), begin, nodes))
-    return Certificate(str(data["kernel"]), tuple(cases), tuple(map(_read_formula, data["assumes"])))
+def _read_case(data: object) -> Case:
+    when, begin, nodes = fields(data, "when", "begin", "nodes")
+    first = _read_moves(begin)
+    if first is None:
+        raise Malformed("a case without a beginning")
+    return Case(_read_formulas(when), first, tuple(map(_read_node, items(nodes))))
+
+
+def _read_node(data: object) -> Node:
+    facts, test, yes, no = fields(data, "facts", "test", "yes", "no")
+    return Node(_read_formulas(facts), None if test is None else _integer(test), _read_moves(yes), _read_moves(no))
+
+
+def fields(data: object, *names: str) -> tuple[object, ...]:
+    """The values of an object that has these fields and no others."""
+    if not isinstance(data, dict) or data.keys() != {*names}:
+        raise Malformed(f"an object with {', '.join(names)} is expected, not {_short(data)}")
+    return tuple(data[name] for name in names)
+
+
+def items(data: object) -> list[object]:
+    if not isinstance(data, list):
+        raise Malformed(f"a list is expected, not {_short(data)}")
+    return data
+
+
+def _short(data: object) -> str:
+    """For messages: what was found, not all of it where it is long."""
+    match data:
+        case dict():
+            return f"one with {', '.join(map(repr, [*data][:6]))}" if data else "one without any"
+        case list():
+            return f"a list of {len(data)}"
+        case int() if not -_LARGEST <= data <= _LARGEST:
+            return "a number beyond 128 bits"
+        case _:
+            return repr(data) if len(repr(data)) <= 60 else repr(data)[:57] + "..."
 
 
 def _moves(moves: Moves | None) -> object:
     return None if moves is None else {"steps": list(moves.steps), "node": moves.node}
 
 
-def _read_moves(data: Any) -> Moves | None:
-    return None if data is None else Moves(tuple(_integer(step) for step in data["steps"]), _integer(data["node"]))
+def _read_moves(data: object) -> Moves | None:
+    if data is None:
+        return None
+    steps, node = fields(data, "steps", "node")
+    return Moves(tuple(map(_integer, items(steps))), _integer(node))
 
 
-def _integer(data: Any) -> int:
-    if type(data) is not int:
-        raise Malformed(f"{data!r} is no integer")
+def _integer(data: object) -> int:
+    if type(data) is not int or not -_LARGEST <= data <= _LARGEST:
+        raise Malformed(f"an integer is expected, not {_short(data)}")
     return data
 
 
-def _index(data: Any) -> int | None:
-    return None if data is None else _integer(data)
-
-
-def _formula(formula: Formula) -> list[object]:
+def formula_data(formula: Formula) -> list[object]:
     match formula:
         case Compare(relation, form):
             return [relation, _linear(form)]
         case Both(parts):
-            return ["and", *map(_formula, parts)]
+            return ["and", *map(formula_data, parts)]
         case Either(parts):
-            return ["or", *map(_formula, parts)]
+            return ["or", *map(formula_data, parts)]
 
 
-def _read_formula(data: Any) -> Formula:
+def _read_formulas(data: object) -> tuple[Formula, ...]:
+    return tuple(formula_of(one) for one in items(data))
+
+
+def formula_of(data: object, depth: int = 0) -> Formula:
+    """The inverse of `formula_data`. Raises Malformed."""
+    _shallow(depth)
     match data:
         case ["ge" | "eq" | "ne" as relation, form]:
-            return Compare(relation, _read_linear(form))
+            return Compare(relation, _read_linear(form, depth))
         case ["and", *parts]:
-            return Both(tuple(map(_read_formula, parts)))
+            return Both(tuple(formula_of(one, depth + 1) for one in parts))
         case ["or", *parts]:
-            return Either(tuple(map(_read_formula, parts)))
+            return Either(tuple(formula_of(one, depth + 1) for one in parts))
         case _:
-            raise Malformed(f"{data!r} is no condition")
+            raise Malformed(f"a condition is expected, not {_short(data)}")
+
+
+def _shallow(depth: int) -> None:
+    if depth > _DEEPEST:
+        raise Malformed("a condition is nested too deeply")
 
 
 def _linear(form: Linear) -> list[object]:
     return [form.constant, *([coefficient, _atom(one)] for one, coefficient in form.terms)]
 
 
-def _read_linear(data: Any) -> Linear:
-    constant, *terms = data
-    return Linear(_integer(constant), tuple((_read_atom(one), _integer(coefficient)) for coefficient, one in terms))
+def _read_linear(data: object, depth: int) -> Linear:
+    """Only as `Linear` has it: no value twice and none with the coefficient 0, so that equal forms are equal texts."""
+    match data:
+        case [constant, *terms]:
+            made = Linear(_integer(constant), tuple(_read_term(term, depth) for term in terms))
+        case _:
+            raise Malformed(f"a sum is expected, not {_short(data)}")
+    if add(Linear(0), made) != made:
+        raise Malformed("a sum that is not in order")
+    return made
+
+
+def _read_term(data: object, depth: int) -> tuple[Atom, int]:
+    match data:
+        case [coefficient, one]:
+            return _read_atom(one, depth + 1), _integer(coefficient)
+        case _:
+            raise Malformed(f"a coefficient and a value are expected, not {_short(data)}")
 
 
 def _atom(one: Atom) -> object:
@@ -155,22 +203,23 @@ def _atom(one: Atom) -> object:
         case Floor(form, divisor):
             return ["floor", _linear(form), divisor]
         case Choose(condition, yes, no):
-            return ["choose", _formula(condition), _linear(yes), _linear(no)]
+            return ["choose", formula_data(condition), _linear(yes), _linear(no)]
         case Apply(function, arguments):
             return ["apply", function, *map(_linear, arguments)]
 
 
-def _read_atom(data: Any) -> Atom:
+def _read_atom(data: object, depth: int) -> Atom:
+    _shallow(depth)
     match data:
         case str(name):
             return Symbol(name)
         case ["floor", form, divisor]:
             if _integer(divisor) <= 0:
                 raise Malformed("a divisor that is not positive")
-            return Floor(_read_linear(form), divisor)
+            return Floor(_read_linear(form, depth), _integer(divisor))
         case ["choose", condition, yes, no]:
-            return Choose(_read_formula(condition), _read_linear(yes), _read_linear(no))
+            return Choose(formula_of(condition, depth + 1), _read_linear(yes, depth), _read_linear(no, depth))
         case ["apply", str(function), *arguments]:
-            return Apply(function, tuple(map(_read_linear, arguments)))
+            return Apply(function, tuple(_read_linear(one, depth) for one in arguments))
         case _:
-            raise Malformed(f"{data!r} is no value")
+            raise Malformed(f"a value is expected, not {_short(data)}")

@@ -44,14 +44,14 @@ class Hint:
 @dataclass(frozen=True)
 class Interface:
     """`boxes`: bytes that one copy by a tensor map delivers. `sizes`: parameters that are dimensions. `roles`: name, first warp, warps.
-    `written`: symbols of parameters through which the kernel writes; None: any."""
+    `names`: what the source calls parameters, for people."""
 
     boxes: dict[str, int] = field(default_factory=dict)
     sizes: frozenset[str] = frozenset()
     roles: tuple[tuple[str, int, int], ...] = ()
     hints: tuple[Hint, ...] = ()
-    read_only: frozenset[str] = frozenset()
     grid: tuple[int, int, int] = (LARGEST_SIZE, 65535, 65535)  # at most so many CTAs along each axis
+    names: dict[str, str] = field(default_factory=dict)
 
     def role(self, warp: int) -> str:
         return next((name for name, first, count in self.roles if first <= warp < first + count), f"warp {warp}")
@@ -96,12 +96,15 @@ def _most(expression: Any) -> float:
 
 
 def _interface(found: dict[str, Any]) -> Interface:
-    boxes, sizes = {}, set()
+    boxes, sizes, names = {}, set(), dict[str, str]()
     for row in found["parameters"]:
         if row["kind"] == "tensor_map":
             boxes[str(row["symbol"])] = _bytes(row)
         elif row["kind"] == "dimension":
             sizes.add(str(row["symbol"]))
+            names[str(row["symbol"])] = str(row["dimension"])
+        elif row["kind"] == "scalar":
+            names[str(row["symbol"])] = str(row["scalar"])
     roles = tuple((str(row["name"]), int(row["first_warp"]), int(row["warps"])) for row in found["roles"])
     rows = [(str(row["pipeline"]), str(row["side"]), int(row["offset"]), int(row["stages"])) for row in found["barriers"]]
     sides = {(pipeline, side): number for number, (pipeline, side, _, _) in enumerate(rows)}
@@ -114,7 +117,7 @@ def _interface(found: dict[str, Any]) -> Interface:
     most = [_most(one) for one in found["grid"]]
     grid = tuple(int(min(limit, one)) for limit, one in zip((LARGEST_SIZE, 65535, 65535), most, strict=True))
     hints = hints if len(hints) == len(rows) else ()
-    return Interface(boxes, frozenset(sizes), roles, hints, grid=(grid[0], grid[1], grid[2]))
+    return Interface(boxes, frozenset(sizes), roles, hints, grid=(grid[0], grid[1], grid[2]), names=names)
 
 
 def _bytes(row: dict[str, Any]) -> int:

@@ -113,9 +113,18 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:].strip()]
 
 
+def entries_of(ptx: str) -> tuple[str, ...]:
+    """The names of the kernels, in the order of the text."""
+    return tuple(found[1] for found in _ENTRY.finditer(_without_comments(ptx)))
+
+
+def _without_comments(ptx: str) -> str:
+    return _COMMENT.sub(lambda found: "\n" * found.group().count("\n"), ptx)
+
+
 def kernel_of(ptx: str, name: str | None) -> Kernel:
     """The entry called `name`, or the only one."""
-    text = _COMMENT.sub(lambda found: "\n" * found.group().count("\n"), ptx)
+    text = _without_comments(ptx)
     entries = [found for found in _ENTRY.finditer(text) if name in (None, found.group(1))]
     if not entries:
         raise Unreadable(1, f"there is no kernel {name}" if name else "there is no kernel")

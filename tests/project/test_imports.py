@@ -29,6 +29,7 @@ LAYERS = (
     "timeline",
     "files",
     "printer",
+    "verification",
     "options",
     "tune",
     "program",

@@ -1,6 +1,7 @@
 """Networks written by hand: what is right is proved and the checker agrees, what is wrong is refuted or refused."""
 
 import itertools
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import refute
-from pipec.verify.certificate import Certificate, Moves, from_json, to_json
+from pipec.verify.certificate import Certificate, Moves, certificate_of, data_of
 from pipec.verify.checker import check
 from pipec.verify.configuration import Refused
 from pipec.verify.network import Arrive, Network, Wait
@@ -79,7 +80,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_networks_are_proved(name: str) -> None:
-    certificate = from_json(to_json(prove(RIGHT[name])))
+    certificate = certificate_of(json.loads(json.dumps(data_of(prove(RIGHT[name])))))
     check(RIGHT[name], certificate)
     assert refute(RIGHT[name])[0] is None
 

@@ -1,0 +1,76 @@
+"""`pipec verify`: certificates against a PTX file. Of the rest of pipec this uses messages, files and printing only, so that what it says
+does not rest on the compiler or on the search for proofs; a test holds it to that."""
+
+import argparse
+
+from pipec.diag.catalogue import verification as messages
+from pipec.diag.message import Failure, Message
+from pipec.files import read_input, read_source
+from pipec.printer import Printer
+from pipec.source import Source
+from pipec.verify.accept import Accepted, accept
+from pipec.verify.certificate import Malformed
+from pipec.verify.configuration import Refused
+from pipec.verify.document import Document, Proof, digest_of, from_json
+from pipec.verify.network import Unreadable
+from pipec.verify.reader_text import entries_of
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Prints what holds of each kernel. Raises Failure with what does not."""
+    source, document = read_input(options.file), _document(options.certificate)
+    found = digest_of(source.text)
+    if found != document.digest:
+        raise Failure(messages.OtherPtx(name=options.certificate, ptx=source.name, stated=document.digest, found=found))
+    proofs = {one.certificate.kernel: one for one in document.proofs}
+    entries = entries_of(source.text)
+    known = ", ".join(f"`{name}`" for name in entries) or "none"
+    missing = [name for name in (*proofs, *filter(None, [options.kernel])) if name not in entries]
+    if missing:
+        raise Failure(messages.NoSuchEntry(name=source.name, kernel=missing[0], known=known))
+    refused: list[Message] = []
+    for name in entries if options.kernel is None else (options.kernel,):
+        outcome = _outcome(source, name, proofs.get(name))
+        if isinstance(outcome, Accepted):
+            _print(options.printer, outcome)
+        else:
+            refused.append(outcome)
+    if refused:
+        raise Failure(*refused)
+    return 0
+
+
+def _document(name: str) -> Document:
+    try:
+        return from_json(read_source(name).text)
+    except Malformed as why:
+        raise Failure(messages.BadCertificate(name=name, problem=str(why))) from None
+
+
+def _outcome(source: Source, kernel: str, proof: Proof | None) -> Accepted | Message:
+    if proof is None:
+        return messages.NoCertificate(kernel=kernel)
+    try:
+        return accept(source.text, proof)
+    except Unreadable as why:
+        line = min(why.line, len(source.lines))
+        at = source.span(line, 1, line, len(source.line(line)) + 1)
+        return messages.NotRead(kernel=kernel, reason=why.why, at=at)
+    except Refused as why:
+        return messages.NotAccepted(kernel=kernel, reason=str(why))
+
+
+def _print(printer: Printer, found: Accepted) -> None:
+    sizes = "all sizes with" if found.conditions else "all sizes"
+    printer.text(
+        f"{found.kernel}: no role waits for ever, for {sizes}{' ' if found.conditions else ''}{', '.join(found.conditions)}"
+    )
+    for assumption in found.assumptions:
+        printer.text(f"  if      {assumption}")
+    printer.row(
+        "verified",
+        kernel=found.kernel,
+        conditions=found.conditions,
+        assumptions=found.assumptions,
+        situations=found.situations,
+    )

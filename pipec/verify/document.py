@@ -1,0 +1,81 @@
+"""The file of certificates that stands beside a PTX text: which text it is about, and a proof for each kernel that has one.
+
+Every field is needed and no others are allowed, so that nothing in the file can be said without being checked: the text must be the one
+whose hash is given, the named assumptions those that the reader finds in it, and the certificate a proof.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from pipec.verify.certificate import Certificate, Malformed, certificate_of, data_of, fields, items
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """`assumptions`: what is taken for granted beside the sizes, in words, as `Network.assumptions` has it."""
+
+    certificate: Certificate
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """`digest`: of the PTX text. `proofs`: of its kernels that are proved, in their order."""
+
+    digest: str
+    proofs: tuple[Proof, ...]
+
+
+def digest_of(ptx: str) -> str:
+    return sha256(ptx.encode()).hexdigest()
+
+
+def document_of(ptx: str, proofs: Iterable[Proof]) -> Document:
+    return Document(digest_of(ptx), tuple(proofs))
+
+
+def to_json(document: Document) -> str:
+    kernels = [{"assumptions": list(one.assumptions), "certificate": data_of(one.certificate)} for one in document.proofs]
+    made = {"format": FORMAT, "ptx_sha256": document.digest, "kernels": kernels}
+    return json.dumps(made, separators=(",", ":")) + "\n"
+
+
+def from_json(text: str) -> Document:
+    """Raises Malformed, and nothing else."""
+    try:
+        data = json.loads(text, object_pairs_hook=_distinct)
+    except RecursionError:
+        raise Malformed("it is nested too deeply") from None
+    except ValueError as error:
+        raise Malformed(f"it is not JSON: {error}") from None
+    format_, digest, kernels = fields(data, "format", "ptx_sha256", "kernels")
+    if format_ != FORMAT or type(format_) is not int:
+        raise Malformed(f"its format is not {FORMAT}")
+    if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
+        raise Malformed("the hash of the PTX is not 64 hexadecimal digits")
+    proofs = tuple(map(_proof, items(kernels)))
+    names = [one.certificate.kernel for one in proofs]
+    if len({*names}) < len(names):
+        raise Malformed("a kernel has two certificates")
+    return Document(digest, proofs)
+
+
+def _proof(data: object) -> Proof:
+    assumptions, certificate = fields(data, "assumptions", "certificate")
+    words = tuple(one for one in items(assumptions) if isinstance(one, str))
+    if len(words) < len(items(assumptions)):
+        raise Malformed("an assumption that is no text")
+    return Proof(certificate_of(certificate), words)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Malformed("an object has a field twice")
+    return found
