@@ -1,13 +1,13 @@
 """One order in which the processes run: a rule that says who steps next. Any rule will do; a good one needs few different situations.
 
-Who can arrive arrives, then who stands at a branch takes it, then who can pass a wait passes it; among these the consumers of a ring
-come before its producers, so that rings hold as little as the program allows.
+Who consumes something steps whenever it can, the last consumers first; who only produces steps when somebody waits for it. So rings hold
+as little as the program allows, and a producer takes a branch when its consumers have taken theirs.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipec.verify.configuration import Configuration, Layout
+from pipec.verify.configuration import Configuration, Layout, waits_of
 from pipec.verify.configuration import Key as Standing
 from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait
 
@@ -35,9 +35,14 @@ class Situation:
 
 
 class Schedule:
+    """`sources`: processes that produce and never consume."""
+
     def __init__(self, network: Network, order: Sequence[int]) -> None:
         self.network, self.order = network, tuple(order)
         self.layout = Layout(network)
+        self.arriving = arriving(network)
+        pairs = fills(network)
+        self.sources = {producer for producer, _ in pairs} - {consumer for _, consumer in pairs}
 
     def start(self) -> Situation:
         return self.settle(Configuration(self.layout), tuple(() for _ in self.network.processes), ())
@@ -73,23 +78,41 @@ class Schedule:
 
     def choose(self, at: Configuration) -> int | None:
         """Who steps next; None when all have ended. Raises Stuck."""
-        deciding = passing = None
-        ended = True
+        able = next((process for process in self.order if process not in self.sources and self._able(at, process)), None)
+        if able is not None:
+            return able
+        seen: set[int] = set()
         for process in self.order:
-            match at.action(process):
-                case Arrive():
-                    return process
-                case Test() if deciding is None:
-                    deciding = process
-                case Wait(use=use) if passing is None and at.rings[use.ring].complete(at.use(process, use)):
-                    passing = process
-                case End():
-                    continue
-            ended = False
-        found = passing if deciding is None else deciding
-        if found is None and not ended:
-            raise Stuck
-        return found
+            found = self._demanded(at, process, seen)
+            if found is not None:
+                return found
+        if at.ended():
+            return None
+        raise Stuck
+
+    @staticmethod
+    def _able(at: Configuration, process: int) -> bool:
+        match at.action(process):
+            case End():
+                return False
+            case Wait(use=use):
+                return at.rings[use.ring].complete(at.use(process, use))
+        return True
+
+    def _demanded(self, at: Configuration, process: int, seen: set[int]) -> int | None:
+        """Who has to step for the process to go on."""
+        if process in seen:
+            return None
+        seen.add(process)
+        if self._able(at, process):
+            return process
+        action = at.action(process)
+        if isinstance(action, Wait):
+            for other in self.arriving[action.use.ring]:
+                found = self._demanded(at, other, seen)
+                if found is not None:
+                    return found
+        return None
 
     @staticmethod
     def step(at: Configuration, process: int) -> Edge:
@@ -104,26 +127,35 @@ class Schedule:
         return action.edge
 
 
+def arriving(network: Network) -> dict[int, list[int]]:
+    """Per ring the processes that arrive there."""
+    found: dict[int, list[int]] = {ring: [] for ring in range(len(network.rings))}
+    for number, process in enumerate(network.processes):
+        for ring in {state.action.use.ring for state in process.states if isinstance(state.action, Arrive)}:
+            found[ring].append(number)
+    return found
+
+
+def fills(network: Network) -> set[tuple[int, int]]:
+    """Producers and consumers."""
+    by = arriving(network)
+    return {
+        (producer, number)
+        for number, process in enumerate(network.processes)
+        for use in waits_of(process)
+        if use.shift >= 0 and network.rings[use.ring].kind == "mbarrier"
+        for producer in by[use.ring]
+        if producer != number
+    }
+
+
 def orders(network: Network) -> list[tuple[int, ...]]:
     """Orders to try: consumers first; the reverse."""
     count = len(network.processes)
-    fills: set[tuple[int, int]] = set()
-    arriving: dict[int, set[int]] = {}
-    for number, process in enumerate(network.processes):
-        for state in process.states:
-            if isinstance(state.action, Arrive):
-                arriving.setdefault(state.action.use.ring, set()).add(number)
-    for number, process in enumerate(network.processes):
-        for state in process.states:
-            if (
-                isinstance(state.action, Wait)
-                and state.action.use.shift >= 0
-                and network.rings[state.action.use.ring].kind == "mbarrier"
-            ):
-                fills |= {(producer, number) for producer in arriving.get(state.action.use.ring, ()) if producer != number}
     rank = [0] * count
+    pairs = fills(network)
     for _ in range(count):
-        for producer, consumer in fills:
+        for producer, consumer in pairs:
             if rank[consumer] <= rank[producer] < count:
                 rank[consumer] = rank[producer] + 1
     first = tuple(sorted(range(count), key=lambda process: (-rank[process], process)))

@@ -76,6 +76,12 @@ class Layout:
             tuple(number for number, process in enumerate(network.processes) if ring in {use.ring for use in waits_of(process)})
             for ring in range(len(network.rings))
         )
+        self.never = {(ring, process): self._never(ring, process) for ring, row in enumerate(self.waiters) for process in row}
+
+    def _never(self, ring: int, process: int) -> int:
+        """The uses before the kernel for which the process does not wait, as the bits of a number: they count as waited for."""
+        first = min(use.shift for use in waits_of(self.network.processes[process]) if use.ring == ring)
+        return self.before >> -first if first < 0 else self.before
 
 
 Key = tuple[object, ...]
@@ -90,7 +96,7 @@ class Configuration:
         self.places = [process.start for process in self.network.processes]
         self.cursors = [[layout.window] * process.cursors for process in self.network.processes]
         self.rings = [RingState(layout.window) for _ in self.network.rings]
-        self.waited = {(ring, process): layout.before for ring, waiters in enumerate(layout.waiters) for process in waiters}
+        self.waited = dict(layout.never)
 
     def copy(self) -> "Configuration":
         made = Configuration.__new__(Configuration)
@@ -157,6 +163,10 @@ class Configuration:
             by.append(excess - self.layout.window)
             if by[-1]:
                 self._lower(group, by[-1])
+        for (ring, process), waits in self.waited.items():
+            # What was waited for before the phase that has completed last is never asked again, and is not told apart.
+            past = self.rings[ring].below - self.network.rings[ring].stages
+            self.waited[ring, process] = waits | (1 << past) - 1 if past > 0 else waits
         return tuple(by)
 
     def _lower(self, group: Group, by: int) -> None:

@@ -103,7 +103,14 @@ class Knowledge:
     def start(cls, layout: Layout, entries: Entries) -> "Knowledge":
         processes = layout.network.processes
         begin = {(number, rank): entries.start for number, process in enumerate(processes) for rank in process.ranks}
-        return cls(layout, entries, dict(begin), dict(begin), {}, {})
+        given: Parts = {
+            (number, spot, layout.window - 1 - back): {TOGETHER: (entries.start, entries.start)}
+            for number, kind in enumerate(layout.network.rings)
+            if number in layout.group_of
+            for spot in spots(kind)
+            for back in range(kind.stages)
+        }
+        return cls(layout, entries, dict(begin), dict(begin), {}, given)
 
     def copy(self) -> "Knowledge":
         pending = {key: dict(row) for key, row in self.pending.items()}
