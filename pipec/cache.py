@@ -118,7 +118,7 @@ def _opened(*, create: bool) -> Iterator[_Place | None]:
     if not _FOLDERS_OPEN:  # Windows, where the user's folders are nobody else's to write
         yield _Place(path, None)
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _EXACT)
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _EXACT)
     try:
         yield _Place(path, descriptor) if _ours(os.fstat(descriptor)) else None
     finally:

@@ -135,7 +135,7 @@ def _write_file(output: str, data: bytes) -> None:
     try:
         with os.fdopen(number, "wb") as file:
             file.write(data)
-            os.fchmod(file.fileno(), 0o666 & ~_umask() if mode is None else mode)
+        partial.chmod(0o666 & ~_umask() if mode is None else mode)
         partial.replace(target)
     except BaseException:
         partial.unlink(missing_ok=True)

@@ -6,8 +6,8 @@ process. Programs that are run (ptxas) are killed by whoever waits for them as t
 """
 
 import os
-import resource
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,12 +20,11 @@ from pipec.record import replace
 _INTERVAL = 0.05  # seconds
 _GRACE = 2.0  # seconds for the main thread to end by itself
 _MOST_OVER = 1.25  # of the memory: then there is no time to be polite
-_PAGE = resource.getpagesize()
 
 
 class Guard:
-    """A context in which a command runs. Off in a thread that is not the main one, and where there is no /proc: signals and sizes are
-    had there only.
+    """A context in which a command runs. Off in a thread that is not the main one, since signals reach that one only, and on systems
+    other than Linux, which do not tell a process its size in /proc.
 
     `refuse` prints the diagnostic where the main thread cannot. Times and sizes count from the start, for a process that runs several
     commands.
@@ -41,7 +40,7 @@ class Guard:
         self._before: object = None
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread() and _resident() is not None:
+        if sys.platform == "linux" and threading.current_thread() is threading.main_thread() and _resident() is not None:
             self._before = signal.signal(signal.SIGXCPU, self._raise)
             self._thread = threading.Thread(target=self._watch, args=(_seconds(), _resident() or 0), daemon=True)
             self._thread.start()
@@ -57,7 +56,8 @@ class Guard:
         self._over.set()
         self._thread.join()
         self._thread = None
-        signal.signal(signal.SIGXCPU, self._before)  # type: ignore[arg-type]
+        if sys.platform == "linux":
+            signal.signal(signal.SIGXCPU, self._before)  # type: ignore[arg-type]
 
     def _raise(self, number: int, frame: FrameType | None) -> None:
         # Without a word from the thread it is a limit of the system (`ulimit -t`) that ends.
@@ -75,7 +75,8 @@ class Guard:
             self._ended = self._ended or BudgetEnded(over)
             if not told:
                 told = time.monotonic()
-                signal.pthread_kill(main, signal.SIGXCPU)
+                if sys.platform == "linux":
+                    signal.pthread_kill(main, signal.SIGXCPU)
             elif time.monotonic() - told > _GRACE or taken > _MOST_OVER * self._memory.limit:
                 self._refuse(self._ended)
                 os._exit(1)
@@ -87,14 +88,16 @@ def _row(name: str, limit: int | None) -> Budget:
 
 def _seconds() -> float:
     """Processor time of this process and of those that it has waited for."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+    children = os.times()
+    return time.process_time() + children.children_user + children.children_system
 
 
 def _resident() -> int | None:
     """Bytes of memory that the process has; None where the system does not tell."""
+    if sys.platform != "linux":
+        return None
     try:
         with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * _PAGE
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return None

@@ -187,7 +187,7 @@ def load() -> Driver:
     try:
         from cuda.bindings import driver as api
     except ImportError as error:
-        raise DeviceError(f"the package cuda-python is missing ({error})", "python -m pip install cuda-python") from None
+        raise DeviceError(f"the package cuda-python is missing ({error})", "python -m pip install 'pipec[cuda]'") from None
     driver = Driver(api, library)
     (status,) = api.cuInit(0)
     if int(status) != 0:

@@ -6,9 +6,7 @@ where nvJitLink assembles a part to be linked, ignores `setmaxnreg` in it (C7504
 """
 
 import re
-import resource
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -18,11 +16,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pipec.budgets import BUDGETS, BudgetEnded
+from pipec.budgets import BudgetEnded
 from pipec.diag.catalogue.assemble import AssemblerFails, AssemblerMissing, AssemblerRejects, AssemblerTooOld
 from pipec.diag.catalogue.internal import budget_spent
 from pipec.diag.message import Message, Sink
 from pipec.isa.targets import TARGETS
+from pipec.ptx.process import run_within_budgets
 from pipec.source import Source, Span
 
 PTXAS_TIMEOUT = 120  # seconds on the clock; its processor time has a budget
@@ -204,32 +203,13 @@ def _ptxas(ptx: str, arch: str) -> _Outcome:
         source.write_text(ptx)
         command = [ptxas_path(), "-v", "-lineinfo", f"-arch={arch}", str(source), "-o", str(cubin)]
         try:
-            run = _limited(command)
+            run = run_within_budgets(command, PTXAS_TIMEOUT)
         except subprocess.TimeoutExpired:
             return _Outcome(version, None, f"ptxas fatal : no answer after {PTXAS_TIMEOUT} s")
         log = (run.stdout + run.stderr).replace(str(source), "ptx").strip()
         if run.returncode != 0 or not cubin.is_file():
             return _Outcome(version, None, log or f"ptxas fatal : exit status {run.returncode}")
         return _Outcome(version, cubin.read_bytes(), log)
-
-
-def _limited(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a program within the budgets of time and memory. Raises BudgetEnded, and TimeoutExpired for one that only waits."""
-    seconds = BUDGETS["assembly"].limit
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace") as process:
-        try:
-            resource.prlimit(process.pid, resource.RLIMIT_CPU, (seconds, seconds + 1))
-            resource.prlimit(process.pid, resource.RLIMIT_DATA, (BUDGETS["memory"].limit * 1_000_000,) * 2)
-        except OSError:
-            pass  # it has ended already, or a stricter limit is set
-        try:
-            output, errors = process.communicate(timeout=PTXAS_TIMEOUT)
-        except BaseException:
-            process.kill()
-            raise
-    if -process.returncode in (signal.SIGXCPU, signal.SIGKILL):
-        raise BudgetEnded(BUDGETS["assembly"])
-    return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
 _TOOLS: dict[str, Callable[[str, str], _Outcome]] = {"ptxas": _ptxas, "nvjitlink": _nvjitlink}

@@ -11,7 +11,7 @@ import pytest
 from pipec import budgets
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.diag.explain import load_catalogue
-from pipec.ptx import assemble
+from pipec.ptx.process import run_within_budgets
 from pipec.record import replace
 
 _ROOT = Path(__file__).parents[2]
@@ -127,7 +127,7 @@ def test_a_grid_of_all_blocks_ends(tmp_path: Path) -> None:
 def test_the_assembler_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(budgets.BUDGETS, "assembly", replace(BUDGETS["assembly"], limit=1))
     with pytest.raises(BudgetEnded, match="assembly"):
-        assemble._limited([sys.executable, "-c", "while True: pass"])
+        run_within_budgets([sys.executable, "-c", "while True: pass"], timeout=60)
 
 
 def test_the_protocol_check_has_a_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""Compiling, checking and simulating need no GPU package and no module that other systems lack."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+# What Windows or macOS does not have, and the packages of the extras.
+ABSENT = ("cuda", "torch", "triton", "fcntl", "grp", "nis", "posix", "pwd", "resource", "spwd", "syslog", "termios")
+
+# The first is the command itself; the others measure on a GPU, with torch.
+NOT_ALONE = {"pipec.__main__", "pipec.tune.gpu", "pipec.tune.torch_clock"}
+
+
+def _modules(folder: str, package: str) -> list[str]:
+    paths = (path.relative_to(ROOT / folder).with_suffix("") for path in (ROOT / folder).rglob("*.py"))
+    return [".".join((package, *path.parts)).removesuffix(".__init__") for path in paths]
+
+
+MODULES = sorted({*_modules("pipec", "pipec"), *_modules("runtime", "pipec.runtime")} - NOT_ALONE)
+
+PROGRAM = f"""
+import importlib, importlib.abc, sys
+import numpy, llvmlite.binding, subprocess, multiprocessing, tempfile  # what others import of the system is theirs to guard
+
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in {ABSENT!r}:
+            raise ModuleNotFoundError(name, name=name)
+
+for name in {ABSENT!r}:
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Absent())
+import pipec
+for module in {MODULES!r}:
+    importlib.import_module(module)
+x, y = numpy.ones((128, 64), numpy.float32), numpy.zeros((128, 64), numpy.float32)
+scale = pipec.compile('''
+kernel scale(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
+    grid(ceildiv(M, 128))
+    ring = InputTilePipeline(TilePayload(t=tile[f32, 128, 64]), stages=1)
+    role load(warps=1) produces ring:
+        with ring.produce() as s:
+            tma.load(s.t, x[block.x * 128, 0])
+    role double(warps=4) consumes ring:
+        with ring.consume() as s:
+            store(y[block.x * 128, 0], s.t * 2)
+''')["scale"]
+scale(x, y, device="sim")
+assert (y == 2).all()
+"""
+
+
+def test_everything_imports_and_a_kernel_runs_without_them() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
