@@ -60,3 +60,8 @@ RowFunction = Literal["sum", "min", "max"]
 # How a role completes a phase of a barrier: the bytes of TMA; copies of its threads landing; a commit of MMAs; each warp, once its own
 # MMAs in registers are complete; one arrival for its threads, which met; each thread; one, once bulk stores have read the stage.
 Completion = Literal["tma", "copies", "commit", "warps", "met", "threads", "read"]
+
+# What an operation does to the tile of a stage: a load of TMA, copies of the threads (cp.async), their own writes, an MMA that adds to it,
+# an operand of an MMA, a read into registers, a bulk store of it; "index" asks for its number only.
+UseKind = Literal["load", "copy", "write", "accumulate", "operand", "read", "store", "index"]
+FILLING: Final[frozenset[UseKind]] = frozenset(("load", "copy", "write", "accumulate"))  # by the producer

@@ -5,7 +5,6 @@ operations on the pipelines they share: then the order that it finds is an order
 """
 
 from collections.abc import Iterator
-from typing import get_args
 
 from pipec.checks.cluster_values import ClusterValues, number
 from pipec.checks.ranges import Ranges
@@ -33,10 +32,10 @@ def check(kernel: tree.Kernel, sink: Sink) -> None:
         return
     shared_by = sharing(kernel.cluster, kernel.pipelines, kernel.roles, loads)
     written = {
-        statement.destination.tensor.name if isinstance(statement, tree.Store | tree.TmaStore) else statement.counter.tensor.name
+        statement.effects.memory.place.tensor.name
         for role in kernel.roles
         for statement in _statements(role.body)
-        if isinstance(statement, tree.Store | tree.TmaStore | tree.PassTurn)
+        if isinstance(statement, tree.Operation) and statement.effects.memory is not None and statement.effects.memory.writes
     }
     for role in kernel.roles:
         _Walk(kernel, role, written, shared_by, sink).statements(role.body, None)
@@ -180,9 +179,12 @@ def _halves(kernel: tree.Kernel, sink: Sink) -> None:
 
 def _reached(role: tree.Role, filled: set[tree.Buffer], read: set[tree.Buffer]) -> Iterator[tuple[tree.Buffer, Span, bool]]:
     for statement in _statements(role.body):
-        if isinstance(statement, tree.TmaLoad | tree.CopyAsync | tree.Write) and statement.destination.buffer in filled:
-            yield statement.destination.buffer, statement.span, True
-        for value in operands(statement) if isinstance(statement, get_args(tree.Operation)) else ():
+        if not isinstance(statement, tree.Operation):
+            continue
+        for use in statement.effects.uses:
+            if use.kind in ("load", "copy", "write") and use.tile.buffer in filled:
+                yield use.tile.buffer, statement.span, True
+        for value in operands(statement):
             for node in subexpressions(value):
                 if isinstance(node, tree.ReadBuffer) and node.source.buffer in read:
                     yield node.source.buffer, node.span, False
@@ -249,10 +251,6 @@ class _Walk:
                 self.statements(statement.body, control or self._differing(statement.condition))
             case tree.Elect():
                 self.statements(statement.body, control)
-            case tree.Acquire(handle=handle) | tree.Signal(handle=handle) | tree.Release(handle=handle):
-                self._shared(handle.pipeline, statement.span, control)
-            case tree.Drain(pipeline=pipeline):
-                self._shared(pipeline, statement.span, control)
             case tree.CopyAsync():
                 self._copies(statement)
             case tree.TmaLoad() if statement.destination.handle.pipeline.scope == "cluster":
@@ -262,6 +260,10 @@ class _Walk:
                 self._shared(statement.destination.handle.pipeline, statement.span, control)
                 if statement.multicast is not None and control is None:
                     self._load(statement, statement.multicast)
+            case tree.RequestTile():
+                pass  # every CTA waits for the answer; which of them asks is settled in pipec.lower.clusters
+            case tree.Operation() if statement.effects.event is not None:
+                self._shared(statement.effects.event.pipeline, statement.span, control)
             case _:
                 pass
 
@@ -276,7 +278,7 @@ class _Walk:
 
     def _ranks(self, statement: tree.Statement) -> None:
         size = self._kernel.cluster.size
-        for value in operands(statement) if isinstance(statement, get_args(tree.Operation)) else ():
+        for value in operands(statement) if isinstance(statement, tree.Operation) else ():
             for node in subexpressions(value):
                 rank = node.source.cta if isinstance(node, tree.ReadBuffer) else None
                 known = [] if rank is None else [number(form) for form in self._values.forms(rank)]

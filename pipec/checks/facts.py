@@ -2,31 +2,30 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from pipec.kir import ir
-from pipec.kir.walk import operands, references, subexpressions
+from pipec.kir.walk import operands, subexpressions
 from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.source import Span
+from pipec.vocabulary import UseKind
 
-# How an operation touches a stage.
-TouchKind = Literal["load", "copy", "write", "accumulate", "operand", "read", "store", "index"]
-LOAD: Final[TouchKind] = "load"
-COPY: Final[TouchKind] = "copy"
-WRITE: Final[TouchKind] = "write"
-ACCUMULATE: Final[TouchKind] = "accumulate"
-OPERAND: Final[TouchKind] = "operand"
-READ: Final[TouchKind] = "read"
-STORE: Final[TouchKind] = "store"
-INDEX: Final[TouchKind] = "index"
+LOAD: Final[UseKind] = "load"
+COPY: Final[UseKind] = "copy"
+WRITE: Final[UseKind] = "write"
+ACCUMULATE: Final[UseKind] = "accumulate"
+OPERAND: Final[UseKind] = "operand"
+READ: Final[UseKind] = "read"
+STORE: Final[UseKind] = "store"
+INDEX: Final[UseKind] = "index"
 
 
 @record
 class Touch:
     """One use of a stage: `defined` is where a tile variable was given the values that are read at `span`, by its `variable`."""
 
-    kind: TouchKind
+    kind: UseKind
     handle: tree.Handle
     buffer: tree.Buffer | None
     span: Span
@@ -52,7 +51,7 @@ class HandleFacts:
     signals: list[Site] = field(default_factory=list)
     touches: list[tuple[int, Touch]] = field(default_factory=list)
 
-    def kinds(self) -> set[TouchKind]:
+    def kinds(self) -> set[UseKind]:
         return {touch.kind for _, touch in self.touches} - {INDEX}
 
 
@@ -172,9 +171,9 @@ class _Collector:
     def _touches(self, operation: tree.Operation) -> Iterator[Touch]:
         if isinstance(operation, tree.ExpectBytes):
             yield Touch(INDEX, operation.handle, None, operation.span, operation)
-        for kind, reference in zip(_kinds(operation), references(operation), strict=True):
-            sub_stage = reference.sub_stage
-            yield Touch(kind, reference.handle, reference.buffer, reference.span, operation, sub_stage=sub_stage)
+        for use in operation.effects.uses:
+            tile = use.tile
+            yield Touch(use.kind, tile.handle, tile.buffer, tile.span, operation, sub_stage=tile.sub_stage)
         for value in operands(operation):
             yield from self._read(value, operation)
 
@@ -199,25 +198,6 @@ class _Collector:
                         yield replace(touch, span=node.span, operation=operation, variable=node.variable, defined=defined)
                 case _:
                     pass
-
-
-def _kinds(operation: tree.Operation) -> tuple[TouchKind, ...]:
-    """In the order of `references(operation)`."""
-    match operation:
-        case tree.TmaLoad():
-            return (LOAD,)
-        case tree.CopyAsync():
-            return (COPY,)
-        case tree.Write():
-            return (WRITE,)
-        case tree.TmaStore():
-            return (STORE,)
-        case tree.Mma():
-            return (ACCUMULATE, OPERAND, OPERAND, *(OPERAND for _ in operation.scales))
-        case tree.RegisterMma():
-            return (OPERAND,) * len(operation.tiles)
-        case _:
-            return ()
 
 
 def _predecessors(role: ir.Role) -> list[list[int]]:

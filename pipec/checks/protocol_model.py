@@ -5,13 +5,12 @@ launch values and of the loops around them; `key` writes such an expression down
 """
 
 from collections.abc import Iterator
-from typing import Literal
 
 from pipec.checks.protocol_carried import Carried, bodies, short
 from pipec.record import record
 from pipec.sema import tree
+from pipec.sema.tree import Event
 from pipec.source import Span
-from pipec.vocabulary import Side
 
 _MOST_WRITTEN_OUT = 8
 _MOST_COPIES = 64  # of what stands inside of several such loops
@@ -19,42 +18,9 @@ TILES = "tiles per block"  # of a block that is handed one tile after the other:
 THREAD_VALUES = ("lane_id", "role_thread", "role_warp")
 
 
-@record
-class Event:
-    """One operation on a pipeline.
-
-    `kind`: "wait" for the other side's `sub_stage` (`first`: it obtains the next stage), "signal" of the own `sub_stage`, "release"
-    (`signals`: it gives the signals that were not given yet), or "drain".
-    """
-
-    kind: Literal["wait", "signal", "release", "drain"]
-    pipeline: tree.Pipeline
-    side: Side
-    handle: tree.Handle | None
-    span: Span
-    sub_stage: int = 0
-    first: bool = True
-    signals: bool = False
-
-
-def event_of(operation: tree.Statement) -> Event | None:
-    """The event of an operation; None for what neither waits nor signals."""
-    match operation:
-        case tree.Acquire(handle=handle, span=span, sub_stage=sub_stage, first=first):
-            return Event("wait", handle.pipeline, handle.side, handle, span, sub_stage, first)
-        case tree.Signal(handle=handle, span=span, sub_stage=sub_stage):
-            return Event("signal", handle.pipeline, handle.side, handle, span, sub_stage)
-        case tree.RequestTile(handle=handle, span=span):
-            return Event("signal", handle.pipeline, handle.side, handle, span)
-        case tree.TmaLoad(destination=tile, span=span) | tree.CopyAsync(destination=tile, span=span):
-            # The bytes complete the barrier; that all loads of a stage are issued is checked apart (E05xx).
-            return Event("signal", tile.handle.pipeline, tile.handle.side, tile.handle, span, tile.sub_stage or 0)
-        case tree.Release(handle=handle, span=span, signals=signals):
-            return Event("release", handle.pipeline, handle.side, handle, span, signals=signals)
-        case tree.Drain(pipeline=pipeline, span=span):
-            return Event("drain", pipeline, "producer", None, span)
-        case _:
-            return None
+def event_of(statement: tree.Statement) -> Event | None:
+    """The event of an operation; None for what neither waits nor signals. That all loads of a stage are issued is checked apart (E05xx)."""
+    return statement.effects.event if isinstance(statement, tree.Operation) else None
 
 
 @record
@@ -116,10 +82,8 @@ def _written(kernel: tree.Kernel) -> set[str]:
     unseen: list[tree.Statement] = [statement for role in kernel.roles for statement in role.body]
     while unseen:
         statement = unseen.pop()
-        if isinstance(statement, tree.Store | tree.TmaStore):
-            found.add(statement.destination.tensor.name)
-        elif isinstance(statement, tree.PassTurn):
-            found.add(statement.counter.tensor.name)
+        if isinstance(statement, tree.Operation) and statement.effects.memory is not None and statement.effects.memory.writes:
+            found.add(statement.effects.memory.place.tensor.name)
         unseen += [inner for body in bodies(statement) for inner in body]
     return found
 
@@ -227,14 +191,12 @@ class _Reader:
 
     def _item(self, statement: tree.Statement, depth: int) -> Iterator[Item]:
         match statement:
-            case (
-                tree.Acquire() | tree.Signal() | tree.RequestTile() | tree.TmaLoad() | tree.CopyAsync() | tree.Release() | tree.Drain()
-            ):  # fmt: skip
-                event = event_of(statement)
-                assert event is not None
-                yield event
             case tree.Assign() if self._assignments[statement.variable] == 1:
                 self._keys[statement.variable] = self.key(statement.value)
+            case tree.Operation():
+                event = event_of(statement)
+                if event is not None:
+                    yield event
             case tree.Elect():
                 yield from self.items(statement.body, depth)
             case tree.For():

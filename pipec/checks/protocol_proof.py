@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from pipec.budgets import Meter
 from pipec.checks import protocol_peel
-from pipec.checks.protocol_model import Choice, Event, Item, Repeat
+from pipec.checks.protocol_model import Choice, Item, Repeat
 from pipec.record import record
 from pipec.sema import tree
+from pipec.sema.tree import Event
 
 
 @record

@@ -5,10 +5,11 @@ import itertools
 from collections.abc import Callable, Generator, Iterator
 
 from pipec.budgets import Meter
-from pipec.checks.protocol_model import TILES, Choice, Event, Item, Repeat, differs_between_threads, event_of
+from pipec.checks.protocol_model import TILES, Choice, Item, Repeat, differs_between_threads, event_of
 from pipec.checks.protocol_proof import Programs, State
 from pipec.record import record
 from pipec.sema import tree
+from pipec.sema.tree import Event
 
 # Bounds of the search, so that it ends soon whatever the kernel.
 _MOST_RUNS = 150
@@ -175,12 +176,12 @@ def _events(
     for statement in statements:
         meter.spend()
         match statement:
-            case tree.Acquire() | tree.Signal() | tree.RequestTile() | tree.TmaLoad() | tree.Release() | tree.Drain():
-                event = event_of(statement)
-                assert event is not None
-                yield event
             case tree.Assign():
                 values[statement.variable] = _value_or_unknown(statement.value, sizes, values)
+            case tree.Operation():
+                event = event_of(statement)
+                if event is not None:
+                    yield event
             case tree.Elect():
                 yield from _events(statement.body, sizes, values, meter)
             case tree.If() if differs_between_threads(statement.condition):
@@ -209,8 +210,9 @@ def _events(
 def _has_events(statements: tuple[tree.Statement, ...]) -> bool:
     for statement in statements:
         match statement:
-            case tree.Acquire() | tree.Signal() | tree.RequestTile() | tree.TmaLoad() | tree.Release() | tree.Drain():
-                return True
+            case tree.Operation():
+                if event_of(statement) is not None:
+                    return True
             case tree.For() | tree.While() | tree.Elect():
                 if _has_events(statement.body):
                     return True

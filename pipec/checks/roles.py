@@ -28,14 +28,6 @@ _OPERATION = {
 }
 _FILLS = (LOAD, COPY, WRITE, ACCUMULATE)
 
-_BYTES_TIMES = "each thread copies the tile again: more bytes arrive than the full barrier expects, and it completes out of step"
-_ONE_THREAD = {
-    "tma.load": _BYTES_TIMES,
-    "tma.store": "the tile is stored once per thread",
-    "mma": "each thread adds the product to the accumulator again",
-    "mma.commit": "the barrier receives one arrival per thread and completes phases that nothing filled",
-}
-
 
 @record
 class _Side:
@@ -207,65 +199,26 @@ def _participation(role: RoleFacts, sink: Sink) -> None:
     for number, block in enumerate(role.role.blocks):
         threads, guard = block.participation.threads, block.participation.guard
         for operation, touches in zip(block.operations, role.touches[number], strict=True):
-            name = _one_thread_name(operation)
-            wide = None if name else _role_wide_name(operation, touches)
-            key = ("one" if name else "wide", guard if guard else operation.span)
-            if (name is None and wide is None) or key in told:
+            asked = operation.effects.threads
+            one = asked if isinstance(asked, tree.OneThread) else None
+            doing = None if one else _doing(operation, touches)
+            key = ("one" if one else "wide", guard if guard else operation.span)
+            if (one is None and doing is None) or key in told:
                 continue
-            if name is not None and _report_one_thread(name, operation, threads, guard, sink):
+            if one is not None and _report_one_thread(one, operation, threads, guard, sink):
                 told.add(key)
-            if wide is not None and _report_role_wide(role.role, wide, operation, threads, guard, sink):
+            if doing is not None and _report_role_wide(role.role, doing, operation, threads, guard, sink):
                 told.add(key)
         if isinstance(block.terminator, ir.ElectBranch) and threads != "all":
             _report_elect(role.role, block, block.terminator, sink)
 
 
-def _one_thread_name(operation: tree.Operation) -> str | None:
-    match operation:
-        case tree.TmaLoad():
-            return "tma.load"
-        case tree.TmaStore():
-            return "tma.store"
-        case tree.Mma():
-            return "mma"
-        case tree.Signal(_, "commit"):
-            return "mma.commit"
-        case _:
-            return None
-
-
-def _role_wide_name(operation: tree.Operation, touches: tuple[Touch, ...]) -> str | None:
-    match operation:
-        case tree.Acquire():
-            return f"obtaining stage `{operation.handle.name}`"
-        case tree.Peek():
-            return f"looking at `{operation.token.pipeline.name}`"
-        case tree.Release():
-            return f"releasing stage `{operation.handle.name}`"
-        case tree.Signal():
-            return f"arriving on `{operation.handle.name}`"
-        case tree.Drain():
-            return f"draining `{operation.pipeline.name}`"
-        case tree.RegisterMma():
-            return "`mma` in registers"
-        case tree.ClearAccumulator(accumulator):
-            return f"clearing the accumulator `{accumulator.name}`"
-        case tree.WriteAccumulator(accumulator):
-            return f"writing the accumulator `{accumulator.name}`"
-        case tree.Store():
-            return "`store`"
-        case tree.Write():
-            return "`write`"
-        case tree.CopyAsync():
-            return "`cp.async`"
-        case tree.AwaitTurn():
-            return "taking a turn"
-        case tree.AwaitGrids():
-            return "`griddepcontrol.wait`"
-        case tree.Assign() if operation.variable.kept:
-            return f"assigning the tile `{operation.variable.name}`"
-        case _:
-            return "reading a tile" if any(touch.kind == READ for touch in touches) else None
+def _doing(operation: tree.Operation, touches: tuple[Touch, ...]) -> str | None:
+    """What all threads of the role have to do together here; None when any may run the operation."""
+    threads = operation.effects.threads
+    if isinstance(threads, tree.AllThreads):
+        return threads.doing
+    return "reading a tile" if any(touch.kind == READ for touch in touches) else None
 
 
 def _needs_elect(role: ir.Role, sink: Sink) -> None:
@@ -273,22 +226,22 @@ def _needs_elect(role: ir.Role, sink: Sink) -> None:
     if role.warps == 1:
         return
     sites = [
-        (name, operation.span)
+        (operation.effects.threads, operation.span)
         for block in role.blocks
         if block.participation.threads == "all"
         for operation in block.operations
-        if (name := _one_thread_name(operation))
+        if isinstance(operation.effects.threads, tree.OneThread)
     ]
     if not sites:
         return
-    (name, span), *others = sites
+    (first, span), *others = sites
     sink.report(
         messages.NeedsElect(
-            operation=name,
+            operation=first.name,
             role=role.name,
             threads=role.warps * WARP,
             warps=role.warps,
-            consequence=_ONE_THREAD[name],
+            consequence=first.otherwise,
             at=span,
             others=tuple(other for _, other in others),
             declared=role.span,
@@ -296,13 +249,13 @@ def _needs_elect(role: ir.Role, sink: Sink) -> None:
     )
 
 
-def _report_one_thread(name: str, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink) -> bool:
+def _report_one_thread(one: tree.OneThread, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink) -> bool:
     if threads in ("one", "all"):
         return False
     condition = guard.text() if guard else "its thread"
     sink.report(
         messages.OneThreadInGuard(
-            operation=name, condition=condition, consequence=_ONE_THREAD[name], at=operation.span, guard=guard
+            operation=one.name, condition=condition, consequence=one.otherwise, at=operation.span, guard=guard
         )
     )
     return True
@@ -324,28 +277,10 @@ def _report_role_wide(
         )
         return True
     message = messages.RoleWideInElect if threads == "one" else messages.RoleWideInGuard
-    sink.report(message(operation=name, role=role.name, consequence=_missing_threads(operation), at=operation.span, guard=guard))
+    asked = operation.effects.threads
+    consequence = (asked if isinstance(asked, tree.AllThreads) else tree.AllThreads(name)).otherwise
+    sink.report(message(operation=name, role=role.name, consequence=consequence, at=operation.span, guard=guard))
     return True
-
-
-def _missing_threads(operation: tree.Operation) -> str:
-    match operation:
-        case tree.Peek():
-            return "the other threads do not look, and wait for a stage by a result they never got"
-        case tree.Acquire() | tree.Drain():
-            return "the other threads do not wait: they go on before the stage is theirs, and their stage count falls behind"
-        case tree.Release():
-            return "the other threads do not step on: from here on they wait for another stage than this one"
-        case tree.Signal():
-            return "the barrier waits for the arrivals of the other threads for ever"
-        case tree.AwaitGrids():
-            return "the other threads do not wait: they may read what the grids in front have not written yet"
-        case tree.AwaitTurn():
-            return "the other threads do not wait: they read and write what another block has not finished"
-        case tree.RegisterMma():
-            return "the four warps of a warpgroup multiply together: one that comes alone waits for ever or computes nonsense"
-        case _:
-            return "each thread holds a part of the tile: the parts of the other threads are missing"
 
 
 def _report_elect(role: ir.Role, block: ir.Block, elect: ir.ElectBranch, sink: Sink) -> None:
@@ -396,25 +331,10 @@ def _dependent_variables(role: ir.Role) -> tuple[set[tree.Variable], set[tree.Va
 
 
 def _shared_values(operation: tree.Operation) -> Iterator[tuple[str, tree.Expression]]:
-    match operation:
-        case tree.TmaLoad(source=place) | tree.TmaStore(destination=place) | tree.Store(destination=place):
-            yield from (("a coordinate", coordinate) for coordinate in place.coordinates)
-        case tree.Mma(accumulate=condition) | tree.RegisterMma(accumulate=condition) if condition is not None:
-            yield "`accumulate`", condition
-        case tree.AwaitTurn(counter, turn, turns):
-            yield from (("a coordinate", coordinate) for coordinate in counter.coordinates)
-            yield from (("a turn", number) for number in (turn, turns))
-        case _:
-            pass
-    if isinstance(operation, tree.Store) and operation.rows is not None:
-        yield "the number of rows", operation.rows
-    match operation:
-        case tree.Store() | tree.Write() | tree.WriteAccumulator():
-            yield from _shared_parts(operation.value)
-        case tree.Assign() if isinstance(operation.variable.type, TileType):
-            yield from _shared_parts(operation.value)
-        case _:
-            pass
+    yield from operation.effects.shared
+    tile = operation.value if isinstance(operation, tree.Assign) else operation.effects.tile  # lazy tiles, too
+    if tile is not None and isinstance(tile.type, TileType):
+        yield from _shared_parts(tile)
 
 
 def _shared_parts(value: tree.Expression) -> Iterator[tuple[str, tree.Expression]]:

@@ -15,7 +15,6 @@ from pipec.checks.facts import (
     HandleFacts,
     RoleFacts,
     Touch,
-    TouchKind,
 )
 from pipec.checks.fills import UNBOUNDED, Fills, count_fills
 from pipec.checks.sub_stages import release_call
@@ -28,7 +27,7 @@ from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.operations import ROLE
 from pipec.source import Span
-from pipec.vocabulary import BARRIER_SIDE, Side, SignalKind
+from pipec.vocabulary import BARRIER_SIDE, Side, SignalKind, UseKind
 
 # What a use of a stage is called, and who is done with the stage when it is signalled.
 _BY = {
@@ -162,7 +161,7 @@ def _explicit_signals_wait(facts: HandleFacts, sink: Sink) -> bool:
     return True
 
 
-def _better_signal(handle: tree.Handle, kind: TouchKind) -> tuple[str, str | None]:
+def _better_signal(handle: tree.Handle, kind: UseKind) -> tuple[str, str | None]:
     """What to write in place of a signal that does not wait, and the edit where nothing else changes with it."""
     right = _right_signal(handle, kind)
     if handle.form == "direct" and right.startswith("mma.commit"):
@@ -172,7 +171,7 @@ def _better_signal(handle: tree.Handle, kind: TouchKind) -> tuple[str, str | Non
     return f"leave the signal to `{right}`, which gives the right one", None
 
 
-def _right_signal(handle: tree.Handle, kind: TouchKind) -> str:
+def _right_signal(handle: tree.Handle, kind: UseKind) -> str:
     """The call that signals once the work of this kind is done."""
     if handle.form != "direct":
         return release_call(handle)
@@ -192,7 +191,7 @@ def _one_barrier_for_bytes(facts: HandleFacts, sink: Sink) -> bool:
     return False
 
 
-def _too_early(handle: tree.Handle, how: SignalKind, kind: TouchKind) -> str:
+def _too_early(handle: tree.Handle, how: SignalKind, kind: UseKind) -> str:
     name = handle.pipeline.name
     if handle.side == "consumer":
         return f"the producer of `{name}` may overwrite the slot while it is still read"

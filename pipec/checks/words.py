@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from pipec.checks import sub_stages
-from pipec.checks.facts import HandleFacts, RoleFacts, Touch, TouchKind
+from pipec.checks.facts import HandleFacts, RoleFacts, Touch
 from pipec.diag.catalogue import direct, peek
 from pipec.diag.catalogue import linear as messages
 from pipec.diag.message import Message
 from pipec.kir import ir
 from pipec.sema import tree
 from pipec.source import Span
-from pipec.vocabulary import OTHER_SIDE, Form, Side
+from pipec.vocabulary import OTHER_SIDE, Form, Side, UseKind
 
-USES: dict[TouchKind, str] = {
+USES: dict[UseKind, str] = {
     "load": "filled by a TMA load",
     "copy": "filled by `cp.async`",
     "write": "written",

@@ -116,13 +116,7 @@ class _Builder:
                     self._while(statement)
                 case tree.Elect():
                     self._elect(statement)
-                case (
-                    tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
-                    | tree.RequestTile()
-                    | tree.TmaLoad() | tree.CopyAsync() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma()
-                    | tree.WriteAccumulator() | tree.Store() | tree.Write() | tree.AwaitTurn() | tree.PassTurn()
-                    | tree.AwaitGrids() | tree.LaunchDependents()
-                ):  # fmt: skip
+                case tree.Operation():
                     self._append(statement)
                 case _:
                     assert_never(statement)

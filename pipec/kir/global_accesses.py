@@ -68,11 +68,11 @@ def collect(kernel: Kernel) -> tuple[RoleAccesses, ...]:
 
 def _written(kernel: Kernel) -> frozenset[str]:
     return frozenset(
-        operation.destination.tensor.name
+        memory.place.tensor.name
         for role in kernel.roles
         for block in role.blocks
         for operation in block.operations
-        if isinstance(operation, tree.Store | tree.TmaStore)
+        if (memory := operation.effects.memory) is not None and memory.writes and memory.engine != "semaphore"
     )
 
 

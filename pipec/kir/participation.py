@@ -91,12 +91,7 @@ def _collect(body: Iterable[tree.Statement], guarded: bool, found: set[tree.Vari
                 _collect(statement.body, guarded or thread_dependent(statement.condition, found), found)
             case tree.Elect():
                 _collect(statement.body, True, found)
-            case (
-                tree.Acquire() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes() | tree.RequestTile() | tree.TmaLoad()
-                | tree.CopyAsync() | tree.TmaStore() | tree.Mma() | tree.ClearAccumulator() | tree.RegisterMma() | tree.Store()
-                | tree.Write() | tree.WriteAccumulator() | tree.AwaitTurn() | tree.PassTurn()
-                | tree.AwaitGrids() | tree.LaunchDependents()
-            ):  # fmt: skip
+            case tree.Operation():
                 pass
             case _:
                 assert_never(statement)

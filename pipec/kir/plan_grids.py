@@ -54,17 +54,12 @@ def early(kernel: Kernel, operation: tree.Operation, names: TileNames) -> tree.T
 
 def touched(operation: tree.Operation, names: TileNames) -> Iterator[tuple[tree.TensorParameter, bool]]:
     """The tensors that an operation reads or writes in global memory, and whether it writes; tiles are read where they are evaluated."""
-    match operation:
-        case tree.TmaLoad() | tree.CopyAsync():
-            yield operation.source.tensor, False
-        case tree.TmaStore() | tree.Store():
-            yield operation.destination.tensor, True
-        case tree.AwaitTurn() | tree.PassTurn():
-            yield operation.counter.tensor, True
-        case tree.Assign(variable) if variable in names:
-            return
-        case _:
-            pass
+    if isinstance(operation, tree.Assign) and operation.variable in names:
+        return
+    memory = operation.effects.memory
+    if memory is not None:
+        # To wait for a counter is to rely on what this grid's blocks write there: it must be no grid's in front.
+        yield memory.place.tensor, memory.writes or memory.engine == "semaphore"
     for value in operands(operation):
         yield from ((tensor, False) for tensor in tensors_read(value, names))
 

@@ -1,6 +1,6 @@
 """The kernel's parameters and how it is launched, derived from what its code touches."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pipec.interface import (
     BarrierRange,
@@ -89,12 +89,8 @@ def plan_parameters(
                     tma[operation] = _tma(wanted, operation.destination.tensor, staging[operation].layout)
                     if operation.rows is not None:
                         wanted.address(operation.destination.tensor)
-                case tree.CopyAsync():
-                    wanted.address(operation.source.tensor)
-                case tree.Store():
-                    wanted.address(operation.destination.tensor)
-                case tree.AwaitTurn(counter) | tree.PassTurn(counter):
-                    wanted.address(counter.tensor)
+                case _ if operation.effects.memory is not None:
+                    wanted.address(operation.effects.memory.place.tensor)
                 case _:
                     pass
         for node in expressions(role):
@@ -189,38 +185,34 @@ def plan_interface(
 def _arguments(kernel: Kernel, parameters: tuple[Parameter, ...]) -> tuple[TensorArgument | ScalarArgument, ...]:
     mapped = {row.tensor for row in parameters if isinstance(row, TensorMapParameter)}
     addressed = {row.tensor for row in parameters if isinstance(row, PointerParameter)}
-    stores = [
-        operation for role in kernel.roles for operation in operations(role) if isinstance(operation, (tree.Store, tree.TmaStore))
-    ]
-    written = {store.destination.tensor.name for store in stores}
-    counters = {
-        operation.counter.tensor.name
-        for role in kernel.roles
-        for operation in operations(role)
-        if isinstance(operation, tree.PassTurn)
-    }
-    accumulated = written - {store.destination.tensor.name for store in stores if store.reduce is None}
+    writes = [access for access in _accesses(kernel) if access.writes]
+    stores = [access for access in writes if access.engine != "semaphore"]
+    written = {store.place.tensor.name for store in stores}
+    changed = {access.place.tensor.name for access in writes}
+    accumulated = written - {store.place.tensor.name for store in stores if store.reduce is None}
     accumulated |= written & _read(kernel)
     rows: dict[str, TensorArgument | ScalarArgument] = {}
     for tensor in kernel.tensors:
         name = tensor.name
         reached = name in mapped, name in addressed
-        rows[name] = TensorArgument(
-            name, tensor.dtype.name, tensor.shape, name in written | counters, *reached, name in accumulated
-        )
+        rows[name] = TensorArgument(name, tensor.dtype.name, tensor.shape, name in changed, *reached, name in accumulated)
     for scalar in kernel.scalars:
         rows[scalar.name] = ScalarArgument(scalar.name, scalar.type.name)
     order = kernel.parameters or tuple(rows)
     return tuple(rows[name] for name in order)
 
 
-def _read(kernel: Kernel) -> set[str]:
-    """The tensors of which the kernel loads elements."""
-    names = set()
+def _accesses(kernel: Kernel) -> Iterator[tree.GlobalAccess]:
     for role in kernel.roles:
         for operation in operations(role):
-            if isinstance(operation, tree.TmaLoad | tree.CopyAsync):
-                names.add(operation.source.tensor.name)
+            if operation.effects.memory is not None:
+                yield operation.effects.memory
+
+
+def _read(kernel: Kernel) -> set[str]:
+    """The tensors of which the kernel loads elements."""
+    names = {access.place.tensor.name for access in _accesses(kernel) if not access.writes and access.engine != "semaphore"}
+    for role in kernel.roles:
         for node in expressions(role):
             if isinstance(node, tree.ReadTensor | tree.ReadElement):
                 names.add(node.source.tensor.name)

@@ -1,6 +1,6 @@
 """Who signals a pipeline's barriers, how, and how often: arrival counts and expected bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pipec.isa.targets import WARP
 from pipec.kir.clusters import FIRST, LEADER, Reach, Sharing
@@ -9,7 +9,7 @@ from pipec.kir.plan_roles import expressions, operations
 from pipec.kir.plan_types import RESPONSE_BYTES, RolePlan, SideSignals, TileLayout
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Handle, Pipeline
-from pipec.vocabulary import SIDES, Completion, Side, SignalKind
+from pipec.vocabulary import FILLING, SIDES, Completion, Side, SignalKind
 
 # In which a release completes them, where there are several.
 _ORDER: tuple[Completion, ...] = ("tma", "copies", "commit", "warps", "read", "threads", "met")
@@ -105,42 +105,26 @@ def _kinds(row: RolePlan, pipeline: Pipeline, side: Side, reach: Reach) -> list[
 
 def _fills(role: Role, pipeline: Pipeline) -> list[Completion]:
     found = dict.fromkeys(
-        kind for operation in operations(role) for kind, handle in _filled(operation) if handle.pipeline is pipeline
+        kind for operation in operations(role) for handle, kind in _filled(operation.effects) if handle.pipeline is pipeline
     )
     return sorted(found, key=_ORDER.index)
 
 
-def _filled(operation: tree.Operation) -> list[tuple[Completion, Handle]]:
-    match operation:
-        case tree.TmaLoad():
-            return [("tma", operation.destination.handle)]
-        case tree.RequestTile():
-            return [("tma", operation.handle)]
-        case tree.CopyAsync():
-            return [("copies", operation.destination.handle)]
-        case tree.Mma():
-            return [("commit", operation.accumulator.handle)]
-        case tree.Write():
-            return [("threads", operation.destination.handle)]
-        case _:
-            return []
+def _filled(effects: tree.Effects) -> Iterator[tuple[Handle, Completion]]:
+    if effects.fills is not None:
+        yield effects.fills
+    for use in effects.uses:
+        if use.kind in FILLING:
+            yield use.tile.handle, use.completes
 
 
 def _drains(role: Role, pipeline: Pipeline) -> list[Completion]:
-    found: set[Completion] = set()
-    for operation in operations(role):
-        match operation:
-            case tree.Mma():
-                if any(pipeline is operand.handle.pipeline for operand in (operation.a, operation.b, *operation.scales)):
-                    found.add("commit")
-            case tree.RegisterMma():
-                if any(pipeline is tile.handle.pipeline for tile in operation.tiles):
-                    found.add("warps")
-            case tree.TmaStore():
-                if operation.source.handle.pipeline is pipeline:
-                    found.add("read")
-            case _:
-                pass
+    found = {
+        use.completes
+        for operation in operations(role)
+        for use in operation.effects.uses
+        if use.kind not in FILLING and use.tile.handle.pipeline is pipeline
+    }
     for node in expressions(role):
         if isinstance(node, tree.ReadBuffer) and node.source.handle.pipeline is pipeline:
             found.add("threads")

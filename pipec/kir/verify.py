@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from pipec.kir import ir
-from pipec.kir.text import operation_text
 from pipec.kir.walk import operands, references, subexpressions
 from pipec.sema import tree
 from pipec.vocabulary import SIDES
@@ -95,18 +94,18 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
     tiles = list(references(operation))
     match operation:
         case tree.Assign():
-            _require(
-                operation.variable.type == operation.value.type, where, lambda: f"types differ in `{operation_text(operation)}`"
-            )
-        case tree.Acquire() | tree.Signal() | tree.Release() | tree.ExpectBytes() | tree.RequestTile():
+            _require(operation.variable.type == operation.value.type, where, lambda: f"types differ in `{operation.text()}`")
+        case tree.ExpectBytes():
             handles.append(operation.handle)
         case tree.Peek():
             _require(str(operation.ready.type) == "bool", where, "the result of a peek is a bool")
             handles.append(operation.token)
-        case tree.Drain():
-            _require(operation.pipeline in pipelines, where, "drains a pipeline the kernel lacks")
         case _:
             pass
+    event = operation.effects.event
+    if event is not None:
+        _require(event.pipeline in pipelines, where, lambda: f"foreign pipeline in `{operation.text()}`")
+        handles += [event.handle] if event.handle is not None else []
     for value in operands(operation):
         for node in subexpressions(value):
             if isinstance(node, tree.ReadBuffer):
@@ -115,10 +114,8 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
             elif isinstance(node, tree.StageIndex | tree.ReadResponse):
                 handles.append(node.handle)
     for handle in handles:
-        _require(handle.pipeline in pipelines, where, lambda: f"foreign pipeline in `{operation_text(operation)}`")
+        _require(handle.pipeline in pipelines, where, lambda: f"foreign pipeline in `{operation.text()}`")
         _require(handle.side in SIDES, where, f"side {handle.side!r}")
     for tile in tiles:
-        _require(tile.buffer in buffers, where, lambda: f"foreign buffer in `{operation_text(operation)}`")
-        _require(
-            tile.buffer.owner in (None, tile.handle.pipeline), where, lambda: f"`{operation_text(operation)}` mixes pipelines"
-        )
+        _require(tile.buffer in buffers, where, lambda: f"foreign buffer in `{operation.text()}`")
+        _require(tile.buffer.owner in (None, tile.handle.pipeline), where, lambda: f"`{operation.text()}` mixes pipelines")

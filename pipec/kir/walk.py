@@ -55,65 +55,14 @@ def subexpressions(
 
 def evaluated_tile(operation: tree.Operation) -> tree.Expression | None:
     """The tile that the role's threads compute for this operation, element by element."""
-    match operation:
-        case tree.Store() | tree.Write() | tree.WriteAccumulator():
-            return operation.value
-        case tree.RegisterMma(a=tree.ReadVariable() as operand):
-            return operand
-        case tree.Assign() if operation.variable.kept:
-            return operation.value
-        case _:
-            return None
+    return operation.effects.tile
 
 
 def operands(operation: tree.Operation) -> tuple[tree.Expression, ...]:
     """The expressions an operation evaluates (buffer references are not expressions: see `references`)."""
-    match operation:
-        case tree.Assign():
-            return (operation.value,)
-        case (
-            tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
-            | tree.RequestTile() | tree.ClearAccumulator() | tree.AwaitGrids() | tree.LaunchDependents()
-        ):  # fmt: skip
-            return ()
-        case tree.TmaLoad() | tree.CopyAsync():
-            return operation.source.coordinates
-        case tree.TmaStore():
-            return operation.destination.coordinates
-        case tree.Mma():
-            return tuple(value for value in (operation.accumulate, operation.scale_b_row) if value is not None)
-        case tree.RegisterMma():
-            values = operation.a, operation.accumulate
-            return tuple(value for value in values if value is not None and not isinstance(value, tree.BufferRef))
-        case tree.Store():
-            rows = () if operation.rows is None else (operation.rows,)
-            return (*operation.destination.coordinates, operation.value, *rows)
-        case tree.Write() | tree.WriteAccumulator():
-            return (operation.value,)
-        case tree.AwaitTurn():
-            return (*operation.counter.coordinates, operation.turn, operation.turns)
-        case tree.PassTurn():
-            return (*operation.counter.coordinates, operation.turn)
-        case _:
-            assert_never(operation)
+    return operation.effects.evaluates
 
 
 def references(operation: tree.Operation) -> tuple[tree.BufferRef, ...]:
     """The stage tiles an operation names itself, outside its expressions."""
-    match operation:
-        case (
-            tree.Assign() | tree.Acquire() | tree.Peek() | tree.Signal() | tree.Release() | tree.Drain() | tree.ExpectBytes()
-            | tree.RequestTile() | tree.ClearAccumulator() | tree.WriteAccumulator() | tree.Store() | tree.AwaitTurn() | tree.PassTurn()
-            | tree.AwaitGrids() | tree.LaunchDependents()
-        ):  # fmt: skip
-            return ()
-        case tree.TmaLoad() | tree.CopyAsync() | tree.Write():
-            return (operation.destination,)
-        case tree.TmaStore():
-            return (operation.source,)
-        case tree.Mma():
-            return (operation.accumulator, operation.a, operation.b, *operation.scales)
-        case tree.RegisterMma():
-            return operation.tiles
-        case _:
-            assert_never(operation)
+    return tuple(use.tile for use in operation.effects.uses)

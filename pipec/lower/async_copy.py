@@ -6,9 +6,11 @@ from pipec.lower.llvm import TRUE, Value, integer
 from pipec.lower.memory import row_address
 from pipec.lower.pipelines import shared_tile
 from pipec.lower.scalars import scalar
+from pipec.lower.table import lowers
 from pipec.sema import tree
 
 
+@lowers(tree.CopyAsync)
 def copy(role: RoleContext, operation: tree.CopyAsync) -> None:
     """The threads of the role take the elements in turn. What lies outside the tensor is filled with zeros (a source size of 0)."""
     builder = role.builder

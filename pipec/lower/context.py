@@ -84,6 +84,7 @@ class RoleContext:
     role_thread: Value = field(default_factory=lambda: integer(0))
     role_warp: Value = field(default_factory=lambda: integer(0))
     participation: Participation = ALL_THREADS
+    signalled: frozenset[tree.Handle] = frozenset()  # handles whose signal was given on the way to the operation at hand
     variables: dict[tree.Variable, Slot] = field(default_factory=dict)
     lets: dict[tree.Variable, tree.Expression] = field(default_factory=dict)
     kept: dict[tree.Variable, KeptTile] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from pipec.lower.llvm import Value, integer
 from pipec.lower.memory import pack, pack_converted, row_address
 from pipec.lower.pipelines import shared_tile
 from pipec.lower.staging import staged_panels
+from pipec.lower.table import lowers
 from pipec.lower.tiles import Chunk, Place, Row, TileReader, fragment_chunk
 from pipec.lower.tma import coordinates
 from pipec.sema import tree
@@ -204,6 +205,7 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
 # -------------------------------------------------------------------------------------------- accumulators and operands
 
 
+@lowers(tree.WriteAccumulator)
 def write_accumulator(role: RoleContext, operation: tree.WriteAccumulator) -> None:
     """Chunk by chunk, as `keep`."""
     value, registers = operation.value, role.accumulators[operation.accumulator]
@@ -224,6 +226,7 @@ def is_operand(role: RoleContext, variable: tree.Variable) -> bool:
     return role.plan.flight is not None and variable in role.plan.flight.operands
 
 
+@lowers(tree.RegisterMma)
 def multiply(role: RoleContext, operation: tree.RegisterMma) -> None:
     """A tile with other readers is copied to the registers of operand `a` first."""
     if wgmma.operand_key(role, operation) is operation:

@@ -7,11 +7,13 @@ from pipec.lower.llvm import TRUE, Value, integer
 from pipec.lower.pipelines import accumulator_address, shared_tile
 from pipec.lower.scalars import scalar
 from pipec.lower.scaled_mma import Issue, scaled
+from pipec.lower.table import lowers
 from pipec.sema import tree
 
 _DISCARD_COLLECTOR = integer(0)
 
 
+@lowers(tree.Mma)
 def mma(role: RoleContext, operation: tree.Mma) -> None:
     """One instruction per 32 bytes of K; all but the first add to what the first one leaves."""
     builder = role.builder

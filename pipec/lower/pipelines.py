@@ -12,6 +12,7 @@ from pipec.lower import clusters, flight, global_order, watchdog
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.llvm import FALSE, Builder, Slot, Value, integer
 from pipec.lower.scalars import scalar
+from pipec.lower.table import lowers
 from pipec.sema import tree
 from pipec.sema.operation import SCHEDULER
 from pipec.vocabulary import OTHER_SIDE, SIDES, Completion, Side
@@ -87,6 +88,7 @@ def _step(builder: Builder, pipeline: tree.Pipeline, stage_slot: Slot, phase_slo
     phase_slot.write(builder.binary("xor", phase, builder.cast("zext", wraps, "i32")))
 
 
+@lowers(tree.Peek)
 def peek(role: RoleContext, operation: tree.Peek) -> None:
     """One look at the stage of the cursor, which stays where it is."""
     token = operation.token
@@ -95,6 +97,7 @@ def peek(role: RoleContext, operation: tree.Peek) -> None:
     role.variables[operation.ready].write(clusters.try_wait(role, token.pipeline, pointer, phase))
 
 
+@lowers(tree.Acquire)
 def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     builder = role.builder
     handle = operation.handle
@@ -167,6 +170,11 @@ def _expect_bytes(role: RoleContext, handle: tree.Handle, stage: Value) -> None:
             role.builder.call("mbarrier.arrive", pointer, integer(1))
 
 
+@lowers(tree.Signal)
+def _explicit_signal(role: RoleContext, operation: tree.Signal) -> None:
+    signal(role, operation)
+
+
 def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
     """Everything this role owes the handle's own barrier for this stage, but the bytes, which complete by themselves."""
     builder, handle = role.builder, operation.handle
@@ -216,13 +224,15 @@ def hand_over_fences(role: RoleContext) -> None:
         role.builder.call("tcgen05.fence.before")
 
 
-def release(role: RoleContext, operation: tree.Release, signalled: bool) -> None:
+@lowers(tree.Release)
+def release(role: RoleContext, operation: tree.Release) -> None:
     """The cursor moved at the acquire already; what is left is the signal, unless it was given."""
     copies = "copies" in _kinds(role, operation.handle)  # they signal by themselves, like bytes
-    if (operation.signals or copies) and not signalled:
+    if (operation.signals or copies) and operation.handle not in role.signalled:
         signal(role, operation)
 
 
+@lowers(tree.Drain)
 def drain(role: RoleContext, operation: tree.Drain) -> None:
     """Waits for every stage, in the phase in which the next fills would. A stage never filled counts as given back."""
     pipeline = operation.pipeline

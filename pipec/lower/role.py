@@ -5,11 +5,23 @@ from typing import assert_never
 from pipec.kir import ir
 from pipec.kir.plan_roles import operations
 from pipec.kir.walk import children, subexpressions
-from pipec.lower import async_copy, flight, fragments, global_order, launch_control, pipelines, stores, tma, turns, wgmma
+from pipec.lower import (
+    async_copy,  # noqa: F401 - imported for what it lowers, as are mma, tma and turns
+    flight,
+    fragments,
+    global_order,
+    launch_control,
+    mma,  # noqa: F401
+    pipelines,
+    stores,
+    tma,  # noqa: F401
+    turns,  # noqa: F401
+    wgmma,
+)
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import integer
-from pipec.lower.mma import mma
 from pipec.lower.scalars import scalar
+from pipec.lower.table import LOWERINGS, check_complete, lowers
 from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.vocabulary import Threads
@@ -31,13 +43,13 @@ def lower_role(role: RoleContext, end: str) -> None:
     for number, block in enumerate(plan.role.blocks):
         role.participation = block.participation
         role.builder.place(labels[number])
-        given = signalled[number]
+        role.signalled = signalled[number]
         if number in rejoining:
             role.reconverge()
         for operation in block.operations:
             role.kernel.at(operation.span)
-            _operation(role, operation, given)
-            given = _after(given, operation)
+            _operation(role, operation)
+            role.signalled = _after(role.signalled, operation)
         _terminator(role, number, block, labels, end)
 
 
@@ -99,59 +111,36 @@ def _signalled_at_entry(role: ir.Role) -> list[Signalled]:
     return entries
 
 
-# C901: a case for each kind of node and nothing else; `assert_never` holds it complete.
-def _operation(role: RoleContext, operation: tree.Operation, given: Signalled) -> None:  # noqa: C901
+def _operation(role: RoleContext, operation: tree.Operation) -> None:
     if role.plan.flight is not None and operation in role.plan.flight.waits:
         flight.wait(role, role.plan.flight.waits[operation])
     if operation in role.plan.global_order.before:
         global_order.order(role)
-    match operation:
-        case tree.Assign():
-            _assign(role, operation)
-        case tree.Acquire():
-            pipelines.acquire(role, operation)
-        case tree.Peek():
-            pipelines.peek(role, operation)
-        case tree.Signal():
-            pipelines.signal(role, operation)
-        case tree.Release(handle):
-            pipelines.release(role, operation, handle in given)
-        case tree.Drain():
-            pipelines.drain(role, operation)
-        case tree.ExpectBytes():
-            pass  # the acquire expected the derived bytes, which a check found to be these
-        case tree.RequestTile(handle):
-            launch_control.request(role, handle, pipelines.barrier(role, handle.pipeline, "producer", role.stage(handle)))
-        case tree.TmaLoad():
-            tma.load(role, operation)
-        case tree.CopyAsync():
-            async_copy.copy(role, operation)
-        case tree.TmaStore():
-            tma.store(role, operation)
-        case tree.Mma():
-            mma(role, operation)
-        case tree.ClearAccumulator():
-            wgmma.clear(role, operation)
-        case tree.RegisterMma():
-            fragments.multiply(role, operation)
-        case tree.WriteAccumulator():
-            fragments.write_accumulator(role, operation)
-        case tree.Store():
-            stores.store(role, operation)
-        case tree.Write():
-            stores.write(role, operation)
-        case tree.AwaitTurn():
-            turns.await_turn(role, operation)
-        case tree.PassTurn():
-            turns.pass_turn(role, operation)
-        case tree.AwaitGrids():
-            role.builder.call("griddepcontrol.wait")
-        case tree.LaunchDependents():
-            role.builder.call("griddepcontrol.launch_dependents")
-        case _:
-            assert_never(operation)
+    LOWERINGS[type(operation)](role, operation)
 
 
+@lowers(tree.ExpectBytes)
+def _expect_bytes(role: RoleContext, operation: tree.ExpectBytes) -> None:
+    """Nothing: the acquire expected the derived bytes, which a check found to be these."""
+
+
+@lowers(tree.RequestTile)
+def _request_tile(role: RoleContext, operation: tree.RequestTile) -> None:
+    handle = operation.handle
+    launch_control.request(role, handle, pipelines.barrier(role, handle.pipeline, "producer", role.stage(handle)))
+
+
+@lowers(tree.AwaitGrids)
+def _await_grids(role: RoleContext, operation: tree.AwaitGrids) -> None:
+    role.builder.call("griddepcontrol.wait")
+
+
+@lowers(tree.LaunchDependents)
+def _launch_dependents(role: RoleContext, operation: tree.LaunchDependents) -> None:
+    role.builder.call("griddepcontrol.launch_dependents")
+
+
+@lowers(tree.Assign)
 def _assign(role: RoleContext, operation: tree.Assign) -> None:
     """A lazy tile keeps its expression; the scalars and the tiles in registers in it keep the values they have now."""
     if fragments.is_operand(role, operation.variable):
@@ -261,3 +250,6 @@ def rejoins(role: ir.Role) -> set[int]:
             if wider and (block.participation.threads != "all" or isinstance(block.terminator, ir.ElectBranch)):
                 found.add(target)
     return found
+
+
+check_complete()

@@ -15,6 +15,7 @@ from pipec.lower.memory import pack, pack_converted, row_address, store_tensor, 
 from pipec.lower.pipelines import shared_tile, tensor_address
 from pipec.lower.scalars import scalar
 from pipec.lower.staging import staged_panel
+from pipec.lower.table import lowers
 from pipec.lower.tiles import Chunk, Row, TileReader
 from pipec.lower.tma import coordinates
 from pipec.sema import tree
@@ -25,6 +26,7 @@ _UNROLLED_CHUNKS = 2  # chunks of a panel written out one after the other; more 
 _VECTOR_BYTES = 16
 
 
+@lowers(tree.Store)
 def store(role: RoleContext, operation: tree.Store) -> None:
     if operation.rows is None:
         _store_by(role, operation, operation.path, None)
@@ -122,6 +124,7 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
                 _write_panel(role, reader, operation.value, row, (panel, at), share, start)
 
 
+@lowers(tree.Write)
 def write(role: RoleContext, operation: tree.Write) -> None:
     """The fence and the arrival that hand the stage over come with its signal."""
     builder, plan = role.builder, role.kernel.plan

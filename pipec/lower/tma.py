@@ -9,10 +9,12 @@ from pipec.lower.context import RoleContext
 from pipec.lower.llvm import FALSE, TRUE, Value, integer
 from pipec.lower.pipelines import barrier, shared_tile
 from pipec.lower.scalars import scalar
+from pipec.lower.table import lowers
 from pipec.sema import tree
 from pipec.vocabulary import Reduction
 
 
+@lowers(tree.TmaLoad)
 def load(role: RoleContext, operation: tree.TmaLoad) -> None:
     builder = role.builder
     row = role.kernel.plan.tma[operation]
@@ -51,6 +53,7 @@ def _load_into_cluster(
         builder.call(f"tma.load.cluster.{len(at)}d", target, full, symbol, *at, mask, *tail)
 
 
+@lowers(tree.TmaStore)
 def store(role: RoleContext, operation: tree.TmaStore) -> None:
     builder = role.builder
     row = role.kernel.plan.tma[operation]

@@ -10,9 +10,11 @@ from pipec.lower.context import RoleContext
 from pipec.lower.global_memory import element_pointer, global_row
 from pipec.lower.llvm import Value, integer
 from pipec.lower.scalars import scalar
+from pipec.lower.table import lowers
 from pipec.sema import tree
 
 
+@lowers(tree.AwaitTurn)
 def await_turn(role: RoleContext, operation: tree.AwaitTurn) -> None:
     builder = role.builder
     pointer, turn = _counter(role, operation.counter), scalar(role, operation.turn)
@@ -36,6 +38,7 @@ def _wait(role: RoleContext, pointer: Value, turn: Value, mine: str) -> None:
     builder.branch(builder.compare("eq", builder.call("load.acquire.gpu", pointer), turn), mine, again)
 
 
+@lowers(tree.PassTurn)
 def pass_turn(role: RoleContext, operation: tree.PassTurn) -> None:
     builder = role.builder
     pointer, turn = _counter(role, operation.counter), scalar(role, operation.turn)

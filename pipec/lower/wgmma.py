@@ -9,6 +9,7 @@ from pipec.lower.descriptors import operand_descriptor
 from pipec.lower.llvm import TRUE, Value, integer
 from pipec.lower.pipelines import shared_tile
 from pipec.lower.scalars import scalar
+from pipec.lower.table import lowers
 from pipec.sema import tree
 from pipec.sema.types import TileType
 
@@ -50,6 +51,7 @@ def operand_key(role: RoleContext, mma: tree.RegisterMma) -> tree.Variable | tre
     return mma.a.variable if mma.a.variable in role.plan.flight.operands else mma
 
 
+@lowers(tree.ClearAccumulator)
 def clear(role: RoleContext, operation: tree.ClearAccumulator) -> None:
     role.builder.issue(isa.clear(role.accumulators[operation.accumulator]))
 

@@ -3,9 +3,10 @@ from hand_built import Gemm
 
 from pipec.kir import ir
 from pipec.kir.build import build
-from pipec.kir.text import expression_text, kernel_text
+from pipec.kir.text import kernel_text
 from pipec.kir.verify import MalformedKernel, verify
 from pipec.sema import tree
+from pipec.sema.tree.text import expression_text
 from pipec.sema.types import BOOL, I32
 
 

@@ -1,0 +1,28 @@
+"""What each operation becomes: functions say so above themselves, with `@lowers(tree.TmaLoad)`; `pipec.lower.role` asks the table."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pipec.lower.context import RoleContext
+from pipec.sema import tree
+
+Kind = TypeVar("Kind", bound=tree.Operation)
+Lowering = Callable[[RoleContext, Kind], None]
+
+LOWERINGS: dict[type[tree.Operation], Callable[[RoleContext, Any], None]] = {}
+
+
+def lowers(kind: type[Kind]) -> Callable[[Lowering[Kind]], Lowering[Kind]]:
+    def note(lowering: Lowering[Kind]) -> Lowering[Kind]:
+        assert kind not in LOWERINGS, f"{kind.__name__} is lowered in two places"
+        LOWERINGS[kind] = lowering
+        return lowering
+
+    return note
+
+
+def check_complete() -> None:
+    """Once all parts of the lowering are imported: an operation that nothing lowers is found here, not in the kernel that uses it."""
+    missing = [name for name, kind in tree.OPERATIONS.items() if kind not in LOWERINGS]
+    if missing:
+        raise ImportError(f"pipec.lower has no function for {', '.join(missing)}: see `lowers` in pipec.lower.table")
