@@ -123,8 +123,9 @@ class Knowledge:
             member = process, rank
             self._knows_before(at, member, (ring, spot), use, "the arrival can come while the phase before is still open")
             parts = self.pending.setdefault((ring, spot, use), {})
-            some, each = parts.get(member, (self.some[member], self.each[member]))
-            parts[member] = joined(some, self.some[member]), joined(each, self.each[member])
+            together = self.each[member] if action.part else self.some[member]
+            some, each = parts.get(member, (together, self.each[member]))
+            parts[member] = joined(some, together), joined(each, self.each[member])
         if completed is not None:
             for spot in spots(self.layout.network.rings[ring]):
                 self._complete(at, process, (ring, spot), use)

@@ -75,7 +75,8 @@ class Arrive:
     delivered. Asynchronous arrivals (TMA bytes, tcgen05.commit, cp.async) count here: they come for certain, in no more than time.
 
     `expects`, `delivers`: bytes added to and taken from the transaction count. `targets`: (rank of the thread, rank of the barrier) for
-    every barrier that is reached, where it is not that of the thread's own CTA.
+    every barrier that is reached, where it is not that of the thread's own CTA. `part`: only some of the threads do it, and the others
+    may not have come as far.
     """
 
     use: Use
@@ -84,6 +85,7 @@ class Arrive:
     expects: int = 0
     delivers: int = 0
     targets: tuple[tuple[int, int], ...] = ()
+    part: bool = False
 
 
 @dataclass(frozen=True, slots=True)

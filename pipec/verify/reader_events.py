@@ -1,7 +1,9 @@
 """What one class of threads does at an instruction: the value it computes, or the events it is."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
 
 from pipec.verify.network import Unreadable
@@ -15,8 +17,19 @@ from pipec.verify.terms import Apply, Both, Compare, Either, Formula, Linear, Sy
 # The registers' values by name, and under ("position", ring) the position on a ring modulo two rounds of it.
 Env = dict[object, Value]
 Require = Callable[[tuple[Formula, ...]], None]
+# Keys in an environment: a Met; and whether lanes of a warp of the class have gone another way, so that their registers may differ.
+APART = ("apart",)
+MET = ("met",)
 _CTA = 24  # in an address of the cluster's shared memory, the CTA's rank stands above this bit
 _OFFSET = (1 << _CTA) - 1
+
+
+class Met(IntEnum):
+    """Which threads of a class have met since they last waited for others: all, those of each warp, or none."""
+
+    NONE = 0
+    LANES = 1
+    ALL = 2
 
 
 class Later(Exception):
@@ -35,7 +48,7 @@ class Split(Exception):
 class Act:
     """One action of the network. `ring`: a number for an mbarrier ring, a key otherwise. `position`: the ring whose cursor this is, if
     registers may be functions of it; `advance`: how far the cursor moves on. `targets`: ranks of the CTAs whose barriers are reached, and
-    how often."""
+    how often. `part`: see network.Arrive."""
 
     waits: bool
     ring: object
@@ -47,6 +60,7 @@ class Act:
     expects: int = 0
     delivers: int = 0
     targets: tuple[tuple[int, int], ...] = ()
+    part: bool = False
 
 
 @dataclass(frozen=True)
@@ -205,6 +219,14 @@ class Machine:
             raise Unreadable(line, "each thread goes a way of its own")
         raise Split([tuple(group) for group in groups.values()])
 
+    def divides(self, value: Value) -> bool:
+        """Whether a branch on it divides a warp."""
+        if not isinstance(value, Lanes):
+            return False
+        warps = {thread // 32 for thread in self.threads}
+        lanes = [{value.entries[lane] for lane in range(32 * warp, min(32 * warp + 32, self.around.threads))} for warp in warps]
+        return any(len(entries) > 1 for entries in lanes)
+
     def guard(self, step: Step, env: Env) -> int | Formula:
         """Whether the instruction is executed; 1 too if by some threads of the class only and that stops nobody."""
         one = step.instruction
@@ -212,7 +234,7 @@ class Machine:
             return 1
         value = env.get(one.predicate, UNKNOWN)
         if isinstance(value, Lanes) and step.kind in _NOBODY_WAITS:
-            return int(self._taking(one, env) > 0)
+            return int(bool(self._taking(one, env)))
         value = self.uniform(value, one.line)
         if isinstance(value, int):
             return int(bool(value) != one.negated)
@@ -222,12 +244,26 @@ class Machine:
             return value  # type: ignore[return-value]
         raise Unreadable(one.line, "what decides whether this is executed is not understood")
 
-    def _taking(self, one: Instruction, env: Env) -> int:
-        """How many threads execute it."""
+    def _part(self, taking: Collection[int], env: Env) -> bool:
+        """Whether those threads, which execute something, may not know what others of the class have waited for."""
+        match env.get(MET, Met.NONE):
+            case Met.ALL:
+                return not taking
+            case Met.LANES:
+                return {thread // 32 for thread in taking} != {thread // 32 for thread in self.threads}
+            case _:
+                return len(taking) < len(self.threads)
+
+    def met(self, act: Act) -> int:
+        """After a wait: which threads of the class have come as far as each other."""
+        return Met.ALL if isinstance(act.ring, tuple) and act.ring[0] == "named" else Met.NONE
+
+    def _taking(self, one: Instruction, env: Env) -> tuple[int, ...]:
+        """The threads that execute it."""
         value = env.get(one.predicate, UNKNOWN) if one.predicate else 1
         if not isinstance(value, Lanes):
-            return len(self.threads)
-        return sum(bool(value.entries[thread]) != one.negated for thread in self.threads)
+            return self.threads
+        return tuple(thread for thread in self.threads if bool(value.entries[thread]) != one.negated)
 
     # Values.
 
@@ -307,6 +343,7 @@ class Machine:
 
     def shuffled(self, one: Instruction, env: Env) -> dict[str, Value]:
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
+        self._whole_warp(one, env)
         if one.parts[2:3] != ("idx",) or len(one.operands) != 5:
             return result
         value, lane, clamp = (self.value(text, env) for text in one.operands[1:4])
@@ -314,9 +351,9 @@ class Machine:
             return result
         if isinstance(value, Lanes):
             last = self.around.threads - 1
-            result[one.first[0]] = self.same(
-                Lanes(tuple(value.entries[min(t // 32 * 32 + lane % 32, last)] for t in range(last + 1)))
-            )
+            sources = [min(thread // 32 * 32 + lane % 32, last) for thread in range(last + 1)]
+            if not env.get(APART, 0) or {sources[thread] for thread in self.threads} <= {*self.threads}:
+                result[one.first[0]] = self.same(Lanes(tuple(value.entries[source] for source in sources)))
         elif not self.partial:
             result[one.first[0]] = value
         return result
@@ -595,7 +632,7 @@ class Machine:
         name, offset = address(one.operands[0], one.line)
         where = self.number(one, name, env, "the address of the barrier") + offset if name else offset
         count = self.number(one, one.operands[1], env, "the number of arrivals")
-        if self._taking(one, env) != 1 or where >> _CTA != self.rank:
+        if len(self._taking(one, env)) != 1 or where >> _CTA != self.rank:
             raise Unreadable(one.line, "a barrier is made ready by one thread of its CTA")
         known = self.inits.setdefault(where & _OFFSET, (count, one.line, self.threads))
         if known != (count, one.line, self.threads) or not 0 < count < 1 << 20 or where % 8:
@@ -613,38 +650,40 @@ class Machine:
         if at is None:
             raise Unreadable(one.line, "the arrival has no barrier")
         amount = self.number(one, one.operands[at + 1], env, "the number of arrivals") if at + 1 < len(one.operands) else None
-        threads = self._taking(one, env)
+        taking = self._taking(one, env)
+        threads = len(taking)
         base = self.value(address(one.operands[at], one.line)[0], env)
         if isinstance(base, Remote):
             return [self._arrive_remote(one, one.operands[at], base, amount, env)]
         expects = "expect_tx" in one.parts
         count = 0 if one.parts[1] == "expect_tx" else threads * (1 if expects or amount is None else amount)
         use = self._use(one, self._spot(one, one.operands[at], env), env, count)
-        return [replace(use, count=count, expects=threads * (amount or 0) if expects else 0)]
+        return [replace(use, count=count, expects=threads * (amount or 0) if expects else 0, part=self._part(taking, env))]
 
     def _arrive_remote(self, one: Instruction, where: str, base: Remote, amount: int | None, env: Env) -> Act:
         """Arrivals at barriers that each thread chose."""
         spot = self._spot(one, where, {**env, address(where, one.line)[0]: base.address})
-        reached: dict[int, int] = {}
-        taking = env.get(one.predicate, UNKNOWN) if one.predicate else 1
-        for thread in self.threads:
-            held = taking.entries[thread] if isinstance(taking, Lanes) else taking
-            if held is not UNKNOWN and bool(held) != one.negated:
-                reached[base.ranks[thread]] = reached.get(base.ranks[thread], 0) + 1
+        taking = self._taking(one, env)
+        reached = Counter(base.ranks[thread] for thread in taking)
         if not all(0 <= rank < self.around.ranks for rank in reached) or "expect_tx" in one.parts:
             raise Unreadable(one.line, "the CTA whose barrier is meant is not understood")
         count = 1 if amount is None else amount
-        return replace(self._use(one, spot, env, count), count=count, targets=tuple(sorted(reached.items())))
+        use = self._use(one, spot, env, count)
+        return replace(use, count=count, targets=tuple(sorted(reached.items())), part=self._part(taking, env))
 
     def _copies(self, step: Step, env: Env) -> list[Act]:
         one = step.instruction
-        count = self._taking(one, env)
-        return [replace(self._use(one, self._spot(one, one.operands[0], env), env, count), count=count)]
+        taking = self._taking(one, env)
+        count = len(taking)
+        use = self._use(one, self._spot(one, one.operands[0], env), env, count)
+        return [replace(use, count=count, part=self._part(taking, env))]
 
     def _commit(self, step: Step, env: Env) -> list[Act]:
         one = step.instruction
-        count = self._taking(one, env)
-        return [replace(self._signal(one, one.operands[0], one.operands[1:2], env, count), count=count)]
+        taking = self._taking(one, env)
+        count = len(taking)
+        use = self._signal(one, one.operands[0], one.operands[1:2], env, count)
+        return [replace(use, count=count, part=self._part(taking, env))]
 
     def _signal(self, one: Instruction, where: str, mask: tuple[str, ...], env: Env, arrivals: int) -> Act:
         """The use of a barrier, of each CTA that a multicast reaches. For a pair of CTAs the address says which of the two has the
@@ -676,7 +715,8 @@ class Machine:
         use = self._signal(one, one.operands[at], after[:1], env, 0)
         if "shared::cluster" in one.parts and "multicast::cluster" not in one.parts and _PAIR not in one.parts:
             self._own(one, one.operands[0], use, env)
-        return [replace(use, delivers=size * self._taking(one, env))]
+        taking = self._taking(one, env)
+        return [replace(use, delivers=size * len(taking), part=self._part(taking, env))]
 
     def _own(self, one: Instruction, where: str, use: Act, env: Env) -> None:
         """Without a pair, the barrier is that of the CTA which gets the data."""
@@ -704,7 +744,8 @@ class Machine:
         self._note_answer(one, spot, env)
         if "multicast::cluster::all" in one.parts:
             use = replace(use, targets=tuple((rank, 1) for rank in range(self.around.ranks)))
-        return [replace(use, delivers=16 * self._taking(one, env))]
+        taking = self._taking(one, env)
+        return [replace(use, delivers=16 * len(taking), part=self._part(taking, env))]
 
     def _note_answer(self, one: Instruction, spot: Spot, env: Env) -> None:
         name, offset = address(one.operands[0], one.line)

@@ -5,6 +5,7 @@ the events, what computes the operands that decide, the branches on which either
 slice is passed over: both its sides come together again (at its immediate post-dominator) without any event on the way.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pipec.verify.network import Unreadable
@@ -67,7 +68,7 @@ class Flow:
         reached = _reached(self.blocks)
         self._loops(reached)
         self._liveness(reached)
-        self._touching(reached)
+        self.leading: dict[Question, set[int]] = {asks: self._leading_to(reached, asks) for asks in QUESTIONS}
 
     def bit(self, name: str) -> int:
         found = self.bits.get(name)
@@ -167,18 +168,19 @@ class Flow:
                 if live != block.live:
                     block.live, changed = live, True
 
-    def _touching(self, reached: set[int]) -> None:
-        """The blocks from which an mbarrier can still be used."""
-        self.touching = {number for number in reached if any(step.kind in _MBARRIER for step in self.blocks[number].steps)}
+    def _leading_to(self, reached: set[int], wanted: "Question") -> set[int]:
+        """The blocks from which such a step can still be come to."""
+        found = {number for number in reached if any(map(wanted, self.blocks[number].steps))}
         changed = True
         while changed:
-            more = {number for number in reached - self.touching if not self.touching.isdisjoint(self.blocks[number].next)}
-            self.touching |= more
+            more = {number for number in reached - found if not found.isdisjoint(self.blocks[number].next)}
+            found |= more
             changed = bool(more)
+        return found
 
-    def touches(self, block: Block, index: int) -> bool:
-        """Whether an mbarrier can still be used from a place."""
-        return not self.touching.isdisjoint(block.next) or any(step.kind in _MBARRIER for step in block.steps[index:])
+    def comes_to(self, wanted: "Question", block: Block, index: int) -> bool:
+        """Whether such a step can still be come to from a place."""
+        return not self.leading[wanted].isdisjoint(block.next) or any(map(wanted, block.steps[index:]))
 
     def live_after(self, block: Block) -> int:
         """The registers live at the end of a block, before its branch."""
@@ -187,6 +189,25 @@ class Flow:
             if number != EXIT:
                 live |= self.blocks[number].live
         return live
+
+
+def touches(step: Step) -> bool:
+    """Whether the step uses an mbarrier."""
+    return step.kind in _MBARRIER
+
+
+def signals_in_part(step: Step) -> bool:
+    """Whether some threads of a class may signal an mbarrier, and others not."""
+    return step.kind in _MBARRIER and step.instruction.predicate is not None
+
+
+def shuffles(step: Step) -> bool:
+    """Whether a lane reads a register of another one, where that can be followed."""
+    return step.instruction.opcode.startswith("shfl.sync.idx")
+
+
+Question = Callable[[Step], bool]
+QUESTIONS: tuple[Question, ...] = (touches, signals_in_part, shuffles)
 
 
 def live_before(step: Step, live: int) -> int:

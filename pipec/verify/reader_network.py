@@ -159,7 +159,7 @@ class Assembly:
                 action = Wait(use, edge)
             else:
                 count, expects, delivers = (number * share[0] // share[1] for number in (act.count, act.expects, act.delivers))
-                action = Arrive(use, edge, count, expects, delivers, act.targets)
+                action = Arrive(use, edge, count, expects, delivers, act.targets, act.part)
         return State(node.line, action, node.symbols)
 
     # Several CTAs.

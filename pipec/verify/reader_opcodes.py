@@ -36,6 +36,7 @@ class Kind(Enum):
     MORE_REGISTERS = auto()
 
 
+MEETINGS = frozenset({Kind.MEET, Kind.MEET_COMPUTE, Kind.MORE_REGISTERS})
 EVENTS = frozenset(Kind) - {Kind.COMPUTE, Kind.EFFECT, Kind.BRANCH, Kind.END, Kind.INIT, Kind.GRID_WAIT}
 
 _COMPUTE = """abs activemask add addc and bfe bfi bfind bmsk brev bswap clz cnot copysign cos createpolicy cvt cvta div dp2a dp4a ex2 fma

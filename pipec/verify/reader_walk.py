@@ -8,9 +8,9 @@ over the position of that ring's cursor; others (counters) become symbols. Whate
 from dataclasses import dataclass, field
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_events import Act, Env, Group, Machine
-from pipec.verify.reader_flow import EXIT, Block, Flow, Step, live_before
-from pipec.verify.reader_opcodes import Kind
+from pipec.verify.reader_events import APART, MET, Act, Env, Group, Machine, Met
+from pipec.verify.reader_flow import EXIT, Block, Flow, Question, Step, live_before, shuffles, signals_in_part, touches
+from pipec.verify.reader_opcodes import MEETINGS, Kind
 from pipec.verify.reader_values import UNKNOWN, Lanes, Peek, Remote, Table, Value
 from pipec.verify.terms import (
     Both,
@@ -31,6 +31,9 @@ from pipec.verify.terms import (
 MOST_STATES = 20_000
 MOST_TURNS = 8
 _PUBLISHED = ("published",)
+_NO_POSITIONS = (_PUBLISHED, MET, APART)
+# What is kept only where an instruction can still follow that asks for it.
+_SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles}
 # What a register is generalised to: a function of a cursor (a peek of such a barrier), a symbol, or nothing known.
 Special = Table | Peek | Symbol | None
 # The part of an event that is the question whether it happens.
@@ -154,11 +157,13 @@ class Walk:
     def _expand_test(self, node: Node, block: Block) -> None:
         """An undecided branch, or an event whose predicate is undecided."""
         if node.sub == GUARD:
-            acts = self.machine.acts(block.steps[node.index], node.env)
+            env, path, step = dict(node.env), Path(), block.steps[node.index]
+            acts = self.machine.acts(step, env)
             if acts:
-                node.edges.append(self._place(block, node.index, 0, dict(node.env), node.trail, Path(), acts))
+                node.edges.append(self._place(block, node.index, 0, env, node.trail, path, acts))
             else:
-                node.edges.append(self._go(block, node.index + 1, dict(node.env), node.trail, Path()))
+                self._finish(step, env, path)
+                node.edges.append(self._go(block, node.index + 1, env, node.trail, path))
             node.edges.append(self._go(block, node.index + 1, dict(node.env), node.trail, Path()))
             return
         for after in block.next:
@@ -168,6 +173,8 @@ class Walk:
         """The cursor moves on, and with it what is a function of it."""
         if act.waits and self.machine.publishes(act):
             env[_PUBLISHED] = max(self.machine.publishes(act), _published(env))
+        if act.waits:
+            env[MET] = self.machine.met(act)
         if not act.advance:
             return
         path.advances[act.cursor] = path.advances.get(act.cursor, 0) + act.advance
@@ -195,6 +202,8 @@ class Walk:
 
     def _finish(self, step: Step, env: Env, path: Path) -> None:
         """What an event leaves in registers."""
+        if step.kind in MEETINGS and env.get(MET, Met.NONE) == Met.NONE:
+            env[MET] = Met.LANES
         if step.kind in (Kind.COMPUTE, Kind.MEET_COMPUTE):
             self.machine.compute(step, env, path.require)
         elif step.kind is Kind.TRY and not step.spin:
@@ -226,13 +235,13 @@ class Walk:
         while True:
             while index < len(steps):
                 step = steps[index]
-                if step.kind is Kind.COMPUTE or step.kind is Kind.MEET_COMPUTE and not self.machine.partial:
+                if step.kind is Kind.COMPUTE:
                     self.machine.compute(step, env, path.require)
-                elif (acts := self._happening(step, env)) is None:
+                elif not isinstance(held := self.machine.guard(step, env), int):
                     return self._place(block, index, GUARD, env, trail, path)
-                elif acts:
+                elif held and (acts := self.machine.acts(step, env)):
                     return self._place(block, index, 0, env, trail, path, acts)
-                else:
+                elif held:
                     self._finish(step, env, path)
                 index += 1
             if not block.test:
@@ -251,17 +260,13 @@ class Walk:
             else:
                 trail = (trail, after, None)
 
-    def _happening(self, step: Step, env: Env) -> list[Act] | None:
-        """What the event is, nothing if it does not happen; None if that is not decided."""
-        held = self.machine.guard(step, env)
-        if not isinstance(held, int):
-            return None
-        return self.machine.acts(step, env) if held else []
-
     def _decided(self, block: Block, env: Env, trail: Trail) -> int | None:
         """Which way the branch goes, None if that is a matter of the sizes."""
         assert block.branch is not None and block.branch.predicate
-        value = self.machine.uniform(env.get(block.branch.predicate, UNKNOWN), block.branch.line)
+        value = env.get(block.branch.predicate, UNKNOWN)
+        if self.machine.divides(value):
+            env[APART] = 1
+        value = self.machine.uniform(value, block.branch.line)
         if isinstance(value, int):
             return 0 if bool(value) != block.branch.negated else 1
         if isinstance(value, Peek):
@@ -316,8 +321,11 @@ class Walk:
     def _place(self, block: Block, index: int, sub: int, env: Env, trail: Trail, path: Path, acts: list[Act] = _NOTHING) -> Way:
         live = self._live_at(block, index)
         kept: Env = {name: env[name] for name in live if name in env}
-        if self.flow.touches(block, index):
-            kept.update((name, value) for name, value in env.items() if type(name) is tuple)
+        if self.flow.comes_to(touches, block, index):
+            kept.update((name, value) for name, value in env.items() if type(name) is tuple and name not in _SELDOM)
+        for name, asking in _SELDOM.items():
+            if name in env and self.flow.comes_to(asking, block, index):
+                kept[name] = env[name]
         key = (
             block.number,
             index,
@@ -378,6 +386,8 @@ class Walk:
 
     def _turn(self, block: Block, env: Env, trail: Trail, path: Path) -> Trail:
         """At the first block of a loop: generalised values take the place of this turn's."""
+        if MET in env:
+            env[MET] = Met.NONE  # the same in all turns
         special = self.special.get(block.number)
         if special:
             self._generalise(block, special, env, path)
@@ -386,7 +396,7 @@ class Walk:
             return trail
         last, turns, undecided = before
         names: list[object] = [name for name in self._masked(block.carried & block.live)] + [
-            name for name in {*last, *env} if type(name) is tuple and name != _PUBLISHED
+            name for name in {*last, *env} if type(name) is tuple and name not in _NO_POSITIONS
         ]
         changed: list[object] = [
             name
