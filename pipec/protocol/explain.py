@@ -116,7 +116,8 @@ class _Report:
         if kind.kind != "mbarrier":
             return None
         first = kind.instances[0]
-        return next((row for row in self.interface.barriers if row.offset <= first < row.offset + 8 * row.sub_stages), None)
+        rows = self.interface.barriers
+        return next((row for row in rows if row.offset <= first < row.offset + 8 * row.stages * row.sub_stages), None)
 
     def _when(self) -> str:
         """` when K = 64, block.x = 1`: the sizes of the run, by the names of the source."""

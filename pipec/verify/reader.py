@@ -159,7 +159,7 @@ class _Reading:
         numbers: dict[int, int] = {}
         left = dict(counts)
         for number, hint in enumerate(self.interface.hints):
-            offsets = tuple(base + hint.offset + 8 * stage for stage in range(hint.stages))
+            offsets = tuple(base + hint.offset + hint.step * stage for stage in range(hint.stages))
             if {left.get(offset) for offset in offsets} - {None} == {left.get(offsets[0])}:
                 numbers[number] = len(rings)
                 rings.append(Ring("mbarrier", offsets, inits[0][offsets[0]]))

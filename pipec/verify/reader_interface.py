@@ -33,12 +33,13 @@ LARGEST_SIZE = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Hint:
-    """`stages` barriers of 8 bytes from `offset`. `other`: number of the ring of the same pipeline's other side."""
+    """`stages` barriers of 8 bytes from `offset`, one every `step` bytes. `other`: number of the ring of the same pipeline's other side."""
 
     name: str
     offset: int
     stages: int
     other: int | None
+    step: int = 8
 
 
 @dataclass(frozen=True)
@@ -106,18 +107,27 @@ def _interface(found: dict[str, Any]) -> Interface:
         elif row["kind"] == "scalar":
             names[str(row["symbol"])] = str(row["scalar"])
     roles = tuple((str(row["name"]), int(row["first_warp"]), int(row["warps"])) for row in found["roles"])
-    rows = [(str(row["pipeline"]), str(row["side"]), int(row["offset"]), int(row["stages"])) for row in found["barriers"]]
-    sides = {(pipeline, side): number for number, (pipeline, side, _, _) in enumerate(rows)}
-    turned = {"full": "empty", "empty": "full"}
-    hints = tuple(
-        Hint(f"{pipeline}.{side}", offset, stages, sides.get((pipeline, turned.get(side, ""))))
-        for pipeline, side, offset, stages in rows
-        if 0 < stages <= 4096
-    )
+    hints = _hints(found["barriers"])
     most = [_most(one) for one in found["grid"]]
     grid = tuple(int(min(limit, one)) for limit, one in zip((LARGEST_SIZE, 65535, 65535), most, strict=True))
-    hints = hints if len(hints) == len(rows) else ()
     return Interface(boxes, frozenset(sizes), roles, hints, grid=(grid[0], grid[1], grid[2]), names=names)
+
+
+def _hints(barriers: list[dict[str, Any]]) -> tuple[Hint, ...]:
+    """A ring for each sub-stage of a side; the same sub-stage of the other side, if it has as many, is its partner."""
+    rows: dict[tuple[str, str, int], tuple[int, int, int]] = {}
+    for row in barriers:
+        subs = int(row.get("sub_stages", 1))
+        if not (0 < int(row["stages"]) <= 4096 and 0 < subs <= 4096):
+            return ()
+        for sub in range(subs):
+            rows[str(row["pipeline"]), str(row["side"]), sub] = int(row["offset"]) + 8 * sub, int(row["stages"]), 8 * subs
+    numbers = {key: number for number, key in enumerate(rows)}
+    turned = {"full": "empty", "empty": "full"}
+    return tuple(
+        Hint(f"{pipeline}.{side}", offset, stages, numbers.get((pipeline, turned.get(side, ""), sub)), step)
+        for (pipeline, side, sub), (offset, stages, step) in rows.items()
+    )
 
 
 def _bytes(row: dict[str, Any]) -> int:

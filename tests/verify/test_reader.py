@@ -26,6 +26,13 @@ def test_the_processes_of_a_gemm() -> None:
     assert [(ring.stages, ring.count) for ring in network.rings if ring.kind == "mbarrier"] == [(4, 1), (4, 1), (1, 1), (1, 128)]
 
 
+def test_each_sub_stage_is_a_ring() -> None:
+    network = read((GOLDEN / "role_pipeline.ptx").read_text(), "sub_stages")
+    rings = [ring for ring in network.rings if ring.kind == "mbarrier"]
+    assert [ring.stages for ring in rings] == [2, 2, 2, 2]
+    assert all(ring.instances[1] - ring.instances[0] == 16 for ring in rings)
+
+
 def kernels() -> list:
     return [
         pytest.param(path, name, id=f"{path.stem}-{name}")
