@@ -20,20 +20,6 @@ _ATOM_BYTES = 128  # row length of 32-bit operands stored with K outermost
 # Which operand types are multiplied with each other, by mma kind: only equal types, or any mix.
 _MIXES = {"f16": False, "tf32": False, "f8f6f4": True, "i8": True}
 
-# Accumulator types by operand type; the first is the usual one.
-_ACCUMULATORS = {
-    "f16": ("f32", "f16"),
-    "bf16": ("f32",),
-    "tf32": ("f32",),
-    "e4m3": ("f32", "f16"),
-    "e5m2": ("f32", "f16"),
-    "e2m3": ("f32", "f16"),
-    "e3m2": ("f32", "f16"),
-    "e2m1": ("f32", "f16"),
-    "i8": ("i32",),
-    "u8": ("i32",),
-}
-
 # N of one CTA and of a pair (hardware.md 3.1).
 _COLUMNS = (tuple(range(8, 257, 8)), tuple(range(16, 257, 16)))
 _INTEGER_COLUMNS = ((8, 16, 24, *range(32, 257, 16)), tuple(range(32, 257, 32)))
@@ -157,7 +143,7 @@ def _operand_types(mma: tree.Mma | tree.RegisterMma, sink: Sink) -> bool:
 
 def _accumulator_type(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> None:
     a, b = _dtypes(mma)
-    legal = _ACCUMULATORS[a.name]
+    legal = a.accumulators
     if total.dtype.name in legal:
         return
     sink.report(

@@ -4,7 +4,7 @@ A row says what LLVM calls it, its operands, what the PTX looks like, which thre
 describes it. Adding an instruction is adding a row here, and its meaning for the simulator beside `pipec.sim`.
 """
 
-from pipec.isa.dtypes import DTYPES
+from pipec.isa.dtypes import BYTE_FLOATS, DTYPES
 from pipec.isa.reductions import ALLOWED, OPERATIONS, red_type, red_vector
 from pipec.isa.specials import SPECIALS
 from pipec.record import record
@@ -272,10 +272,14 @@ def _conversions() -> list[Instruction]:
     return [
         _intrinsic("cvt.bf16x2.f32", "ff2bf16x2.rn", BFLOAT2, (F32, F32), "cvt.rn.bf16x2.f32", "thread", section),
         _intrinsic("cvt.f16x2.f32", "ff2f16x2.rn", HALF2, (F32, F32), "cvt.rn.f16x2.f32", "thread", section),
-        _intrinsic("cvt.e4m3x2.f32", "ff.to.e4m3x2.rn", I16, (F32, F32), "cvt.rn.satfinite.e4m3x2.f32", "thread", section),
-        _intrinsic("cvt.e5m2x2.f32", "ff.to.e5m2x2.rn", I16, (F32, F32), "cvt.rn.satfinite.e5m2x2.f32", "thread", section),
-        _intrinsic("cvt.f16x2.e4m3x2", "e4m3x2.to.f16x2.rn", HALF2, (I16,), "cvt.rn.f16x2.e4m3x2", "thread", section),
-        _intrinsic("cvt.f16x2.e5m2x2", "e5m2x2.to.f16x2.rn", HALF2, (I16,), "cvt.rn.f16x2.e5m2x2", "thread", section),
+        *(
+            _intrinsic(f"cvt.{x}x2.f32", f"ff.to.{x}x2.rn", I16, (F32, F32), f"cvt.rn.satfinite.{x}x2.f32", "thread", section)
+            for x in BYTE_FLOATS
+        ),
+        *(
+            _intrinsic(f"cvt.f16x2.{x}x2", f"{x}x2.to.f16x2.rn", HALF2, (I16,), f"cvt.rn.f16x2.{x}x2", "thread", section)
+            for x in BYTE_FLOATS
+        ),
         # A plain fpext would let LLVM fold it into `add.rn.f32.f16` and its like, which few readers of PTX know.
         Instruction(
             "cvt.f32.f16", "cvt.f32.f16 $0, $1;", F32, ("half",), "cvt.f32.f16", "thread", section, constraints="=f,h", pure=True

@@ -5,7 +5,7 @@ bytes: the factor of row r and block k at byte r % 32 * 16 + r // 32 * 4 + k (ha
 over 4 columns of tensor memory.
 """
 
-from pipec.isa.dtypes import DType
+from pipec.isa.dtypes import DTYPES, DType
 from pipec.record import record
 
 CHUNK_ROWS = 128
@@ -29,7 +29,7 @@ class ScaledKind:
     codes: dict[str, int]
 
 
-_NARROW = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
+_NARROW = {row.name: row.mma_code for row in DTYPES.values() if row.mma_kind == "f8f6f4" and row.mma_code is not None}
 _FP4 = {"e2m1": 1}
 
 _ROWS = (

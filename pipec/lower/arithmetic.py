@@ -6,11 +6,10 @@ operation, which for + - * / gives the correctly rounded result (24 bits are mor
 
 from collections.abc import Sequence
 
-from pipec.isa.dtypes import DTYPES, DType
+from pipec.isa.dtypes import BYTE_FLOATS, DTYPES, DType
 from pipec.lower.llvm import FALSE, TRUE, Builder, Value, floating, integer
 
 F32 = DTYPES["f32"]
-_FP8 = ("e4m3", "e5m2")
 
 _COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _FLOAT_OPERATIONS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
@@ -22,7 +21,7 @@ def constant(value: float | bool, dtype: DType) -> Value:
         return TRUE if value else FALSE
     if dtype.llvm in ("float", "double", "half", "bfloat"):
         return floating(float(value), dtype.llvm)
-    if dtype.name in _FP8:
+    if dtype.name in BYTE_FLOATS:
         raise AssertionError("an 8-bit float constant is a converted f32 constant")
     return integer(int(value), dtype.llvm)
 

@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from pipec.isa.dtypes import DTYPES, DType
-from pipec.lower.arithmetic import binary, ceil_divide, convert, is_narrow_float, negate
+from pipec.lower.arithmetic import ceil_divide, convert, is_narrow_float, negate
 from pipec.lower.llvm import Builder, Value, floating, integer
+from pipec.sema.functions import FUNCTIONS
 
 F32 = DTYPES["f32"]
 _LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
@@ -91,7 +92,30 @@ def _table_call(name: str) -> Callable[[Builder, Value], Value]:
     return lambda builder, x: builder.call(name, x)
 
 
-_FLOAT_UNARY: dict[str, Callable[[Builder, Value], Value]] = {
+def _folded(intrinsic: str) -> Callable[..., Value]:
+    """LLVM's intrinsic for two operands, taken over all of them."""
+
+    def fold(builder: Builder, *operands: Value) -> Value:
+        result = operands[0]
+        for operand in operands[1:]:
+            result = builder.emit(result.type, f"call {result.type} @llvm.{intrinsic}.{_suffix(result)}({result}, {operand})")
+        return result
+
+    return fold
+
+
+def _relu(builder: Builder, x: Value) -> Value:
+    return _folded("maximum")(builder, x, floating(0.0, x.type))
+
+
+# LLVM's minimum and maximum propagate NaN (`max.NaN.f32`), its minnum and maxnum drop it (`max.f32`).
+_FLOAT: dict[str, Callable[..., Value]] = {
+    "min": _folded("minimum"),
+    "max": _folded("maximum"),
+    "fmin": _folded("minnum"),
+    "fmax": _folded("maxnum"),
+    "relu": _relu,
+    "fma": _fma,
     "abs": _abs,
     "exp": _exp,
     "exp2": _table_call("ex2.approx"),
@@ -106,54 +130,51 @@ _FLOAT_UNARY: dict[str, Callable[[Builder, Value], Value]] = {
     "erf": _erf,
     "gelu": _gelu,
 }
+_IN_DOUBLE = ("min", "max", "fmin", "fmax", "relu", "fma", "abs")  # without approximations, so f64 stays f64
+
+
+def _extreme(which: str) -> Callable[..., Value]:
+    """The smaller or larger of integers."""
+
+    def pick(builder: Builder, dtype: DType, x: Value, y: Value) -> Value:
+        return builder.emit(x.type, f"call {x.type} @llvm.{'s' if _signed(dtype) else 'u'}{which}.{x.type}({x}, {y})")
+
+    return pick
+
+
+def _signed(dtype: DType) -> bool:
+    return dtype.family == "signed"
+
+
+def _integer_abs(builder: Builder, dtype: DType, x: Value) -> Value:
+    return _extreme("max")(builder, dtype, x, negate(builder, dtype, x)) if _signed(dtype) else x
+
+
+_INTEGER: dict[str, Callable[..., Value]] = {
+    "min": _extreme("min"),
+    "max": _extreme("max"),
+    "relu": lambda builder, dtype, x: _extreme("max")(builder, dtype, x, integer(0, x.type)),
+    "abs": _integer_abs,
+    "ceildiv": ceil_divide,
+}
 
 
 def call_function(builder: Builder, function: str, dtype: DType, arguments: Sequence[Value]) -> Value:
     """`dtype` is that of the arguments and the result."""
-    if is_narrow_float(dtype) or (dtype.bits == 64 and dtype.is_float and function in _FLOAT_UNARY and function != "abs"):
+    if not dtype.is_float:
+        return _INTEGER[function](builder, dtype, *arguments)
+    if is_narrow_float(dtype) or (dtype.bits == 64 and function not in _IN_DOUBLE):
         wide = [convert(builder, [argument], dtype, F32)[0] for argument in arguments]
         return convert(builder, [call_function(builder, function, F32, wide)], F32, dtype)[0]
-    if dtype.is_float:
-        return _float_function(builder, function, arguments)
-    return _integer_function(builder, function, dtype, arguments)
+    return _FLOAT[function](builder, *arguments)
 
 
-def _float_function(builder: Builder, function: str, arguments: Sequence[Value]) -> Value:
-    first = arguments[0]
-    match function:
-        # LLVM's minimum and maximum propagate NaN (`max.NaN.f32`), its minnum and maxnum drop it (`max.f32`).
-        case "min" | "max":
-            return _fold(builder, f"{function}imum.{_suffix(first)}", arguments)
-        case "fmin" | "fmax":
-            return _fold(builder, f"{function.removeprefix('f')}num.{_suffix(first)}", arguments)
-        case "relu":
-            return _fold(builder, f"maximum.{_suffix(first)}", (first, floating(0.0, first.type)))
-        case "fma":
-            return _fma(builder, *arguments)
-        case _:
-            return _FLOAT_UNARY[function](builder, first)
+def _compare_tables() -> None:
+    """A row of pipec.sema.functions that nothing lowers is found at import, not in the kernel that calls it."""
+    wanted = {"float": (_FLOAT,), "number": (_FLOAT, _INTEGER), "integer": (_INTEGER,)}
+    missing = [row.name for row in FUNCTIONS.values() if any(row.name not in table for table in wanted[row.domain])]
+    if missing:
+        raise ImportError(f"pipec.lower.functions has no entry for {', '.join(missing)}")
 
 
-def _fold(builder: Builder, intrinsic: str, arguments: Sequence[Value]) -> Value:
-    result = arguments[0]
-    for argument in arguments[1:]:
-        result = builder.emit(result.type, f"call {result.type} @llvm.{intrinsic}({result}, {argument})")
-    return result
-
-
-def _integer_function(builder: Builder, function: str, dtype: DType, arguments: Sequence[Value]) -> Value:
-    first = arguments[0]
-    sign = "s" if dtype.family == "signed" else "u"
-    match function:
-        case "min" | "max":
-            return _fold(builder, f"{sign}{function}.{first.type}", arguments)
-        case "relu":
-            return _fold(builder, f"{sign}max.{first.type}", (first, integer(0, first.type)))
-        case "abs":
-            return first if sign == "u" else _fold(builder, f"smax.{first.type}", (first, negate(builder, dtype, first)))
-        case "ceildiv":
-            return ceil_divide(builder, dtype, first, arguments[1])
-        case "fma":
-            return binary(builder, "+", dtype, binary(builder, "*", dtype, first, arguments[1]), arguments[2])
-        case _:
-            raise AssertionError(f"no integer form of {function}")
+_compare_tables()

@@ -10,9 +10,12 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+
+from pipec.sema.functions import FUNCTIONS, ElementFunction
 
 # A few roundings of float32: a kernel may fuse, distribute and reorder what the reference says.
 ARITHMETIC = 2.0**-21
@@ -147,16 +150,17 @@ class Arithmetic:
 
         return applied
 
+    def element_function(self, row: ElementFunction) -> Callable[[Bounded], Bounded]:
+        return self.monotone(partial(row.value, np), FUNCTION, rounds_argument=True)
+
     def erf(self, x: Bounded) -> Bounded:
-        value = _erf(x.value)
-        return bounded(value, _reach(_erf, x, value) + ERROR_FUNCTION + self.precision.working)
+        function = partial(FUNCTIONS["erf"].value, np)
+        value = function(x.value)
+        return bounded(value, _reach(function, x, value) + ERROR_FUNCTION + self.precision.working)
 
     def gelu(self, x: Bounded) -> Bounded:
         grown = self.add(bounded(1.0), self.erf(self.multiply(x, bounded(math.sqrt(0.5)))))
         return self.multiply(self.multiply(x, bounded(0.5)), grown)
-
-    def sigmoid(self, x: Bounded) -> Bounded:
-        return self.monotone(lambda v: 1 / (1 + np.exp(-v)), FUNCTION, rounds_argument=True)(x)
 
     def abs(self, x: Bounded) -> Bounded:
         return Bounded(np.abs(x.value), x.error)
@@ -252,15 +256,13 @@ class Arithmetic:
 
 
 def functions(arithmetic: Arithmetic) -> dict[str, Callable[..., Bounded]]:
-    """What a `numpy:` line may call, by name."""
-    exponential = {
-        name: arithmetic.monotone(getattr(np, name), FUNCTION, rounds_argument=True) for name in ("exp", "exp2", "tanh")
-    }
+    """What a `numpy:` line may call, by name. Element functions that are monotone need no more than their row."""
+    rows = {row.name: arithmetic.element_function(row) for row in FUNCTIONS.values() if row.monotone}
     logarithms = {name: _logarithm(arithmetic, getattr(np, name)) for name in ("log", "log2")}
     numbers = ("abs", "sum", "max", "min", "maximum", "minimum", "fmax", "fmin", "where", "clip", "relu")
-    own = (*numbers, "erf", "sigmoid", "gelu", "softmax", "block_scale", "scaled", "grouped", "offsets")
+    own = (*numbers, "erf", "gelu", "softmax", "block_scale", "scaled", "grouped", "offsets")
     named = {name: getattr(arithmetic, name) for name in own}
-    return {**exponential, **logarithms, "sqrt": arithmetic.monotone(np.sqrt, ARITHMETIC), **named}
+    return {**rows, **logarithms, "sqrt": arithmetic.monotone(np.sqrt, ARITHMETIC), **named}
 
 
 def _logarithm(arithmetic: Arithmetic, function: Callable[[Any], Any]) -> Callable[[Bounded], Bounded]:
@@ -272,10 +274,6 @@ def _logarithm(arithmetic: Arithmetic, function: Callable[[Any], Any]) -> Callab
         return bounded(result.value, result.error + ARITHMETIC)
 
     return applied
-
-
-def _erf(x: Any) -> Any:
-    return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
 def _product(size: np.ndarray, error: np.ndarray) -> np.ndarray:

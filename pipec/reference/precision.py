@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import ml_dtypes
 import numpy as np
 
-from pipec.isa.dtypes import DType
+from pipec.isa.dtypes import BYTE_FLOATS, DType
 from pipec.kir.ir import Kernel
 from pipec.kir.plan_roles import expressions
 from pipec.reference.bounded import Precision
@@ -51,7 +51,7 @@ def _accumulation(kernel: Kernel) -> float:
     which are cut to 13 bits after each MMA of 32 terms."""
     coarse = any(buffer.space == "tensor" and buffer.dtype.name == "f16" for buffer in kernel.buffers)
     mmas = [operation for operation in _operations(kernel) if isinstance(operation, RegisterMma)]
-    coarse = coarse or any(mma.accumulator.dtype.name == "f16" or mma.a_dtype.name in ("e4m3", "e5m2") for mma in mmas)
+    coarse = coarse or any(mma.accumulator.dtype.name == "f16" or mma.a_dtype.name in BYTE_FLOATS for mma in mmas)
     return 2.0**-15 if coarse else 2.0**-23
 
 

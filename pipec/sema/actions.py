@@ -41,7 +41,8 @@ from pipec.sema.expressions import (
     value,
 )
 from pipec.sema.grids import GRID_ACTIONS
-from pipec.sema.operations import EPILOGUE_LOAD, INPUT, RING, Operation
+from pipec.sema.operation import THREADS
+from pipec.sema.operations import EPILOGUE_LOAD, INPUT, OPERATIONS, RING, Operation
 from pipec.sema.role_pipeline import ROLE_ACTIONS
 from pipec.sema.scope import Scope
 from pipec.sema.turns import semaphore
@@ -535,3 +536,23 @@ ACTIONS: dict[str, Action] = {
     **ROLE_ACTIONS,
     **DIRECT_ACTIONS,
 }
+
+# Of rows that have no action: pipec.sema.kernels reads them where a kernel begins.
+_HEAD = {"grid", "cluster"}
+
+
+def _compare_tables() -> None:
+    """A row without an action or without its threads, and an action without a row, are found at import."""
+    named = {row.action for row in OPERATIONS} - _HEAD
+    members = {row.action for row in OPERATIONS if row.receivers != ("",)}
+    for problem, names in (
+        ("rows of pipec.sema.operations without an action", named - set(ACTIONS)),
+        ("actions without a row in pipec.sema.operations", set(ACTIONS) - named),
+        ("actions without an entry in pipec.sema.operation.THREADS", members - set(THREADS)),
+        ("entries of pipec.sema.operation.THREADS without a row", set(THREADS) - named - _HEAD),
+    ):
+        if names:
+            raise ImportError(f"{problem}: {', '.join(sorted(names))}")
+
+
+_compare_tables()

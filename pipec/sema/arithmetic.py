@@ -2,7 +2,6 @@
 
 import math
 import operator
-import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -18,24 +17,6 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 LOGICAL = ("and", "or")
 _BITWISE = ("&", "|", "^")
 _SHIFTS = ("<<", ">>")
-
-# Lossless widenings that happen silently; all else is written as a cast.
-_WIDER = {
-    ("f16", "f32"),
-    ("bf16", "f32"),
-    ("i8", "i32"),
-    ("u8", "i32"),
-    ("i16", "i32"),
-    ("u16", "i32"),
-    ("i32", "i64"),
-    ("u32", "i64"),
-    ("u8", "u32"),
-    ("u16", "u32"),
-    ("i8", "i64"),
-    ("f32", "f64"),
-}
-# Element types without arithmetic of their own: they are converted first.
-_STORAGE_ONLY = ("e4m3", "e5m2", "tf32")
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -60,8 +41,6 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 _LARGEST_KNOWN = 2**64
-# Of those that do not saturate.
-_LARGEST_FLOAT = {"f16": 65504.0, "bf16": (2 - 2**-7) * 2.0**127, "f32": (2 - 2**-23) * 2.0**127}
 
 
 def fold(symbol: str, left: Known, right: Known, span: Span) -> Known | Message:
@@ -119,7 +98,7 @@ def constant(known: Known, dtype: DType) -> tree.Constant | Message:
         return messages.WrongType(what="the value", expected=str(dtype), found=_known_type(value), at=known.span)
     if dtype.is_float:
         # An infinity that was given is meant; a number that would become one is not.
-        if value != math.inf and value != -math.inf and abs(value) > _LARGEST_FLOAT.get(dtype.name, sys.float_info.max):
+        if value != math.inf and value != -math.inf and abs(value) > dtype.largest:
             return messages.DoesNotFit(value=str(value), type=str(dtype), at=known.span)
         return tree.Constant(float(value), dtype, known.span)
     if isinstance(value, float):
@@ -148,7 +127,7 @@ def widen(value: tree.Expression, dtype: DType) -> tree.Expression | None:
     own = dtype_of(value.type)
     if own is dtype:
         return value
-    if (own.name, dtype.name) in _WIDER:
+    if dtype.name in own.widens_to:
         return tree.Convert(value, with_dtype(value.type, dtype), value.span)
     return None
 
@@ -227,7 +206,7 @@ def _operator_problem(symbol: str, dtype: DType) -> str | None:
         return None
     if dtype is BOOL:
         return None if symbol in ("==", "!=", *_BITWISE) else ""
-    if dtype.name in _STORAGE_ONLY:
+    if not dtype.computes:
         return "convert it first: `cast[f32](...)`"
     if symbol in ("//", "%", *_SHIFTS, *_BITWISE):
         return None if dtype.is_integer else "this operator is for integers"
@@ -241,7 +220,7 @@ def unary(symbol: str, operand: tree.Expression, span: Span) -> tree.Expression 
     good = {"not": dtype is BOOL, "~": dtype.is_integer, "-": dtype.is_float or dtype.family == "signed", "+": dtype is not BOOL}[
         symbol
     ]
-    if not good or dtype.name in _STORAGE_ONLY:
+    if not good or not dtype.computes:
         hint = _compared(operand) if symbol == "not" else None
         return messages.BadOperand(operator=symbol, type=str(dtype), hint=hint, at=operand.span)
     return operand if symbol == "+" else tree.Unary(symbol, operand, operand.type, span)

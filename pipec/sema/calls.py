@@ -32,6 +32,7 @@ from pipec.sema.expressions import (
 )
 from pipec.sema.functions import FUNCTIONS, REDUCTIONS, ElementFunction
 from pipec.sema.groups import ask_for_value
+from pipec.sema.operation import ANYWHERE, OUTSIDE, THREADS
 from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, MEMBERS, PRODUCER, TILE, VIEWS, Operation
 from pipec.sema.role_pipeline import sub_stage
 from pipec.sema.types import BOOL, I32, TileType, dtype_of, with_dtype
@@ -119,7 +120,7 @@ def _operate(context: Context, operation: Operation, receiver: Entity | None, no
         context.fail(
             messages.Misplaced(what=f"`{operation.name}`", where="inside a role", to=_OUTSIDE[operation.action], at=node.span)
         )
-    if context.place != "role" and operation.action not in ("assert", "grid", "cluster", "property", "underlying", *_OUTSIDE):
+    if context.place != "role" and THREADS.get(operation.action) not in (ANYWHERE, OUTSIDE):
         context.fail(messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span))
     if operation.action in ("grid", "cluster"):
         what = f"`{operation.name}(...)`"
@@ -208,7 +209,7 @@ def _in_domain(context: Context, function: ElementFunction, part: tree.Expressio
                 )
             )
         return widened
-    good = dtype.is_integer if function.domain == "integer" else dtype is not BOOL and dtype.name not in ("e4m3", "e5m2", "tf32")
+    good = dtype.is_integer if function.domain == "integer" else dtype is not BOOL and dtype.computes
     if not good:
         context.fail(
             messages.BadOperand(
@@ -279,10 +280,10 @@ def _reduction(context: Context, node: ast.Call) -> Entity:
     tile = operand.type
     if not isinstance(tile, TileType):
         context.fail(messages.WrongType(what="what is reduced", expected="a tile", found=describe(operand), at=node.span))
-    if tile.dtype.name in ("f16", "bf16"):
+    if tile.dtype.is_float and tile.dtype.bits == 16:
         operand = arithmetic.widen(operand, DTYPES["f32"]) or operand
     dtype = dtype_of(operand.type)
-    if dtype is BOOL or dtype.name in ("e4m3", "e5m2", "tf32"):
+    if dtype is BOOL or not dtype.computes:
         context.fail(messages.BadOperand(operator=name, type=str(dtype), hint="convert it first: `cast[f32](...)`", at=node.span))
     return tree.RowReduce(REDUCTIONS[name], operand, TileType(dtype, tile.rows, 1), node.span)
 

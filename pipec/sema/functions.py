@@ -1,10 +1,13 @@
-"""The element functions, one row each: name, parameters and what they accept. Lowering keeps one entry per row.
+"""The element functions, one row each: name, parameters, what they accept and what they are. The lowering keeps an entry per row, and
+is compared with this table when it is imported; tests and `numpy:` lines take the value from here.
 
 A NaN operand makes every one of them NaN, as in NumPy and torch (`np.maximum`, `torch.relu`), so that a NaN in the data reaches the
 result. `fmin` and `fmax` are the exception by name, as in C and NumPy.
 """
 
-from typing import Literal
+import math
+from collections.abc import Callable
+from typing import Any, Literal
 
 from pipec.record import record
 from pipec.vocabulary import RowFunction
@@ -12,35 +15,68 @@ from pipec.vocabulary import RowFunction
 
 @record
 class ElementFunction:
-    """`domain`: "float" (computed in f32), "number" (the operands' own type), "integer"."""
+    """`domain`: "float" (computed in f32), "number" (the operands' own type), "integer".
+
+    `value(np, x, ...)` is the function in float64, given NumPy, which nothing here has to load. Of a `monotone` function of one operand
+    that value alone gives `numpy:` lines the bound of its errors; others have a bound of their own in pipec.reference.bounded, or none.
+    """
 
     name: str
     parameters: tuple[str, ...]
     domain: Literal["float", "number", "integer"]
     document: str
+    value: Callable[..., Any]
+    monotone: bool = False
 
 
+def _erf(np: Any, x: Any) -> Any:
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+def _gelu(np: Any, x: Any) -> Any:
+    return x * (1 + _erf(np, x * math.sqrt(0.5))) / 2
+
+
+X, XY = ("x",), ("x", "y")
 _ROWS = (
-    ElementFunction("min", ("x", "y"), "number", "the smaller; NaN if either is, as NumPy's minimum"),
-    ElementFunction("max", ("x", "y"), "number", "the larger; NaN if either is, as NumPy's maximum"),
-    ElementFunction("fmin", ("x", "y"), "float", "the smaller; of a NaN and a number the number, as C's and NumPy's fmin"),
-    ElementFunction("fmax", ("x", "y"), "float", "the larger; of a NaN and a number the number, as C's and NumPy's fmax"),
-    ElementFunction("abs", ("x",), "number", "the magnitude"),
-    ElementFunction("ceildiv", ("x", "y"), "integer", "x / y rounded up"),
-    ElementFunction("fma", ("x", "y", "z"), "float", "x * y + z, rounded once"),
-    ElementFunction("exp", ("x",), "float", "e ** x"),
-    ElementFunction("exp2", ("x",), "float", "2 ** x"),
-    ElementFunction("exp2_ftz", ("x",), "float", "2 ** x, or 0 where that is below 2 ** -126: three instructions less than exp2"),
-    ElementFunction("log", ("x",), "float", "natural logarithm"),
-    ElementFunction("log2", ("x",), "float", "binary logarithm"),
-    ElementFunction("sqrt", ("x",), "float", "square root"),
-    ElementFunction("rsqrt", ("x",), "float", "1 / sqrt(x)"),
-    ElementFunction("rcp", ("x",), "float", "1 / x"),
-    ElementFunction("relu", ("x",), "number", "max(x, 0): the relu of a NaN is NaN"),
-    ElementFunction("sigmoid", ("x",), "float", "1 / (1 + exp(-x))"),
-    ElementFunction("tanh", ("x",), "float", "hyperbolic tangent"),
-    ElementFunction("erf", ("x",), "float", "error function"),
-    ElementFunction("gelu", ("x",), "float", "x * (1 + erf(x / sqrt(2))) / 2"),
+    ElementFunction("min", XY, "number", "the smaller; NaN if either is, as NumPy's minimum", lambda np, x, y: np.minimum(x, y)),
+    ElementFunction("max", XY, "number", "the larger; NaN if either is, as NumPy's maximum", lambda np, x, y: np.maximum(x, y)),
+    ElementFunction(
+        "fmin",
+        XY,
+        "float",
+        "the smaller; of a NaN and a number the number, as C's and NumPy's fmin",
+        lambda np, x, y: np.fmin(x, y),
+    ),
+    ElementFunction(
+        "fmax",
+        XY,
+        "float",
+        "the larger; of a NaN and a number the number, as C's and NumPy's fmax",
+        lambda np, x, y: np.fmax(x, y),
+    ),
+    ElementFunction("abs", X, "number", "the magnitude", lambda np, x: np.abs(x)),
+    ElementFunction("ceildiv", XY, "integer", "x / y rounded up", lambda np, x, y: np.ceil(x / y)),
+    ElementFunction("fma", ("x", "y", "z"), "float", "x * y + z, rounded once", lambda np, x, y, z: x * y + z),
+    ElementFunction("exp", X, "float", "e ** x", lambda np, x: np.exp(x), monotone=True),
+    ElementFunction("exp2", X, "float", "2 ** x", lambda np, x: np.exp2(x), monotone=True),
+    ElementFunction(
+        "exp2_ftz",
+        X,
+        "float",
+        "2 ** x, or 0 where that is below 2 ** -126: three instructions less than exp2",
+        lambda np, x: np.where(x < -126, 0.0, np.exp2(x)),
+    ),
+    ElementFunction("log", X, "float", "natural logarithm", lambda np, x: np.log(x), monotone=True),
+    ElementFunction("log2", X, "float", "binary logarithm", lambda np, x: np.log2(x), monotone=True),
+    ElementFunction("sqrt", X, "float", "square root", lambda np, x: np.sqrt(x), monotone=True),
+    ElementFunction("rsqrt", X, "float", "1 / sqrt(x)", lambda np, x: 1 / np.sqrt(x), monotone=True),
+    ElementFunction("rcp", X, "float", "1 / x", lambda np, x: 1 / x),
+    ElementFunction("relu", X, "number", "max(x, 0): the relu of a NaN is NaN", lambda np, x: np.maximum(x, 0)),
+    ElementFunction("sigmoid", X, "float", "1 / (1 + exp(-x))", lambda np, x: 1 / (1 + np.exp(-x)), monotone=True),
+    ElementFunction("tanh", X, "float", "hyperbolic tangent", lambda np, x: np.tanh(x), monotone=True),
+    ElementFunction("erf", X, "float", "error function", _erf),
+    ElementFunction("gelu", X, "float", "x * (1 + erf(x / sqrt(2))) / 2", _gelu),
 )
 
 FUNCTIONS: dict[str, ElementFunction] = {row.name: row for row in _ROWS}

@@ -316,7 +316,7 @@ class _Kernel:
             return
         dtype = known_dtype(context, annotation)
         scalar = tree.ScalarParameter(name.name, dtype, name.span)
-        if not (dtype.is_integer or dtype.name in ("f16", "bf16", "f32", "f64")):
+        if not (dtype.is_integer or (dtype.is_float and dtype.computes)):
             context.fail(
                 messages.WrongType(
                     what="a scalar parameter", expected="an integer or f16, bf16, f32, f64", found=str(dtype), at=annotation.span

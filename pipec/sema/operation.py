@@ -87,6 +87,6 @@ THREADS: dict[str, str] = {
     **dict.fromkeys(("role_commit_mma",), _ONE),
     **dict.fromkeys(("index", "barrier", "payload", "accumulator", "current_stage", "stage_barrier", "role_barrier"), _ANY),
     **dict.fromkeys(("role_index", "view", "per_k", "expect_bytes"), _ANY),
-    **dict.fromkeys(("property", "underlying"), ANYWHERE),
-    **dict.fromkeys(("init", "programmatic"), OUTSIDE),
+    **dict.fromkeys(("property", "underlying", "assert"), ANYWHERE),
+    **dict.fromkeys(("init", "programmatic", "grid", "cluster"), OUTSIDE),
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 from test_seed_names import PAGES
 
 from pipec.driver import Options, compile_source
+from pipec.reference.bounded import Arithmetic, Precision, functions
 from pipec.sema.functions import FUNCTIONS
 from pipec.sema.operation import (
     BARRIER,
@@ -35,6 +36,10 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "language.md"
 def functions_table() -> str:
     rows = [f"| `{row.name}({', '.join(row.parameters)})` | {row.document} | {row.domain} |" for row in FUNCTIONS.values()]
     return "\n".join(["| function | value | works on |", "|---|---|---|", *rows])
+
+
+def reference_functions() -> str:
+    return ", ".join(f"`{name}`" for name in sorted(functions(Arithmetic(Precision()))))
 
 
 PAGE = {RING: "S0", ROLE: "S1", INPUT: "S2", OUTPUT: "S3", EPILOGUE_LOAD: "S4"}
@@ -85,6 +90,7 @@ def elsewhere_table() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "functions": functions_table,
+    "numpy": reference_functions,
     **{pipeline: partial(pipeline_table, pipeline) for pipeline in PARTS},
     "operations": free_table,
     "elsewhere": elsewhere_table,

@@ -1,0 +1,66 @@
+"""Every element function against the value in its row, which `numpy:` lines use as well: a new row is tested as it stands."""
+
+import numpy as np
+import pytest
+from running import NUMPY, exact, run
+
+from pipec.lower import functions as lowering
+from pipec.reference.bounded import FUNCTION, Arithmetic, Precision, bounded, functions
+from pipec.sema.functions import FUNCTIONS, ElementFunction
+
+SOURCE = """
+kernel k(x: tensor[{kind}, 64, 64], y: tensor[{kind}, 64, 64]):
+    grid(1)
+    ring = InputTilePipeline(TilePayload(x=tile[{kind}, 64, 64]), stages=1)
+    role load(warps=1) produces ring:
+        with ring.produce() as s:
+            tma.load(s.x, x[0, 0])
+    role compute(warps=2) consumes ring:
+        with ring.consume() as s:
+            store(y[0, 0], {call})
+"""
+SMALLEST = 2.0**-20  # what approximations lose near 0 and 1, where the results are small
+OTHERS = {"float": (0.75, 2.0), "number": (0.75,), "integer": (3,)}
+
+
+def computed(row: ElementFunction, x: np.ndarray, kind: str) -> tuple[np.ndarray, tuple[float, ...]]:
+    others = OTHERS[row.domain][: len(row.parameters) - 1]
+    call = f"{row.name}({', '.join(['s.x', *map(str, others)])})"
+    y = np.full(x.shape, 77, NUMPY[kind])
+    run(SOURCE.format(kind=kind, call=call), "k", x.astype(NUMPY[kind]), y)
+    return exact(y), others
+
+
+@pytest.mark.parametrize("row", [row for row in FUNCTIONS.values() if row.domain != "integer"], ids=lambda row: row.name)
+def test_a_function_is_its_value(row: ElementFunction) -> None:
+    x = np.random.default_rng(2).standard_normal((64, 64)).astype(np.float32) * 4
+    found, others = computed(row, x, "f32")
+    named = functions(Arithmetic(Precision()))
+    with np.errstate(all="ignore"):
+        expected = row.value(np, exact(x), *others)
+        error = FUNCTION * np.abs(expected) + SMALLEST
+        if row.name in named and not others:
+            own = named[row.name](bounded(exact(x)))
+            np.testing.assert_array_equal(np.isnan(own.value), np.isnan(expected))
+            error = np.minimum(error, own.error)
+    inside = np.isfinite(expected)
+    assert inside.any()
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    assert (np.abs(found - expected)[inside] <= error[inside] + 1e-30).all()
+
+
+@pytest.mark.parametrize("row", [row for row in FUNCTIONS.values() if row.domain != "float"], ids=lambda row: row.name)
+def test_a_function_of_integers_is_its_value(row: ElementFunction) -> None:
+    x = np.random.default_rng(3).integers(-1000, 1000, (64, 64))
+    others = (3,) * (len(row.parameters) - 1)
+    y = np.full(x.shape, 77, np.int32)
+    call = f"{row.name}({', '.join(['s.x', *map(str, others)])})"
+    run(SOURCE.format(kind="i32", call=call), "k", x.astype(np.int32), y)
+    np.testing.assert_array_equal(y, row.value(np, x.astype(np.float64), *others))
+
+
+def test_a_row_that_nothing_lowers_is_found_at_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = ElementFunction("cube", ("x",), "float", "x * x * x", lambda np, x: x**3, monotone=True)
+    monkeypatch.setitem(FUNCTIONS, "cube", extra)
+    with pytest.raises(ImportError, match="no entry for cube"):
+        lowering._compare_tables()
