@@ -115,10 +115,9 @@ def _check(state: Compilation) -> None:
     from pipec.checks import check_kernel, clusters, tile_axes
 
     assert state.kernels is not None and state.trees is not None
-    for analysed in state.trees:
-        clusters.check(analysed, state.sink)
-        tile_axes.check(analysed, state.sink)
-    for kernel in state.kernels:
+    for analysed, kernel in zip(state.trees, state.kernels, strict=True):
+        clusters.check(analysed, [role.values for role in kernel.roles], state.sink)
+        tile_axes.check(kernel, state.sink)
         check_kernel(kernel, state.target, state.sink)
 
 

@@ -4,14 +4,14 @@ The proof of freedom from deadlock (pipec.checks.protocol) looks at one CTA. It 
 operations on the pipelines they share: then the order that it finds is an order for all of them together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from pipec.checks.cluster_values import ClusterValues, number
-from pipec.checks.ranges import Ranges
 from pipec.diag.catalogue import clusters as messages
 from pipec.diag.message import Sink
 from pipec.isa.specials import AXES
 from pipec.kir.clusters import Sharing, line, mask, sharing
+from pipec.kir.sameness import of_ctas
+from pipec.kir.values import Values, statements
 from pipec.kir.walk import operands, subexpressions
 from pipec.sema import tree
 from pipec.sema.operation import SCHEDULER
@@ -21,7 +21,8 @@ from pipec.vocabulary import Axis
 _PART_ROWS = 8  # rows after which every swizzle pattern starts anew (hardware.md 2.3)
 
 
-def check(kernel: tree.Kernel, sink: Sink) -> None:
+def check(kernel: tree.Kernel, values: Sequence[Values], sink: Sink) -> None:
+    """`values`: those of each role."""
     paired = _shape(kernel, sink)
     loads = [load for role in kernel.roles for load in _loads(role.body)]
     for load in loads:
@@ -31,30 +32,12 @@ def check(kernel: tree.Kernel, sink: Sink) -> None:
     if sink.failed:
         return
     shared_by = sharing(kernel.cluster, kernel.pipelines, kernel.roles, loads)
-    written = {
-        statement.effects.memory.place.tensor.name
-        for role in kernel.roles
-        for statement in _statements(role.body)
-        if isinstance(statement, tree.Operation) and statement.effects.memory is not None and statement.effects.memory.writes
-    }
-    for role in kernel.roles:
-        _Walk(kernel, role, written, shared_by, sink).statements(role.body, None)
-
-
-def _statements(body: tuple[tree.Statement, ...]) -> Iterator[tree.Statement]:
-    for statement in body:
-        yield statement
-        match statement:
-            case tree.If():
-                yield from _statements((*statement.then, *statement.otherwise))
-            case tree.For() | tree.While() | tree.Elect():
-                yield from _statements(statement.body)
-            case _:
-                pass
+    for role, own in zip(kernel.roles, values, strict=True):
+        _Walk(kernel, role, own, shared_by, sink).statements(role.body, None)
 
 
 def _loads(body: tuple[tree.Statement, ...]) -> Iterator[tree.TmaLoad]:
-    return (statement for statement in _statements(body) if isinstance(statement, tree.TmaLoad))
+    return (statement for statement in statements(body) if isinstance(statement, tree.TmaLoad))
 
 
 def _shape(kernel: tree.Kernel, sink: Sink) -> bool:
@@ -134,7 +117,7 @@ def _one_group(kernel: tree.Kernel, sink: Sink) -> None:
     first: tree.Pipeline | None = None
     told: set[tree.Pipeline | tree.Role] = set()
     for role in kernel.roles:
-        for mma in (statement for statement in _statements(role.body) if isinstance(statement, tree.Mma)):
+        for mma in (statement for statement in statements(role.body) if isinstance(statement, tree.Mma)):
             if mma.accumulator.handle.pipeline.cta_group == 2 and not role.leader and role not in told:
                 told.add(role)
                 sink.report(messages.NeedsLeader(role=role.name, at=mma.span, role_at=role.span))
@@ -157,7 +140,7 @@ def _one_group(kernel: tree.Kernel, sink: Sink) -> None:
 
 def _halves(kernel: tree.Kernel, sink: Sink) -> None:
     """Who fills the operands of an MMA of a pair, and who reads its accumulator, does so in both CTAs."""
-    mmas = [mma for role in kernel.roles for mma in _statements(role.body) if isinstance(mma, tree.Mma)]
+    mmas = [mma for role in kernel.roles for mma in statements(role.body) if isinstance(mma, tree.Mma)]
     paired = [mma for mma in mmas if mma.accumulator.handle.pipeline.cta_group == 2]
     operands_ = {operand.buffer for mma in paired for operand in (mma.a, mma.b, *mma.scales)}
     sums = {mma.accumulator.buffer for mma in paired}
@@ -178,7 +161,7 @@ def _halves(kernel: tree.Kernel, sink: Sink) -> None:
 
 
 def _reached(role: tree.Role, filled: set[tree.Buffer], read: set[tree.Buffer]) -> Iterator[tuple[tree.Buffer, Span, bool]]:
-    for statement in _statements(role.body):
+    for statement in statements(role.body):
         if not isinstance(statement, tree.Operation):
             continue
         for use in statement.effects.uses:
@@ -225,11 +208,10 @@ class _Walk:
     """One role's body, with the span of what makes the CTAs of a cluster go different ways around a statement."""
 
     def __init__(
-        self, kernel: tree.Kernel, role: tree.Role, written: set[str], shared_by: dict[tree.Pipeline, Sharing], sink: Sink
+        self, kernel: tree.Kernel, role: tree.Role, values: Values, shared_by: dict[tree.Pipeline, Sharing], sink: Sink
     ) -> None:
         self._kernel, self._shared_by, self._sink = kernel, shared_by, sink
-        self._values = ClusterValues(kernel.cluster, role, written)
-        self._ranges = Ranges(kernel.cluster, _statements(role.body))
+        self._ctas = of_ctas(values)
         self._runs_in = [rank for rank in range(kernel.cluster.size) if not role.leader or rank % 2 == 0]
         self._told: set[tree.Pipeline] = set()
 
@@ -268,7 +250,7 @@ class _Walk:
                 pass
 
     def _differing(self, expression: tree.Expression) -> Span | None:
-        return expression.span if self._values.differs(expression, self._runs_in) else None
+        return expression.span if self._ctas.differs(expression, self._runs_in) else None
 
     def _shared(self, pipeline: tree.Pipeline, at: Span, control: Span | None) -> None:
         if control is None or self._shared_by[pipeline].local or pipeline in self._told:
@@ -281,23 +263,19 @@ class _Walk:
         for value in operands(statement) if isinstance(statement, tree.Operation) else ():
             for node in subexpressions(value):
                 rank = node.source.cta if isinstance(node, tree.ReadBuffer) else None
-                known = [] if rank is None else [number(form) for form in self._values.forms(rank)]
-                outside = next((one for one in known if one is not None and not 0 <= one < size), None)
+                seen = () if rank is None else self._ctas.seen(rank)
+                outside = next((term.number for term in seen if term.number is not None and not 0 <= term.number < size), None)
                 if rank is not None and outside is not None:
                     self._sink.report(
                         messages.RankOutside(rank=outside, size=size, at=rank.span, cluster=self._kernel.cluster.span)
                     )
-                elif rank is not None and None in known and not self._inside(rank):
+                elif rank is not None and not all(0 <= term.least and term.largest < size for term in seen):
                     text = rank.span.text()
                     self._sink.report(
                         messages.RankUnknown(
                             rank=text, size=size, largest=size - 1, at=rank.span, cluster=self._kernel.cluster.span
                         )
                     )
-
-    def _inside(self, rank: tree.Expression) -> bool:
-        found = self._ranges.of(rank)
-        return found is not None and 0 <= found[0] and found[1] < self._kernel.cluster.size
 
     def _copies(self, copy: tree.CopyAsync) -> None:
         pipeline = copy.destination.handle.pipeline
@@ -313,13 +291,13 @@ class _Walk:
             derived = mask(sharers, cluster, rank)
             ranks = [other for other in range(cluster.size) if derived >> other & 1]
             for coordinate in load.source.coordinates:
-                if self._values.differs(coordinate, ranks):
+                if self._ctas.differs(coordinate, ranks):
                     self._sink.report(messages.MulticastDiffers(axis=axis, at=coordinate.span, load=load.span))
                     return
         if load.mask is None:
             return
-        for rank, form in enumerate(self._values.forms(load.mask)):
-            derived, stated = mask(sharers, cluster, rank), number(form)
+        for rank, term in enumerate(self._ctas.seen(load.mask)):
+            derived, stated = mask(sharers, cluster, rank), term.number
             if stated != derived:
                 self._sink.report(
                     messages.MulticastMask(

@@ -7,7 +7,7 @@ from pipec.diag.catalogue import roles as messages
 from pipec.diag.message import Sink
 from pipec.isa.targets import WARP
 from pipec.kir import ir
-from pipec.kir.participation import thread_dependent
+from pipec.kir.sameness import of_elected, of_threads
 from pipec.kir.walk import subexpressions
 from pipec.record import record
 from pipec.sema import tree
@@ -301,33 +301,15 @@ def _report_elect(role: ir.Role, block: ir.Block, elect: ir.ElectBranch, sink: S
 
 def _same_in_all_threads(role: RoleFacts, sink: Sink) -> None:
     """Where a tile lies and what it is combined with cannot depend on which thread asks."""
-    by_value, by_path = _dependent_variables(role.role)
+    threads, elected = of_threads(role.role.values), of_elected(role.role.values)
     for block in role.role.blocks:
         # One thread agrees with itself about what it computed; which thread it is stays open.
-        variables = by_value if block.participation.threads == "one" else by_path
+        sameness = elected if block.participation.threads == "one" else threads
         for operation in block.operations:
             for what, value in _shared_values(operation):
-                if thread_dependent(value, variables):
+                if sameness.differs(value):
                     sink.report(messages.DiffersBetweenThreads(what=what, at=value.span, operation=operation.span))
                     break
-
-
-def _dependent_variables(role: ir.Role) -> tuple[set[tree.Variable], set[tree.Variable]]:
-    """Variables that differ between threads by what is assigned, and those that also do by where it is assigned."""
-    by_value: set[tree.Variable] = set()
-    by_path: set[tree.Variable] = set()
-    size = -1
-    while size != len(by_value) + len(by_path):
-        size = len(by_value) + len(by_path)
-        for block in role.blocks:
-            for operation in block.operations:
-                if not isinstance(operation, tree.Assign) or isinstance(operation.variable.type, TileType):
-                    continue
-                if thread_dependent(operation.value, by_value):
-                    by_value.add(operation.variable)
-                if block.participation.threads != "all" or thread_dependent(operation.value, by_path):
-                    by_path.add(operation.variable)
-    return by_value, by_path
 
 
 def _shared_values(operation: tree.Operation) -> Iterator[tuple[str, tree.Expression]]:

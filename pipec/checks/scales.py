@@ -1,7 +1,6 @@
 """Narrow operands and the scale factors of block-scaled MMAs (E078x; hardware.md 3.1, 3.4 and 3.7)."""
 
 from pipec.checks.facts import RoleFacts
-from pipec.checks.multiples import Multiples
 from pipec.diag.catalogue import scaling as messages
 from pipec.diag.message import Sink
 from pipec.isa.scaling import CHUNK_BYTES, CHUNK_ROWS, CHUNK_SCALES, ScaledKind, operand_kinds
@@ -136,7 +135,7 @@ def _rows(role: RoleFacts, mma: tree.Mma, sink: Sink) -> None:
                 declared=buffer.span,
             )
         )
-    if mma.scale_b_row is not None and (first < 0 or Multiples(role, ROW_UNIT).breaks(mma.scale_b_row)):
+    if mma.scale_b_row is not None and (first < 0 or not role.role.values.is_multiple(mma.scale_b_row, ROW_UNIT)):
         buffer = mma.scale_b.buffer
         sink.report(
             messages.ScaleRows(
@@ -257,6 +256,6 @@ def _unpacked_load(role: RoleFacts, load: tree.TmaLoad, sink: Sink) -> None:
         _narrow(load.destination, f"tensor `{tensor.name}` has rows of {inner} elements", use, reason, fitting, sink)
     elif load.destination.buffer.columns % UNPACKED_ELEMENTS:
         return  # told of the tile already
-    elif Multiples(role, UNPACKED_ELEMENTS).breaks(load.source.coordinates[-1]):
+    elif not role.role.values.is_multiple(load.source.coordinates[-1], UNPACKED_ELEMENTS):
         problem = f"it starts at an element that is not always a multiple of {UNPACKED_ELEMENTS}"
         _narrow(load.destination, problem, use, reason, None, sink)

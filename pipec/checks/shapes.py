@@ -3,7 +3,6 @@
 from math import gcd
 
 from pipec.checks.facts import COPY, OPERAND, STORE, Facts, RoleFacts
-from pipec.checks.multiples import Multiples
 from pipec.checks.scales import check_load, scale_tile, whole_units
 from pipec.diag.catalogue import global_memory as global_messages
 from pipec.diag.catalogue import resources as messages
@@ -275,7 +274,7 @@ def _coordinates(role: RoleFacts, operation: tree.Operation, sink: Sink) -> None
             return
     coordinate, dtype = place.coordinates[-1], place.tensor.dtype
     unit = COPY_UNIT * 8 // dtype.bits
-    if Multiples(role, unit).breaks(coordinate):
+    if not role.role.values.is_multiple(coordinate, unit):
         sink.report(
             messages.CopyStart(
                 tensor=place.tensor.name,

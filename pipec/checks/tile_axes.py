@@ -9,56 +9,24 @@ from collections.abc import Iterator
 
 from pipec.diag.catalogue import tile_axes as messages
 from pipec.diag.message import Sink
-from pipec.record import record
+from pipec.kir import ir
+from pipec.kir.values import Values
 from pipec.sema import tree
 from pipec.sema.types import TileType
-
-_DEEPEST = 16  # variables that stand for each other
-
-
-@record
-class _Names:
-    """What variables of a role stand for: the only value that is assigned to them, or the step of their loop."""
-
-    values: dict[tree.Variable, tree.Expression | None]
-    steps: dict[tree.Variable, int]
+from pipec.terms.term import Operator, operands
 
 
-def check(kernel: tree.Kernel, sink: Sink) -> None:
+def check(kernel: ir.Kernel, sink: Sink) -> None:
     for role in kernel.roles:
-        statements = tuple(_statements(role.body))
-        names = _names(statements)
-        for statement in statements:
-            for place, rows in _places(statement):
-                _check(place, rows, names, sink)
+        for block in role.blocks:
+            for operation in block.operations:
+                for place, rows in _places(operation):
+                    _check(place, rows, role.values, sink)
 
 
-def _statements(body: tuple[tree.Statement, ...]) -> Iterator[tree.Statement]:
-    for statement in body:
-        yield statement
-        match statement:
-            case tree.If():
-                yield from _statements((*statement.then, *statement.otherwise))
-            case tree.For() | tree.While() | tree.Elect():
-                yield from _statements(statement.body)
-            case _:
-                pass
-
-
-def _names(statements: tuple[tree.Statement, ...]) -> _Names:
-    values: dict[tree.Variable, tree.Expression | None] = {}
-    steps: dict[tree.Variable, int] = {}
-    for statement in statements:
-        if isinstance(statement, tree.Assign):
-            values[statement.variable] = None if statement.variable in values else statement.value
-        elif isinstance(statement, tree.For):
-            steps[statement.variable] = statement.step
-    return _Names(values, steps)
-
-
-def _places(statement: tree.Statement) -> Iterator[tuple[tree.TensorSlice, int]]:
-    """The places of tiles that the statement copies, with the tiles' rows."""
-    match statement:
+def _places(operation: tree.Operation) -> Iterator[tuple[tree.TensorSlice, int]]:
+    """The places of tiles that the operation copies, with the tiles' rows."""
+    match operation:
         case tree.TmaLoad(destination=tile, source=place) | tree.TmaStore(destination=place, source=tile):
             yield place, tile.buffer.rows
         case tree.Store(destination=place, value=value) if isinstance(value.type, TileType):
@@ -67,14 +35,14 @@ def _places(statement: tree.Statement) -> Iterator[tuple[tree.TensorSlice, int]]
             pass
 
 
-def _check(place: tree.TensorSlice, rows: int, names: _Names, sink: Sink) -> None:
+def _check(place: tree.TensorSlice, rows: int, values: Values, sink: Sink) -> None:
     if rows == 1 or len(place.coordinates) < 3:
         return
     *outer, along, _ = place.coordinates
-    if _steps(along, rows, names, _DEEPEST):
+    if any(step % rows == 0 for step in _steps(along, values)):
         return
     for axis, coordinate in enumerate(outer):
-        if not _steps(coordinate, rows, names, _DEEPEST):
+        if rows not in _steps(coordinate, values):
             continue
         sink.report(
             messages.RowsAlongAnother(
@@ -91,16 +59,10 @@ def _check(place: tree.TensorSlice, rows: int, names: _Names, sink: Sink) -> Non
         return
 
 
-def _steps(expression: tree.Expression, rows: int, names: _Names, depth: int) -> bool:
-    """Whether a term of the sum moves by `rows` from one value of something else to the next."""
-    match expression:
-        case tree.Binary("+" | "-", left, right) if depth:
-            return _steps(left, rows, names, depth - 1) or _steps(right, rows, names, depth - 1)
-        case tree.Binary("*", left, right):
-            return any(isinstance(side, tree.Constant) and side.value == rows for side in (left, right))
-        case tree.ReadVariable(variable) if variable in names.steps:
-            return names.steps[variable] == rows
-        case tree.ReadVariable(variable) if depth and (value := names.values.get(variable)) is not None:
-            return _steps(value, rows, names, depth - 1)
-        case _:
-            return False
+def _steps(coordinate: tree.Expression, values: Values) -> set[int]:
+    """By how much the coordinate moves from one value of each of its parts to the next; a loop's counter goes on by the loop's step."""
+    parts = [(atom, factor) for atom, factor in values.of(coordinate).parts if factor]
+    for atom, factor in parts:
+        if atom.operator is Operator.WRAPPED:
+            parts += [(inner, factor * own) for inner, own in operands(atom)[0].parts]
+    return {factor * values.counts[atom].step if atom in values.counts else factor for atom, factor in parts}

@@ -10,7 +10,9 @@ from typing import assert_never
 
 from pipec.isa.dtypes import DTYPES
 from pipec.kir import ir
-from pipec.kir.participation import narrow, thread_dependent, thread_dependent_variables
+from pipec.kir.participation import narrow
+from pipec.kir.sameness import of_threads
+from pipec.kir.values import Launch, Values
 from pipec.sema import tree
 from pipec.sema.types import dtype_of
 from pipec.source import Span
@@ -19,6 +21,7 @@ _BOOL = DTYPES["bool"]
 
 
 def build(kernel: tree.Kernel) -> ir.Kernel:
+    launch = Launch(kernel)
     return ir.Kernel(
         name=kernel.name,
         document=kernel.document,
@@ -29,7 +32,7 @@ def build(kernel: tree.Kernel) -> ir.Kernel:
         grid=kernel.grid,
         pipelines=kernel.pipelines,
         buffers=kernel.buffers,
-        roles=tuple(build_role(role) for role in kernel.roles),
+        roles=tuple(build_role(role, launch) for role in kernel.roles),
         span=kernel.span,
         cluster=kernel.cluster,
         stated=kernel.stated,
@@ -37,11 +40,13 @@ def build(kernel: tree.Kernel) -> ir.Kernel:
         programmatic=kernel.programmatic,
         schedule=kernel.schedule,
         stated_grid=kernel.stated_grid,
+        launch=launch,
     )
 
 
-def build_role(role: tree.Role) -> ir.Role:
-    builder = _Builder(thread_dependent_variables(role.body))
+def build_role(role: tree.Role, launch: Launch) -> ir.Role:
+    values = Values(role, launch)
+    builder = _Builder(values)
     builder.statements(role.body)
     builder.finish(ir.Exit())
     return ir.Role(
@@ -54,6 +59,7 @@ def build_role(role: tree.Role) -> ir.Role:
         loops=tuple(builder.loops()),
         span=role.span,
         end=role.end,
+        values=values,
         leader=role.leader,
     )
 
@@ -67,6 +73,7 @@ class _OpenBlock:
 
 @dataclass(slots=True)
 class _OpenLoop:
+    statement: tree.For | tree.While
     parent: int | None
     span: Span
     variable: tree.Variable | None = None
@@ -80,8 +87,8 @@ class _OpenLoop:
 class _Builder:
     """Appends to the block `current`; a terminator closes it."""
 
-    def __init__(self, thread_dependent: set[tree.Variable]) -> None:
-        self._thread_dependent = thread_dependent
+    def __init__(self, values: Values) -> None:
+        self._threads = of_threads(values)
         self._blocks = [_OpenBlock(ir.ALL_THREADS)]
         self._loops: list[_OpenLoop] = []
         self._current = 0
@@ -101,6 +108,7 @@ class _Builder:
                 step=loop.step,
                 parent=loop.parent,
                 span=loop.span,
+                statement=loop.statement,
             )
             for loop in self._loops
         ]
@@ -142,7 +150,7 @@ class _Builder:
             self.statements(statement.then if statement.condition.value else statement.otherwise)
             return
         outer = self._participation
-        then, otherwise = narrow(outer, statement.condition, self._thread_dependent)
+        then, otherwise = narrow(outer, statement.condition, differs=self._threads.differs(statement.condition))
         head = self._blocks[self._current]
         then_block, then_end = self._branch(then, statement.then)
         otherwise_block, otherwise_end = self._branch(otherwise, statement.otherwise) if statement.otherwise else (None, None)
@@ -178,25 +186,23 @@ class _Builder:
         if not isinstance(stop, tree.Constant):
             # Python evaluates the bounds once; the body may change what they were computed from.
             hidden = tree.Variable(f"{variable.name}.stop", stop.type, stop.span)
-            if thread_dependent(statement.stop, self._thread_dependent):
-                self._thread_dependent.add(hidden)
             self._append(tree.Assign(hidden, stop, stop.span))
             stop = tree.ReadVariable(hidden, stop.span)
         read = tree.ReadVariable(variable, span)
         condition = tree.Binary("<" if statement.step > 0 else ">", read, stop, _BOOL, span)
         step = tree.Constant(statement.step, dtype_of(variable.type), span)
         advance = tree.Assign(variable, tree.Binary("+", read, step, variable.type, span), span)
-        loop = _OpenLoop(self._loop, span, variable, statement.start, statement.stop, statement.step)
+        loop = _OpenLoop(statement, self._loop, span, variable, statement.start, statement.stop, statement.step)
         self._loop_blocks(loop, condition, statement.body, advance)
 
     def _while(self, statement: tree.While) -> None:
-        self._loop_blocks(_OpenLoop(self._loop, statement.span), statement.condition, statement.body, None)
+        self._loop_blocks(_OpenLoop(statement, self._loop, statement.span), statement.condition, statement.body, None)
 
     def _loop_blocks(
         self, loop: _OpenLoop, condition: tree.Expression, body: tuple[tree.Statement, ...], advance: tree.Assign | None
     ) -> None:
         outer = self._participation
-        inside, _ = narrow(outer, condition, self._thread_dependent)
+        inside, _ = narrow(outer, condition, differs=self._threads.repeats_differ(loop.statement))
         header = loop.header = self._open(inside)
         self.finish(ir.Jump(header))
         self._loop = len(self._loops)

@@ -4,12 +4,14 @@ The nodes inside a block are the operations of `pipec.sema.tree`; expressions st
 role run it (its `Participation`), a loop keeps its bounds, so that later passes need not rediscover either.
 """
 
+from pipec.kir.values import Launch, Values
 from pipec.record import record
 from pipec.sema.tree import (
     ONE_CTA,
     Buffer,
     Cluster,
     Expression,
+    For,
     Operation,
     Pipeline,
     ProgrammaticLaunch,
@@ -20,6 +22,7 @@ from pipec.sema.tree import (
     TensorAllocation,
     TensorParameter,
     Variable,
+    While,
 )
 from pipec.source import Span
 from pipec.vocabulary import Threads
@@ -88,7 +91,7 @@ class Loop:
     """A natural loop: `header` tests the condition; `blocks` holds header, body and latch.
 
     For `for`: variable, start, stop (evaluated once, before the loop) and step; for `while` they are None.
-    `parent` is the index of the enclosing loop in Role.loops.
+    `parent` is the index of the enclosing loop in Role.loops, `statement` where the loop comes from.
     """
 
     header: int
@@ -99,6 +102,7 @@ class Loop:
     step: int | None
     parent: int | None
     span: Span
+    statement: For | While
 
 
 @record
@@ -112,6 +116,7 @@ class Role:
     loops: tuple[Loop, ...]
     span: Span
     end: Span
+    values: Values
     leader: bool = False  # it runs in the leader of each pair of CTAs only
 
 
@@ -128,6 +133,7 @@ class Kernel:
     buffers: tuple[Buffer, ...]
     roles: tuple[Role, ...]
     span: Span
+    launch: Launch
     cluster: Cluster = ONE_CTA
     stated: tuple[StatedCounts, ...] = ()
     allocations: tuple[TensorAllocation, ...] = ()

@@ -63,6 +63,8 @@ def test_the_first_mma_is_seen_to_overwrite(body: tuple[str, ...]) -> None:
         ((*LOOP, "        mma(acc, s.a, s.b, accumulate=k >= 0)"), "E0802"),
         ((*LOOP, "        mma(acc, s.a, s.b, accumulate=True)", "        mma(acc, s.a, s.b, accumulate=k > 0)"), "E0802"),
         ((*LOOP, "        mma(acc, s.a, s.b, accumulate=n > 0)"), "E0803"),
+        (("m = n", *LOOP, "        mma(acc, s.a, s.b, accumulate=m + 1 < n)"), "E0803"),  # the largest n and 1 wrap around
+        (("j = 0", "for i in range(n):", "    j += 1", *LOOP, "        mma(acc, s.a, s.b, accumulate=j > 0)"), "E0803"),
         ((*LOOP, "        if k > n:", "            mma(acc, s.a, s.b, accumulate=k > 0)"), "E0803"),
         (
             ("for k in range(n, n + 4):", "    with input.consume() as s:", "        mma(acc, s.a, s.b, accumulate=k > 0)"),
@@ -92,13 +94,29 @@ kernel scale(x: tensor[f32, M, N], y: tensor[f32, M, N], q: i32):
 
 
 @pytest.mark.parametrize(
-    "coordinate", ["k * 32", "k * 20 - 4", "j", "k * 32 + q", "k * 32 % N", "j if k > 0 else 8", "-4 * k", "min(j, N)"]
+    "coordinate",
+    [
+        "k * 32",
+        "k * 20 - 4",
+        "j",
+        "k * 32 + q",
+        "k * 32 % N",
+        "j if k > 0 else 8",
+        "-4 * k",
+        "min(j, N)",
+        "k * 64 // 2",
+        "k << 5",
+        "N // 3",
+    ],
 )
 def test_coordinates_that_fit(coordinate: str) -> None:
     assert codes(COPY.format(coordinate=coordinate)) == []
 
 
-@pytest.mark.parametrize("coordinate", ["k", "k * 30", "j + 1", "k * 32 + q + 2", "block.x", "j if k > 0 else 2", "k * 32 // 3"])
+@pytest.mark.parametrize(
+    "coordinate",
+    ["k", "k * 30", "j + 1", "k * 32 + q + 2", "block.x", "j if k > 0 else 2", "k * 32 // 3", "ceildiv(k, 2)", "min(k * 32, 5)"],
+)
 def test_coordinates_that_do_not(coordinate: str) -> None:
     assert codes(COPY.format(coordinate=coordinate)) == ["E0724"]
 

@@ -5,6 +5,7 @@ from pipec.kir import ir
 from pipec.kir.build import build
 from pipec.kir.text import kernel_text
 from pipec.kir.verify import MalformedKernel, verify
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.tree.text import expression_text
 from pipec.sema.types import BOOL, I32
@@ -116,7 +117,7 @@ def test_thread_dependence_flows_through_variables():
 def test_thread_dependence_through_control_flow():
     """A variable assigned under a thread-dependent guard differs between threads even when the values assigned do not."""
     gemm = Gemm()
-    guard = gemm.condition("k in range", "role_warp", "==", 0)
+    guard = gemm.condition("k in range", "lane_id", "==", 0)
     flag = tree.Variable("flag", I32, guard.span)
     set_flag = tree.Assign(flag, gemm.number(1), guard.span)
     condition = tree.Binary("==", tree.ReadVariable(flag, guard.span), gemm.number(1), BOOL, guard.span)
@@ -134,9 +135,6 @@ def test_verifier_refuses_an_unreached_block():
     kernel = build(Gemm().kernel())
     role = kernel.roles[0]
     lost = ir.Block((), ir.Jump(1), ir.ALL_THREADS)
-    broken = ir.Role(role.name, 1, None, role.produces, role.consumes, (*role.blocks, lost), role.loops, role.span, role.end)
-    kernel = ir.Kernel(
-        kernel.name, "", kernel.tensors, (), (), {}, kernel.grid, kernel.pipelines, kernel.buffers, (broken,), kernel.span
-    )
+    kernel = replace(kernel, roles=(replace(role, blocks=(*role.blocks, lost)),))
     with pytest.raises(MalformedKernel, match="never reached"):
         verify(kernel)

@@ -14,6 +14,7 @@ LAYERS = (
     "verify",
     "watchdog",
     "syntax",
+    "terms",
     "sema",
     "kir",
     "checks",

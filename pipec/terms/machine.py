@@ -1,0 +1,107 @@
+"""The operators, functions and conversions of the typed tree on terms, as the lowering computes them: in registers of a type.
+
+A divisor 0 counts as 1 and a shift by the width or more leaves zero or the sign, as `pipec.lower.arithmetic` has it.
+"""
+
+from collections.abc import Callable, Mapping
+
+from pipec.isa.dtypes import DType
+from pipec.terms import term as terms
+from pipec.terms.term import ONE, ZERO, Operator, Term, at_least, choose, equal, extreme, quotient, remainder
+
+_FLOATS = 1 << 1100  # no finite number of a float type lies outside
+
+
+def range_of(dtype: DType) -> tuple[int, int]:
+    """The least and the largest integer of a type; of a float, bounds that no integer taken from it leaves."""
+    if dtype.family == "bool":
+        return 0, 1
+    return terms.type_range(dtype.bits, dtype.family == "signed") if dtype.is_integer else (-_FLOATS, _FLOATS)
+
+
+def wrap(term: Term, dtype: DType) -> Term:
+    return terms.wrapped(term, dtype.bits, dtype.family == "signed")
+
+
+def _ceiling(left: Term, right: Term) -> Term:
+    divisor = right.number
+    return quotient(left + divisor - 1, right) if divisor is not None and divisor > 0 else -quotient(-left, right)
+
+
+_COMPARISONS: Mapping[str, Callable[[Term, Term], Term]] = {
+    "==": equal,
+    "!=": lambda left, right: ONE - equal(left, right),
+    ">=": lambda left, right: at_least(left - right),
+    "<=": lambda left, right: at_least(right - left),
+    "<": lambda left, right: ONE - at_least(left - right),
+    ">": lambda left, right: ONE - at_least(right - left),
+}
+_ARITHMETIC: Mapping[str, Callable[[Term, Term], Term]] = {
+    "+": Term.__add__,
+    "-": Term.__sub__,
+    "*": terms.product,
+    "//": quotient,
+    "%": remainder,
+    "ceildiv": _ceiling,
+    "min": lambda left, right: extreme(Operator.LEAST, (left, right)),
+    "max": lambda left, right: extreme(Operator.GREATEST, (left, right)),
+}
+_CONDITIONS: Mapping[str, Callable[[Term, Term], Term]] = {
+    "and": lambda left, right: choose(left, right, ZERO),
+    "&": lambda left, right: choose(left, right, ZERO),
+    "or": lambda left, right: choose(left, ONE, right),
+    "|": lambda left, right: choose(left, ONE, right),
+    "^": lambda left, right: ONE - equal(left, right),
+}
+
+
+def binary(operator: str, dtype: DType, left: Term, right: Term) -> Term:
+    """`dtype` is that of the operands."""
+    if not dtype.is_integer and dtype.family != "bool":
+        return terms.apply(operator, (left, right), *((0, 1) if operator in _COMPARISONS else range_of(dtype)))
+    if operator in _COMPARISONS:
+        return _COMPARISONS[operator](left, right)
+    if dtype.family == "bool":
+        return _CONDITIONS[operator](left, right)
+    if operator in _ARITHMETIC:
+        return wrap(_ARITHMETIC[operator](left, right), dtype)
+    return terms.bitwise(operator, dtype.bits, dtype.family == "signed", left, right)
+
+
+def unary(operator: str, dtype: DType, operand: Term) -> Term:
+    if operator == "not" or (operator == "~" and dtype.family == "bool"):
+        return ONE - operand
+    if not dtype.is_integer:
+        return terms.apply(operator, (operand,), *range_of(dtype))
+    return wrap(-operand if operator == "-" else -operand - 1, dtype)
+
+
+def call(function: str, dtype: DType, arguments: tuple[Term, ...]) -> Term:
+    """`dtype` is that of the arguments and of the result."""
+    first = arguments[0]
+    if not dtype.is_integer:
+        return terms.apply(function, arguments, *range_of(dtype))
+    match function:
+        case "min" | "max":
+            return extreme(Operator.LEAST if function == "min" else Operator.GREATEST, arguments)
+        case "ceildiv":
+            return wrap(_ceiling(*arguments), dtype)
+        case "relu":
+            return extreme(Operator.GREATEST, (first, ZERO))
+        case "abs":
+            return extreme(Operator.GREATEST, (first, wrap(-first, dtype))) if dtype.family == "signed" else first
+        case "fma":
+            return wrap(terms.product(first, arguments[1]) + arguments[2], dtype)
+        case _:
+            return terms.apply(function, arguments, *range_of(dtype))
+
+
+def convert(operand: Term, source: DType, target: DType) -> Term:
+    if source.name == target.name:
+        return operand
+    known = source.is_integer or source.family == "bool"
+    if known and target.family == "bool":
+        return ONE - equal(operand, ZERO)
+    if known and target.is_integer:
+        return wrap(operand, target)
+    return terms.apply(("cast", target), (operand,), *range_of(target))
