@@ -161,7 +161,6 @@ def _emit(state: Compilation) -> None:
 
 def _prove(state: Compilation) -> None:
     """Freedom from deadlock is a statement about the code that is emitted; a watchdog only bounds its waits, so it is left out."""
-    from pipec.checks.turns import assumption, unproved
     from pipec.lower import lower
     from pipec.protocol.explain import verdict
     from pipec.ptx.emit import emit
@@ -172,16 +171,12 @@ def _prove(state: Compilation) -> None:
         plans = _planned(state)
         ptx = emit(lower(plans, state.source), state.target, plans, state.source)
     for plan, analysed in zip(state.plans, state.trees, strict=True):
-        given = assumption(analysed)
-        found, judgement = verdict(ptx, plan.kernel, plan.interface, state.source, given, state.sink)
-        counter = unproved(analysed)
-        if counter is not None and found.outcome == "proved":
-            found = Verdict("open", f"protocol: not decided whether every block takes each of its turns by `{counter}` once")
-        elif found.outcome == "open":
+        found, judgement = verdict(ptx, plan.kernel, plan.interface, state.source, state.sink)
+        if judgement.certificate is None and found.outcome == "open":
             found = _in_the_source(state, analysed, found, judgement)
         state.protocol[plan.kernel.name] = found
-        if judgement.certificate is not None and judgement.network is not None:
-            state.certificates[plan.kernel.name] = Proof(judgement.certificate, judgement.network.assumptions)
+        if found.outcome == "proved" and judgement.certificate is not None and judgement.network is not None:
+            state.certificates[plan.kernel.name] = Proof(judgement.certificate, judgement.network.assumed)
 
 
 def _in_the_source(state: Compilation, analysed: tree.Kernel, found: Verdict, judgement: Judgement) -> Verdict:

@@ -64,55 +64,6 @@ def assumption(kernel: tree.Kernel) -> str:
     return "".join(f", given that {needed} (turns by `{name}`)" for name, needed in parts.items())
 
 
-def unproved(kernel: tree.Kernel) -> str | None:
-    """A counter of which it is not shown that every block takes each of its turns once: then a turn may never come, or come twice.
-
-    Shown it is where the one `semaphore` on a counter stands on no branch and in no loop of its role, its turns are the blocks along an
-    axis of the grid, and there are as many turns as blocks.
-    """
-    seen: set[str] = set()
-    for role in kernel.roles:
-        assigned: Assignments = {}
-        awaited: list[tree.AwaitTurn] = []
-        _collect(role.body, assigned, awaited)
-        always = set(_unconditional(role.body))
-        for operation in awaited:
-            name = operation.counter.tensor.name
-            axis = _axis(operation, assigned)
-            if name in seen or axis is None or operation not in always:
-                return name
-            if not _same(kernel.grid[_AXES.index(axis)], operation.turns):
-                return name
-            seen.add(name)
-    return None
-
-
-def _unconditional(statements: tuple[tree.Statement, ...]) -> Iterator[tree.Statement]:
-    for statement in statements:
-        yield statement
-        if isinstance(statement, tree.Elect):
-            yield from _unconditional(statement.body)
-
-
-def _same(one: tree.Expression, other: tree.Expression) -> bool:
-    """Whether two launch expressions are the same, wherever they are written."""
-    match one, other:
-        case tree.Constant(), tree.Constant():
-            return one.value == other.value
-        case tree.ReadDimension(), tree.ReadDimension():
-            return one.name == other.name
-        case tree.ReadParameter(), tree.ReadParameter():
-            return one.parameter is other.parameter
-        case tree.Binary(), tree.Binary():
-            return one.operator == other.operator and _same(one.left, other.left) and _same(one.right, other.right)
-        case tree.Call(), tree.Call():
-            pairs = zip(one.arguments, other.arguments, strict=False)
-            same = len(one.arguments) == len(other.arguments) and one.function == other.function
-            return same and all(_same(left, right) for left, right in pairs)
-        case _:
-            return False
-
-
 def _collect(statements: tuple[tree.Statement, ...], assigned: Assignments, awaited: list[tree.AwaitTurn]) -> None:
     for statement in statements:
         match statement:

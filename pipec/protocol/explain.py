@@ -12,7 +12,8 @@ from pipec.kir.ir import Kernel
 from pipec.protocol.judge import Judgement, Side, judge
 from pipec.protocol.refute import Deadlock
 from pipec.source import Source, Span
-from pipec.verify.network import Wait
+from pipec.verify.certificate import Certificate
+from pipec.verify.network import ASSUMED, OPEN, Network, Wait
 
 _LOCATION = re.compile(r"\s*\.loc\s+\d+ (\d+) (\d+)")
 _AWAITED = {"full": "filled", "empty": "given back"}
@@ -26,23 +27,29 @@ def _side(row: BarrierRange) -> Literal["full", "empty"]:
     return "full" if row.side == "full" else "empty"
 
 
-def verdict(
-    ptx: str, kernel: Kernel, interface: KernelInterface, source: Source, given: str, sink: Sink
-) -> tuple[Verdict, Judgement]:
-    """Judges one kernel of a PTX text and reports what refutes it. `given`: what else the launch must give, for the sentence."""
+def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, source: Source, sink: Sink) -> tuple[Verdict, Judgement]:
+    """Judges one kernel of a PTX text and reports what refutes it."""
     found = judge(ptx, interface.name, sides_of(interface))
-    if found.certificate is not None:
-        assumed = "".join(f"; assumed: {one}" for one in found.network.assumptions) if found.network else ""
-        if found.certificate.assumes:
-            given += ", given that sums and products of sizes stay within 32 bits"
-        sentence = (
-            f"protocol: no role waits for ever, for all sizes{given}; proof of {found.situations} situations checked on the PTX"
-        )
-        return Verdict("proved", sentence + assumed), found
+    if found.certificate is not None and found.network is not None:
+        return _proved(found.network, found.certificate, found.situations), found
     if found.deadlock is not None and found.network is not None and not found.deadlock.why:
         _Report(ptx, kernel, interface, source, found, found.deadlock).to(sink)
         return Verdict("refuted", "protocol: a deadlock was found"), found
     return Verdict("open", f"protocol: not decided ({found.why}); no deadlock in {found.runs} small sizes"), found
+
+
+def _proved(network: Network, certificate: Certificate, situations: int) -> Verdict:
+    """With all on which the proof rests. What is left open is of the program itself: whether the blocks that it waits for go on."""
+    unshown = [str(one) for one in network.assumptions if one.kind in OPEN]
+    if unshown:
+        return Verdict("open", f"protocol: no role waits for ever if {' and '.join(unshown)}, which is not decided")
+    needed = [ASSUMED[one.kind] for one in network.assumptions]
+    if certificate.assumes:
+        needed.append("sums and products of sizes stay within 32 bits")
+    given = f", if {' and '.join(needed)}" if needed else ""
+    return Verdict(
+        "proved", f"protocol: no role waits for ever, for all sizes{given}; proof of {situations} situations checked on the PTX"
+    )
 
 
 class _Report:

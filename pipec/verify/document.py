@@ -18,7 +18,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """`assumptions`: what is taken for granted beside the sizes, in words, as `Network.assumptions` has it."""
+    """`assumptions`: what is taken for granted beside the sizes, in words, as `Network.assumed` has it."""
 
     certificate: Certificate
     assumptions: tuple[str, ...]

@@ -129,16 +129,45 @@ class Process:
     start: int = 0
 
 
+AssumptionKind = Literal["loops", "polling", "preceding grid", "registers", "tensor memory", "turns"]
+# What is taken for granted though it could make a thread wait, in words that follow "if".
+ASSUMED: dict[AssumptionKind, str] = {
+    "loops": "loops that touch no barrier end",
+    "polling": "what is looked for in memory comes",
+    "preceding grid": "the preceding grid ends",
+    "registers": "the registers that setmaxnreg asks for become free",
+    "tensor memory": "the tensor memory asked for becomes free",
+    "turns": "blocks start in the order of their numbers, and their turns are counted from 0",
+}
+# About the program itself rather than about a launch: what rests on them is not called proved.
+OPEN: frozenset[AssumptionKind] = frozenset({"polling"})
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """One row of ASSUMED. `lines`: of the PTX text, where it is needed."""
+
+    kind: AssumptionKind
+    lines: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{ASSUMED[self.kind]} (line{'s' if len(self.lines) > 1 else ''} {', '.join(map(str, self.lines))})"
+
+
 @dataclass(frozen=True, slots=True)
 class Network:
-    """`facts`: what holds of parameters and special registers in every launch (the launcher sees to it). `assumptions`: what is taken for
-    granted though it could make a thread wait, in words."""
+    """`facts`: what holds of parameters and special registers in every launch (the launcher sees to it)."""
 
     name: str
     rings: tuple[Ring, ...]
     processes: tuple[Process, ...]
     facts: tuple[Formula, ...] = field(default=())
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """The assumptions in words, as a certificate has to state them."""
+        return tuple(map(str, self.assumptions))
 
 
 class Unreadable(Exception):

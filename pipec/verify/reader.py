@@ -5,7 +5,7 @@ Unreadable. The steps: text to instructions (reader_text), the slice of the cont
 ready before the first meeting of all threads, then one walk per class of threads that do the same (reader_walk), whose automata are the
 network's processes. The CTAs of a cluster are walked one by one; those that turn out alike become one (reader_network).
 
-Memory is taken to be used as declared: no store hits a barrier, and a loop that touches no barrier comes to an end.
+Memory is taken to be used as declared: no store hits a barrier. What else could make a thread wait is named (reader_outside).
 """
 
 from pipec.verify.network import Network, Ring, Unreadable
@@ -15,6 +15,7 @@ from pipec.verify.reader_interface import LARGEST_SIZE, Interface, interface_of
 from pipec.verify.reader_memory import Writes
 from pipec.verify.reader_network import Assembly, Class, Cta
 from pipec.verify.reader_opcodes import Kind
+from pipec.verify.reader_outside import assumptions, check_tensor_memory
 from pipec.verify.reader_text import Kernel, kernel_of
 from pipec.verify.reader_values import Arithmetic
 from pipec.verify.reader_walk import Walk
@@ -71,7 +72,8 @@ class _Reading:
         for rank, counts in enumerate(inits):
             ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0]] for ring in rings)))
         assembly = Assembly(self.kernel.name, self.interface, rings, self.threads, self.ranges)
-        return assembly.network(ctas, tuple(self.around.notes))
+        check_tensor_memory(flow, self.around.columns)
+        return assembly.network(ctas, assumptions(flow, self.around))
 
     def _classes(self, flow: Flow, rank: int) -> list[Class]:
         classes: list[Class] = []

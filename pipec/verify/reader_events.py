@@ -9,7 +9,7 @@ from functools import cached_property
 from pipec.verify.network import Unreadable
 from pipec.verify.reader_flow import Block, Step
 from pipec.verify.reader_interface import Interface
-from pipec.verify.reader_opcodes import Kind
+from pipec.verify.reader_opcodes import COMPUTING, Kind
 from pipec.verify.reader_text import Instruction, Kernel, address, integer
 from pipec.verify.reader_values import UNKNOWN, Arithmetic, Lanes, Operation, Peek, Remote, Table, Value, operation
 from pipec.verify.terms import Apply, Both, Compare, Either, Formula, Linear, Symbol, add, atom, choose
@@ -101,7 +101,7 @@ class Surroundings:
     threads: int
     block: tuple[int, int, int]
     cluster: tuple[int, int, int]
-    notes: dict[str, None]
+    columns: dict[int, dict[int, int]]  # of tensor memory asked for, by rank and line
     pointers: frozenset[str]
     unwritten: Callable[[str], bool]
     # Where the scheduler's answers go: by offset, the ring on which they are awaited, its stage, and whether all CTAs get the same.
@@ -420,7 +420,7 @@ class Machine:
     def repeat(self, passed: list[Block], env: Env) -> Env:
         for block in passed:
             for step in block.steps:
-                if step.kind in (Kind.COMPUTE, Kind.MEET_COMPUTE):
+                if step.kind in COMPUTING:
                     self.compute(step, env, lambda formulas: None)
                 elif step.kind is Kind.TRY:
                     self._repeat_try(step, env)
@@ -454,7 +454,7 @@ class Machine:
         for block in passed:
             for step in block.steps:
                 one = step.instruction
-                if step.kind in (Kind.COMPUTE, Kind.MEET_COMPUTE):
+                if step.kind in COMPUTING:
                     used = nothing.union(*(sources.get(text, nothing) for text in one.operands[1:]))
                     if one.predicate:
                         used |= sources.get(one.predicate, nothing) | sources.get(one.operands[0], nothing)
@@ -591,6 +591,8 @@ class Machine:
 
     def peek(self, one: Instruction, env: Env) -> dict[str, Value]:
         """The outcome of a try_wait outside of a loop that waits."""
+        if "parity" not in one.parts:
+            raise Unreadable(one.line, "a wait without a parity is not understood")
         name, offset = address(one.operands[1], one.line)
         where: Value = self.uniform(self.value(name, env), one.line) if name else 0
         if not isinstance(where, (int, Table)):
@@ -789,13 +791,28 @@ class Machine:
         arrival = Act(False, ("warp",), ("warp",), 0, count=len(self.threads))
         return [arrival, Act(True, ("warp",), ("warp",), 0, 1)]
 
-    def _more_registers(self, step: Step, env: Env) -> list[Act]:
-        line = step.instruction.line
-        self.around.notes[f"line {line}: the registers asked for become free (setmaxnreg.dec by the other warps)"] = None
+    def _allocate(self, step: Step, env: Env) -> list[Act]:
+        one = step.instruction
+        columns = self.number(one, one.operands[1], env, "the number of columns")
+        self.around.columns.setdefault(self.rank, {})[one.line] = columns
         return self._meet(step, env)
+
+    def _observe(self, step: Step, env: Env) -> list[Act]:
+        """A loop that looks at memory until it finds a number."""
+        one = step.instruction
+        return [Act(True, ("poll", self._where(one, one.operands[1], env), self.value(step.until, env)), ("poll",), 0)]
+
+    def _publish(self, step: Step, env: Env) -> list[Act]:
+        one = step.instruction
+        return [Act(False, ("pass", self._where(one, one.operands[0], env), self.value(one.operands[1], env)), ("pass",), 0)]
+
+    def _where(self, one: Instruction, text: str, env: Env) -> Value:
+        name, offset = address(text, one.line)
+        return self.arithmetic.apply(_ADD_WIDE, [self.value(name, env), offset])[0] if name else offset
 
 
 _ADD = Operation("add", "", 32, True, 32)
+_ADD_WIDE = Operation("add", "", 64, True, 64)
 _PAIR = "cta_group::2"
 _NOT = Operation("not", "", 1, False, 1)
 _SELECT = Operation("selp", "", 32, False, 32)
@@ -823,7 +840,10 @@ _EVENTS: dict[Kind, Callable[[Machine, Step, Env], list[Act]]] = {
     Kind.CLUSTER_WAIT: Machine._cluster_wait,
     Kind.MEET: Machine._meet,
     Kind.MEET_COMPUTE: Machine._meet,
-    Kind.MORE_REGISTERS: Machine._more_registers,
+    Kind.MORE_REGISTERS: Machine._meet,
+    Kind.ALLOCATE: Machine._allocate,
+    Kind.OBSERVE: Machine._observe,
+    Kind.PUBLISH: Machine._publish,
 }
 _VARYING = frozenset(
     (

@@ -7,6 +7,7 @@ slice is passed over: both its sides come together again (at its immediate post-
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader_opcodes import EVENTS, Kind, deciding, defines, kind
@@ -27,6 +28,7 @@ class Step:
     defines: int
     uses: int
     spin: bool = False
+    until: str = ""  # of a loop that looks at memory: the operand for which it waits
 
 
 @dataclass
@@ -48,7 +50,7 @@ class Block:
 
 
 class Flow:
-    """The slice of a kernel. `skipped`: branches left out that go back, loops without any event."""
+    """The slice of a kernel."""
 
     def __init__(self, kernel: Kernel, roots: frozenset[Kind] = EVENTS) -> None:
         self.kernel = kernel
@@ -63,7 +65,6 @@ class Flow:
         for block in self.blocks:
             if block.number in reached:
                 self.kinds.update((at, kind(self.code[at])) for at in range(block.first, block.last))
-        self.skipped: list[Instruction] = []
         self._slice(roots, reached)
         reached = _reached(self.blocks)
         self._loops(reached)
@@ -125,31 +126,27 @@ class Flow:
             ]
             block.test = block.number in tests
             if len(block.next) > 1 and not block.test:
-                if after[block.number] in (block.number, None) or block.number in block.next:
-                    self.skipped.append(self.code[block.last - 1])
                 block.next = (after[block.number],)
             if block.test:
                 _spin(block)
+                _poll(block)
 
     def _step(self, at: int, event: bool) -> Step:
         one, what = self.code[at], self.kinds[at]
         return Step(one, what, self.mask(defines(one, what)), self.mask(_sources(one, what, event)))
 
+    @cached_property
+    def whole(self) -> list[Block]:
+        """The blocks with all ways between them, none left out."""
+        return _blocks(self.kernel)
+
+    def defined(self, at: int) -> tuple[str, ...]:
+        """The registers that an instruction writes."""
+        return defines(self.code[at], self.kinds[at])
+
     def _loops(self, reached: set[int]) -> None:
-        """Natural loops: of each jump back, the blocks from which it is reached without passing its target."""
-        before: dict[int, list[int]] = {}
-        for number in reached:
-            for after in self.blocks[number].next:
-                before.setdefault(after, []).append(number)
-        for source, target in _back_edges(self.blocks):
-            header = self.blocks[target]
-            body, work = set(header.loop) | {target}, [source]
-            while work:
-                number = work.pop()
-                if number not in body:
-                    body.add(number)
-                    work += before.get(number, ())
-            header.loop = frozenset(body)
+        for first, body in natural_loops(self.blocks).items():
+            self.blocks[first].loop = body
         for number in reached:
             for inner in self.blocks[number].loop:
                 for step in self.blocks[inner].steps:
@@ -348,6 +345,50 @@ def _back_edges(blocks: list[Block]) -> list[tuple[int, int]]:
         elif one != EXIT and state[one] == 1:
             found.append((number, one))
     return found
+
+
+def natural_loops(blocks: list[Block]) -> dict[int, frozenset[int]]:
+    """By first block: of each jump back to it, the blocks from which that is reached without passing its target."""
+    before: dict[int, list[int]] = {}
+    for number in _reached(blocks):
+        for after in blocks[number].next:
+            before.setdefault(after, []).append(number)
+    found: dict[int, frozenset[int]] = {}
+    for source, target in _back_edges(blocks):
+        body, work = {*found.get(target, ()), target}, [source]
+        while work:
+            number = work.pop()
+            if number not in body:
+                body.add(number)
+                work += before.get(number, ())
+        found[target] = frozenset(body)
+    return found
+
+
+def _poll(block: Block) -> None:
+    """A block that looks at memory and comes back to itself until it finds a number."""
+    if block.number not in block.next or block.branch is None:
+        return
+    if [step.kind for step in block.steps] != [Kind.OBSERVE, Kind.COMPUTE] or any(
+        one.instruction.predicate for one in block.steps
+    ):
+        return
+    look, test = block.steps
+    found, operands = look.instruction.first[0], test.instruction.operands
+    if (
+        test.instruction.head != "setp"
+        or len(operands) != 3
+        or operands[0] != block.branch.predicate
+        or found not in operands[1:]
+    ):
+        return
+    how, until = test.instruction.parts[1], operands[1] if operands[2] == found else operands[2]
+    goes_on_when_true = (block.next[0] == block.number) != block.branch.negated
+    if how not in ("eq", "ne") or goes_on_when_true == (how == "eq") or until == found:
+        return
+    look.until, block.steps, block.test = until, [look], False
+    look.uses |= test.uses & ~look.defines
+    block.next = tuple(number for number in block.next if number != block.number)
 
 
 def _spin(block: Block) -> None:

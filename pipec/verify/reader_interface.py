@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipec.verify.network import Unreadable
+from pipec.verify.terms import Linear, Symbol, add, atom, floor, scale
 
 _MARK = "// pipec.kernel "
 # Bits in shared memory of an element, by the name that the tensor map has for its type.
@@ -53,6 +54,7 @@ class Interface:
     hints: tuple[Hint, ...] = ()
     grid: tuple[int, int, int] = (LARGEST_SIZE, 65535, 65535)  # at most so many CTAs along each axis
     names: dict[str, str] = field(default_factory=dict)
+    launch: tuple[Linear | None, ...] = (None, None, None)  # how many CTAs exactly, where that is linear
 
     def role(self, warp: int) -> str:
         return next((name for name, first, count in self.roles if first <= warp < first + count), f"warp {warp}")
@@ -96,6 +98,30 @@ def _most(expression: Any) -> float:
             return float("inf")
 
 
+def _exactly(expression: Any, symbols: dict[str, Symbol]) -> Linear | None:
+    """A launch expression as a form over the sizes; None where it is none."""
+    match expression:
+        case int(number):
+            return Linear(number)
+        case str(name):
+            return atom(symbols[name]) if name in symbols else None
+        case [str(sign), one, other]:
+            left, right = _exactly(one, symbols), _exactly(other, symbols)
+            return None if left is None or right is None else _combined(sign, left, right)
+        case _:
+            return None
+
+
+def _combined(sign: str, left: Linear, right: Linear) -> Linear | None:
+    if sign == "+":
+        return add(left, right)
+    if sign == "*" and not (left.terms and right.terms):
+        return scale(left, right.constant) if not right.terms else scale(right, left.constant)
+    if sign in ("//", "ceildiv") and not right.terms and right.constant > 0:
+        return floor(add(left, Linear(right.constant - 1 if sign == "ceildiv" else 0)), right.constant)
+    return None
+
+
 def _interface(found: dict[str, Any]) -> Interface:
     boxes, sizes, names = {}, set(), dict[str, str]()
     for row in found["parameters"]:
@@ -110,7 +136,9 @@ def _interface(found: dict[str, Any]) -> Interface:
     hints = _hints(found["barriers"])
     most = [_most(one) for one in found["grid"]]
     grid = tuple(int(min(limit, one)) for limit, one in zip((LARGEST_SIZE, 65535, 65535), most, strict=True))
-    return Interface(boxes, frozenset(sizes), roles, hints, grid=(grid[0], grid[1], grid[2]), names=names)
+    dimensions = {names[symbol]: Symbol(symbol) for symbol in sizes}
+    launch = tuple(_exactly(one, dimensions) for one in found["grid"])
+    return Interface(boxes, frozenset(sizes), roles, hints, grid=(grid[0], grid[1], grid[2]), names=names, launch=launch)
 
 
 def _hints(barriers: list[dict[str, Any]]) -> tuple[Hint, ...]:

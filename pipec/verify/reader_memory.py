@@ -1,5 +1,7 @@
 """Which tensors a kernel writes: what is loaded from another one is the same whenever it is loaded."""
 
+from collections.abc import Collection
+
 from pipec.verify.reader_text import Kernel, registers
 
 _STORES = ("st.", "red.", "atom.", "cp.async.bulk", "cp.reduce.async.bulk", "multimem.", "st.async")
@@ -25,14 +27,19 @@ class Writes:
             self._written = self._search()
         return parameter not in self._written and "" not in self._written
 
-    def _search(self) -> frozenset[str]:
+    def only_at(self, parameter: str, lines: set[int]) -> bool:
+        """Whether stores through the parameter stand at these lines alone."""
+        elsewhere = self._search(lines)
+        return parameter not in elsewhere and "" not in elsewhere
+
+    def _search(self, except_at: Collection[int] = ()) -> frozenset[str]:
         """Parameters that reach the address of a store, by whatever instructions; "" if an address may come from memory."""
         sources: dict[str, set[str]] = {}
         work: list[str] = []
         for one in self.kernel.code:
             if not one.operands:
                 continue
-            if _stores(one.opcode):
+            if _stores(one.opcode) and one.line not in except_at:
                 work += registers(one.operands[0]) + (registers(one.operands[-1]) if "bulk" in one.opcode else [])
             if one.opcode.startswith("ld.") and "param" not in one.parts:
                 # A number from memory is no address; what is as wide as one may be.

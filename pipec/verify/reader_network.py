@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
+from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
 from pipec.verify.reader_events import Act, Machine
 from pipec.verify.reader_flow import EXIT
 from pipec.verify.reader_interface import Interface
@@ -44,7 +44,7 @@ class Assembly:
         self.rings = list(rings)
         self.numbers: dict[object, int] = {}
 
-    def network(self, ctas: list[Cta], assumptions: tuple[str, ...]) -> Network:
+    def network(self, ctas: list[Cta], assumptions: tuple[Assumption, ...]) -> Network:
         self.size = len(ctas)
         drafts = [self._drafts(cta) for cta in ctas]
         counts = [(*cta.counts, *(ring.count for ring in self.rings[len(cta.counts) :])) for cta in ctas]

@@ -4,7 +4,7 @@ Everything that could block, arrive at a barrier or change one has a row of its 
 contains it is not read.
 """
 
-from enum import Enum, auto
+from enum import Enum
 from functools import cache
 
 from pipec.verify.network import Unreadable
@@ -12,32 +12,52 @@ from pipec.verify.reader_text import Instruction
 
 
 class Kind(Enum):
-    """What an instruction does to the protocol."""
+    """What an instruction does to the protocol, in the words of docs/proof.md."""
 
-    COMPUTE = auto()  # defines its first operand
-    EFFECT = auto()  # defines nothing, and nobody waits for it
-    MEET = auto()  # all lanes of the warp execute it together
-    MEET_COMPUTE = auto()  # the same, and it defines its first operand
-    BRANCH = auto()
-    END = auto()
-    INIT = auto()  # of an mbarrier
-    ARRIVE = auto()
-    EXPECT = auto()
-    TRY = auto()  # try_wait, test_wait
-    COPIES_ARRIVE = auto()  # when the thread's earlier cp.async are done
-    COMMIT = auto()  # when earlier tcgen05 operations are done
-    LOAD = auto()  # bytes for an mbarrier, by TMA or st.async
-    ANSWER = auto()  # the scheduler's: 16 bytes for an mbarrier
-    SYNC = auto()  # bar.sync
-    SIGN = auto()  # bar.arrive
-    CLUSTER_ARRIVE = auto()
-    CLUSTER_WAIT = auto()
-    GRID_WAIT = auto()
-    MORE_REGISTERS = auto()
+    COMPUTE = "defines its first operand; integer arithmetic is followed, other results are not known"
+    EFFECT = "none: nobody waits for it, and it signals nobody"
+    MEET = "the lanes of the warp meet"
+    MEET_COMPUTE = (
+        "the lanes of the warp meet; the result of `elect.sync` and of `shfl.sync.idx` is followed, others are not known"
+    )
+    BRANCH = "a branch, on what all threads of a process have in common"
+    END = "the threads end"
+    INIT = "a barrier is made ready by one thread, for a constant number of arrivals, before all threads first meet"
+    ARRIVE = (
+        "arrivals by the threads that execute it; `expect_tx`: bytes announced with it; a remote address: at that CTA's barrier"
+    )
+    EXPECT = "bytes announced"
+    TRY = "in a loop until it succeeds a wait for the parity; elsewhere both outcomes must lead to such a wait, or past it"
+    COPIES_ARRIVE = "an arrival by each thread, later"
+    COMMIT = "an arrival by each thread, later; `multicast`: at the barriers of all CTAs of the mask"
+    LOAD = "the bytes of the copy delivered to its barrier; `multicast`: to those of all CTAs of the mask"
+    ANSWER = "16 bytes delivered to its barrier; what is read of the answer is a function of the request's number"
+    SYNC = "an arrival at a named barrier and the wait for it"
+    SIGN = "an arrival at a named barrier"
+    CLUSTER_ARRIVE = "an arrival at the barrier of the cluster"
+    CLUSTER_WAIT = "the wait for the barrier of the cluster"
+    GRID_WAIT = "a named assumption"
+    MORE_REGISTERS = "a named assumption; the lanes of the warp meet, too"
+    ALLOCATE = "a named assumption, and the lanes of the warp meet"
+    OBSERVE = "defines its first operand, which is not known; in a loop a turn, or a named assumption"
+    PUBLISH = "none, or a turn passed on"
+    UNREAD = "not read"
 
 
-MEETINGS = frozenset({Kind.MEET, Kind.MEET_COMPUTE, Kind.MORE_REGISTERS})
-EVENTS = frozenset(Kind) - {Kind.COMPUTE, Kind.EFFECT, Kind.BRANCH, Kind.END, Kind.INIT, Kind.GRID_WAIT}
+COMPUTING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.OBSERVE})
+MEETINGS = frozenset({Kind.MEET, Kind.MEET_COMPUTE, Kind.MORE_REGISTERS, Kind.ALLOCATE})
+_NO_EVENTS = {
+    Kind.COMPUTE,
+    Kind.EFFECT,
+    Kind.BRANCH,
+    Kind.END,
+    Kind.INIT,
+    Kind.GRID_WAIT,
+    Kind.OBSERVE,
+    Kind.PUBLISH,
+    Kind.UNREAD,
+}
+EVENTS = frozenset(Kind) - _NO_EVENTS
 
 _COMPUTE = """abs activemask add addc and bfe bfi bfind bmsk brev bswap clz cnot copysign cos createpolicy cvt cvta div dp2a dp4a ex2 fma
  fns getctarank isspacep istypep ld ldu lg2 lop3 mad madc mapa max min mov mul mul24 neg not or popc prmt rcp rem rsqrt sad selp set setp
@@ -45,19 +65,23 @@ _COMPUTE = """abs activemask add addc and bfe bfi bfind bmsk brev bswap clz cnot
  vadd2 vadd4 vsub2 vsub4 vavrg2 vavrg4 vmin2 vmin4 vmax2 vmax4 vset2 vset4"""
 _EFFECT = """st red fence membar prefetch prefetchu discard applypriority nanosleep pmevent sust sured multimem"""
 
+_DELIVERS = ("cp.async.bulk", "cp.reduce.async.bulk", "st.async", "red.async")
+
 # The longest row that the opcode starts with (in whole parts) holds.
-_ROWS: dict[str, Kind | None] = {
+ROWS: dict[str, Kind] = {
     **dict.fromkeys(_COMPUTE.split(), Kind.COMPUTE),
     **dict.fromkeys(_EFFECT.split(), Kind.EFFECT),
     "multimem.ld_reduce": Kind.COMPUTE,
-    "bar.red": None,
+    **dict.fromkeys(("ld.acquire", "ld.relaxed", "ld.volatile", "ld.mmio"), Kind.OBSERVE),
+    "st.release": Kind.PUBLISH,
+    "bar.red": Kind.UNREAD,
     "bra": Kind.BRANCH,
     "ret": Kind.END,
     "exit": Kind.END,
     "mbarrier.init": Kind.INIT,
-    "mbarrier.inval": None,
+    "mbarrier.inval": Kind.UNREAD,
     "mbarrier.arrive": Kind.ARRIVE,
-    "mbarrier.arrive.noComplete": None,
+    "mbarrier.arrive.noComplete": Kind.UNREAD,
     "mbarrier.expect_tx": Kind.EXPECT,
     "mbarrier.test_wait": Kind.TRY,
     "mbarrier.try_wait": Kind.TRY,
@@ -73,12 +97,18 @@ _ROWS: dict[str, Kind | None] = {
     "bar.warp.sync": Kind.MEET,
     "barrier.cluster.arrive": Kind.CLUSTER_ARRIVE,
     "barrier.cluster.wait": Kind.CLUSTER_WAIT,
-    "cp.async": Kind.EFFECT,
-    "cp.async.mbarrier.arrive": None,
+    **dict.fromkeys(
+        ("cp.async.ca", "cp.async.cg", "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all"), Kind.EFFECT
+    ),
+    **dict.fromkeys(("cp.async.bulk.commit_group", "cp.async.bulk.wait_group", "cp.async.bulk.prefetch"), Kind.EFFECT),
+    "cp.async.bulk … bulk_group": Kind.EFFECT,
+    "cp.reduce.async.bulk … bulk_group": Kind.EFFECT,
+    **dict.fromkeys((f"{copy} … complete_tx::bytes" for copy in _DELIVERS), Kind.LOAD),
+    "cp.async.mbarrier.arrive": Kind.UNREAD,
     "cp.async.mbarrier.arrive.noinc": Kind.COPIES_ARRIVE,
-    "cp.reduce.async.bulk": Kind.EFFECT,
-    "tcgen05": Kind.EFFECT,
-    "tcgen05.alloc": Kind.MEET,
+    **dict.fromkeys(("tcgen05.cp", "tcgen05.mma", "tcgen05.shift"), Kind.EFFECT),
+    **dict.fromkeys(("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"), Kind.EFFECT),
+    "tcgen05.alloc": Kind.ALLOCATE,
     "tcgen05.dealloc": Kind.MEET,
     "tcgen05.relinquish_alloc_permit": Kind.MEET,
     "tcgen05.ld": Kind.MEET_COMPUTE,
@@ -86,7 +116,7 @@ _ROWS: dict[str, Kind | None] = {
     "tcgen05.wait::ld": Kind.MEET,
     "tcgen05.wait::st": Kind.MEET,
     "tcgen05.commit": Kind.COMMIT,
-    "wgmma": Kind.MEET,
+    **dict.fromkeys(("wgmma.fence", "wgmma.commit_group", "wgmma.wait_group"), Kind.MEET),
     "wgmma.mma_async": Kind.MEET_COMPUTE,
     "elect": Kind.MEET_COMPUTE,
     "shfl": Kind.MEET_COMPUTE,
@@ -106,31 +136,33 @@ _ROWS: dict[str, Kind | None] = {
     "clusterlaunchcontrol.try_cancel": Kind.ANSWER,
     "clusterlaunchcontrol.query_cancel": Kind.COMPUTE,
 }
-_DELIVERS = ("cp.async.bulk", "cp.reduce.async.bulk", "st.async", "red.async")
 
 
 @cache
-def _kind(opcode: str) -> Kind | None:
-    if opcode.startswith(_DELIVERS) and "mbarrier::complete_tx::bytes" in opcode:
-        return Kind.LOAD
+def _kind(opcode: str) -> Kind:
     parts = opcode.split(".")
-    if parts[0] in ("st", "red") and "async" in parts:
-        return None
+    if "async" in parts:
+        for ending in ("mbarrier::complete_tx::bytes", "bulk_group"):
+            copies = [copy for copy in _DELIVERS if ending in parts and opcode.startswith(copy)]
+            if copies:
+                return ROWS.get(f"{copies[0]} … {ending.removeprefix('mbarrier::')}", Kind.UNREAD)
+        if parts[0] in ("st", "red"):
+            return Kind.UNREAD
     for length in range(len(parts), 0, -1):
         row = ".".join(parts[:length])
-        if row in _ROWS:
-            return _ROWS[row]
-    return None
+        if row in ROWS:
+            return ROWS[row]
+    return Kind.UNREAD
 
 
 def kind(instruction: Instruction) -> Kind:
     found = _kind(instruction.opcode)
-    if found is None:
+    if found is Kind.UNREAD:
         raise Unreadable(instruction.line, f"{instruction.opcode} is not understood")
     return found
 
 
-_WITH_STATE = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.TRY, Kind.ARRIVE})
+_WITH_STATE = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.TRY, Kind.ARRIVE, Kind.OBSERVE})
 
 
 def defines(instruction: Instruction, of: Kind) -> tuple[str, ...]:
@@ -152,6 +184,9 @@ _DECIDING: dict[Kind, tuple[int, ...]] = {
     Kind.ANSWER: (0, 1),
     Kind.SYNC: (0, 1),
     Kind.SIGN: (0, 1),
+    Kind.ALLOCATE: (1,),
+    Kind.OBSERVE: (1,),
+    Kind.PUBLISH: (0, 1),
 }
 
 

@@ -235,7 +235,7 @@ class Walk:
         while True:
             while index < len(steps):
                 step = steps[index]
-                if step.kind is Kind.COMPUTE:
+                if step.kind is Kind.COMPUTE or step.kind is Kind.OBSERVE and not step.until:
                     self.machine.compute(step, env, path.require)
                 elif not isinstance(held := self.machine.guard(step, env), int):
                     return self._place(block, index, GUARD, env, trail, path)

@@ -115,7 +115,7 @@ def test_a_turn_that_no_block_gives_never_comes() -> None:
 
 def test_the_verdict_says_what_it_rests_on() -> None:
     report = pipec.compile(ordered(**ONE_EACH)).report["k"]
-    assert any("given that blocks start in the order of their numbers (turns by `c`)" in proof for proof in report.proofs)
+    assert any("if blocks start in the order of their numbers, and their turns" in proof for proof in report.proofs)
 
 
 def test_turns_in_a_loop_are_not_called_proved() -> None:

@@ -1,0 +1,308 @@
+"""What could make a thread wait and is no barrier: named, so that a proof says on what it rests.
+
+Loops that the slice of the flow leaves out either count to a bound, and then they end, or they are named. A loop that looks at memory
+until somebody else has changed it is understood where it is a turn: a block waits until a counter holds its place along an axis of the
+grid, and passes the turn on once. Then the block before it passes the turn on too, and it is enough that blocks start in their order.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from pipec.verify.logic import System
+from pipec.verify.network import Assumption, AssumptionKind, Unreadable
+from pipec.verify.reader_events import Act, Machine, Split, Surroundings
+from pipec.verify.reader_flow import EXIT, Block, Flow, natural_loops
+from pipec.verify.reader_memory import Writes
+from pipec.verify.reader_opcodes import Kind
+from pipec.verify.reader_text import Instruction, integer
+from pipec.verify.reader_walk import Walk
+from pipec.verify.terms import Apply, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, symbols_of
+
+# By register: what defines it in a loop; None for what not every turn does once.
+Definitions = dict[str, list[Instruction | None]]
+_BY_KIND: dict[Kind, AssumptionKind] = {
+    Kind.GRID_WAIT: "preceding grid",
+    Kind.ALLOCATE: "tensor memory",
+    Kind.MORE_REGISTERS: "registers",
+}
+_TURN_EVENTS = frozenset({Kind.OBSERVE, Kind.PUBLISH})
+_MOST_COLUMNS = 512
+
+
+def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
+    """One for each kind of thing, with the lines."""
+    lines: dict[AssumptionKind, list[int]] = {}
+    for at, kind in flow.kinds.items():
+        if kind in _BY_KIND:
+            lines.setdefault(_BY_KIND[kind], []).append(flow.code[at].line)
+    loops, polls = [], []
+    for first, body in natural_loops(flow.whole).items():
+        if not _followed(flow, body) and not _counts(flow, first, body):
+            looks = list(_observing(flow, body))
+            polls += looks
+            loops += [] if looks else [flow.code[flow.whole[first].first].line]
+    if loops:
+        lines["loops"] = loops
+    if polls:
+        lines["turns" if set(polls) <= set(_turns(flow, around)) else "polling"] = polls
+    return tuple(Assumption(kind, tuple(sorted(found))) for kind, found in sorted(lines.items()))
+
+
+# ---------------------------------------------------------------------------------------------------------------- loops
+
+
+def _followed(flow: Flow, body: frozenset[int]) -> bool:
+    """Whether the slice has all branches that leave the loop: then it is part of the network, or it is a wait for a barrier."""
+    for number in body:
+        ways = flow.whole[number].next
+        if len(ways) > 1 and not body.issuperset(ways):
+            block = flow.blocks[number]
+            if not block.test and not any(step.spin for step in block.steps):
+                return False
+    return True
+
+
+def _observing(flow: Flow, body: frozenset[int]) -> Iterator[int]:
+    """Lines of the loop that look at what others change meanwhile."""
+    for number in sorted(body):
+        for at in range(flow.whole[number].first, flow.whole[number].last):
+            if flow.kinds[at] is Kind.OBSERVE or flow.code[at].head == "atom":
+                yield flow.code[at].line
+
+
+def _counts(flow: Flow, first: int, body: frozenset[int]) -> bool:
+    """Whether a branch that every turn comes to leaves the loop when a register that moves on by a constant has passed a bound."""
+    once = _every_turn(flow, first, body)
+    definitions: Definitions = {}
+    for number in body:
+        for at in range(flow.whole[number].first, flow.whole[number].last):
+            for name in flow.defined(at):
+                definitions.setdefault(name, []).append(flow.code[at] if number in once else None)
+    return any(_ends(flow, flow.whole[number], body, definitions) for number in once)
+
+
+def _every_turn(flow: Flow, first: int, body: frozenset[int]) -> set[int]:
+    """The blocks that every turn of the loop passes once: without them the first block does not come back to itself, and they lie in no
+    loop further inside."""
+    found = set()
+    inner = {number for at, other in natural_loops(flow.whole).items() if at != first and other < body for number in other}
+    for number in body:
+        seen: set[int] = set()
+        work = [one for one in flow.whole[first].next if first != number]
+        while work:
+            one = work.pop()
+            if one in body and one != number and one not in seen:
+                seen.add(one)
+                work += flow.whole[one].next if one != first else ()
+        if first not in seen and number not in inner:
+            found.add(number)
+    return found
+
+
+def _ends(flow: Flow, block: Block, body: frozenset[int], definitions: Definitions) -> bool:
+    branch = flow.code[block.last - 1]
+    inside = [one in body for one in block.next]
+    if len(inside) != 2 or all(inside) or branch.predicate is None:
+        return False
+    stays_when = inside[0] != branch.negated
+    test = _only(definitions, branch.predicate)
+    while test is not None and test.opcode == "not.pred":
+        stays_when = not stays_when
+        test = _only(definitions, test.operands[1])
+    if test is None or test.head != "setp" or len(test.parts) != 3 or len(test.operands) != 3:
+        return False
+    how, (_, left, right) = test.parts[1], test.operands
+    for moving, bound, turned in ((left, right, False), (right, left, True)):
+        by = _moves_by(definitions, moving)
+        if by and bound not in definitions and _passes(how, by, integer(bound), stays_when, turned):
+            return True
+    return False
+
+
+def _only(definitions: Definitions, name: str) -> Instruction | None:
+    found = definitions.get(name, [])
+    one = found[0] if len(found) == 1 else None
+    return one if one is not None and one.predicate is None else None
+
+
+def _moves_by(definitions: Definitions, name: str) -> int | None:
+    """By how much a register grows from one turn to the next."""
+    seen: set[str] = set()
+    by = 0
+    while name not in seen:
+        seen.add(name)
+        one = _only(definitions, name)
+        if one is None:
+            return None
+        if one.head == "mov":
+            name = one.operands[1]
+            continue
+        step = integer(one.operands[2]) if one.head in ("add", "sub") and len(one.operands) == 3 else None
+        if step is None or len(one.parts) != 2:
+            return None
+        by += step if one.head == "add" else -step
+        name = one.operands[1]
+    return by if name in definitions else None
+
+
+_OPPOSITE = {
+    "lt": "ge",
+    "ge": "lt",
+    "le": "gt",
+    "gt": "le",
+    "lo": "hs",
+    "hs": "lo",
+    "ls": "hi",
+    "hi": "ls",
+    "eq": "ne",
+    "ne": "eq",
+}
+_TURNED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "lo": "hi", "hi": "lo", "ls": "hs", "hs": "ls", "eq": "eq", "ne": "ne"}
+_FARTHEST = 1 << 30
+
+
+def _passes(how: str, by: int, bound: int | None, stays_when: bool, turned: bool) -> bool:
+    """Whether `moving how bound` cannot hold in all turns, whatever the register begins with."""
+    if how not in _OPPOSITE:
+        return False
+    how = _TURNED[how] if turned else how
+    how = how if stays_when else _OPPOSITE[how]
+    if how == "eq":
+        return True
+    if how == "ne":
+        return by % 2 == 1  # comes to every number
+    upwards = how in ("lt", "le", "lo", "ls")
+    if (by > 0) != upwards:
+        return False
+    if abs(by) == 1 and how in ("lt", "gt", "lo", "hi"):
+        return True
+    return bound is not None and abs(bound) <= _FARTHEST and abs(by) <= _FARTHEST and (upwards or how in ("gt", "ge"))
+
+
+# ---------------------------------------------------------------------------------------------------------------- turns
+
+
+def _turns(flow: Flow, around: Surroundings) -> set[int]:
+    """The lines of loops that wait for a turn which certainly comes if blocks start in the order of their numbers."""
+    if around.ranks > 1:
+        return set()
+    try:
+        polls = list(_taken_once(around))
+    except Unreadable:
+        return set()
+    counters = [counter for counter, _ in polls]
+    if len(set(counters)) < len(counters):
+        return set()
+    return {line for _, lines in polls for line in lines}
+
+
+def _taken_once(around: Surroundings) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The counters with the lines at which the block waits, if all is as it should be; raises Unreadable otherwise."""
+    flow = Flow(around.kernel, _TURN_EVENTS)
+    work = [tuple(range(around.threads))]
+    while work:
+        machine = Machine(around, work.pop(), 0)
+        machine.partial = False
+        walk = Walk(flow, machine, "")
+        try:
+            walk.run()
+        except Split as split:
+            work += split.groups
+            continue
+        events = _sequence(walk)
+        if events and (len(machine.threads) > 1 or len(events) % 2):
+            raise Unreadable(events[0][0], "turns of several threads are not understood")
+        for (line, wait), (passing, on) in zip(events[::2], events[1::2], strict=True):
+            counter = _one_turn(around, wait, on)
+            if not Writes(around.kernel).only_at(counter, {passing}):
+                raise Unreadable(line, "the counter is written elsewhere, too")
+            yield counter, (line,)
+
+
+def _sequence(walk: Walk) -> list[tuple[int, Act]]:
+    """What the class does about turns, if that is the same on every way through the kernel: lines and actions."""
+    before: dict[int, list[tuple[int, Act]]] = {walk.start.target: []}
+    work = [walk.start.target]
+    end: list[tuple[int, Act]] = []
+    while work:
+        number = work.pop()
+        node = walk.nodes[number]
+        passed = [*before[number], (node.line, node.act)] if node.act is not None else before[number]
+        if node.block == EXIT:
+            end = passed
+        for way in node.edges:
+            if way.target not in before:
+                before[way.target] = passed
+                work.append(way.target)
+            elif before[way.target] != passed:
+                raise Unreadable(node.line, "whether a turn is taken depends on the sizes")
+    return end
+
+
+def _one_turn(around: Surroundings, wait: Act, on: Act) -> str:
+    """The pointer of the counter: blocks wait for their place along an axis, and the next along it comes next."""
+    match wait.ring, on.ring:
+        case (("poll", Linear() as where, Linear() as turn), ("pass", there, int() | Linear() as value)) if where == there:
+            pass
+        case _:
+            raise Unreadable(1, "a turn that is not passed on after it was taken is not understood")
+    axes = [axis for axis in "xyz" if turn == atom(Symbol(f"%ctaid.{axis}"))]
+    pointers = [one.name for one, times in where.terms if times == 1 and isinstance(one, Symbol) and one.name in around.pointers]
+    if len(axes) != 1 or len(pointers) != 1 or not _apart(around, where, axes[0]):
+        raise Unreadable(1, "turns that are no places along an axis of the grid are not understood")
+    blocks = Symbol(f"%nctaid.{axes[0]}")
+    number = Linear(value) if isinstance(value, int) else value
+    if not _passes_on(around, turn, number, blocks, "xyz".index(axes[0])):
+        raise Unreadable(1, "the turn may be passed on to another block than the next")
+    return pointers[0]
+
+
+def _apart(around: Surroundings, where: Linear, axis: str) -> bool:
+    """Whether blocks along the axis share the counter, and no others: every other place in the grid is an index of its own, the last one
+    (times the size of a counter) or one with a stride."""
+    ways: list[object] = []
+    for other in "xyz".replace(axis, ""):
+        place = Symbol(f"%ctaid.{other}")
+        indices: list[object] = []
+        for one, _ in where.terms:
+            if one == place:
+                indices.append("last")
+            elif isinstance(one, Apply) and one.function == "mul.lo.s64" and atom(place) in one.arguments:
+                indices += [stride for stride in one.arguments if stride != atom(place)]
+            elif isinstance(one, (Apply, Floor, Choose)) and place in symbols_of(atom(one)):
+                return False
+        if len(indices) > 1 or not indices and around.arithmetic.ranges[f"%nctaid.{other}"][1] > 1:
+            return False
+        ways += indices
+    return len(set(ways)) == len(ways) and Symbol(f"%ctaid.{axis}") not in symbols_of(where)
+
+
+def _passes_on(around: Surroundings, turn: Linear, value: Linear, blocks: Symbol, axis: int) -> bool:
+    """Whether the turn passed on is the next one wherever there is a next block."""
+    facts = list(_ranges(around, (*symbols_of(turn), *symbols_of(value), blocks)))
+    extent = around.interface.launch[axis]
+    if extent is not None:
+        facts += [Compare("eq", add(extent, atom(blocks), -1)), *_ranges(around, symbols_of(extent))]
+    another = Compare("ge", add(add(atom(blocks), turn, -1), Linear(-2)))
+    return System([*facts, another]).entails(Compare("eq", add(value, add(turn, Linear(1)), -1)))
+
+
+def _ranges(around: Surroundings, symbols: Iterable[Symbol]) -> Iterator[Formula]:
+    for symbol in set(symbols):
+        if symbol.name in around.arithmetic.ranges:
+            low, high = around.arithmetic.ranges[symbol.name]
+            yield Compare("ge", add(atom(symbol), Linear(-low)))
+            yield Compare("ge", add(Linear(high), atom(symbol), -1))
+
+
+def check_tensor_memory(flow: Flow, columns: dict[int, dict[int, int]]) -> None:
+    """A CTA that asks for more than there is waits for itself. `columns`: by rank, columns asked for by line."""
+    for body in natural_loops(flow.whole).values():
+        for number in body:
+            for at in range(flow.whole[number].first, flow.whole[number].last):
+                if flow.kinds[at] is Kind.ALLOCATE:
+                    raise Unreadable(flow.code[at].line, "tensor memory that is asked for in a loop is not understood")
+    for asked in columns.values():
+        if sum(asked.values()) > _MOST_COLUMNS:
+            raise Unreadable(min(asked), f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
+    if len({tuple(asked) for asked in columns.values()}) > 1:
+        raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")

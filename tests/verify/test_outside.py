@@ -1,0 +1,161 @@
+"""What makes a thread wait beside barriers: loops over memory, turns of blocks, tensor memory. All of it is named, or refused."""
+
+import json
+
+import pytest
+
+from pipec.verify.network import Network, Unreadable
+from pipec.verify.reader import read
+
+KERNEL = """
+// pipec.kernel {interface}
+.version 8.8
+.target sm_100a
+.address_size 64
+.extern .shared .align 1024 .b8 smem[];
+.visible .entry k(.param .u64 k_ptr_c, .param .u64 k_ptr_x, .param .u32 k_dim_B)
+.reqntid 32
+{{
+	mov.u32 %r1, %tid.x;
+	ld.param.u64 %rd1, [k_ptr_c];
+	ld.param.u64 %rd2, [k_ptr_x];
+	ld.param.u32 %r2, [k_dim_B];
+	cvta.to.global.u64 %rd3, %rd1;
+	cvta.to.global.u64 %rd4, %rd2;
+	mov.u32 %r3, %ctaid.x;
+	mov.u32 %r20, %ctaid.y;
+	setp.ne.b32 %p1, %r1, 0;
+{body}
+$END:
+	bar.sync 0;
+	ret;
+}}
+"""
+
+
+def network(body: str, grid: list[object] | None = None) -> Network:
+    interface = {
+        "kernel": "k",
+        "parameters": [{"kind": "dimension", "symbol": "k_dim_B", "dimension": "B"}],
+        "roles": [],
+        "barriers": [],
+        "grid": grid or ["B", 1, 1],
+    }
+    return read(KERNEL.format(interface=json.dumps(interface), body=body))
+
+
+def kinds(body: str, grid: list[object] | None = None) -> list[str]:
+    return [one.kind for one in network(body, grid).assumptions]
+
+
+def loop(step: str = "add.s32 %r4, %r4, 1;", test: str = "setp.lt.s32 %p2, %r4, %r2;", more: str = "") -> str:
+    return f"\tmov.b32 %r4, 0;\n$LOOP:\n\tst.global.b32 [%rd4], %r4;\n\t{more}\n\t{step}\n\t{test}\n\t@%p2 bra $LOOP;\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (loop(), []),
+        (loop("mov.b32 %r5, %r4; add.s32 %r4, %r5, 1;"), []),
+        (loop("sub.s32 %r4, %r4, 1;", "setp.gt.s32 %p2, %r4, 0;"), []),
+        (loop("add.s32 %r4, %r4, 2;", "setp.lt.s32 %p2, %r4, 100;"), []),
+        (loop("add.s32 %r4, %r4, 1;", "setp.ge.s32 %p3, %r4, %r2;\n\tnot.pred %p2, %p3;"), []),
+        (loop("add.s32 %r4, %r4, 2;"), ["loops"]),  # may step over the largest number
+        (loop("add.s32 %r4, %r4, 2;", "setp.ne.b32 %p2, %r4, %r2;"), ["loops"]),
+        (loop("@%p1 add.s32 %r4, %r4, 1;"), ["loops"]),
+        (loop("add.s32 %r4, %r4, 0;"), ["loops"]),
+        (loop("sub.s32 %r4, %r4, 1;"), ["loops"]),
+        (loop(more="add.s32 %r2, %r2, 1;"), ["loops"]),  # the bound moves, too
+        (loop(more="@%p1 bra $SKIP;\n\tmov.b32 %r6, 0;\n$SKIP:"), []),
+        (loop("@%p1 bra $SKIP;\n\tadd.s32 %r4, %r4, 1;\n$SKIP:"), ["loops"]),
+        (loop("ld.global.b32 %r4, [%rd3];"), ["loops"]),
+        (loop("ld.acquire.gpu.global.b32 %r4, [%rd3];"), ["polling"]),
+        (loop("ld.volatile.global.b32 %r4, [%rd3];"), ["polling"]),
+        (loop("atom.global.add.u32 %r4, [%rd3], 0;"), ["polling"]),
+        (loop(more="ld.acquire.gpu.global.b32 %r7, [%rd3];"), []),  # looks, but not for ever
+        ("\tgriddepcontrol.wait;", ["preceding grid"]),
+        ("\ttcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], 512;", ["tensor memory"]),
+        ("\tsetmaxnreg.inc.sync.aligned.u32 240;", ["registers"]),
+        ("", []),
+    ],
+)
+def test_what_is_named(text: str, named: list[str]) -> None:
+    assert kinds(text) == named
+
+
+WAIT = "$POLL:\n\tld.acquire.gpu.global.b32 %r8, [%rd3];\n\tsetp.ne.b32 %p4, %r8, %r3;\n\t@%p4 bra $POLL;\n"
+NEXT = "\tadd.s32 %r9, %r3, 1;\n"
+LAST = "\tadd.s32 %r10, %r2, -1;\n\tsetp.eq.b32 %p5, %r3, %r10;\n\tselp.b32 %r9, 0, %r9, %p5;\n"
+PASS = "\tst.release.gpu.global.b32 [%rd3], %r9;\n"
+ONE = "\t@%p1 bra $END;\n"
+TURN = ONE + WAIT + NEXT + LAST + PASS
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (TURN, ["turns"]),
+        (ONE + WAIT + NEXT + PASS, ["turns"]),  # the counter does not begin again
+        (TURN.replace("setp.ne.b32 %p4, %r8, %r3;\n\t@%p4", "setp.eq.b32 %p4, %r3, %r8;\n\t@!%p4"), ["turns"]),
+        (TURN.replace("setp.ne.b32 %p4", "setp.eq.b32 %p4"), ["polling"]),
+        (TURN.replace(ONE, ""), ["polling"]),  # all threads
+        (ONE + WAIT + NEXT + LAST, ["polling"]),  # nobody passes it on
+        (ONE + NEXT + LAST + PASS + WAIT, ["polling"]),
+        (TURN + PASS, ["polling"]),
+        (TURN + WAIT.replace("POLL", "AGAIN"), ["polling"]),
+        (ONE + "\tsetp.lt.s32 %p6, %r2, 5;\n\t@%p6 bra $END;\n" + WAIT + NEXT + PASS, ["polling"]),  # not in every launch
+        (ONE + WAIT + NEXT + "\tsetp.lt.s32 %p6, %r2, 5;\n\t@%p6 bra $END;\n" + PASS, ["polling"]),
+        (TURN.replace("add.s32 %r9, %r3, 1", "add.s32 %r9, %r3, 2"), ["polling"]),
+        (TURN.replace("add.s32 %r10, %r2, -1", "add.s32 %r10, %r2, -2"), ["polling"]),  # begins again too early
+        (TURN.replace("[%rd3], %r9", "[%rd3+4], %r9"), ["polling"]),
+        (TURN + "\tst.global.b32 [%rd3], %r2;\n", ["polling"]),  # somebody else writes the counter
+        (TURN + "\tst.global.b32 [%rd4], %r2;\n", ["turns"]),
+        (TURN.replace("%p4, %r8, %r3", "%p4, %r8, %r2"), ["polling"]),
+    ],
+)
+def test_turns(text: str, named: list[str]) -> None:
+    assert kinds(text) == named
+
+
+ROW = "\tcvt.u64.u32 %rd5, %r20;\n\tshl.b64 %rd6, %rd5, 2;\n\tadd.s64 %rd3, %rd3, %rd6;\n"
+
+
+@pytest.mark.parametrize(
+    ("grid", "row", "named"),
+    [
+        (["B", 4, 1], ROW, ["turns"]),
+        (["B", 4, 1], "", ["polling"]),  # blocks of all rows share one counter, and take each turn four times
+        (["B", 4, 1], ROW.replace("%r20", "%r3"), ["polling"]),  # a counter of its own for each block
+        (["B", 4, 1], ROW.replace("shl.b64 %rd6, %rd5, 2", "shr.u64 %rd6, %rd5, 1"), ["polling"]),
+        ([["+", "B", 1], 1, 1], "", ["polling"]),  # one block more than turns
+        ([["*", "B", 1], 1, 1], "", ["turns"]),
+        ([["min", "B", 4], 1, 1], "", ["polling"]),
+    ],
+)
+def test_turns_of_a_grid(grid: list[object], row: str, named: list[str]) -> None:
+    assert kinds(row + TURN, grid) == named
+
+
+ALLOCATE = "\ttcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], {};\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ALLOCATE.format(512) + ALLOCATE.format(32),
+        loop(more=ALLOCATE.format(32)),
+        ALLOCATE.format("%r2"),
+        "\tst.async.shared::cluster.b32 [smem], %r2, [smem+8];\n",
+        "\tcp.async.bulk.global.shared::cta [%rd3], [smem], 16;\n",
+        "\ttcgen05.unheard_of;\n",
+        "\twgmma.unheard_of;\n",
+        "\tcp.async.unheard_of;\n",
+        "\tmbarrier.complete_tx.shared.b64 [smem], 16;\n",
+        "\tmbarrier.arrive_drop.shared.b64 _, [smem];\n",
+        "\tbarrier.cta.red.popc.u32 %r4, 0, %p1;\n",
+        "\ttrap;\n",
+    ],
+)
+def test_what_is_not_read(text: str) -> None:
+    with pytest.raises(Unreadable):
+        network(text)
