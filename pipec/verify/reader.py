@@ -58,10 +58,15 @@ class _Reading:
         nothing = Barriers({}, (), ())
         pointers = frozenset(name for name, kind in self.kernel.parameters.items() if kind in ("u64", "b64", "s64"))
         self.around = Surroundings(
-            *(self.kernel, self.interface, arithmetic, nothing, self.threads, self.block, cluster, {}),
-            pointers,
-            Writes(self.kernel).spares,
-            {},
+            kernel=self.kernel,
+            interface=self.interface,
+            arithmetic=arithmetic,
+            barriers=nothing,
+            threads=self.threads,
+            block=self.block,
+            cluster=cluster,
+            pointers=pointers,
+            unwritten=Writes(self.kernel).spares,
         )
 
     def network(self) -> Network:

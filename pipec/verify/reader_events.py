@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 
+from pipec.verify.logic import RANGES
 from pipec.verify.network import Unreadable
 from pipec.verify.reader_flow import Block, Step
 from pipec.verify.reader_interface import Interface
@@ -20,6 +21,7 @@ Require = Callable[[tuple[Formula, ...]], None]
 # Keys in an environment: a Met; and whether lanes of a warp of the class have gone another way, so that their registers may differ.
 APART = ("apart",)
 MET = ("met",)
+LOADED = "loaded at "  # in the name of a symbol
 _CTA = 24  # in an address of the cluster's shared memory, the CTA's rank stands above this bit
 _OFFSET = (1 << _CTA) - 1
 
@@ -101,11 +103,12 @@ class Surroundings:
     threads: int
     block: tuple[int, int, int]
     cluster: tuple[int, int, int]
-    columns: dict[int, dict[int, int]]  # of tensor memory asked for, by rank and line
     pointers: frozenset[str]
     unwritten: Callable[[str], bool]
     # Where the scheduler's answers go: by offset, the ring on which they are awaited, its stage, and whether all CTAs get the same.
-    answers: dict[int, tuple[int, int, bool]]
+    answers: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
+    loads: set[int] = field(default_factory=set)  # lines where what several threads load decides something
+    columns: dict[int, dict[int, int]] = field(default_factory=dict)  # of tensor memory asked for, by rank and line
     # By rank: whether an operand is a register, and its value if it is not.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
 
@@ -378,14 +381,30 @@ class Machine:
             pointers = [symbol for symbol in symbols if symbol.name in self.around.pointers]
             if len(pointers) == 1 and self.around.unwritten(pointers[0].name):
                 result[one.first[0]] = self.same(atom(Apply("ld.global.s32", (add(value, Linear(offset)),))))
+            else:
+                result[one.first[0]] = self._drawn(one)
         return result
+
+    def _drawn(self, one: Instruction) -> Value:
+        """A number of which nothing is known but that all threads of the class find it at the same place."""
+        symbol = self.draws(one)
+        self.arithmetic.ranges[symbol.name] = RANGES["s32"]
+        return self.same(atom(symbol))
+
+    def draws(self, one: Instruction) -> Symbol:
+        """The symbol for what a load finds; each time it is executed a new number."""
+        return Symbol(f"{self.name}:{LOADED}{one.line} of {self.rank}")
 
     def from_shared(self, one: Instruction, env: Env) -> dict[str, Value]:
         """What is read from shared memory is not known, but for an answer of the scheduler: it depends on the use that brought it."""
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
         name, offset = address(one.operands[1], one.line)
         value = self._common(self.value(name, env)) if name else 0
-        if len(one.first) != 1 or not isinstance(value, (int, Table)) or not self.around.asks:
+        if len(one.first) != 1 or not isinstance(value, (int, Table, Linear)):
+            return result
+        if one.parts[-1] in ("b32", "u32", "s32"):
+            result[one.first[0]] = self._drawn(one)
+        if not isinstance(value, (int, Table)) or not self.around.asks:
             return result
         entries = value.entries if isinstance(value, Table) else (value,)
         found = [None if entry is None else self.around.answers.get(entry + offset & _OFFSET) for entry in entries]

@@ -40,6 +40,8 @@ def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
             looks = list(_observing(flow, body))
             polls += looks
             loops += [] if looks else [flow.code[flow.whole[first].first].line]
+    if around.loads:
+        lines["loads"] = list(around.loads)
     if loops:
         lines["loops"] = loops
     if polls:

@@ -27,7 +27,10 @@ def _shortened(process: Process, alone: set[int]) -> Process:
             edge = _joined(edge, onwards[edge.target])
         if edge.target in onwards:
             raise Unreadable(process.states[edge.target].line, "a loop that never ends is not understood")
-        return replace(edge, target=place[edge.target])
+        if not seen:
+            return replace(edge, target=place[edge.target])
+        live = process.states[edge.target].live
+        return replace(edge, target=place[edge.target], values=tuple(row for row in edge.values if row[0] in live))
 
     states = []
     for number in kept:

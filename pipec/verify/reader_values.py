@@ -457,11 +457,15 @@ _RESULTS: dict[str, tuple[float, float]] = {
 
 def has_counter(form: Linear) -> bool:
     """Whether a register that was made a symbol is a term of the form."""
-    return any(isinstance(one, Symbol) and ":" in one.name for one, _ in form.terms)
+    return any(map(_counts, form.terms))
 
 
 def only_counters(form: Linear) -> bool:
-    return all(isinstance(one, Symbol) and ":" in one.name for one, _ in form.terms)
+    return all(map(_counts, form.terms))
+
+
+def _counts(term: tuple[Atom, int]) -> bool:
+    return isinstance(term[0], Symbol) and ":" in term[0].name and " " not in term[0].name
 
 
 def _formula(value: Value) -> Formula:
@@ -595,6 +599,9 @@ def _setp(how: Arithmetic, op: Operation, forms: list[Linear]) -> Value:
         if not (least > -(1 << op.width) and most < 1 << op.width):
             signed = Operation(op.name, op.how, op.width, True, 1)
             difference = add(how.read(forms[0], signed, True), how.read(forms[1], signed, True), -1)
+        least, most = how.bounds(difference)
+        if least > 0 or most < 0 or least == most:
+            return TRUE if (least == most == 0) == (op.how == "eq") else FALSE
         return decided(Compare("eq" if op.how == "eq" else "ne", difference))
     left, right = how.read(forms[0], op, True), how.read(forms[1], op, True)
     difference, strict = {

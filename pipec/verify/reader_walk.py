@@ -8,7 +8,7 @@ over the position of that ring's cursor; others (counters) become symbols. Whate
 from dataclasses import dataclass, field
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_events import APART, MET, Act, Env, Group, Machine, Met
+from pipec.verify.reader_events import APART, LOADED, MET, Act, Env, Group, Machine, Met
 from pipec.verify.reader_flow import EXIT, Block, Flow, Question, Step, live_before, shuffles, signals_in_part, touches
 from pipec.verify.reader_opcodes import MEETINGS, Kind
 from pipec.verify.reader_values import UNKNOWN, Lanes, Peek, Remote, Table, Value
@@ -200,12 +200,24 @@ class Walk:
                 env[name] = self.machine.same(Peek(parts[0], parts[1], value.negated))
         env[("position", ring)] = self.machine.moved(env.get(("position", ring), 0), ring, act.advance)
 
+    def _compute(self, step: Step, env: Env, path: Path) -> None:
+        self.machine.compute(step, env, path.require)
+        one = step.instruction
+        if one.head != "ld":
+            return
+        drawn = self.machine.draws(one)
+        if drawn in self._registers_in(env.get(one.first[0], UNKNOWN)):
+            path.meaning[drawn] = None
+            for name, value in env.items():
+                if name != one.first[0] and drawn in self._registers_in(value):
+                    env[name] = UNKNOWN
+
     def _finish(self, step: Step, env: Env, path: Path) -> None:
         """What an event leaves in registers."""
         if step.kind in MEETINGS and env.get(MET, Met.NONE) == Met.NONE:
             env[MET] = Met.LANES
         if step.kind in (Kind.COMPUTE, Kind.MEET_COMPUTE):
-            self.machine.compute(step, env, path.require)
+            self._compute(step, env, path)
         elif step.kind is Kind.TRY and not step.spin:
             env.update(self.machine.peek(step.instruction, env))
         else:
@@ -236,7 +248,7 @@ class Walk:
             while index < len(steps):
                 step = steps[index]
                 if step.kind is Kind.COMPUTE or step.kind is Kind.OBSERVE and not step.until:
-                    self.machine.compute(step, env, path.require)
+                    self._compute(step, env, path)
                 elif not isinstance(held := self.machine.guard(step, env), int):
                     return self._place(block, index, GUARD, env, trail, path)
                 elif held and (acts := self.machine.acts(step, env)):
@@ -371,6 +383,8 @@ class Walk:
             node = Node(block.number, index, sub, block.branch.line, env, trail)
             node.condition = negate(condition) if block.branch.negated else condition
         node.symbols = tuple(sorted(symbols, key=lambda one: one.name))
+        if node.condition is not None and len(self.machine.threads) > 1:
+            self.machine.around.loads |= {node.line for one in symbols_in(node.condition) if LOADED in one.name}
         return node
 
     def _registers_in(self, value: Value) -> frozenset[Symbol]:
@@ -483,13 +497,14 @@ class Walk:
         special[name] = made
 
     def _toggles(self, block: Block, last: Env, name: object, trail: Trail) -> bool:
-        """Whether a register comes back to its value within a few turns (a staging buffer's number): then it is followed as it is."""
-        env, seen = dict(last), []
+        """Whether a register takes a few values only (a staging buffer's number, what is released late and is nothing at first): then it
+        is followed as it is."""
+        env, seen = dict(last), [last.get(name)]
         for _ in range(MOST_TURNS):
             env = self.machine.repeat(self._passed(block, trail), env)
-            seen.append(env.get(name))
-            if seen[-1] == last.get(name):
+            if env.get(name) in seen:
                 return True
+            seen.append(env.get(name))
         return False
 
     def _passed(self, block: Block, trail: Trail) -> list[Block]:

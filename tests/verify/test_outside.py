@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pipec.verify.network import Network, Unreadable
+from pipec.verify.progress import edges_of
 from pipec.verify.reader import read
 
 KERNEL = """
@@ -159,3 +160,42 @@ ALLOCATE = "\ttcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], {}
 def test_what_is_not_read(text: str) -> None:
     with pytest.raises(Unreadable):
         network(text)
+
+
+LOAD = (
+    "\tld.{space}.b32 %r7, [{where}];\n\tsetp.ne.b32 %p6, %r7, 0;\n\t@%p6 bra $SKIP;\n\tbar.warp.sync -1;\n\t{inside}\n$SKIP:\n"
+)
+
+
+@pytest.mark.parametrize("inside", ["", "bar.sync 1, 32;"])
+@pytest.mark.parametrize(
+    ("space", "where", "named"),
+    [
+        ("shared", "smem", ["loads"]),
+        ("global", "%rd3", []),  # nobody writes it: a function of its address
+        ("acquire.gpu.global", "%rd3", None),
+        ("shared", "%r1", None),  # each thread another place
+    ],
+)
+def test_a_branch_on_what_is_loaded(space: str, where: str, named: list[str] | None, inside: str) -> None:
+    text = LOAD.format(space=space, where=where, inside=inside)
+    if named is None:
+        with pytest.raises(Unreadable):
+            network(text)
+    else:
+        assert kinds(text) == named
+
+
+def test_each_load_finds_another_number() -> None:
+    """What was made of the first number says nothing of the second."""
+    load = "\tld.shared.b32 %r7, [smem];\n"
+    text = loop(
+        more=f"{load}\tsetp.ne.b32 %p6, %r7, 0;\n\t@%p6 bra $SKIP;\n\tbar.sync 1, 32;\n$SKIP:\n\tsetp.ne.b32 %p7, %r7, 0;\n"
+    )
+    found = network(f"{text}\t@%p7 bra $OVER;\n\tbar.sync 2, 32;\n$OVER:\n")
+    symbols = {symbol for process in found.processes for state in process.states for symbol in state.live}
+    drawn = [one for one in symbols if "loaded" in one.name]
+    edges = [edge for process in found.processes for state in process.states for edge in edges_of(state.action)]
+    assert len(drawn) == 1
+    assert all(value is None for edge in edges for symbol, value in edge.values if symbol in drawn)
+    assert any(symbol in drawn for edge in edges for symbol, _ in edge.values)
