@@ -1,53 +1,42 @@
 """Searches a certificate: follows one schedule through all situations that its tests can lead to, and finds what holds in each.
 
-An abstract interpretation of the deterministic product of all processes: a situation is where all processes stand, what has arrived, and
-which branches led there; its facts start with the first way in and are weakened until every way implies them. Where that fails the
-sizes are split, or another schedule is tried.
+Runs at a few sizes show which situations there are and suggest what holds there; the facts are then weakened until every way into a
+situation implies them. A situation is where all processes stand, what has arrived, which branches led there, and how tests of sizes
+alone have come out. Where that fails the sizes are split, or another schedule is tried.
 """
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from itertools import product
 
-from pipec.protocol.domain import Facts, Values, composed, image, written
-from pipec.protocol.liveness import live_in
-from pipec.protocol.sample import Numbers, Points, assign, evaluate, forms_of, holds, sizes
+from pipec.protocol.facts import Facts
+from pipec.protocol.program import Program, Values
+from pipec.protocol.rows import Premises, Row, combined, negative, one, plus, scaled
 from pipec.protocol.schedule import Key, Schedule, Situation, Stuck, orders
+from pipec.protocol.variables import Comparison, Condition, Joined, Numbers, holds, opposite
 from pipec.verify.certificate import Case, Certificate, Moves, Node
 from pipec.verify.configuration import Configuration, Refused
-from pipec.verify.logic import System, combined
+from pipec.verify.logic import System
+from pipec.verify.logic import combined as exactly_combined
 from pipec.verify.network import Network, Test
-from pipec.verify.progress import edges_of
-from pipec.verify.terms import (
-    Atom,
-    Both,
-    Compare,
-    Either,
-    Formula,
-    Linear,
-    Symbol,
-    add,
-    atom,
-    negate,
-    substituted,
-    symbols_in,
-    symbols_of,
-)
+from pipec.verify.terms import Both, Compare, Either, Formula, Linear, add, negate, symbols_in, symbols_of
 
-_ROUNDS = 2  # of carrying inequalities along
 _MOST_ASSUMED = 4
 _FAR = 1 << 30
 _MOST_DECISIONS = 300  # of one run
-_MOST_POINTS = 24  # of a situation
-_SMALL = 4  # what a bound seen in runs may differ from the one written
+_MOST_OF_A_RUN = 4  # points of a situation
+_FEW_RUNS = 6
+_SETTLED = 3  # runs in a row that show nothing new
+_MOST_TOLD_APART = 6  # outcomes of tests of sizes
 
 
 class Undecided(Exception):
-    """No certificate was found; says why. `lacking`: a condition on sizes with which the search would have come further."""
+    """No certificate was found; says why. `hopeless`: another attempt will end alike."""
 
-    def __init__(self, why: str, lacking: Formula | None = None) -> None:
+    def __init__(self, why: str, *, hopeless: bool = False) -> None:
         super().__init__(why)
-        self.lacking = lacking
+        self.hopeless = hopeless
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +46,9 @@ class Effort:
     `visits`: of situations, in all attempts together. `combinations`: of inequalities.
     """
 
-    situations: int = 600
-    visits: int = 800
-    combinations: int = 90_000
+    situations: int = 400
+    visits: int = 1_000
+    combinations: int = 60_000
     cases: int = 8
 
 
@@ -67,26 +56,18 @@ class _Spent:
     """What the search has cost so far."""
 
     def __init__(self, effort: Effort) -> None:
-        self.visits, self.until = effort.visits, combined[0] + effort.combinations
+        self.visits, self.until = effort.visits, self._combined() + effort.combinations
+
+    @staticmethod
+    def _combined() -> int:
+        return combined[0] + exactly_combined[0]
 
     def visit(self) -> bool:
         self.visits -= 1
         return not self.out()
 
     def out(self) -> bool:
-        return self.visits < 0 or combined[0] >= self.until
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """`runs`: facts are seeded by runs at a few sizes. `foresight`: situations are told apart by the outcome of their test, where that is
-    determined already."""
-
-    runs: bool
-    foresight: bool
-
-
-_MANNERS = (Manner(False, False), Manner(False, True), Manner(True, False), Manner(True, True))
+        return self.visits < 0 or self._combined() >= self.until
 
 
 Pairs = Sequence[tuple[int, int]]  # rings of full and of empty barriers of a pipeline
@@ -97,22 +78,19 @@ def prove(network: Network, effort: Effort | None = None, pairs: Pairs = ()) -> 
     what was filled was given back."""
     effort = effort or Effort()
     spent = _Spent(effort)
-    assumed: tuple[Formula, ...] = ()
-    for _ in range(_MOST_ASSUMED + 1):
-        within = replace(network, facts=(*network.facts, *assumed))
-        lacking: list[Formula] = []
-        reason = "no schedule was found"
-        for manner, order in ((manner, order) for manner in _MANNERS for order in orders(network)):
-            try:
-                return Certificate(network.name, tuple(_Splitter(within, order, effort, manner, pairs, spent).cases()), assumed)
-            except Undecided as why:
-                reason = str(why)
-                lacking += [why.lacking] if why.lacking is not None else []
-            if lacking or spent.out():
-                break
-        if not lacking or spent.out():
+    program = Program(network)
+    reason = "no schedule was found"
+    # A counter's first turn is told apart from the others only where it has to be: it makes more situations.
+    for order, tells_begun in product(orders(network), (False, True)):
+        try:
+            cases = tuple(_Splitter(program, order, effort, pairs, spent, tells_begun=tells_begun).cases())
+            return Certificate(network.name, cases, tuple(program.assumed))
+        except Undecided as why:
+            reason = str(why)
+            if why.hopeless:
+                raise
+        if spent.out():
             break
-        assumed = (*assumed, lacking[0])
     raise Undecided(reason)
 
 
@@ -125,28 +103,33 @@ class _Splitter:
     """Proves by cases of the sizes."""
 
     def __init__(
-        self, network: Network, order: Sequence[int], effort: Effort, manner: Manner, pairs: Pairs, spent: _Spent
+        self, program: Program, order: Sequence[int], effort: Effort, pairs: Pairs, spent: _Spent, *, tells_begun: bool
     ) -> None:
-        self.spent = spent
-        self.network, self.effort, self.manner, self.pairs = network, effort, manner, pairs
-        self.schedule = Schedule(network, order)
+        self.tells_begun = tells_begun
+        self.program, self.effort, self.pairs, self.spent = program, effort, pairs, spent
+        self.schedule = Schedule(program.network, order)
         self.left = effort.cases
-        self.registers = registers_of(network)
 
     def cases(self) -> Iterator[Case]:
-        yield from self._under((), tuple(self._cuts()))
+        yield from self._under((), None)
 
-    def _under(self, when: tuple[Formula, ...], cuts: tuple[Formula, ...]) -> Iterator[Case]:
-        base = System([*self.network.facts, *when])
-        if base.impossible():
+    def _under(self, when: tuple[Formula, ...], cuts: tuple[Formula, ...] | None) -> Iterator[Case]:
+        if when and System([*self.program.facts, *when]).impossible():
             return
         self.left -= 1
         try:
-            yield Case(when, *_Search(self.schedule, when, base, self.effort, self.manner, self.pairs, self.spent).nodes())
+            yield Case(
+                when,
+                *_Search(
+                    self.schedule, self.program, when, self.effort, self.pairs, self.spent, tells_begun=self.tells_begun
+                ).nodes(),
+            )
             return
-        except Undecided:
-            if self.left <= 0 or self.spent.out():
+        except Undecided as why:
+            if self.left <= 0 or self.spent.out() or why.hopeless:
                 raise
+            base = System([*self.program.facts, *when])
+            cuts = tuple(self._cuts()) if cuts is None else cuts
             number = next((n for n, cut in enumerate(cuts) if not base.entails(cut) and not base.entails(negate(cut))), None)
             if number is None:
                 raise
@@ -156,11 +139,11 @@ class _Splitter:
     def _cuts(self) -> Iterator[Formula]:
         """Conditions on sizes alone: the program's own tests, then small values of what its bounds are made of."""
         seen: list[Formula] = []
-        for process in self.network.processes:
+        for process in self.program.network.processes:
             for state in process.states:
                 if isinstance(state.action, Test):
                     for part in _comparisons(state.action.condition):
-                        if not symbols_in(part) & self.registers and part not in seen and negate(part) not in seen:
+                        if not symbols_in(part) & self.program.registers and part not in seen and negate(part) not in seen:
                             seen.append(part)
         yield from seen
         for form in dict.fromkeys(part.form for part in seen if isinstance(part, Compare)):
@@ -177,211 +160,310 @@ def _comparisons(formula: Formula) -> Iterator[Formula]:
                 yield from _comparisons(part)
 
 
-def registers_of(network: Network) -> frozenset[Symbol]:
-    """The symbols that some edge assigns."""
-    actions = [state.action for process in network.processes for state in process.states]
-    return frozenset(symbol for action in actions for edge in edges_of(action) for symbol, _ in edge.values)
+_Told = frozenset[int]  # tests of sizes that have come out so: their numbers, or the complement
+_Begun = frozenset[int]  # counters that have not moved on since they were set
+_Key = tuple[Key, _Told, _Begun]
 
 
-# A node of the automaton: a situation, and the outcome of its test where the way into it determines that (with `foresight`).
-_Key = tuple[Key, bool | None]
+@dataclass(slots=True)
+class _Place:
+    """A node of the automaton to be."""
+
+    situation: Situation
+    told: _Told
+    begun: _Begun
+    facts: Facts
+    outcomes: set[bool] = field(default_factory=set)  # that runs have seen
+    next: dict[bool, _Key | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """From one situation to the next. `begun`: the counters that are set on the way."""
+
+    target: Situation
+    steps: tuple[int, ...]
+    values: Values
+    required: list[Condition]
+    condition: Condition
+    begun: _Begun
 
 
 class _Search:
     """The automaton for one case of the sizes."""
 
     def __init__(
-        self, schedule: Schedule, when: tuple[Formula, ...], base: System, effort: Effort, manner: Manner, pairs: Pairs,
-        spent: _Spent,
+        self, schedule: Schedule, program: Program, when: tuple[Formula, ...], effort: Effort, pairs: Pairs, spent: _Spent,
+        *, tells_begun: bool,
     ) -> None:  # fmt: skip
-        self.schedule, self.when, self.base, self.effort, self.manner = schedule, when, base, effort, manner
-        self.pairs, self.spent = pairs, spent
-        self.registers = registers_of(schedule.network)
+        self.schedule, self.program, self.when, self.effort = schedule, program, when, effort
+        self.tells_begun = tells_begun
+        self.variables, self.pairs, self.spent = program.variables, pairs, spent
         self.situations: dict[Key, Situation] = {}
-        self.ways: dict[tuple[Key, bool], Situation] = {}
-        self.assigned: dict[tuple[Key, bool], tuple[Values, list[Formula]]] = {}
-        self.points: dict[_Key, Points] = {}
-        self.facts: dict[_Key, Facts] = {}
-        self.entered: set[_Key] = set()
-        self.edges: dict[tuple[_Key, bool], _Key | None] = {}
-        self.fresh = [0]
-        self.dimensions_of: dict[tuple[int, ...], tuple[Atom, ...]] = {}
-        self.live = [live_in(process, self.registers) for process in schedule.network.processes]
-        self.constants = self._constants()
+        self.ways: dict[tuple[Key, bool], _Way] = {}
+        self.places: dict[_Key, _Place] = {}
+        self.given: dict[_Told, Premises] = {}
+        self.implied: dict[tuple[_Told, int], bool] = {}
+        self.dimensions_of: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self.sampled: set[_Told] = set()
+        self.runs: dict[_Told, int] = {}
+        self.work: deque[_Key] = deque()
+        self.queued: set[_Key] = set()
+        self.base = Premises()
+        for row in self.variables.known:
+            self.base.at_least(row)
+        for formula in (*program.assumed, *when):
+            _assume(self.base, self.variables.condition(formula))
 
     def nodes(self) -> tuple[Moves, tuple[Node, ...]]:
         try:
             first = self.schedule.start()
         except (Stuck, Refused) as why:
-            raise Undecided(str(why) or "stuck") from why
+            raise Undecided(str(why) or "stuck", hopeless=not self.when) from why
         self.situations[first.key] = first
-        values, required = composed(first.edges, self.fresh)
-        self._need(self.base, required)
-        if self.manner.runs:
-            self._sample(first, values)
-        begin, _ = self._enter(first, self.base, values, [])
-        work: deque[_Key] = deque([begin])
-        queued = {begin}
-        while True:
-            if not work:
-                return self._certificate(begin)
+        values, required = self.program.composed(first.edges)
+        self._need(self.base, required, frozenset(), None)
+        self.first = first, values
+        self.begin = first.key, frozenset[int](), self._set(values) & frozenset(self._dimensions(first))
+        self._sample(frozenset())
+        begin = self.begin
+        self._enter(begin, self.base, values)
+        self._queue(begin)
+        while self.work:
             if not self.spent.visit():
                 raise Undecided("the search has taken too long")
-            key = work.popleft()
-            queued.discard(key)
-            for reached in self._visit(key):
-                if reached not in queued:
-                    queued.add(reached)
-                    work.append(reached)
+            key = self.work.popleft()
+            self.queued.discard(key)
+            self._visit(key)
+        return self._certificate(begin)
+
+    def _queue(self, key: _Key) -> None:
+        if key not in self.queued:
+            self.queued.add(key)
+            self.work.append(key)
 
     # ------------------------------------------------------------------------------------------------------------- runs
 
-    def _sample(self, first: Situation, values: Values) -> None:
-        """What runs at a few sizes come through."""
-        for numbers in sizes(self.schedule.network, self.when, self.registers):
-            self._run(first, assign(values, numbers))
-        for key, points in self.points.items():
-            facts = self.facts[key] = Facts(points.dimensions, points.equations)
-            for form in points.least(self.registers):
-                facts.propose(form)
-        for _ in range(_ROUNDS):
-            for (source, outcome), target in list(self.ways.items()):
-                for status in (None, True, False):
-                    if (target.key, status) in self.points:
-                        self._propose(source, outcome, (target.key, status))
+    def _sample(self, told: _Told) -> None:
+        """What runs at a few sizes come through for which tests of sizes come out so."""
+        self.sampled.add(told)
+        first, values = self.first
+        within = [*map(self.variables.condition, self.when), *(self.program.conditions[number] for number in sorted(told))]
+        quiet: dict[_Told, int] = {}  # runs in a row, of those that end alike, that showed nothing new
+        changed: dict[_Key, None] = {}
+        for numbers in self.program.sizes.within(within):
+            news, last = self._run(first, numbers.after(values))
+            changed.update(news)
+            self.runs[last] = self.runs.get(last, 0) + 1
+            quiet[last] = 0 if news else quiet.get(last, 0) + 1
+            if all(times >= _SETTLED for times in quiet.values()):
+                break
+        for last in quiet:
+            if self.runs[last] < _FEW_RUNS and last not in self.sampled:
+                self._sample(last)
+        for key in changed:
+            place = self.places[key]
+            if place.next:
+                place.facts.keep()
+                self._queue(key)
+            else:
+                place.facts.propose(self._directions(place.situation))
 
-    def _run(self, situation: Situation, numbers: Numbers) -> None:
+    def _run(self, situation: Situation, numbers: Numbers) -> tuple[dict[_Key, None], _Told]:
+        """The nodes of which the run showed anything new, and how tests of sizes came out."""
+        key = self.begin
+        times: dict[_Key, int] = {}
+        news: dict[_Key, None] = {}
         for _ in range(_MOST_DECISIONS):
-            base = situation.key
-            outcome = None if situation.test is None else holds(_condition(situation), numbers)
-            for status in {None, outcome} if self.manner.foresight else (None,):
-                points = self.points.get((base, status))
-                if points is None:
-                    points = self.points[base, status] = Points(self._dimensions(situation))
-                if len(points.seen) < _MOST_POINTS:
-                    points.add(numbers)
-            if outcome is None:
-                return
-            situation = self._way(base, outcome)
-            numbers = assign(self._values(base, outcome)[0], numbers)
+            place = self.places.get(key) or self._place(key)
+            times[key] = times.get(key, 0) + 1
+            if times[key] <= _MOST_OF_A_RUN and place.facts.meet(numbers):
+                news[key] = None
+            if situation.test is None:
+                break
+            outcome = holds(self._condition(situation), numbers)
+            place.outcomes.add(outcome)
+            way = self._way(situation.key, outcome)
+            situation, key = way.target, self._following(place, outcome, way)
+            numbers = numbers.after(way.values)
+        return news, key[1]
 
-    def _propose(self, source: Key, outcome: bool, target: _Key) -> None:
-        """Inequalities of one situation that may hold in the next, as they held whenever a run came through."""
-        forms = [one.form for one in _comparisons_that_hold(_condition(self.situations[source], outcome))]
-        for status in (None, outcome):
-            if (source, status) in self.facts:
-                forms += self.facts[source, status].inequalities
-        facts, seen = self.facts[target], self.points[target].seen
-        for form in dict.fromkeys(written(self._values(source, outcome)[0], facts.dimensions, forms)):
-            least = min(evaluate(form, numbers) for numbers in seen)
-            if -_SMALL <= least:
-                facts.propose(Linear(form.constant - least if least <= _SMALL else form.constant, form.terms))
+    def _place(self, key: _Key) -> _Place:
+        situation = self.situations[key[0]]
+        made = self.places[key] = _Place(situation, key[1], key[2], Facts(self._dimensions(situation)))
+        if len(self.places) > self.effort.situations:
+            raise Undecided("too many situations")
+        return made
 
     # ------------------------------------------------------------------------------------------------------------ facts
 
-    def _visit(self, key: _Key) -> Iterator[_Key]:
-        """Follows both outcomes of the test; gives the nodes whose facts changed."""
-        base, _ = key
-        if self.situations[base].test is None:
+    def _visit(self, key: _Key) -> None:
+        """Follows both outcomes of the test."""
+        place = self.places[key]
+        if place.situation.test is None:
             return
-        system = self.base.extended(self.facts[key].formulas())
+        premises = self._premises(place)
         for outcome in (True, False):
-            condition = _condition(self.situations[base], outcome)
-            having = system.extended([condition])
-            if having.impossible():
-                self.edges[key, outcome] = None
+            if self._excluded(place, premises, outcome):
+                place.next[outcome] = None
                 continue
-            target = self._way(base, outcome)
-            values, required = self._values(base, outcome)
-            self._need(having, required, self.facts[key])
-            gained = [one.form for one in _comparisons_that_hold(condition)]
-            reached, changed = self._enter(target, having, values, [*self.facts[key].inequalities, *gained])
-            self.edges[key, outcome] = reached
-            if changed:
-                yield reached
+            way = self._way(key[0], outcome)
+            having = premises.copy()
+            _assume(having, way.condition)
+            self._need(having, way.required, key[1], (place, way.condition))
+            reached = place.next[outcome] = self._following(place, outcome, way)
+            if self._enter(reached, having, way.values):
+                self._queue(reached)
 
-    def _enter(self, target: Situation, system: System, values: Values, inequalities: list[Linear]) -> tuple[_Key, bool]:
-        """The node that the way leads to, and whether its facts changed (or were not there)."""
+    def _premises(self, place: _Place) -> Premises:
+        made = place.facts.premises(self._given(place.told))
+        for variable in list(self.variables.derived):
+            alias = self.variables.renamed(variable, made.solved)
+            if alias != one(variable):
+                made.equal(plus(alias, one(variable), -1))
+        return made
+
+    def _given(self, told: _Told) -> Premises:
+        """What holds of sizes."""
+        found = self.given.get(told)
+        if found is None:
+            found = self.base.copy() if told else self.base
+            for number in told:
+                _assume(found, self.program.conditions[number])
+            self.given[told] = found
+        return found
+
+    def _excluded(self, place: _Place, premises: Premises, outcome: bool) -> bool:
+        """Whether the test cannot come out so."""
+        situation = place.situation
+        assert situation.test is not None
+        number = self._number(place)
+        if number is not None:
+            number = number if outcome else ~number
+            if number in place.told or ~number in place.told:
+                return ~number in place.told
+        if outcome in place.outcomes:
+            return False
+        condition = self._condition(situation, outcome)
+        if _impossible(premises, condition):
+            return True
+        if number is not None:
+            found = self.implied.get((place.told, number))
+            if found is None:
+                found = self.implied[place.told, number] = (
+                    self._exact(place.told, None).extended([self.variables.formula(condition)]).impossible()
+                )
+            if found:
+                return True
+        return self._exact(place.told, place).extended([self.variables.formula(condition)]).impossible()
+
+    def _exact(self, told: _Told, place: _Place | None) -> System:
+        """All that is known, with the meaning of every value."""
+        facts = [self.variables.formula(self.program.conditions[number]) for number in sorted(told)]
+        system = System([*self.program.facts, *self.when, *facts])
+        return system if place is None else system.extended(self._formulas(place.facts))
+
+    def _formulas(self, facts: Facts) -> list[Formula]:
+        return [
+            *(Compare("eq", self.variables.form(row)) for row in facts.equations),
+            *(Compare("ge", self.variables.form(row)) for row in facts.rows()),
+        ]
+
+    def _enter(self, key: _Key, having: Premises, values: Values) -> bool:
+        """A way into a node; whether the node has to be visited (again)."""
+        target = self.situations[key[0]]
+        if key not in self.places and key[1] not in self.sampled:
+            self._sample(key[1])
         if target.test is None and uneven(target.at, self.pairs) is not None:
             raise Undecided("a pipeline is filled more often than it is given back")
-        key = (target.key, self._foreseen(target, system, values))
-        dimensions = self._dimensions(target)
-        way = image(system, values, dimensions)
-        known = self.facts.get(key)
-        if known is not None and key in self.entered:
-            return key, known.join(way, inequalities, self.base)
-        self.entered.add(key)
-        if len(self.entered) > self.effort.situations:
-            raise Undecided("too many situations")
-        if known is None:
-            self.facts[key] = Facts.first(way, dimensions, inequalities, self.registers)
-        else:
-            known.join(way, inequalities, self.base)
-        return key, True
-
-    def _foreseen(self, target: Situation, system: System, values: Values) -> bool | None:
-        if not self.manner.foresight or target.test is None:
-            return None
-        condition = substituted(_condition(target), values)
-        if system.entails(condition):
+        place = self.places.get(key)
+        if place is None:
+            self._place(key).facts.follow(having, values, self._directions(target))
             return True
-        return False if system.entails(negate(condition)) else None
+        return place.facts.weaken(having, values) or not place.next
 
-    def _need(self, system: System, required: list[Formula], facts: Facts | None = None) -> None:
-        for one in required:
-            if not system.entails(one):
-                raise Undecided("arithmetic may wrap at 32 bits", self._lacking(one, facts))
+    def _need(self, system: Premises, required: list[Condition], told: _Told, at: tuple[_Place, Condition] | None) -> None:
+        for condition in required:
+            if _certain(system, condition):
+                continue
+            exact = self._exact(told, at[0] if at else None).extended([self.variables.formula(at[1])] if at else [])
+            formula = self.variables.formula(condition)
+            if exact.entails(formula):
+                continue
+            lacking = self._lacking(formula, at[0] if at else None)
+            if lacking is None or len(self.program.assumed) >= _MOST_ASSUMED:
+                raise Undecided("arithmetic may wrap at 32 bits")
+            self.program.assumed.append(lacking)
+            _assume(self.base, self.variables.condition(lacking))
+            _assume(system, self.variables.condition(lacking))
+            self.given.clear()
 
-    def _lacking(self, required: Formula, facts: Facts | None) -> Formula | None:
+    def _lacking(self, required: Formula, place: _Place | None) -> Formula | None:
         """A bound of sizes, far above what can be allocated, that keeps a counter within 32 bits: `tiles + step <= 2^31` and the like."""
         if not isinstance(required, Compare) or required.relation != "ge":
             return None
-        for known in (Linear(0), *(facts.inequalities if facts else ())):
-            rest = add(required.form, known, -1)
+        base = System([*self.program.facts, *self.when])
+        known = [Linear(0), *(self.variables.form(row) for row in place.facts.rows())] if place else [Linear(0)]
+        for form in known:
+            rest = add(required.form, form, -1)
             bound = Compare("ge", rest)
-            if rest.terms and rest.constant > _FAR and not symbols_of(rest) & self.registers:
-                return None if self.base.extended([bound]).impossible() else bound
+            if rest.terms and rest.constant > _FAR and not symbols_of(rest) & self.program.registers:
+                return None if base.extended([bound]).impossible() else bound
         return None
 
     # -------------------------------------------------------------------------------------------------------- structure
 
-    def _way(self, source: Key, outcome: bool) -> Situation:
-        target = self.ways.get((source, outcome))
-        if target is None:
+    def _condition(self, situation: Situation, outcome: bool = True) -> Condition:
+        assert situation.test is not None
+        return self.program.test(situation.test, situation.at.places[situation.test])[0 if outcome else 1]
+
+    def _way(self, source: Key, outcome: bool) -> _Way:
+        found = self.ways.get((source, outcome))
+        if found is None:
+            situation = self.situations[source]
             try:
-                target = self.schedule.branch(self.situations[source], outcome)
+                target = self.schedule.branch(situation, outcome)
             except (Stuck, Refused) as why:
                 raise Undecided(str(why) or "stuck") from why
-            self.ways[source, outcome] = target
-            self.situations.setdefault(target.key, target)
-        return target
-
-    def _values(self, source: Key, outcome: bool) -> tuple[Values, list[Formula]]:
-        found = self.assigned.get((source, outcome))
-        if found is None:
-            found = self.assigned[source, outcome] = composed(self.ways[source, outcome].edges, self.fresh)
+            steps, edges = target.steps, target.edges
+            target = self.situations.setdefault(target.key, target)
+            values, required = self.program.composed(edges)
+            found = _Way(target, steps, values, required, self._condition(situation, outcome), self._set(values))
+            self.ways[source, outcome] = found
         return found
 
-    def _constants(self) -> tuple[Atom, ...]:
-        """What tests and assignments are made of and never changes."""
-        found: dict[Atom, None] = {}
-        for process in self.schedule.network.processes:
-            for state in process.states:
-                forms = [value for edge in edges_of(state.action) for _, value in edge.values if value is not None]
-                if isinstance(state.action, Test):
-                    forms += forms_of(state.action.condition)
-                for form in forms:
-                    found.update(dict.fromkeys(one for one, _ in form.terms if not symbols_of(atom(one)) & self.registers))
-                    found.update({symbol: None for symbol in sorted(symbols_of(form) - self.registers, key=_name)})
-        return tuple(found)
+    def _set(self, values: Values) -> _Begun:
+        """The counters that get a value which no counter is part of."""
+        if not self.tells_begun:
+            return frozenset()
+        sizes = len(self.variables.sizes)
+        return frozenset(v for v, row in values.items() if all(variable < sizes for variable, _ in row[1]))
 
-    def _dimensions(self, situation: Situation) -> tuple[Atom, ...]:
+    def _number(self, place: _Place) -> int | None:
+        """Of the test to be decided, where it asks for sizes alone."""
+        test = place.situation.test
+        assert test is not None
+        return self.program.told_apart(test, place.situation.at.places[test])
+
+    def _following(self, place: _Place, outcome: bool, way: _Way) -> _Key:
+        """The node reached."""
+        number, told, begun = self._number(place), place.told, place.begun
+        if number is not None and len(told) < _MOST_TOLD_APART:
+            told |= {number if outcome else ~number}
+        if self.tells_begun:
+            begun = (begun.difference(way.values) | way.begun) & frozenset(self._dimensions(way.target))
+        return way.target.key, told, begun
+
+    def _directions(self, situation: Situation) -> Iterator[Row]:
+        for process, place in enumerate(situation.at.places):
+            yield from self.program.directions(process, place)
+
+    def _dimensions(self, situation: Situation) -> tuple[int, ...]:
         places = tuple(situation.at.places)
         found = self.dimensions_of.get(places)
         if found is None:
-            at_places = zip(self.live, places, strict=True)
-            live = [one for states, place in at_places for one in sorted(states[place], key=_name)]
-            found = self.dimensions_of[places] = (*live, *self.constants)
+            live = [variable for process, place in enumerate(places) for variable in sorted(self.program.live[process][place])]
+            found = self.dimensions_of[places] = (*live, *self.variables.sizes)
         return found
 
     def _certificate(self, begin: _Key) -> tuple[Moves, tuple[Node, ...]]:
@@ -390,38 +472,63 @@ class _Search:
         order = [begin]
         for key in order:
             for outcome in (True, False):
-                reached = self.edges.get((key, outcome))
+                reached = self.places[key].next.get(outcome)
                 if reached is not None and reached not in numbers:
                     numbers[reached] = len(order)
                     order.append(reached)
-
-        def moves(key: _Key, outcome: bool) -> Moves | None:
-            reached = self.edges.get((key, outcome))
-            return None if reached is None else Moves(self.ways[key[0], outcome].steps, numbers[reached])
-
-        nodes = tuple(
-            Node(tuple(self.facts[key].formulas()), self.situations[key[0]].test, moves(key, True), moves(key, False))
-            for key in order
-        )
+        nodes = tuple(self._node(key, numbers) for key in order)
         return Moves(self.situations[begin[0]].steps, 0), nodes
 
-
-def _name(symbol: Symbol) -> str:
-    return symbol.name
-
-
-def _condition(situation: Situation, outcome: bool = True) -> Formula:
-    """What the test that is to be decided asks, or the opposite."""
-    assert situation.test is not None
-    action = situation.at.action(situation.test)
-    assert isinstance(action, Test)
-    return action.condition if outcome else negate(action.condition)
+    def _node(self, key: _Key, numbers: dict[_Key, int]) -> Node:
+        place = self.places[key]
+        facts = [self.variables.formula(self.program.conditions[number]) for number in sorted(place.told)]
+        moves: list[Moves | None] = []
+        for outcome in (True, False):
+            reached = place.next.get(outcome)
+            moves.append(None if reached is None else Moves(self._way(key[0], outcome).steps, numbers[reached]))
+        return Node((*facts, *self._formulas(place.facts)), place.situation.test, *moves)
 
 
-def _comparisons_that_hold(condition: Formula) -> Iterator[Compare]:
+def _assume(premises: Premises, condition: Condition) -> None:
+    """Adds the condition, or what of it is a conjunction."""
     match condition:
-        case Compare("ge", _):
-            yield condition
-        case Both(parts):
+        case Comparison("ge", row):
+            premises.at_least(row)
+        case Comparison("eq", row):
+            premises.equal(row)
+        case Comparison(_, row):
+            if premises.entails(row):
+                premises.at_least(plus(row, (-1, ())))
+            elif premises.entails(scaled(row, -1)):
+                premises.at_least(negative(row))
+        case Joined(True, parts):
             for part in parts:
-                yield from _comparisons_that_hold(part)
+                _assume(premises, part)
+        case Joined(_, parts):
+            left = [part for part in parts if not _impossible(premises, part)]
+            if len(left) <= 1:
+                _assume(premises, Joined(True, tuple(left)) if left else Comparison("ge", (-1, ())))
+
+
+def _impossible(premises: Premises, condition: Condition) -> bool:
+    """Whether the condition cannot hold; False where that is not found out."""
+    match condition:
+        case Comparison("ge", row):
+            return premises.entails(negative(row))
+        case Comparison("eq", row):
+            return premises.entails(plus(row, (-1, ()))) or premises.entails(negative(row))
+        case Comparison(_, row):
+            return premises.equals(row)
+        case Joined(True, parts):
+            having = premises.copy()
+            for part in parts:
+                if _impossible(having, part):
+                    return True
+                _assume(having, part)
+            return having.contradictory
+        case Joined(_, parts):
+            return all(_impossible(premises, part) for part in parts)
+
+
+def _certain(premises: Premises, condition: Condition) -> bool:
+    return _impossible(premises, opposite(condition))

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from pipec.protocol.domain import composed
-from pipec.protocol.prove import Pairs, registers_of, uneven
-from pipec.protocol.sample import Numbers, assign, forms_of, holds, known_function
+from pipec.protocol.program import registers_of
+from pipec.protocol.prove import Pairs, uneven
+from pipec.protocol.sample import Numbers, evaluate, forms_of, holds, known_function
 from pipec.protocol.schedule import Schedule, Stuck, orders
 from pipec.verify.configuration import Configuration, Refused
 from pipec.verify.network import Edge, End, Network, Test
@@ -83,7 +83,7 @@ def _run(schedule: Schedule, sizes: Numbers, pairs: Pairs) -> Deadlock | None:
 
 
 def _assigned(edge: Edge, numbers: Numbers) -> Numbers:
-    return assign(composed((edge,), [0])[0], numbers) if edge.values else numbers
+    return {**numbers, **{symbol: evaluate(value, numbers) for symbol, value in edge.values if value is not None}}
 
 
 def _left(at: Configuration, sizes: Numbers, pairs: Pairs) -> Deadlock | None:

@@ -1,13 +1,8 @@
-"""Runs of a schedule at a few sizes: what they meet seeds the search for a proof, and a run that ends stuck is a counterexample."""
+"""Values of forms and conditions for given numbers, as the machine computes them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import lcm
+from collections.abc import Callable, Iterator, Mapping
 
-from pipec.protocol.domain import Values, primitive
 from pipec.verify.logic import RANGES
-from pipec.verify.network import Network, Test
-from pipec.verify.progress import edges_of
 from pipec.verify.terms import (
     Apply,
     Atom,
@@ -19,18 +14,9 @@ from pipec.verify.terms import (
     Formula,
     Linear,
     Symbol,
-    add,
-    atom,
-    scale,
-    symbols_in,
-    symbols_of,
 )
 
 Numbers = dict[Symbol, int]
-
-_COUNTS = (0, 1, 2, 3, 4, 5, 3)  # multiples of the step of a size that runs try
-_MOST_BOUND = 2  # of the least value of a register
-_MOST_SIZES = 12  # that are given values other than the smallest
 
 
 def evaluate(form: Linear, numbers: Mapping[Symbol, int]) -> int:
@@ -94,61 +80,6 @@ def holds(formula: Formula, numbers: Mapping[Symbol, int]) -> bool:
             return any(holds(part, numbers) for part in parts)
 
 
-def assign(values: Values, numbers: Numbers) -> Numbers:
-    """The numbers after an edge; an unknown value is some number, another one each time."""
-    made = dict(numbers)
-    for symbol, value in values.items():
-        made[symbol] = evaluate(value, numbers)
-    return made
-
-
-def sizes(network: Network, condition: Sequence[Formula], registers: frozenset[Symbol]) -> Iterator[Numbers]:
-    """A few values of all that is given at launch, within the network's facts and the condition."""
-    steps: dict[Symbol, int] = {}
-    for form in _forms(network):
-        for one in _atoms(form):
-            divisor = one.divisor if isinstance(one, Floor) else 1
-            for symbol in symbols_of(atom(one)) - registers:
-                steps[symbol] = lcm(steps.get(symbol, 1), divisor)
-    for formula in (*network.facts, *condition):
-        for symbol in symbols_in(formula) - registers:
-            steps.setdefault(symbol, 1)
-    names = sorted(steps, key=lambda symbol: symbol.name)
-    found = 0
-    for counts in _combinations(len(names)):
-        # Every second size is no multiple of what the program divides it by.
-        off = found % 2
-        numbers = {
-            symbol: count * steps[symbol] - (off if steps[symbol] > 1 else 0) for symbol, count in zip(names, counts, strict=True)
-        }
-        if all(holds(one, numbers) for one in (*network.facts, *condition)):
-            yield numbers
-            found += 1
-            if found >= _MOST_SIZES:
-                return
-
-
-def _combinations(count: int) -> Iterator[tuple[int, ...]]:
-    """All sizes alike, then mixtures that repeat nothing soon; the same in every run."""
-    yield from ((each,) * count for each in (2, 1, 0))
-    state = 1
-    for _ in range(60):
-        chosen = []
-        for _ in range(count):
-            state = (state * 1103515245 + 12345) % 2**31
-            chosen.append(_COUNTS[(state >> 16) % len(_COUNTS)])
-        yield tuple(chosen)
-
-
-def _forms(network: Network) -> Iterator[Linear]:
-    for process in network.processes:
-        for state in process.states:
-            for edge in edges_of(state.action):
-                yield from (value for _, value in edge.values if value is not None)
-            if isinstance(state.action, Test):
-                yield from forms_of(state.action.condition)
-
-
 def forms_of(formula: Formula) -> Iterator[Linear]:
     match formula:
         case Compare(_, form):
@@ -156,59 +87,3 @@ def forms_of(formula: Formula) -> Iterator[Linear]:
         case Both(parts) | Either(parts):
             for part in parts:
                 yield from forms_of(part)
-
-
-def _atoms(form: Linear) -> Iterator[Atom]:
-    for one, _ in form.terms:
-        yield one
-        match one:
-            case Floor(inner, _):
-                yield from _atoms(inner)
-            case Choose(condition, yes, no):
-                for each in (*forms_of(condition), yes, no):
-                    yield from _atoms(each)
-            case Apply(_, arguments):
-                for each in arguments:
-                    yield from _atoms(each)
-            case Symbol():
-                pass
-
-
-@dataclass(slots=True)
-class Points:
-    """The affine hull of what runs found in a situation."""
-
-    dimensions: tuple[Atom, ...]
-    equations: list[Linear] = field(default_factory=list)
-    seen: list[Numbers] = field(default_factory=list)
-
-    def add(self, numbers: Numbers) -> None:
-        if not self.seen:
-            self.equations = [Linear(-_atom(one, numbers), ((one, 1),)) for one in self.dimensions]
-        else:
-            self._widen(numbers)
-        self.seen.append(numbers)
-
-    def _widen(self, numbers: Numbers) -> None:
-        rests = [evaluate(one, numbers) for one in self.equations]
-        failing = [number for number, rest in enumerate(rests) if rest]
-        if not failing:
-            return
-        pivot = min(failing, key=lambda number: (abs(rests[number]), len(self.equations[number].terms), number))
-        kept = []
-        for number, one in enumerate(self.equations):
-            if number == pivot:
-                continue
-            if rests[number]:
-                one = primitive(add(scale(one, rests[pivot]), self.equations[pivot], -rests[number]))
-            kept.append(one)
-        self.equations = kept
-
-    def least(self, registers: frozenset[Symbol]) -> list[Linear]:
-        """Small lower bounds of registers that all points keep to: `r >= 0` and the like."""
-        made = []
-        for one in self.dimensions:
-            if isinstance(one, Symbol) and one in registers:
-                least = min(numbers.get(one, 0) for numbers in self.seen)
-                made.append(Linear(-min(least, _MOST_BOUND), ((one, 1),)))
-        return made

@@ -193,6 +193,9 @@ _DECIDING: dict[Kind, tuple[int, ...]] = {
 def deciding(instruction: Instruction, of: Kind) -> tuple[str, ...]:
     """The operands that decide what an event does."""
     operands = instruction.operands
+    if of is Kind.LOAD and "tensor" in instruction.parts:
+        # The tensor's map, not where in the tensor the box lies: it has the same bytes everywhere.
+        operands = (operands[0], operands[1].partition("{")[0], *operands[2:])
     if of is Kind.LOAD and "shared::cluster" in instruction.parts:
         return operands[:5]
     if of in (Kind.MEET, Kind.MEET_COMPUTE):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pipec.verify.network import Action, Arrive, Edge, Network, Process, State, Test, Unreadable, Use, Wait
-from pipec.verify.terms import FALSE, TRUE, Symbol, atom, substitute, substituted, symbols_in, symbols_of
+from pipec.verify.terms import FALSE, TRUE, Linear, Symbol, atom, substitute, substituted, symbols_in, symbols_of
 
 
 def _shortened(process: Process, alone: set[int]) -> Process:
@@ -107,8 +107,36 @@ def tidied(network: Network) -> Network:
         cursor = {old: new for new, old in enumerate(used)}
         states = tuple(replace(state, action=_renumbered(state.action, number, cursor)) for state in process.states)
         process = replace(process, states=states, cursors=len(used))
-        made.append(_recounted(process, {f"{at}:cursor{old}": f"{at}:cursor{new}" for old, new in cursor.items() if old != new}))
+        names = {f"{at}:cursor{old}": f"{at}:cursor{new}" for old, new in cursor.items() if old != new}
+        made.append(_counting(_recounted(process, names), at))
     return replace(network, rings=tuple(network.rings[old] for old in number), processes=tuple(made))
+
+
+def _counting(process: Process, at: int) -> Process:
+    """What names a cursor is named by a register that is 0 at first and moves on with it."""
+    named = {one for state in process.states for one in mentioned(state)}
+    cursors = {number: Symbol(f"{at}:cursor{number}") for number in range(process.cursors)}
+    cursors = {number: symbol for number, symbol in cursors.items() if symbol in named}
+    if not cursors:
+        return process
+
+    def counted(edge: Edge) -> Edge:
+        moved = [(cursors[number], Linear(by, ((cursors[number], 1),))) for number, by in edge.advances if number in cursors]
+        return replace(edge, values=(*edge.values, *moved))
+
+    states = [replace(state, action=_following(state.action, counted)) for state in process.states]
+    first = Edge(process.start, tuple((symbol, Linear(0)) for symbol in cursors.values()))
+    states.append(State(process.states[0].line, Test(TRUE, first, first)))
+    return replace(process, states=tuple(states), start=len(states) - 1)
+
+
+def _following(action: Action, moved: Callable[[Edge], Edge]) -> Action:
+    match action:
+        case Test(_, yes, no):
+            return replace(action, yes=moved(yes), no=moved(no))
+        case Wait(_, edge) | Arrive(_, edge):
+            return replace(action, edge=moved(edge))
+    return action
 
 
 def _recounted(process: Process, names: dict[str, str]) -> Process:

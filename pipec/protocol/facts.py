@@ -1,0 +1,173 @@
+"""What holds of the registers in a situation: equations between rows and inequalities.
+
+The facts begin with what runs found: the affine hull of the points, and the tests' own inequalities where all points keep to them. They are
+then weakened until every way into the situation implies them: equations that fail are combined into those that still hold (Karr's join),
+bounds are relaxed to weaker ones before they are given up.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import gcd
+
+from pipec.protocol.rows import ZERO, Premises, Row, Terms, evaluated, one, plus, primitive, replaced, scaled, tight
+from pipec.protocol.variables import Numbers
+
+_MOST_POINTS = 12
+_SLACK = 2  # how far from its test a bound may be that is taken up
+_LIFT = 2  # how much more than the test asks is remembered
+
+
+@dataclass(slots=True)
+class Facts:
+    """Of one node. `equations`: rows that are 0. `bounds`: for each direction the least constant with which it is >= 0, as far as known."""
+
+    dimensions: tuple[int, ...]
+    points: list[Numbers] = field(default_factory=list)
+    equations: list[Row] = field(default_factory=list)
+    bounds: dict[Terms, int] = field(default_factory=dict)
+    options: dict[Terms, list[int]] = field(default_factory=dict)  # weaker constants, as far as they are worth a try
+    followed: bool = False  # what the facts began with was not a run
+
+    def meet(self, numbers: Numbers) -> bool:
+        """A run comes through; whether it shows anything new."""
+        if not self.points and not self.followed:
+            self.equations = [(-numbers[variable], ((variable, 1),)) for variable in self.dimensions]
+            news = True
+        else:
+            news = self._widen(numbers)
+        if news or len(self.points) < _MOST_POINTS:
+            self.points.append(numbers)
+        return news
+
+    def keep(self) -> None:
+        """Gives up what further points contradict."""
+        for terms, constant in list(self.bounds.items()):
+            least = min(evaluated((constant, terms), numbers) for numbers in self.points)
+            if least < 0:
+                del self.bounds[terms]
+                weaker = [each for each in self.options.get(terms, ()) if each >= constant - least]
+                if weaker:
+                    self.bounds[terms] = min(weaker)
+
+    def _widen(self, numbers: Numbers) -> bool:
+        rests = [evaluated(row, numbers) for row in self.equations]
+        failing = [number for number, rest in enumerate(rests) if rest]
+        if not failing:
+            return False
+        pivot = min(failing, key=lambda number: (abs(rests[number]), len(self.equations[number][1]), number))
+        kept = []
+        for number, row in enumerate(self.equations):
+            if number == pivot:
+                continue
+            if rests[number]:
+                row = primitive(plus(scaled(row, rests[pivot]), self.equations[pivot], -rests[number]))
+            kept.append(row)
+        self.equations = kept
+        return True
+
+    def propose(self, directions: Iterable[Row]) -> None:
+        """Takes up inequalities to which all points keep, near to how they are written."""
+        for row in directions:
+            least = min(evaluated(row, numbers) for numbers in self.points)
+            if least >= -_SLACK:
+                self._bound(plus(row, (-min(least, _LIFT), ())), row[0])
+
+    def _bound(self, row: Row, written: int) -> None:
+        constant, terms = tight(row)
+        if terms:
+            options = self.options.setdefault(terms, [])
+            options += [each for each in range(min(constant, written), written + _SLACK + 1) if each not in options]
+            if constant < self.bounds.get(terms, constant + 1):
+                self.bounds[terms] = constant
+
+    def follow(self, having: Premises, values: Mapping[int, Row], directions: Iterable[Row]) -> None:
+        """The facts after the only way that is known."""
+        self.followed = True
+        self.equations = _dependencies({v: having.reduced(replaced(one(v), values)) for v in self.dimensions})
+        for row in directions:
+            for slack in range(_SLACK):
+                if having.entails(replaced(plus(row, (slack, ())), values)):
+                    self._bound(plus(row, (slack, ())), row[0])
+                    break
+
+    def weaken(self, having: Premises, values: Mapping[int, Row]) -> bool:
+        """To what holds on this way too; whether that changed anything."""
+        equations = self._combined(having, values)
+        changed = equations is not None
+        if equations is not None:
+            self.equations = equations
+        for terms, constant in list(self.bounds.items()):
+            if having.entails(replaced((constant, terms), values)):
+                continue
+            changed = True
+            del self.bounds[terms]
+            for weaker in sorted(self.options.get(terms, ())):
+                if weaker > constant and having.entails(replaced((weaker, terms), values)):
+                    self.bounds[terms] = weaker
+                    break
+        return changed
+
+    def _combined(self, having: Premises, values: Mapping[int, Row]) -> list[Row] | None:
+        """The equations that hold on the way too; None where all do."""
+        holding: list[Row] = []
+        failing: list[tuple[Row, Row]] = []
+        for row in self.equations:
+            rest = having.reduced(replaced(row, values))
+            if rest == ZERO or (rest[1] and having.equals(rest)):
+                holding.append(row)
+            else:
+                failing.append((row, rest))
+        if not failing:
+            return None
+        while failing:
+            row, rest = min(failing, key=lambda pair: (len(pair[1][1]), len(pair[0][1])))
+            failing.remove((row, rest))
+            pivot = rest[1][0][0] if rest[1] else None
+            weight, remaining = _coefficient(rest, pivot), []
+            for other, other_rest in failing:
+                factor = _coefficient(other_rest, pivot)
+                if factor:
+                    other = plus(scaled(other, weight), row, -factor)
+                    other_rest = plus(scaled(other_rest, weight), rest, -factor)
+                if other_rest != ZERO:
+                    remaining.append((other, other_rest))
+                elif other[1]:
+                    holding.append(primitive(other))
+            failing = remaining
+        return holding
+
+    def premises(self, base: Premises) -> Premises:
+        made = base.copy()
+        for row in self.equations:
+            made.equal(row)
+        for terms, constant in self.bounds.items():
+            made.at_least((constant, terms))
+        return made
+
+    def rows(self) -> Sequence[Row]:
+        return [(constant, terms) for terms, constant in self.bounds.items()]
+
+
+def _coefficient(row: Row, variable: int | None) -> int:
+    return row[0] if variable is None else next((c for each, c in row[1] if each == variable), 0)
+
+
+def _dependencies(forms: Mapping[int, Row]) -> list[Row]:
+    """How the variables depend on each other, given what each is."""
+    found: list[Row] = []
+    pivots: list[tuple[int, Row, Row]] = []  # a variable, a form in which it occurs, the same over the variables asked about
+    for variable, form in forms.items():
+        over = one(variable)
+        for pivot, row, written in pivots:
+            coefficient = _coefficient(form, pivot)
+            if coefficient:
+                lead = _coefficient(row, pivot)
+                common = gcd(lead, coefficient)
+                up, down = abs(lead) // common, coefficient // common * (1 if lead > 0 else -1)
+                form = plus(scaled(form, up), row, -down)
+                over = plus(scaled(over, up), written, -down)
+        if form[1]:
+            pivots.append((form[1][-1][0], form, over))
+        else:
+            found.append(primitive(plus(over, (-form[0], ()))))
+    return found

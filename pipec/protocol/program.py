@@ -1,0 +1,149 @@
+"""A network in numbers: its tests and assignments over numbered variables, and what may hold of them."""
+
+from collections.abc import Iterator, Sequence
+
+from pipec.protocol.liveness import live_in
+from pipec.protocol.rows import ZERO, Row, negative, one, plus, replaced
+from pipec.protocol.sizes import Sizes
+from pipec.protocol.variables import Condition, Variables, comparisons, opposite, substituted
+from pipec.verify.network import Edge, Network, Test
+from pipec.verify.progress import edges_of
+from pipec.verify.terms import Formula, Symbol
+
+
+def registers_of(network: Network) -> frozenset[Symbol]:
+    """The symbols that some edge assigns."""
+    actions = [state.action for process in network.processes for state in process.states]
+    return frozenset(symbol for action in actions for edge in edges_of(action) for symbol, _ in edge.values)
+
+
+Values = dict[int, Row]
+_Step = tuple[
+    Values, list[Condition]
+]  # what variables hold after some edges, and what must hold before, in terms of the values before
+
+
+class Program:
+    """A network in numbers: its tests and assignments over numbered variables. `assumed`: of sizes, beside the network's facts."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.assumed: list[Formula] = []
+        self.registers = registers_of(network)
+        self.variables = Variables(network, self.registers)
+        self.sizes = Sizes(network, self.variables)
+        self.live = [
+            [frozenset(self.variables.number[symbol] for symbol in states) for states in live_in(process, self.registers)]
+            for process in network.processes
+        ]
+        self._tests: dict[tuple[int, int], tuple[Condition, Condition]] = {}
+        self._edges: dict[int, _Step] = {}
+        self._told: dict[Condition, int] = {}
+        self.conditions: dict[int, Condition] = {}  # of sizes alone, by number
+        self._number: dict[tuple[int, int], int | None] = {}
+        self._directions: dict[tuple[int, int], list[Row]] = {}
+
+    @property
+    def facts(self) -> tuple[Formula, ...]:
+        return (*self.network.facts, *self.assumed)
+
+    def test(self, process: int, place: int) -> tuple[Condition, Condition]:
+        """The condition of a test, and its opposite."""
+        found = self._tests.get((process, place))
+        if found is None:
+            action = self.network.processes[process].states[place].action
+            assert isinstance(action, Test)
+            condition = self.variables.condition(action.condition)
+            found = self._tests[process, place] = (condition, opposite(condition))
+        return found
+
+    def told_apart(self, process: int, place: int) -> int | None:
+        """The number of a test of sizes alone."""
+        key = process, place
+        if key not in self._number:
+            self._number[key] = self.numbered(self.test(process, place)[0])
+        return self._number[key]
+
+    def numbered(self, condition: Condition) -> int | None:
+        """A number for a condition of sizes alone, always the same; its opposite has the complement of the number."""
+        if not self.variables.of_sizes(condition):
+            return None
+        number = self._told.get(condition)
+        if number is None:
+            number = self._told[condition] = len(self._told) // 2
+            self._told[opposite(condition)] = ~number
+            self.conditions[number], self.conditions[~number] = condition, opposite(condition)
+        return number
+
+    def composed(self, edges: Sequence[Edge]) -> _Step:
+        values: Values = {}
+        required: list[Condition] = []
+        for edge in edges:
+            made, needed = self._edge(edge)
+            if needed:
+                known = self.variables.extended(dict(values)) if self.variables.written else values
+                required += [substituted(each, known) for each in needed]
+            if made:
+                known = self.variables.extended(dict(values)) if self.variables.written else values
+                values.update({variable: replaced(row, known) for variable, row in made.items()})
+        return self.variables.extended(values), required
+
+    def _edge(self, edge: Edge) -> _Step:
+        if not edge.values and not edge.requires:
+            return {}, []
+        unknown = any(value is None for _, value in edge.values)
+        found = None if unknown else self._edges.get(id(edge))
+        if found is None:
+            values = {
+                self.variables.number[symbol]: one(self.variables.fresh()) if value is None else self.variables.row(value)
+                for symbol, value in edge.values
+            }
+            found = self._edges[id(edge)] = values, [self.variables.condition(each) for each in edge.requires]
+        return found
+
+    def directions(self, process: int, place: int) -> list[Row]:
+        """Inequalities that may hold of a process there: registers are not negative, the program's tests hold or do not."""
+        found = self._directions.get((process, place))
+        if found is None:
+            live = self.live[process][place]
+            found = [one(variable) for variable in sorted(live)]
+            for row in (*self._tested(process), *self._begun(process)):
+                inside = self._registers_in(row)
+                if inside and inside <= live:
+                    found += [row, negative(row)]
+            self._directions[process, place] = found
+        return found
+
+    def _begun(self, process: int) -> Iterator[Row]:
+        """How far counters are from where they begin."""
+        for state in self.network.processes[process].states:
+            for edge in edges_of(state.action):
+                for variable, row in self._edge(edge)[0].items():
+                    if row[1] and not self._registers_in(row):
+                        yield plus(one(variable), row, -1)
+
+    def _tested(self, process: int) -> list[Row]:
+        """What tests compare with 0, also in terms of counters after they have moved on."""
+        states = self.network.processes[process].states
+        found: dict[Row, None] = {}
+        for place, state in enumerate(states):
+            if isinstance(state.action, Test):
+                found.update(dict.fromkeys(each.row for each in comparisons(self.test(process, place)[0])))
+        steps = [step for state in states for edge in edges_of(state.action) for step in self._steps(edge)]
+        for step in dict.fromkeys(steps):
+            found.update(dict.fromkeys([replaced(row, dict([step])) for row in found]))
+        return list(found)
+
+    def _steps(self, edge: Edge) -> Iterator[tuple[int, Row]]:
+        """What counters were before the edge, in terms of what they are after it."""
+        values, _ = self._edge(edge)
+        for variable, row in values.items():
+            step = plus(row, one(variable), -1)
+            if step != ZERO and not self._registers_in(step):
+                yield variable, plus(one(variable), step, -1)
+
+    def _registers_in(self, row: Row) -> set[int]:
+        found: set[int] = set()
+        for variable, _ in row[1]:
+            found.update(self.variables.derived.get(variable, (variable,) if variable >= len(self.variables.sizes) else ()))
+        return found

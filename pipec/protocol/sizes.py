@@ -1,0 +1,152 @@
+"""Sizes at which runs are tried: few, but such that loops turn several times and no two sizes are tied to each other by accident.
+
+Sizes that have nothing to do with each other are chosen by themselves. Where only one value made of them matters (the number of tiles),
+that value is chosen, and not the sizes that it comes from: a run at values that no launch can have misleads the search no further than a
+few facts that are then given up.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import lcm
+
+from pipec.protocol.rows import evaluated
+from pipec.protocol.sample import evaluate
+from pipec.protocol.sample import holds as holds_at
+from pipec.protocol.variables import Condition, Numbers, Variables, holds
+from pipec.verify.network import Network
+from pipec.verify.progress import edges_of
+from pipec.verify.terms import Apply, Atom, Choose, Floor, Linear, Symbol, atom, symbols_in, symbols_of
+
+_FIRST = (2, 1, 0, 3, 4, 5)
+_MOST_TRIED = 240
+_MOST_OF_A_FAMILY = 40
+_MOST_FOUND = 40
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """Sizes that hang together, and choices of them: values of variables, and of the symbols that these are made of."""
+
+    choices: tuple[tuple[dict[int, int], dict[Symbol, int]], ...]
+
+
+class Sizes:
+    def __init__(self, network: Network, variables: Variables) -> None:
+        self.network, self.variables = network, variables
+        self.counts = (*_FIRST, *self._large())
+        self.families = [self._family(*one) for one in self._components()]
+
+    def within(self, conditions: Sequence[Condition]) -> Iterator[Numbers]:
+        """Values of all sizes for which the conditions hold."""
+        found = 0
+        state = 1
+        for number in range(_MOST_TRIED):
+            values: dict[int, int] = {}
+            launch: dict[Symbol, int] = {}
+            for family in self.families:
+                state = (state * 1103515245 + 12345) % 2**31
+                at = number if number < 3 else state >> 12
+                chosen, symbols = family.choices[at % len(family.choices)]
+                values |= chosen
+                launch |= symbols
+            numbers = Numbers(self.variables, launch, values)
+            if any(evaluated(row, numbers) < 0 for row in self.variables.known):
+                continue
+            if all(holds(condition, numbers) for condition in conditions):
+                yield numbers
+                found += 1
+                if found >= _MOST_FOUND:
+                    return
+
+    def _large(self) -> tuple[int, ...]:
+        """Counts with which loops turn several times whose counters move on by more than one."""
+        strides = {
+            abs(value.constant)
+            for process in self.network.processes
+            for state in process.states
+            for edge in edges_of(state.action)
+            for symbol, value in edge.values
+            if value is not None and value.terms == ((symbol, 1),)
+        }
+        return tuple(
+            times * stride + extra for stride in sorted(strides) if stride > 2 for times, extra in ((1, 1), (2, 0), (3, 2))
+        )
+
+    def _components(self) -> list[tuple[tuple[int, ...], tuple[Symbol, ...], bool]]:
+        """Variables and the symbols they are made of; whether these have to have values of their own."""
+        parent: dict[Symbol, Symbol] = {}
+
+        def root(one: Symbol) -> Symbol:
+            while parent.setdefault(one, one) != one:
+                one = parent[one]
+            return one
+
+        registers = self.variables.registers
+        exact = {s for number in self.variables.derived for s in symbols_of(self.variables.forms[number])} - registers
+        groups = [symbols_of(self.variables.forms[number]) for number in self.variables.sizes]
+        for symbols in (*groups, *(symbols_in(fact) for fact in self.network.facts), *([one] for one in exact)):
+            for symbol in sorted(symbols, key=lambda one: one.name):
+                parent[root(symbol)] = root(min(symbols, key=lambda one: one.name))
+        made: dict[Symbol, tuple[list[int], list[Symbol]]] = {}
+        for symbol in sorted(parent, key=lambda one: one.name):
+            made.setdefault(root(symbol), ([], []))[1].append(symbol)
+        for number, symbols in zip(self.variables.sizes, groups, strict=True):
+            if symbols:
+                made[root(min(symbols, key=lambda one: one.name))][0].append(number)
+        return [
+            (tuple(numbers), tuple(symbols), not exact.isdisjoint(symbols))
+            for numbers, symbols in made.values()
+            if numbers or symbols
+        ]
+
+    def _family(self, numbers: tuple[int, ...], symbols: tuple[Symbol, ...], exact: bool) -> _Family:
+        if len(numbers) == 1 and not exact:
+            form = self.variables.forms[numbers[0]]
+            bare = len(symbols) == 1 and form == atom(symbols[0])
+            low = max([-row[0] for row in self.variables.known if row[1] == ((numbers[0], 1),)], default=0)
+            start = max(0, low)
+            return _Family(tuple(({numbers[0]: start + n}, {symbols[0]: start + n} if bare else {}) for n in self.counts))
+        facts = [fact for fact in self.network.facts if symbols_in(fact) <= set(symbols)]
+        steps = dict.fromkeys(symbols, 1)
+        for number in numbers:
+            _steps(self.variables.forms[number], steps)
+        choices = []
+        for values in self._mixtures(symbols, steps):
+            if all(holds_at(fact, values) for fact in facts):
+                choices.append(({number: evaluate(self.variables.forms[number], values) for number in numbers}, values))
+                if len(choices) >= _MOST_OF_A_FAMILY:
+                    break
+        return _Family(tuple(choices) or (({}, {}),))
+
+    def _mixtures(self, symbols: tuple[Symbol, ...], steps: Mapping[Symbol, int]) -> Iterator[dict[Symbol, int]]:
+        state = 1
+        for number in range(6 * _MOST_OF_A_FAMILY):
+            values = {}
+            for symbol in symbols:
+                state = (state * 1103515245 + 12345) % 2**31
+                count = self.counts[number] if number < 3 else self.counts[(state >> 12) % len(self.counts)]
+                # Every second size is no multiple of what the program divides it by.
+                values[symbol] = count * steps[symbol] - (number % 2 if steps[symbol] > 1 and count else 0)
+            yield values
+
+
+def _steps(form: Linear, steps: dict[Symbol, int]) -> None:
+    """By how much sizes have to grow for something to change: what they are divided by."""
+    for one, _ in form.terms:
+        _steps_of(one, steps)
+
+
+def _steps_of(one: Atom, steps: dict[Symbol, int]) -> None:
+    match one:
+        case Floor(inner, divisor):
+            for symbol in symbols_of(inner) & steps.keys():
+                steps[symbol] = lcm(steps[symbol], divisor)
+            _steps(inner, steps)
+        case Choose(_, yes, no):
+            _steps(yes, steps)
+            _steps(no, steps)
+        case Apply(_, arguments):
+            for argument in arguments:
+                _steps(argument, steps)
+        case Symbol():
+            pass

@@ -1,0 +1,325 @@
+"""The values of a network as numbered variables: its sizes and registers, and what is made of them.
+
+A sum of sizes that only ever occurs as a whole (`ceil(K / 64)` and the like) is one variable, so that most questions are about a few
+variables whose inside does not matter. What a variable stands for is kept, to say it in a certificate.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import gcd
+
+from pipec.protocol.rows import Row, evaluated, negative, one, replaced, scaled
+from pipec.protocol.sample import evaluate, forms_of
+from pipec.verify.logic import RANGES
+from pipec.verify.network import Network, Test
+from pipec.verify.progress import edges_of
+from pipec.verify.terms import (
+    Apply,
+    Atom,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Relation,
+    Symbol,
+    add,
+    atom,
+    substitute,
+    symbols_of,
+)
+
+FormTerms = tuple[tuple[Atom, int], ...]
+_FAR = 1 << 62  # a bound that says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    relation: Relation
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """All parts hold (`every`), or some part does."""
+
+    every: bool
+    parts: tuple["Condition", ...]
+
+
+Condition = Comparison | Joined
+
+
+class Variables:
+    def __init__(self, network: Network, registers: frozenset[Symbol]) -> None:
+        self.registers = registers
+        self.forms: list[Linear] = []  # what each variable stands for
+        self.number: dict[Atom, int] = {}
+        self.groups: dict[FormTerms, int] = {}
+        self.derived: dict[int, tuple[int, ...]] = {}  # made of registers: of these
+        self._rows: dict[Linear, Row] = {}
+        self._renamed: dict[tuple[int, tuple[Row, ...]], Row] = {}
+        self._sizes_only = True
+        forms = list(_forms(network))
+        self._group(forms)
+        for form in forms:
+            self.row(form)
+        self.sizes = tuple(range(len(self.forms)))
+        # Registers come after sizes, and are solved for before them.
+        self._sizes_only = False
+        for symbol in sorted(registers, key=lambda symbol: symbol.name):
+            self._new(atom(symbol), symbol)
+        self._rows.clear()
+        for form in forms:
+            self.row(form)
+        self.written = tuple(self.derived)  # in the network itself
+        self.known = self._known(network.facts)
+
+    def _new(self, form: Linear, key: Atom | None = None) -> int:
+        self.forms.append(form)
+        if key is not None:
+            self.number[key] = len(self.forms) - 1
+        return len(self.forms) - 1
+
+    def _group(self, forms: Iterable[Linear]) -> None:
+        """Sums of sizes none of whose parts occurs in another sum."""
+        sums: dict[Atom, set[FormTerms]] = {}
+        for form in forms:
+            part = self._size_part(form)
+            for each, _ in part:
+                sums.setdefault(each, set()).add(_normal(part)[0])
+        for part in {part for parts in sums.values() for part in parts}:
+            if len(part) > 1 and all(len(sums[each]) == 1 for each, _ in part):
+                self.groups[part] = -1
+
+    def _size_part(self, form: Linear) -> FormTerms:
+        return tuple(row for row in form.terms if self.registers.isdisjoint(symbols_of(atom(row[0]))))
+
+    def row(self, form: Linear) -> Row:
+        found = self._rows.get(form)
+        if found is None:
+            found = self._rows[form] = self._made(form)
+        return found
+
+    def _made(self, form: Linear) -> Row:
+        terms: dict[int, int] = {}
+        sizes = self._size_part(form)
+        part, times = _normal(sizes)
+        if part in self.groups:
+            if self.groups[part] < 0:
+                self.groups[part] = self._new(Linear(0, part))
+            terms[self.groups[part]] = times
+            rest = [row for row in form.terms if row not in sizes]
+        else:
+            rest = list(form.terms)
+        for each, coefficient in rest:
+            if self._sizes_only and symbols_of(atom(each)) & self.registers:
+                continue
+            number = self.number.get(each)
+            if number is None:
+                number = self._new(atom(each), each)
+                inside = symbols_of(atom(each)) & self.registers
+                if inside:
+                    self.derived[number] = tuple(sorted(self.number[symbol] for symbol in inside))
+            terms[number] = terms.get(number, 0) + coefficient
+        return form.constant, tuple(sorted(terms.items()))
+
+    def fresh(self) -> int:
+        """A value of which nothing is known."""
+        symbol = Symbol(f"unknown {len(self.forms)}")
+        return self._new(atom(symbol), symbol)
+
+    def form(self, row: Row) -> Linear:
+        made = Linear(row[0])
+        for variable, coefficient in row[1]:
+            made = add(made, self.forms[variable], coefficient)
+        return made
+
+    def renamed(self, variable: int, values: Mapping[int, Row]) -> Row:
+        """What a derived variable is when its registers have these values."""
+        parts = tuple(values.get(each, one(each)) for each in self.derived[variable])
+        found = self._renamed.get((variable, parts))
+        if found is None:
+            known = {
+                symbol: self.form(part)
+                for each, part in zip(self.derived[variable], parts, strict=True)
+                for symbol in symbols_of(self.forms[each])
+            }
+            found = self._renamed[variable, parts] = self.row(substitute(self.forms[variable], known))
+        return found
+
+    def extended(self, values: dict[int, Row]) -> dict[int, Row]:
+        """With what is made of the registers that have new values."""
+        for variable in self.written:
+            if any(each in values for each in self.derived[variable]):
+                values[variable] = self.renamed(variable, values)
+        return values
+
+    def condition(self, formula: Formula) -> Condition:
+        match formula:
+            case Compare(relation, form):
+                return Comparison(relation, self.row(form))
+            case Both(parts):
+                return Joined(True, tuple(map(self.condition, parts)))
+            case Either(parts):
+                return Joined(False, tuple(map(self.condition, parts)))
+
+    def formula(self, condition: Condition) -> Formula:
+        match condition:
+            case Comparison(relation, row):
+                return Compare(relation, self.form(row))
+            case Joined(every, parts):
+                made = tuple(map(self.formula, parts))
+                return Both(made) if every else Either(made)
+
+    def of_sizes(self, condition: Condition) -> bool:
+        """Whether it says something of sizes, and of nothing else."""
+        variables = {variable for each in comparisons(condition) for variable, _ in each.row[1]}
+        return bool(variables) and max(variables) < len(self.sizes)
+
+    # ------------------------------------------------------------------------------------------------- what is known of sizes
+
+    def _known(self, facts: Iterable[Formula]) -> list[Row]:
+        """Bounds of each size, and relations of sizes that the facts state."""
+        between: dict[Symbol, tuple[int, int]] = {}
+        rows = []
+        for fact in facts:
+            if not isinstance(fact, Compare) or fact.relation != "ge":
+                continue
+            form = fact.form
+            if len(form.terms) == 1 and isinstance(form.terms[0][0], Symbol):
+                symbol, coefficient = form.terms[0][0], form.terms[0][1]
+                low, high = between.get(symbol, (-_FAR, _FAR))
+                if coefficient > 0:
+                    low = max(low, -(form.constant // coefficient))
+                else:
+                    high = min(high, form.constant // -coefficient)
+                between[symbol] = low, high
+            elif all(each in self.number for each, _ in form.terms):
+                rows.append(self.row(form))
+        for variable in self.sizes:
+            low, high = _range(self.forms[variable], between)
+            if low > -_FAR:
+                rows.append((-low, ((variable, 1),)))
+            if high < _FAR:
+                rows.append((high, ((variable, -1),)))
+        for each, number in list(self.number.items()):
+            if (
+                isinstance(each, Floor)
+                and number not in self.derived
+                and all(inner in self.number for inner, _ in each.form.terms)
+            ):
+                rest = self.row(add(each.form, atom(each), -each.divisor))
+                rows += [rest, (each.divisor - 1 - rest[0], scaled(rest, -1)[1])]
+        return rows
+
+
+class Numbers(dict[int, int]):
+    """Values of variables. What is made of others is worked out when it is asked for. `launch`: the sizes."""
+
+    def __init__(self, variables: Variables, launch: Mapping[Symbol, int], known: Mapping[int, int] | None = None) -> None:
+        super().__init__(known or {})
+        self.variables, self.launch = variables, launch
+
+    def __missing__(self, variable: int) -> int:
+        form = self.variables.forms[variable]
+        inside = self.variables.derived.get(variable)
+        if inside is not None:
+            registers = {symbol: self[each] for each in inside for symbol in symbols_of(self.variables.forms[each])}
+            return evaluate(form, {**self.launch, **registers})
+        if form.terms and isinstance(form.terms[0][0], Symbol) and form.terms[0][0].name.startswith("unknown"):
+            value = variable * 7919 % 5
+        else:
+            value = evaluate(form, self.launch)
+        self[variable] = value
+        return value
+
+    def after(self, values: Mapping[int, Row]) -> "Numbers":
+        if not values:
+            return self
+        made = Numbers(self.variables, self.launch, self)
+        for variable, row in values.items():
+            if variable not in self.variables.derived:
+                made[variable] = evaluated(row, self)
+        return made
+
+
+def opposite(condition: Condition) -> Condition:
+    match condition:
+        case Comparison("ge", row):
+            return Comparison("ge", negative(row))
+        case Comparison(relation, row):
+            return Comparison("ne" if relation == "eq" else "eq", row)
+        case Joined(every, parts):
+            return Joined(not every, tuple(map(opposite, parts)))
+
+
+def substituted(condition: Condition, values: Mapping[int, Row]) -> Condition:
+    match condition:
+        case Comparison(relation, row):
+            return Comparison(relation, replaced(row, values))
+        case Joined(every, parts):
+            return Joined(every, tuple(substituted(part, values) for part in parts))
+
+
+def holds(condition: Condition, numbers: Mapping[int, int]) -> bool:
+    match condition:
+        case Comparison(relation, row):
+            value = evaluated(row, numbers)
+            return value >= 0 if relation == "ge" else (value == 0) == (relation == "eq")
+        case Joined(every, parts):
+            return all(holds(part, numbers) for part in parts) if every else any(holds(part, numbers) for part in parts)
+
+
+def comparisons(condition: Condition) -> Iterator[Comparison]:
+    match condition:
+        case Comparison():
+            yield condition
+        case Joined(_, parts):
+            for part in parts:
+                yield from comparisons(part)
+
+
+def _forms(network: Network) -> Iterator[Linear]:
+    for process in network.processes:
+        for state in process.states:
+            action = state.action
+            for edge in edges_of(action):
+                yield from (value for _, value in edge.values if value is not None)
+            if isinstance(action, Test):
+                yield from forms_of(action.condition)
+
+
+def _normal(part: FormTerms) -> tuple[FormTerms, int]:
+    """The sum without its common factor, its first sign plus; and that factor."""
+    if not part:
+        return part, 1
+    divisor = gcd(*(coefficient for _, coefficient in part)) * (1 if part[0][1] > 0 else -1)
+    return tuple((each, coefficient // divisor) for each, coefficient in part), divisor
+
+
+def _range(form: Linear, between: Mapping[Symbol, tuple[int, int]]) -> tuple[int, int]:
+    low = high = form.constant
+    for each, coefficient in form.terms:
+        least, most = _atom_range(each, between)
+        if coefficient < 0:
+            least, most = most, least
+        low = low + coefficient * least if abs(least) < _FAR and low > -_FAR else -_FAR
+        high = high + coefficient * most if abs(most) < _FAR and high < _FAR else _FAR
+    return max(low, -_FAR), min(high, _FAR)
+
+
+def _atom_range(each: Atom, between: Mapping[Symbol, tuple[int, int]]) -> tuple[int, int]:
+    match each:
+        case Symbol():
+            return between.get(each, (-_FAR, _FAR))
+        case Floor(form, divisor):
+            low, high = _range(form, between)
+            return (low // divisor if low > -_FAR else low), (high // divisor if high < _FAR else high)
+        case Choose(_, yes, no):
+            ranges = _range(yes, between), _range(no, between)
+            return min(low for low, _ in ranges), max(high for _, high in ranges)
+        case Apply(function, _):
+            return RANGES.get(function.rpartition(".")[2], (-_FAR, _FAR))
