@@ -220,6 +220,13 @@ def _tune(options: argparse.Namespace) -> int:
     return tune(_compiled(options), options)
 
 
+def _predict(options: argparse.Namespace) -> int:
+    from pipec.predictor import predict
+
+    spare(options.file, options.timeline)
+    return predict(_compiled(options, "limits"), options)
+
+
 def _explain(options: argparse.Namespace) -> int:
     from pipec.diag.explain import explain, load_catalogue, plain_title
 
@@ -258,6 +265,7 @@ _COMMANDS = {
     "run": _run,
     "sim": _sim,
     "tune": _tune,
+    "predict": _predict,
     "explain": _explain,
 }
 

@@ -12,12 +12,13 @@ from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.diag.catalogue import run as messages
 from pipec.diag.catalogue.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message
-from pipec.files import read_array, read_input, write_array, write_output
+from pipec.files import read_array, read_input, write_array
 from pipec.printer import Printer
 from pipec.run import Progress
 from pipec.sim import Loose, Options, Result, SimulationError, chrome_trace, launch, parse
 from pipec.sim.ptx.tree import Function
 from pipec.source import Source, Span
+from pipec.timeline_page import write_timeline
 
 
 def run_foreign(options: argparse.Namespace) -> int:
@@ -45,7 +46,7 @@ def run_foreign(options: argparse.Namespace) -> int:
     for name, file in options.save:
         write_array(file, reader.arrays[name])
     if options.timeline:
-        write_output(options.timeline, json.dumps(chrome_trace(result.trace)))
+        write_timeline(options.timeline, json.dumps(chrome_trace(result.trace)))
     return 0
 
 

@@ -16,6 +16,7 @@ FORMS = ("ast", "kir", "llvm", "ptx", "cubin")  # of `--emit`
 TIMINGS = ("order", "late", "random")  # as pipec.sim has them
 MOST_DIGITS = 18  # of a whole number; all of them fit 64 bits
 STANDARD_INPUT = "-"
+_FASTEST = 10  # GHz
 
 
 def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
@@ -66,13 +67,25 @@ def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "-o", dest="output", metavar="TABLE", help="a table to add what was measured to, FILE.tiles beside the kernel"
     )
 
+    eight = listed.add_parser(
+        "predict", parents=[shared, source, sized], help="the time of a kernel and what bounds it, without a GPU"
+    )
+    eight.add_argument("--device", choices=("b200", "h200"), help="the GPU (default: the one that runs the kernel's target)")
+    eight.add_argument(
+        "--clock", type=_gigahertz, metavar="GHZ", help="of the multiprocessors under load (default: the device's)"
+    )
+    eight.add_argument("--format", choices=("text", "json"), default="text", help="how it is printed (default %(default)s)")
+    eight.add_argument(
+        "--timeline", metavar="FILE", help="write who does what when: a page (.html), or JSON for Chrome or Perfetto"
+    )
+
     five = listed.add_parser("explain", parents=[shared], help="the long text of a diagnostic code")
     five.add_argument("code", metavar="CODE", nargs="?", help="for example E0303; left out: all codes with their titles")
 
-    for name, command in zip(listed.choices, (one, two, seven, three, four, six, five), strict=True):
+    for name, command in zip(listed.choices, (one, two, seven, three, four, six, eight, five), strict=True):
         command.set_defaults(command=commands[name])
     parser.set_defaults(
-        command=lambda _: parser.error("a command is needed: compile, check, verify, run, sim, tune or explain"),
+        command=lambda _: parser.error("a command is needed: compile, check, verify, run, sim, tune, predict or explain"),
         message_format="text",
         max_seconds=None,
         max_memory=None,
@@ -189,7 +202,9 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
         help="what the simulator lets a kernel rely on: what PTX promises, or what shipped compilers do (default: documents for "
         "kernels of pipec, practice for others; docs/fidelity.md has the differences)",
     )
-    parser.add_argument("--timeline", metavar="JSON", help="write the simulated timeline for Chrome or Perfetto")
+    parser.add_argument(
+        "--timeline", metavar="FILE", help="write who did what when: a page (.html), or JSON for Chrome or Perfetto"
+    )
 
 
 class _Once(argparse.Action):
@@ -237,6 +252,13 @@ def _positive(text: str) -> int:
     if not number:
         raise argparse.ArgumentTypeError(f"{_short(text)} is not a number above 0")
     return number
+
+
+def _gigahertz(text: str) -> float:
+    whole, _, part = text.partition(".")
+    if not (text.isascii() and (whole + part).isdecimal() and len(text) <= MOST_DIGITS and 0 < float(text) <= _FASTEST):
+        raise argparse.ArgumentTypeError(f"{_short(text)} is no clock in GHz, above 0 and at most {_FASTEST}")
+    return float(text)
 
 
 def _extents(text: str) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from pipec.kir.plan_types import Plan
 from pipec.report import KernelReport, report_of
 
 if TYPE_CHECKING:
+    from pipec.predict.launch import Prediction
     from pipec.runtime import Launcher, LaunchResult
     from pipec.tune.choice import Candidate
     from pipec.tune.measure import Outcome
@@ -51,7 +52,8 @@ def debug_seconds(debug: str | None) -> float | None:
 class CompiledKernel:
     """One kernel, callable with its arrays and scalars in order or by name.
 
-    `watched` compiles it again with a watchdog of so many seconds; `tuned` picks the values of the parameters that the kernel tunes.
+    `watched` compiles it again with a watchdog of so many seconds; `tuned` picks the values of the parameters that the kernel tunes;
+    `predicted` follows it event by event.
     """
 
     interface: KernelInterface
@@ -59,6 +61,7 @@ class CompiledKernel:
     ptx: str
     watched: "Callable[[float], CompiledKernel] | None" = None
     tuned: "Tuned[CompiledKernel] | None" = None
+    predicted: "Callable[[Mapping[str, int], str | None, float | None], Prediction] | None" = None
 
     def __repr__(self) -> str:
         return f"<pipec kernel {signature(self.interface)}>"
@@ -101,6 +104,18 @@ class CompiledKernel:
             return self.watched(seconds)(*arguments, device=device, stream=stream, options=options, **by_name)
         given: Any = self._named(arguments, by_name) if by_name else arguments
         return self._launcher(given, device=device, stream=stream, options=options)
+
+    def predict(self, *, device: str | None = None, clock: float | None = None, **sizes: int) -> "Prediction":
+        """How long a launch with these sizes takes, and why, without a GPU: `kernel.predict(M=4096, N=4096, K=4096)`.
+
+        `device`: "b200" or "h200", by default the one that runs the kernel's target; `clock` in Hz. Raises CompileError for a size that is
+        missing, and where the time depends on more than sizes (docs/time.md).
+        """
+        assert self.predicted is not None
+        try:
+            return self.predicted(sizes, device, clock)
+        except Failure as failure:
+            raise CompileError(failure.diagnostics) from None
 
     def tune(self, /, *arguments: Any, seed: int = 0) -> "Outcome":
         """Measures the candidates that the kernel lists (`tune`) on these CUDA tensors, and keeps the fastest for their sizes: in this
@@ -179,7 +194,19 @@ class Program(Mapping[str, CompiledKernel]):
 
     def _compiled(self, plan: Plan) -> CompiledKernel:
         name = plan.kernel.name
-        return CompiledKernel(plan.interface, self.report[name], self.ptx, partial(self._with_watchdog, name), self._tuned(plan))
+        return CompiledKernel(
+            plan.interface,
+            self.report[name],
+            self.ptx,
+            partial(self._with_watchdog, name),
+            self._tuned(plan),
+            partial(self._predicted, name),
+        )
+
+    def _predicted(self, name: str, sizes: Mapping[str, int], device: str | None, clock: float | None) -> "Prediction":
+        from pipec.predict.launch import prediction
+
+        return prediction(self._compilation, name, sizes, device, clock)
 
     def _tuned(self, plan: Plan) -> "Tuned[CompiledKernel] | None":
         """For kernels that list candidates: what picks one at the call."""

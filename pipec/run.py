@@ -13,7 +13,7 @@ from pipec.diag.catalogue import run as messages
 from pipec.diag.catalogue.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message, Sink
 from pipec.driver import Compilation
-from pipec.files import read_input, write_output
+from pipec.files import read_input
 from pipec.interface import KernelInterface, RoleWarps, TensorArgument, from_json
 from pipec.kir.plan_types import Plan
 from pipec.printer import Printer
@@ -296,6 +296,7 @@ def _print_simulation(interface: KernelInterface, result: "LaunchResult", option
             printer.text("  the grid is empty: nothing to run")
         return
     from pipec.timeline import chart, chrome_trace
+    from pipec.timeline_page import write_timeline
 
     statistics = result.simulation.statistics
     rate = statistics.thread_instructions / max(statistics.seconds, 1e-9)
@@ -304,7 +305,7 @@ def _print_simulation(interface: KernelInterface, result: "LaunchResult", option
         printer.text(f"  warning: {warning}")
     printer.text("  " + chart(interface, result.simulation).replace("\n", "\n  "))
     if options.timeline:
-        write_output(options.timeline, chrome_trace(interface, result.simulation))
+        write_timeline(options.timeline, chrome_trace(interface, result.simulation))
 
 
 def _compare(plan: Plan, trial: Trial, values: Mapping[str, float], printer: Printer) -> None:

@@ -9,8 +9,8 @@ from pipec.diag.catalogue import tuning as messages
 from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.files import write_output
-from pipec.interface import KernelInterface, TensorArgument
 from pipec.program import CompiledKernel, Program
+from pipec.sizes import sizes_of
 from pipec.tune.choice import Choices
 from pipec.tune.devices import gpu_for
 from pipec.tune.measure import NothingRuns, Outcome, best
@@ -28,7 +28,7 @@ def tune(state: Compilation, options: argparse.Namespace) -> int:
         raise Failure(messages.NoTuning(kernel=", ".join(program)))
     for kernel in kernels:
         assert kernel.tuned is not None
-        sizes = _sizes(kernel.interface, options.shapes)
+        sizes = sizes_of(kernel.interface, dict(options.shapes))
         missing = _cannot_measure(program.arch)
         if options.device == "cuda" and missing is not None:
             raise Failure(messages.CannotMeasure(problem=missing))
@@ -37,23 +37,6 @@ def tune(state: Compilation, options: argparse.Namespace) -> int:
         else:
             _measured(kernel, sizes, options)
     return 0
-
-
-def _sizes(interface: KernelInterface, given: list[tuple[str, str]]) -> dict[str, int]:
-    tensors = (argument for argument in interface.arguments if isinstance(argument, TensorArgument))
-    names = list(dict.fromkeys(name for tensor in tensors for name in tensor.shape if isinstance(name, str)))
-    known = ", ".join(f"`{name}`" for name in names) or "none"
-    values = dict(given)
-    for name, value in given:
-        if name not in names:
-            raise Failure(messages.UnknownSize(what=f"there is no dimension `{name}`", kernel=interface.name, known=known))
-        if not (value.isascii() and value.isdecimal() and len(value) <= 10 and 0 < int(value) < 2**31):
-            raise Failure(messages.UnknownSize(what=f"`{name}={value[:20]}` is no size", kernel=interface.name, known=known))
-    absent = [name for name in names if name not in values]
-    if absent:
-        listed = ", ".join(f"`{name}`" for name in absent)
-        raise Failure(messages.UnknownSize(what=f"no size is given for {listed}", kernel=interface.name, known=known))
-    return {name: int(values[name]) for name in names}
 
 
 def _cannot_measure(arch: str) -> str | None:

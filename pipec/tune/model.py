@@ -19,7 +19,7 @@ from math import ceil
 from pipec.record import record, replace
 from pipec.tune.workload import ROW_BYTES, Load, Product, RoleWork, Workload
 
-_ROUNDING = 6  # how sharply the largest term stands out where two meet
+ROUNDING = 6  # how sharply the largest term stands out where two meet
 
 
 @record
@@ -106,10 +106,10 @@ def predict(work: Workload, machine: Machine) -> Prediction:
     block = _Block(work, machine)
     terms = {
         "multiprocessors": _waves(work, machine, block) / machine.clock,
-        "memory": _dram_bytes(work, machine) / machine.dram,
+        "memory": dram_bytes(work, machine) / machine.dram,
         "power": work.blocks * block.flops / machine.flops,
     }
-    return Prediction(machine.launch + sum(term**_ROUNDING for term in terms.values()) ** (1 / _ROUNDING), terms)
+    return Prediction(machine.launch + sum(term**ROUNDING for term in terms.values()) ** (1 / ROUNDING), terms)
 
 
 # --------------------------------------------------------------------------------------------------------------- a block
@@ -188,7 +188,7 @@ class _Block:
 # ------------------------------------------------------------------------------------------------------------- the launch
 
 
-def _held(work: Workload, machine: Machine) -> int:
+def resident(work: Workload, machine: Machine) -> int:
     """Blocks that a multiprocessor holds at a time."""
     if work.budgeted:
         registers = 65_536 // work.threads
@@ -200,7 +200,7 @@ def _held(work: Workload, machine: Machine) -> int:
 
 def _waves(work: Workload, machine: Machine, block: _Block) -> float:
     """Cycles from the first block's start to the last one's end."""
-    count, held = machine.multiprocessors, _held(work, machine)
+    count, held = machine.multiprocessors, resident(work, machine)
     start = machine.first + machine.trip
     if work.stays or work.blocks <= count:
         each = ceil(work.blocks / count)
@@ -212,7 +212,7 @@ def _waves(work: Workload, machine: Machine, block: _Block) -> float:
     return cycles
 
 
-def _dram_bytes(work: Workload, machine: Machine) -> float:
+def dram_bytes(work: Workload, machine: Machine) -> float:
     """Inputs once, or again and again where they do not stay in the L2; outputs once."""
     stored = sum(one.bytes * one.times for role in work.roles for one in role.epilogues) * work.blocks
     total = sum(work.tensors.values())

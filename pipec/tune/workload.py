@@ -99,6 +99,11 @@ class Workload:
     def loads(self) -> Iterator[Load]:
         return (load for role in self.roles for load in role.loads)
 
+    @property
+    def flops(self) -> float:
+        """16-bit operations of the whole launch; an 8-bit one counts half."""
+        return self.blocks * sum(one.m * one.n * one.k_bytes * one.times for role in self.roles for one in role.products)
+
 
 def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int) -> Workload:
     """Of the first block, which has the most to do, when dimensions and scalars have these values."""

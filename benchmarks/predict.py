@@ -1,0 +1,182 @@
+"""Holds `pipec predict` to measurements: main loops on one multiprocessor of a B200, and tiles of pipec's GEMMs on an H200.
+
+    python benchmarks/predict.py [--every N]
+
+Writes benchmarks/results/predict.json. What was fitted to which rows stands beside each figure in pipec/predict/device.py: of the B200's
+table all BF16 rows were seen, of the H200's every ninth tile.
+"""
+
+import argparse
+import csv
+import math
+import statistics
+import sys
+import time
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+from benchmarks.common import write
+from benchmarks.measured import Measured, measured
+from pipec.driver import Options, compile_source
+from pipec.files import read_source
+from pipec.predict.device import DEVICES
+from pipec.predict.launch import Launch, Prediction
+from pipec.predict.words import finding
+from pipec.source import Source
+
+DATA = ROOT / "benchmarks" / "data"
+SWEEP_CLOCK = 1.3e9  # at which the table of main loops was taken
+SHARED_BYTES = 227 * 1024 - 1024  # for the stages where the table says "as many as fit"
+MOST_STAGES = 30
+NEAR = 1.3  # tiles within this factor of the best at their shape count
+
+MAIN_LOOP = """
+kernel gemm[BM: int, BN: int, BK: int, STAGES: int](a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
+    grid(ceildiv(M, BM), ceildiv(N, BN))
+    input  = InputTilePipeline(StandardTilePayload(a=tile[bf16, BM, BK], b=tile[bf16, BN, BK]), stages=STAGES)
+    output = OutputTilePipeline(tmem[f32, BM, BN], stages=1)
+    role load(warps=1) produces input:
+        for k in range(ceildiv(K, BK)):
+            with input.produce() as s:
+                tma.load(s.a, a[block.x * BM, k * BK])
+                tma.load(s.b, b[block.y * BN, k * BK])
+    role mma(warps=1) consumes input produces output:
+        with output.produce() as acc:
+            for k in range(ceildiv(K, BK)):
+                with input.consume() as s:
+                    mma(acc, s.a, s.b)
+    role epilogue(warps=4) consumes output:
+        with output.consume() as acc:
+            store(d[block.x * BM, block.y * BN], acc)
+"""
+
+
+def main_loops() -> list[dict[str, int | float]]:
+    """Rows of the table: tile, K block, stages (0: as many as fit), seconds."""
+    lines = (line for line in (DATA / "b200_main_loop_bf16.csv").read_text().splitlines() if not line.startswith("#"))
+    return [
+        {
+            "m": int(row["TILE_M"]),
+            "n": int(row["TILE_N"]),
+            "k": int(row["K"]),
+            "block": int(row["TILE_K"]),
+            "stages": int(row["STAGES"]),
+            "seconds": float(row["time_ms"]) / 1e3,
+        }
+        for row in csv.DictReader(lines)
+    ]
+
+
+def predicted_main_loop(row: dict[str, Any]) -> Prediction:
+    m, n, block = row["m"], row["n"], row["block"]
+    stages = row["stages"] or min(MOST_STAGES, SHARED_BYTES // ((m + n) * block * 2 + 16))
+    constants = {"BM": m, "BN": n, "BK": block, "STAGES": stages}
+    state = compile_source(Source("main_loop.pipe", MAIN_LOOP), Options(constants=constants), "plan")
+    assert state.trees is not None and state.plans is not None, state.diagnostics
+    sizes = {"M": m, "N": n, "K": row["k"]}
+    return Launch(state.trees[0], state.plans[0], sizes, DEVICES["b200"], SWEEP_CLOCK).predict()
+
+
+def spread(errors: list[float]) -> dict[str, float]:
+    """Of relative errors: absolute median, 90th percentile, largest, and the median with its sign."""
+    ordered = sorted(map(abs, errors))
+    return {
+        "rows": len(ordered),
+        "median": round(statistics.median(ordered), 4),
+        "p90": round(ordered[int(0.9 * (len(ordered) - 1))], 4),
+        "largest": round(ordered[-1], 4),
+        "bias": round(statistics.median(errors), 4),
+    }
+
+
+def one_multiprocessor(every: int) -> dict[str, Any]:
+    errors: dict[str, list[float]] = defaultdict(list)
+    tiles: dict[tuple[int, int, int], dict[int, tuple[float, float]]] = defaultdict(dict)
+    spent = []
+    for row in main_loops()[::every]:
+        started = time.process_time()
+        found = predicted_main_loop(row)
+        spent.append(time.process_time() - started)
+        bound = finding(found.loops[0]).bound
+        errors["all"].append(found.seconds / row["seconds"] - 1)
+        errors[f"bound by {bound}"].append(errors["all"][-1])
+        stages = int(row["stages"])
+        tiles[int(row["m"]), int(row["n"]), int(row["block"])][stages or MOST_STAGES] = found.seconds, row["seconds"]
+    off = [_stages_off(found) for found in tiles.values() if len(found) > 1]
+    return {
+        "errors": {name: spread(found) for name, found in errors.items()},
+        "fewest_stages_within_3_percent": {
+            "tiles": len(off),
+            "right": off.count(0),
+            "off_by_one_row": sum(abs(one) == 1 for one in off),
+            "worse": sum(abs(one) > 1 for one in off),
+        },
+        "seconds_with_compilation": statistics.median(spent),
+    }
+
+
+def _stages_off(rows: dict[int, tuple[float, float]]) -> int:
+    """How many rows of the table lie between the fewest stages that suffice by prediction and those by measurement."""
+    order = sorted(rows)
+
+    def fewest(which: int) -> int:
+        best = min(rows[stages][which] for stages in order)
+        return next(place for place, stages in enumerate(order) if rows[stages][which] <= 1.03 * best)
+
+    return fewest(0) - fewest(1)
+
+
+@cache
+def _compiled(example: str, constants: str) -> Any:
+    given = dict(word.split("=") for word in constants.split())
+    state = compile_source(read_source(str(ROOT / "examples" / f"{example}.pipe")), Options(None, given), until="plan")
+    assert state.trees is not None and state.plans is not None, state.diagnostics
+    return state.trees[0], state.plans[0]
+
+
+def predicted_tile(one: Measured) -> float:
+    words = one.name.split(" ", 2)
+    kernel, plan = _compiled(one.example, words[2] if len(words) > 2 else "")
+    sizes = dict(zip("MNK", one.sizes, strict=True))
+    return Launch(kernel, plan, sizes, DEVICES["h200"], None).predict().seconds
+
+
+def whole_gemm(every: int) -> dict[str, Any]:
+    rows = [one for one in measured("h200") if one.kind == "bf16"]
+    best = {shape: min(one.seconds for one in rows if one.shape == shape) for shape in {one.shape for one in rows}}
+    errors: dict[str, list[float]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for one in rows[::every]:
+        found = predicted_tile(one)
+        groups[one.shape, one.example].append((found, one.seconds))
+        if one.seconds < NEAR * best[one.shape]:
+            errors[_band(one.seconds)].append(found / one.seconds - 1)
+    regrets = [min(group)[1] / min(seconds for _, seconds in group) for group in groups.values() if len(group) > 1]
+    return {
+        "errors_of_good_tiles": {band: spread(found) for band, found in sorted(errors.items())},
+        "regret_of_the_tile_picked": {
+            "choices": len(regrets),
+            "geomean": round(math.exp(sum(map(math.log, regrets)) / len(regrets)), 4),
+            "worst": round(max(regrets), 4),
+        },
+    }
+
+
+def _band(seconds: float) -> str:
+    return "above 100 us" if seconds > 100e-6 else "30 to 100 us" if seconds > 30e-6 else "below 30 us"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--every", type=int, default=1, help="take every Nth row only")
+    options = parser.parse_args()
+    write("predict", {"one_multiprocessor_b200": one_multiprocessor(options.every), "gemm_h200": whole_gemm(options.every)})
+
+
+if __name__ == "__main__":
+    main()

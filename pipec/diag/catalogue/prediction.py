@@ -1,0 +1,30 @@
+"""E029x: `pipec predict`, the time of a kernel that no GPU has run."""
+
+from pipec.diag.message import Message, primary
+from pipec.source import Span
+
+
+class NotPredictable(Message):
+    """A prediction follows the roles of one block event by event. Where the number of iterations depends on what memory holds, or a
+    role waits for another block, no time follows from the sizes, and none is made up."""
+
+    code = "E0291"
+    title = "no time can be predicted for `{kernel}`: {what}"
+    labels = (primary("at", "here"),)
+    note = "a prediction needs nothing but the sizes of the launch"
+    kernel: str
+    what: str
+    at: Span
+
+
+class OtherDevice(Message):
+    """Each device has costs of its own, measured with the code that it runs: a B200 runs sm_100a, an H200 sm_90a. The kernel's target is
+    that of `--arch`, of the `arch:` line in its docstring, or sm_100a."""
+
+    code = "E0292"
+    title = "`{kernel}` is compiled for {arch}, but {device} runs {runs}"
+    help = "leave out `--device`, or compile with `--arch {runs}`"
+    kernel: str
+    arch: str
+    device: str
+    runs: str

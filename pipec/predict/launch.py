@@ -1,0 +1,367 @@
+"""A launch: how many blocks share a multiprocessor, how often, and what memory and power allow; around the events of one block."""
+
+from collections.abc import Iterator, Mapping
+from math import ceil, inf, prod
+from typing import NamedTuple
+
+from pipec.diag.catalogue import prediction as messages
+from pipec.diag.message import Failure
+from pipec.driver import Compilation
+from pipec.interface import MULTIPROCESSORS
+from pipec.kir.plan_types import Plan
+from pipec.kir.walk import subexpressions
+from pipec.predict.device import DEVICES, Device
+from pipec.predict.events import Event, Step, steps
+from pipec.predict.run import Block, Conditions, Multiprocessor, Stretch, Unpredictable, goes_over_tiles
+from pipec.predict.values import Values
+from pipec.record import record
+from pipec.sema import tree
+from pipec.sizes import sizes_of
+from pipec.source import Span
+from pipec.tune.model import ROUNDING, dram_bytes, resident
+from pipec.tune.workload import workload
+
+_LONGEST = 160  # iterations that are followed; longer loops are continued from their last ones
+_STEADY = 48  # iterations after which a loop has its pace
+_FEW_TILES = 3  # after which tiles follow each other at their pace
+
+
+@record
+class MainLoop:
+    """The loop around the products: `period` cycles for each use of a stage of `pipeline` by `role`, and what they go to.
+
+    `engines`: cycles that each engine is busy for one use; `path`: the way from one use to the next, summed by reason.
+    """
+
+    role: str
+    pipeline: tree.Pipeline
+    period: float
+    engines: Mapping[str, float]
+    path: tuple[Step, ...]
+
+
+@record
+class Prediction:
+    """`seconds` of a launch of `blocks` blocks, `held` of them on a multiprocessor at a time; `bounds` in seconds, each alone.
+
+    `shares`: of the longest way through the first blocks, by what it goes to: how much would be gained were that for nothing.
+    `stretches`: what their roles and engines did when. `assumed`: branches whose outcome is not known here and counted as taken.
+    """
+
+    kernel: str
+    device: Device
+    clock: float
+    sizes: Mapping[str, int]
+    blocks: int
+    held: int
+    cycles: float  # of a multiprocessor, from its first block's start to its last one's end
+    bounds: Mapping[str, float]
+    flops: float
+    loops: tuple[MainLoop, ...]
+    shares: Mapping[str, float]
+    memory_bytes: float
+    stretches: tuple[Stretch, ...]
+    assumed: tuple[Span, ...]
+
+    @property
+    def seconds(self) -> float:
+        largest: float = sum(bound**ROUNDING for bound in self.bounds.values()) ** (1 / ROUNDING)
+        return self.device.launch + largest
+
+    @property
+    def bound_by(self) -> str:
+        return max(self.bounds, key=self.bounds.__getitem__)
+
+    @property
+    def tensor_share(self) -> float:
+        """Of the arithmetic that the tensor cores of all multiprocessors could do in that time, in 16-bit operations."""
+        machine = self.device.machine
+        return self.flops / (self.seconds * machine.multiprocessors * machine.product_flops * self.clock)
+
+    @property
+    def waves(self) -> float:
+        return self.blocks / (self.held * self.device.machine.multiprocessors)
+
+
+def prediction(
+    state: Compilation, name: str, sizes: Mapping[str, int | str], device: str | None = None, clock: float | None = None
+) -> Prediction:
+    """Of one kernel of a compilation that has its plans. Raises Failure."""
+    assert state.trees is not None and state.plans is not None
+    kernel, plan = next(pair for pair in zip(state.trees, state.plans, strict=True) if pair[0].name == name)
+    known = sizes_of(plan.interface, {dimension: str(size) for dimension, size in sizes.items()})
+    try:
+        return Launch(kernel, plan, known, _device(name, state.arch, device), clock).predict()
+    except Unpredictable as unknown:
+        raise Failure(messages.NotPredictable(kernel=name, what=unknown.what, at=unknown.at)) from None
+
+
+def _device(kernel: str, arch: str, name: str | None) -> Device:
+    fitting = next(device for device in DEVICES.values() if device.arch == arch)
+    device = DEVICES.get(name.lower()) if name is not None else fitting
+    if device is None or device.arch != arch:
+        asked, runs = (device.name, device.arch) if device is not None else (f"`{name}`", "nothing here")
+        raise Failure(messages.OtherDevice(kernel=kernel, arch=arch, device=asked, runs=runs))
+    return device
+
+
+class Launch:
+    """One kernel with one set of sizes on one device. Raises Unpredictable."""
+
+    def __init__(self, kernel: tree.Kernel, plan: Plan, sizes: Mapping[str, int], device: Device, clock: float | None) -> None:
+        self.kernel, self.plan, self.sizes, self.device = kernel, plan, sizes, device
+        self.clock = clock or device.clock
+        machine = device.machine
+        self.work = workload(kernel, sizes, machine.multiprocessors)
+        self.grid = self._grid()
+        self.blocks = prod(self.grid)
+        self.held = resident(self.work, machine)
+        if plan.allocated_columns:
+            self.held = max(1, min(self.held, plan.target.tensor_columns // plan.allocated_columns))
+        schedule = kernel.schedule
+        together = machine.multiprocessors * self.held
+        # With cluster launch control a block takes over the tiles of those that then never start.
+        self.running = min(self.blocks, together) if schedule is not None and schedule.mode == "clc" else self.blocks
+
+    def predict(self) -> Prediction:
+        machine, count = self.device.machine, self.device.machine.multiprocessors
+        runs = [
+            self._run(
+                self.held if not self._stays and self.running > count else ceil(self.running / count),
+                min(1.0, self.running / count),
+            )
+        ]
+        cycles = runs[0].cycles
+        if not self._stays and self.running > count:
+            full, rest = divmod(self.running, count * self.held)
+            cycles *= full
+            if rest:
+                runs.append(self._run(ceil(rest / count), min(1.0, rest / count)))
+                cycles += runs[-1].cycles
+        flops, traffic = self.work.flops, dram_bytes(self.work, machine)
+        bounds = {
+            "multiprocessors": cycles / self.clock,
+            "memory": traffic / machine.dram,
+            "power": flops / machine.flops,
+        }
+        first = runs[0]
+        return Prediction(
+            self.kernel.name, self.device, self.clock, self.sizes, self.blocks, self.held, cycles, bounds, flops, first.loops,
+            first.shares, traffic, first.stretches(), tuple(first.assumed),
+        )  # fmt: skip
+
+    @property
+    def _stays(self) -> bool:
+        return self.work.stays
+
+    def _grid(self) -> tuple[int, int, int]:
+        values = Values(self.sizes, {MULTIPROCESSORS: self.device.machine.multiprocessors})
+        x, y, z = (values.of(extent)({}) for extent in self.kernel.grid)
+        return int(x or 0), int(y or 0), int(z or 0)
+
+    def _conditions(self, busy: float) -> Conditions:
+        """Of a block when a part `busy` of the multiprocessors work: a lone one finds its data in the L2, unless there is too much."""
+        device = self.device
+        footprint = sum(self.work.tensors.values())
+        is_far, alone = footprint > device.near_bytes, busy < _ALONE
+        far = device.far if is_far else device.far * _EDGE if footprint == device.near_bytes else 0.0
+        return Conditions(
+            farther=far if alone else max(far, device.loaded * busy),
+            slower=device.far_row if is_far else 1.0,
+            bytes_per_cycle=inf if alone else device.loaded_rate / busy,
+            busy=busy,
+            inside={load.tensor: load.inside for load in self.work.loads},
+            aligned={load.tensor: load.aligned for load in self.work.loads},
+        )
+
+    def _run(self, blocks: int, busy: float) -> "_Run":
+        return _Run(self, blocks, self._conditions(busy))
+
+
+_ALONE = 0.05  # of the multiprocessors: what fewer ask of the L2 it gives at once, at every rate that was seen (sweep)
+_EDGE = 0.86  # of what is far, where the data just fits (fitted)
+
+
+class _Run:
+    """Blocks on a multiprocessor together. Long loops and many tiles are cut short and continued at the pace that they have reached:
+    a block's time is linear in both once the rings have filled."""
+
+    def __init__(self, launch: Launch, blocks: int, conditions: Conditions) -> None:
+        self._launch, self._blocks, self._conditions = launch, blocks, conditions
+        tiles = _tiles(launch)
+        most = _FEW_TILES if tiles > _FEW_TILES + 1 else None
+        shorter = _shortened(launch, tiles, most)
+        if most is None:
+            self.cycles = self._along(shorter, None)
+        else:
+            before, after = self._along(shorter, most), self._along(shorter, most + 1)
+            self.cycles = after + (after - before) * (tiles - most - 1)
+        self.shares = _shares(self._end)
+        self.assumed = [span for block in self.around.blocks for span in block.assumed]
+        self.loops = tuple(_main_loops(self.around.blocks[0], len(self.around.blocks)))
+
+    def _along(self, shorter: "_Shorter | None", tiles: int | None) -> float:
+        """Cycles with so many tiles, whatever the length of the loops."""
+        sizes = self._launch.sizes
+        if shorter is None:
+            return self._follow(sizes, tiles)
+        before = self._follow({**sizes, shorter.dimension: shorter.few}, tiles)
+        after = self._follow({**sizes, shorter.dimension: shorter.more}, tiles)
+        pace = (after - before) / (shorter.more - shorter.few)
+        return after + pace * (sizes[shorter.dimension] - shorter.more)
+
+    def _follow(self, sizes: Mapping[str, int], tiles: int | None) -> float:
+        launch = self._launch
+        self.around = Multiprocessor(launch.device, self._conditions)
+        for number in range(self._blocks):
+            values = Values(sizes, _specials(launch, number))
+            Block(launch.kernel, launch.plan, values, _granted(launch, number), tiles, self.around)
+        self._end = self.around.run()
+        return self._end.time
+
+    def stretches(self) -> tuple[Stretch, ...]:
+        """With those marked that the longest way goes through."""
+        ends = {round(event.time, 3) for event in self._end.path() if event.cycles}
+        critical = [
+            one._replace(critical=True) for one in self.around.stretches if round(one.end, 3) in ends and "wait" not in one.what
+        ]
+        others = [one for one in self.around.stretches if round(one.end, 3) not in ends or "wait" in one.what]
+        return (*others, *critical)
+
+
+def _shares(end: Event) -> dict[str, float]:
+    """Parts of the whole time; what was cut short counts like what was followed."""
+    followed = end.time or 1.0
+    found: dict[str, float] = {}
+    for step in steps(end, 0.0):
+        name = f"{step.reason.kind} ({step.reason.where})"
+        found[name] = found.get(name, 0.0) + step.cycles / followed
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _specials(launch: Launch, number: int) -> dict[str, int]:
+    x, y, z = launch.grid
+    place = number * launch.kernel.cluster.shape[0] if number * launch.kernel.cluster.shape[0] < max(1, x) else 0
+    found = {MULTIPROCESSORS: launch.device.machine.multiprocessors, "cta.rank": 0}
+    for axis, at, extent, size in zip("xyz", (place, 0, 0), (x, y, z), launch.kernel.cluster.shape, strict=True):
+        found |= {f"block.{axis}": at, f"grid.{axis}": extent, f"cta.{axis}": 0}
+        found |= {f"cluster.{axis}": at // size, f"clusters.{axis}": extent // size}
+    return found
+
+
+def _granted(launch: Launch, number: int) -> list[int]:
+    """The tiles that a tile scheduler grants to a worker, when all are equally fast."""
+    schedule = launch.kernel.schedule
+    if schedule is None or schedule.mode != "clc":
+        return []
+    size = launch.kernel.cluster.size
+    workers = max(1, launch.device.machine.multiprocessors * launch.held // size)
+    return list(range(number + workers, launch.blocks // size, workers))
+
+
+def _tiles(launch: Launch) -> int:
+    """How many the first block goes over, one after the other."""
+    values = Values(launch.sizes, _specials(launch, 0))
+    found = 1 + len(_granted(launch, 0))
+    for role in launch.kernel.roles:
+        for loop in _loops(role.body):
+            start, stop = values.of(loop.start)({}), values.of(loop.stop)({})
+            if goes_over_tiles(loop) and start is not None and stop is not None:
+                found = max(found, len(range(int(start), int(stop), loop.step)))
+    return found
+
+
+class _Shorter(NamedTuple):
+    """Two sizes of a dimension, smaller than it is, that leave loops along it their pace."""
+
+    dimension: str
+    few: int
+    more: int
+
+
+def _shortened(launch: Launch, tiles: int, most: int | None) -> _Shorter | None:
+    """None where all loops can be followed to their end."""
+    trips = max((load.times for load in launch.work.loads), default=0.0) / tiles
+    if trips * (1 if most is None else most) <= _LONGEST:
+        return None
+    names = {
+        node.name
+        for role in launch.kernel.roles
+        for loop in _loops(role.body)
+        if not goes_over_tiles(loop)
+        for node in subexpressions(loop.stop)
+        if isinstance(node, tree.ReadDimension) and launch.sizes.get(node.name, 0) > 1
+    }
+    if not names:
+        return None
+    dimension = max(names, key=lambda name: launch.sizes[name])
+    size = launch.sizes[dimension]
+    unit = 1
+    while unit * trips < (_STEADY if most is None else _STEADY // 2) * size:
+        unit *= 2
+    few = size % unit + unit
+    return _Shorter(dimension, few, few + unit) if few + unit < size else None
+
+
+def _loops(body: tuple[tree.Statement, ...]) -> Iterator[tree.For]:
+    for statement in body:
+        match statement:
+            case tree.For():
+                yield statement
+                yield from _loops(statement.body)
+            case tree.While() | tree.Elect():
+                yield from _loops(statement.body)
+            case tree.If():
+                yield from _loops(statement.then)
+                yield from _loops(statement.otherwise)
+            case _:
+                pass
+
+
+# ------------------------------------------------------------------------------------------------------------ main loops
+
+
+def _main_loops(block: Block, blocks: int) -> Iterator[MainLoop]:
+    """Of every ring whose stages are loaded and multiplied: its pace where the loop is in full swing."""
+    loaded = {
+        operation.destination.handle.pipeline
+        for role in block.roles
+        for operation in _operations(role.body)
+        if isinstance(operation, tree.TmaLoad | tree.CopyAsync)
+    }
+    multiplied = {
+        (role.name, tile.handle.pipeline)
+        for role in block.roles
+        for operation in _operations(role.body)
+        if isinstance(operation, tree.Mma | tree.RegisterMma)
+        for tile in ((operation.a, operation.b) if isinstance(operation.a, tree.BufferRef) else (operation.b,))
+        if tile.handle.side == "consumer"
+    }
+    for (role, pipeline), marks in block.marks.items():
+        stages = pipeline.stages
+        if (role, pipeline) not in multiplied or pipeline not in loaded or len(marks) < 2 * stages + 2:
+            continue
+        end = marks[-1 - stages] if len(marks) > 3 * stages + 2 else marks[-1]
+        laps = max(1, (len(marks) // 2) // stages)
+        count = min(laps * stages, marks.index(end))
+        since = marks[marks.index(end) - count]
+        yield _main_loop(block, role, pipeline, end, since, count, blocks)
+
+
+def _main_loop(block: Block, role: str, pipeline: tree.Pipeline, end: Event, since: Event, count: int, blocks: int) -> MainLoop:
+    path = tuple(Step(step.reason, step.cycles / count) for step in steps(end, since.time))
+    uses = len(block.marks[role, pipeline]) * blocks
+    engines = {name: cycles / uses for name, cycles in block.around.busy.items()}
+    return MainLoop(role, pipeline, (end.time - since.time) / count, engines, path)
+
+
+def _operations(body: tuple[tree.Statement, ...]) -> Iterator[tree.Operation]:
+    for statement in body:
+        match statement:
+            case tree.For() | tree.While() | tree.Elect():
+                yield from _operations(statement.body)
+            case tree.If():
+                yield from _operations(statement.then)
+                yield from _operations(statement.otherwise)
+            case _:
+                yield statement

@@ -1,0 +1,407 @@
+"""Blocks of a kernel run on one multiprocessor, event by event: roles wait for stages, engines take what they are given in turn.
+
+Nothing is computed; scalars are followed as far as loops and branches need them. The result is the time of every event and what it
+waited for, from which the period of the main loop and its bottleneck are read off.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from pipec.kir.plan_types import Plan, RolePlan
+from pipec.kir.walk import subexpressions
+from pipec.predict.device import Device
+from pipec.predict.events import START, Event, Reason, latest
+from pipec.predict.values import Known, Values
+from pipec.predict.work import LINE, Transfer, product_cycles, thread_cycles, transfer
+from pipec.sema import tree
+from pipec.source import Span
+from pipec.vocabulary import Side
+
+MOST_EVENTS = 200_000
+_FILLED = 64  # bytes that the L2 brings at a time
+
+
+class Unpredictable(Exception):
+    """What decides `what` is known to the GPU alone, or the roles wait for each other."""
+
+    def __init__(self, what: str, at: Span) -> None:
+        super().__init__(what)
+        self.what, self.at = what, at
+
+
+class Use(NamedTuple):
+    """One side's hand-over of a stage: of the `number`-th use of the pipeline, counted from 0."""
+
+    pipeline: tree.Pipeline
+    side: Side
+    sub_stage: int
+    number: int
+
+
+class Stretch(NamedTuple):
+    """A track of the timeline from `start` to `end` (cycles); `critical`: the end of the whole waits for it."""
+
+    block: int
+    track: str
+    what: str
+    start: float
+    end: float
+    critical: bool = False
+
+
+class Conditions(NamedTuple):
+    """What surrounds a block: cycles that data takes longer than from the L2, how many times longer a row of a box takes to be walked,
+    bytes a cycle that its multiprocessor gets, and the part `busy` of all multiprocessors that load.
+
+    By tensor: the part of a tile's rows `inside` it, on average, and whether its rows start on whole requests.
+    """
+
+    farther: float
+    slower: float
+    bytes_per_cycle: float
+    busy: float
+    inside: Mapping[str, float]
+    aligned: Mapping[str, bool]
+
+
+class Multiprocessor:
+    """Engines that its blocks share."""
+
+    def __init__(self, device: Device, conditions: Conditions) -> None:
+        self.device, self.conditions = device, conditions
+        self.start = Event(0.0, None, START, 0.0)
+        self.copies = self.products = self.stores = self.start
+        self.blocks: list[Block] = []
+        self.stretches: list[Stretch] = []
+        self.busy: dict[str, float] = defaultdict(float)
+
+    def run(self) -> Event:
+        """All blocks to their end, whichever role is earliest going first. Raises Unpredictable."""
+        turn = 0
+        ready: list[tuple[float, int, _Role]] = []
+        for block in self.blocks:
+            for role in block.roles:
+                heappush(ready, (0.0, turn, role))
+                turn += 1
+        while ready:
+            _, _, role = heappop(ready)
+            need = next(role.steps, role.block.ended)
+            turn += 1
+            if turn > MOST_EVENTS:
+                raise Unpredictable("the kernel does too much to be followed event by event", role.plan.role.span)
+            if need is role.block.ended:
+                role.over = True
+            elif need is None or need in role.block.handed_over:
+                heappush(ready, (role.now.time, turn, role))
+            else:
+                assert isinstance(need, Use)
+                role.block.waiting[need].append(role)
+            for woken in role.block.woken:
+                turn += 1
+                heappush(ready, (woken.now.time, turn, woken))
+            role.block.woken.clear()
+        for block in self.blocks:
+            for role in block.roles:
+                if not role.over:
+                    raise Unpredictable(
+                        f"role `{role.plan.role.name}` waits for ever when branches are taken as assumed", role.plan.role.span
+                    )
+        return latest([role.now for block in self.blocks for role in block.roles] + [self.stores, self.copies, self.products])
+
+
+@cache
+def goes_over_tiles(loop: tree.For) -> bool:
+    """A block's loop over the tiles that are its own: from its number in steps of the number of blocks, or that many times."""
+    if loop.step > 1 and isinstance(loop.start, tree.Special):
+        return True
+    parts = subexpressions(loop.stop)
+    return any(isinstance(part, tree.Special) and part.name.partition(".")[0] in ("grid", "clusters") for part in parts)
+
+
+class Block:
+    """One CTA. Others of its cluster do the same at the same time."""
+
+    ended = object()
+
+    def __init__(
+        self,
+        kernel: tree.Kernel,
+        plan: Plan,
+        values: Values,
+        granted: Sequence[int],
+        most_tiles: int | None,
+        around: Multiprocessor,
+    ) -> None:
+        """`granted`: tiles by a tile scheduler, after the block's own; `most_tiles`: after so many the block ends."""
+        self.number, self.plan, self.values, self.around = len(around.blocks), plan, values, around
+        self.arrived: dict[Use, list[Event]] = defaultdict(list)
+        self.handed_over: dict[Use, Event] = {}
+        self.waiting: dict[Use, list[_Role]] = defaultdict(list)
+        self.woken: list[_Role] = []
+        self.granted = granted if most_tiles is None else granted[: most_tiles - 1]
+        self.most_tiles = most_tiles
+        self.assumed: dict[Span, None] = {}
+        self.marks: dict[tuple[str, tree.Pipeline], list[Event]] = defaultdict(list)  # when a role had each stage
+        plans = {row.role.name: row for row in plan.roles}
+        self.roles = [_Role(self, plans[role.name], role.body) for role in kernel.roles]
+        around.blocks.append(self)
+
+    def arrive(self, use: Use, event: Event) -> None:
+        arrived = self.arrived[use]
+        arrived.append(event)
+        signals = self.plan.signals.get((use.pipeline, use.side))
+        if signals is None or len(arrived) >= len(signals.how):
+            self.handed_over[use] = latest(arrived)
+            self.woken += self.waiting.pop(use, ())
+
+
+class _Role:
+    """Threads of a role as one: `now` is when they have done what `steps` went through."""
+
+    def __init__(self, block: Block, plan: RolePlan, body: tuple[tree.Statement, ...]) -> None:
+        self.block, self.plan = block, plan
+        self.device, self.around = block.around.device, block.around
+        self.name = plan.role.name
+        self.body = body
+        self.now = self.around.start
+        self.over = False
+        self.known: Known = {}
+        self.uses: dict[tuple[tree.Pipeline, Side], int] = defaultdict(int)
+        self.number: dict[tree.Handle, int] = {}
+        self.signalled: set[tuple[tree.Handle, int]] = set()
+        self.pending: dict[tree.Handle, list[Event]] = defaultdict(list)  # copies and products that a stage waits for
+        self.landed: dict[tree.Handle, tuple[int, int]] = {}  # rows and bytes copied into a stage so far
+        self.products: list[Event] = []  # of wgmma, in flight
+        self.held_back: list[tuple[tree.Handle, int]] = []  # stages that are given back later
+        self.steps = self._run(body)
+
+    def _run(self, body: tuple[tree.Statement, ...]) -> "Iterator[Use | None]":
+        yield from self._statements(body)
+        self._give_back()
+
+    def _statements(self, body: tuple[tree.Statement, ...]) -> "Iterator[Use | None]":
+        for statement in body:
+            match statement:
+                case tree.For():
+                    yield from self._for(statement)
+                case tree.While():
+                    condition = self.block.values.of(statement.condition)
+                    while self._holds(condition(self.known), statement.span, loop=True):
+                        yield from self._statements(statement.body)
+                case tree.If():
+                    holds = self._holds(self.block.values.of(statement.condition)(self.known), statement.span, loop=False)
+                    yield from self._statements(statement.then if holds else statement.otherwise)
+                case tree.Elect():
+                    yield from self._statements(statement.body)
+                case _:
+                    yield from self._operation(statement)
+
+    def _for(self, loop: tree.For) -> "Iterator[Use | None]":
+        values = self.block.values
+        start, stop = values.of(loop.start)(self.known), values.of(loop.stop)(self.known)
+        if start is None or stop is None:
+            raise Unpredictable("how often this loop runs is known to the GPU alone", loop.span)
+        numbers = range(int(start), int(stop), loop.step)
+        if self.block.most_tiles is not None and goes_over_tiles(loop):
+            numbers = numbers[: self.block.most_tiles]
+        for value in numbers:
+            self.known[loop.variable] = value
+            yield from self._statements(loop.body)
+
+    def _holds(self, value: float | None, at: Span, *, loop: bool) -> bool:
+        if value is None:
+            if loop:
+                raise Unpredictable("how often this loop runs is known to the GPU alone", at)
+            self.block.assumed[at] = None
+        return value is None or bool(value)
+
+    # ------------------------------------------------------------------------------------------------------ operations
+
+    def _operation(self, operation: tree.Operation) -> "Iterator[Use | None]":
+        self._await_products(operation)
+        match operation:
+            case tree.Assign():
+                self._work(operation)
+                self.known[operation.variable] = self.block.values.of(operation.value)(self.known)
+            case tree.Acquire():
+                yield from self._acquire(operation)
+            case tree.Peek():
+                self.known[operation.ready] = True
+            case tree.Signal():
+                self._signal(operation.handle, operation.sub_stage)
+            case tree.Release():
+                self._release(operation)
+            case tree.RequestTile():
+                self._lands(operation.handle, self.now.later(Reason("latency", operation.handle.pipeline.name), self.device.load))
+            case tree.TmaLoad():
+                yield None  # in the order of time among all who copy
+                self._load(operation)
+            case tree.CopyAsync():
+                tile = operation.destination.buffer
+                lines = tile.columns * tile.dtype.bits / 8 / LINE
+                late = self.device.load + self.around.conditions.farther + lines
+                self._lands(operation.destination.handle, self.now.later(Reason("latency", tile.label), late))
+            case tree.TmaStore():
+                self._store(operation)
+            case tree.Mma():
+                yield None
+                self._multiply(operation)
+            case tree.RegisterMma():
+                self._work(operation)
+                yield None
+                self._multiply(operation)
+            case tree.Store() | tree.Write() | tree.WriteAccumulator():
+                self._work(operation)
+            case tree.Drain() | tree.ExpectBytes() | tree.ClearAccumulator() | tree.AwaitGrids() | tree.LaunchDependents():
+                pass  # the end is waited for anyway, and what is not the block's own is not followed
+            case _:
+                raise Unpredictable("what this waits for is done by other blocks", operation.span)
+
+    def _acquire(self, operation: tree.Acquire) -> "Iterator[Use | None]":
+        handle = operation.handle
+        pipeline, side = handle.pipeline, handle.side
+        if operation.first:
+            self.number[handle] = self.uses[pipeline, side]
+            self.uses[pipeline, side] += 1
+            self.signalled -= {(handle, sub_stage) for sub_stage in range(pipeline.sub_stages(side))}
+            self.pending[handle] = []
+            self.landed[handle] = (0, 0)
+        number = self.number[handle] - (pipeline.stages if side == "producer" else 0)
+        other: Side = "consumer" if side == "producer" else "producer"
+        if number >= 0:
+            use = Use(pipeline, other, operation.sub_stage, number)
+            while use not in self.block.handed_over:
+                yield use
+            self._wait(self.block.handed_over[use], pipeline.name)
+        if operation.first:
+            self.block.marks[self.name, pipeline].append(self.now)
+            schedule = self.block.plan.kernel.schedule
+            if schedule is not None and pipeline is schedule.responses and side == "consumer":
+                granted = self.block.granted
+                self.known[handle] = granted[self.number[handle]] if self.number[handle] < len(granted) else -1
+
+    def _wait(self, event: Event, what: str) -> None:
+        if event.time > self.now.time:
+            self._stretch(f"wait for {what}", self.now.time, event.time)
+            self.now = event
+
+    def _release(self, operation: tree.Release) -> None:
+        handle = operation.handle
+        if not operation.signals:
+            return
+        late = self.plan.flight is not None and operation in self.plan.flight.late
+        for sub_stage in range(handle.pipeline.sub_stages(handle.side)):
+            if (handle, sub_stage) not in self.signalled:
+                if late:
+                    self.held_back.append((handle, self.number[handle]))
+                else:
+                    self._signal(handle, sub_stage)
+
+    def _signal(self, handle: tree.Handle, sub_stage: int) -> None:
+        self.signalled.add((handle, sub_stage))
+        event = latest([self.now, *self.pending[handle]])
+        if event is self.now:
+            event = event.later(Reason("hand over", handle.pipeline.name), self.device.arrive)
+        self.block.arrive(Use(handle.pipeline, handle.side, sub_stage, self.number[handle]), event)
+
+    def _lands(self, handle: tree.Handle, event: Event) -> None:
+        self.pending[handle].append(event)
+
+    # ---------------------------------------------------------------------------------------------------------- copies
+
+    def _load(self, operation: tree.TmaLoad) -> None:
+        handle, copy = operation.destination.handle, transfer(operation, self.block.plan.tma[operation])
+        around, device, pipeline = self.around, self.device, handle.pipeline.name
+        walking = self._walking(copy, operation.source.tensor.name)
+        started, begin = self.now, latest([self.now, around.copies])
+        for _ in range(copy.instructions):
+            first = latest([self.now, around.copies])
+            around.copies = first.later(Reason("walk", pipeline), walking / copy.instructions)
+            self.now = self.now.later(Reason("issue", self.name), device.issue)
+        self._stretch(f"issue loads of {pipeline}", started.time, self.now.time)
+        around.busy[f"issue {self.name}"] += self.now.time - started.time
+        self._engine("copies", pipeline, begin, around.copies, walking)
+        line = self.block.plan.tma[operation].line
+        parts = self.block.plan.kernel.cluster.size if line is not None else 1
+        parts = min(parts, max(1, operation.destination.buffer.rows * copy.instructions // max(1, copy.rows)))
+        rows, size = self.landed[handle]
+        rows, size = rows + copy.rows * parts, size + copy.bytes * parts
+        self.landed[handle] = rows, size
+        # A request brings at least 64 bytes, so that shorter rows find half of theirs already there.
+        far = around.conditions.farther * min(1.0, size / rows / _FILLED)
+        late = device.load + far + rows * device.load_row + size / LINE * device.load_line
+        self._lands(handle, around.copies.later(Reason("latency", pipeline), late))
+
+    def _walking(self, copy: Transfer, tensor: str) -> float:
+        """Cycles that the copy engine takes: for rows inside the tensor, which need requests, and for those outside, which are filled."""
+        conditions = self.around.conditions
+        inside = conditions.inside.get(tensor, 1.0)
+        requests = 1.0 if conditions.aligned.get(tensor, True) else self.device.machine.split
+        there = copy.rows * inside * requests * self.device.row * conditions.slower
+        moved = copy.bytes * inside * requests / conditions.bytes_per_cycle
+        return max(there, moved) + copy.rows * (1 - inside) * max(self.device.row, self.device.machine.outside * conditions.busy)
+
+    def _store(self, operation: tree.TmaStore) -> None:
+        copy = transfer(operation, self.block.plan.tma[operation])
+        around = self.around
+        begin = latest([self.now, around.stores])
+        around.stores = begin.later(Reason("store", operation.destination.tensor.name), copy.rows * self.device.row)
+        self._engine("stores", operation.destination.tensor.name, begin, around.stores, copy.rows * self.device.row)
+        self._lands(
+            operation.source.handle,
+            around.stores.later(Reason("latency", operation.destination.tensor.name), self.device.load / 2),
+        )
+        self.now = self.now.later(Reason("issue", self.name), copy.instructions * self.device.issue)
+
+    # -------------------------------------------------------------------------------------------------------- products
+
+    def _multiply(self, operation: tree.Mma | tree.RegisterMma) -> None:
+        around = self.around
+        cycles, first = product_cycles(operation, self.device)
+        # A product that follows another at once finds the pipe filled.
+        begin = latest([self.now.later(Reason("latency", self.name), first), around.products])
+        around.products = begin.later(Reason("multiply", self.name), cycles)
+        self._engine("products", self.name, begin, around.products, cycles)
+        if isinstance(operation, tree.RegisterMma):
+            self.products.append(around.products)
+            return
+        for tile in (operation.accumulator, operation.a, operation.b, *operation.scales):
+            self._lands(tile.handle, around.products)
+
+    def _await_products(self, operation: tree.Operation) -> None:
+        """Where wgmma's products are waited for, and the stage that is given back late with them."""
+        flight = self.plan.flight
+        wait = flight.waits.get(operation) if flight is not None else None
+        if wait is None:
+            return
+        if len(self.products) > wait.pending:
+            self._wait(self.products[-1 - wait.pending], "products")
+            del self.products[: len(self.products) - wait.pending]
+        if wait.gives_back:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        for handle, number in self.held_back:
+            event = self.now.later(Reason("hand over", handle.pipeline.name), self.device.arrive)
+            self.block.arrive(Use(handle.pipeline, handle.side, 0, number), event)
+        self.held_back.clear()
+
+    # ------------------------------------------------------------------------------------------------------------ rest
+
+    def _work(self, operation: tree.Operation) -> None:
+        cycles = thread_cycles(operation, self.plan.role.warps, self.device)
+        if cycles:
+            before = self.now
+            self.now = before.later(Reason("work", self.name), cycles)
+            self._stretch(type(operation).__name__.lower(), before.time, self.now.time)
+            self.around.busy[f"work {self.name}"] += cycles
+
+    def _engine(self, engine: str, what: str, begin: Event, end: Event, cycles: float) -> None:
+        self.around.busy[engine] += cycles
+        self.around.stretches.append(Stretch(self.block.number, engine, what, begin.time, end.time))
+
+    def _stretch(self, what: str, start: float, end: float) -> None:
+        self.around.stretches.append(Stretch(self.block.number, self.name, what, start, end))

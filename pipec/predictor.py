@@ -1,0 +1,96 @@
+"""`pipec predict`: how long a kernel takes for given sizes, and why; on a GPU that need not be here."""
+
+import argparse
+import json
+
+from pipec.driver import Compilation
+from pipec.predict.launch import Prediction, prediction
+from pipec.predict.words import finding
+from pipec.timeline_page import trace, write_timeline
+
+
+def predict(state: Compilation, options: argparse.Namespace) -> int:
+    """Every kernel of the file. Raises Failure."""
+    assert state.trees is not None
+    clock = options.clock and options.clock * 1e9
+    sizes = dict(options.shapes)
+    found = [prediction(state, kernel.name, sizes, options.device, clock) for kernel in state.trees]
+    if options.timeline:
+        write_timeline(options.timeline, trace([(one.kernel, one.clock, one.stretches) for one in found]))
+    if options.format == "json" or options.printer.json:
+        print(json.dumps({"kernels": [as_data(one) for one in found]}))
+    else:
+        for one in found:
+            print(as_text(one))
+    return 0
+
+
+# ----------------------------------------------------------------------------------------------------------------- output
+
+
+def as_data(one: Prediction) -> dict[str, object]:
+    """What `--format json` prints of a kernel. Times in seconds, shares as parts of one."""
+    return {
+        "name": one.kernel,
+        "device": one.device.name,
+        "clock": one.clock,
+        "sizes": dict(one.sizes),
+        "seconds": one.seconds,
+        "cycles": one.cycles,
+        "bound_by": one.bound_by,
+        "bounds": dict(one.bounds),
+        "flops": one.flops,
+        "tensor_share": one.tensor_share,
+        "blocks": one.blocks,
+        "blocks_per_multiprocessor": one.held,
+        "waves": one.waves,
+        "loops": [
+            {
+                "role": loop.role,
+                "pipeline": loop.pipeline.name,
+                "stages": loop.pipeline.stages,
+                "period": loop.period,
+                "engines": dict(loop.engines),
+                "path": [{"kind": step.reason.kind, "where": step.reason.where, "cycles": step.cycles} for step in loop.path],
+                "bound_by": found.bound,
+                "says": found.sentence,
+                "enough_stages": found.enough,
+                "gain": found.gain,
+            }
+            for loop in one.loops
+            for found in (finding(loop),)
+        ],
+        "shares": one.shares,
+        "memory_bytes": one.memory_bytes,
+        "assumed": [f"{span.source.name}:{span.line}" for span in one.assumed],
+        "unknown": list(one.device.unknown),
+    }
+
+
+def as_text(one: Prediction) -> str:
+    """A few lines for people."""
+    sizes = " ".join(f"{name}={size}" for name, size in one.sizes.items())
+    rate = (
+        f", {one.flops / one.seconds / 1e12:,.0f} TFLOP/s, {one.tensor_share:.0%} of what the tensor cores can"
+        if one.flops
+        else ""
+    )
+    alone = ", ".join(f"{name} {seconds * 1e6:,.1f}" for name, seconds in one.bounds.items())
+    lines = [
+        f"{one.kernel} on a {one.device.name} at {one.clock / 1e9:g} GHz, {sizes}",
+        f"  time         {one.seconds * 1e6:,.1f} us{rate}",
+        f"  bound by     {one.bound_by} (each alone, in us: {alone})",
+        f"  blocks       {one.blocks:,}, {one.held} on a multiprocessor at a time: {one.waves:.2f} waves",
+        f"  memory       {one.memory_bytes / 1e6:,.1f} MB",
+    ]
+    for loop in one.loops:
+        lines.append(f"  main loop    `{loop.role}` over `{loop.pipeline.name}`: {loop.period:,.0f} cycles a stage")
+        lines.append(f"               {finding(loop).sentence}")
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in one.shares.items() if share >= _SMALL)
+    lines.append(f"  longest way  {shares}")
+    lines += [f"  assumed      the branch in line {span.line} is taken" for span in one.assumed]
+    lines += [f"  not known    {what}" for what in one.device.unknown]
+    return "\n".join(lines)
+
+
+_SMALL = 0.01  # shares below it are not told

@@ -1,0 +1,25 @@
+"""Sizes of a launch as the command line gives them, for commands that look at a launch without making it."""
+
+from collections.abc import Mapping
+
+from pipec.diag.catalogue.tuning import UnknownSize
+from pipec.diag.message import Failure
+from pipec.interface import KernelInterface, ScalarArgument, TensorArgument
+
+
+def sizes_of(interface: KernelInterface, given: Mapping[str, str]) -> dict[str, int]:
+    """A number for each dimension that the launch binds, and for the scalars that are given. Raises Failure."""
+    tensors = (argument for argument in interface.arguments if isinstance(argument, TensorArgument))
+    names = list(dict.fromkeys(name for tensor in tensors for name in tensor.shape if isinstance(name, str)))
+    scalars = [argument.name for argument in interface.arguments if isinstance(argument, ScalarArgument)]
+    known = ", ".join(f"`{name}`" for name in names) or "none"
+    for name, value in given.items():
+        if name not in names and name not in scalars:
+            raise Failure(UnknownSize(what=f"there is no dimension `{name}`", kernel=interface.name, known=known))
+        if not (value.isascii() and value.isdecimal() and len(value) <= 10 and 0 < int(value) < 2**31):
+            raise Failure(UnknownSize(what=f"`{name}={value[:20]}` is no size", kernel=interface.name, known=known))
+    absent = [name for name in names if name not in given]
+    if absent:
+        listed = ", ".join(f"`{name}`" for name in absent)
+        raise Failure(UnknownSize(what=f"no size is given for {listed}", kernel=interface.name, known=known))
+    return {name: int(value) for name, value in given.items()}

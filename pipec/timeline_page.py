@@ -1,0 +1,143 @@
+"""A timeline as one HTML file that needs nothing else: tracks by block and role, zoom and pan, what is under the pointer in words."""
+
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from pipec.files import write_output
+from pipec.predict.run import Stretch
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>%(title)s</title>
+<style>
+  :root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --rule: #d5dae0; }
+  @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ec; --paper: #15181c; --rule: #343a42; } }
+  body { margin: 0; font: 13px/1.4 system-ui, sans-serif; color: var(--ink); background: var(--paper); }
+  header { padding: 8px 12px; display: flex; gap: 16px; align-items: baseline; flex-wrap: wrap; }
+  h1 { font-size: 14px; margin: 0; }
+  canvas { display: block; width: 100%%; cursor: grab; border-top: 1px solid var(--rule); }
+  #said { min-height: 1.4em; font-variant-numeric: tabular-nums; }
+  button { font: inherit; }
+</style>
+<header>
+  <h1>%(title)s</h1>
+  <span>wheel: zoom &nbsp; drag: move</span>
+  <button id="whole">whole</button>
+  <span id="said"></span>
+</header>
+<canvas id="picture"></canvas>
+<script type="application/json" id="events">%(events)s</script>
+<script>
+"use strict";
+const events = JSON.parse(document.getElementById("events").textContent).traceEvents.filter(e => e.ph === "X");
+const canvas = document.getElementById("picture"), pen = canvas.getContext("2d"), said = document.getElementById("said");
+const tracks = [...new Map(events.map(e => [e.pid + "/" + e.tid, {pid: e.pid, tid: e.tid}])).values()]
+  .sort((a, b) => a.pid < b.pid ? -1 : a.pid > b.pid ? 1 : 0);
+const place = new Map(tracks.map((t, i) => [t.pid + "/" + t.tid, i]));
+const end = events.reduce((latest, e) => Math.max(latest, e.ts + e.dur), 1e-9);
+const names = [...new Set(events.map(e => e.name))];
+const ROW = 22, HEAD = 24, LEFT = 150;
+let from = 0, to = end;
+
+function colour(name) {
+  if (name.startsWith("wait")) return "rgba(128,128,128,.35)";
+  return `hsl(${(names.indexOf(name) * 137.5 + 200) %% 360} 55%% 55%%)`;
+}
+function x(time) { return LEFT + (time - from) / (to - from) * (canvas.clientWidth - LEFT); }
+function draw() {
+  const scale = devicePixelRatio || 1, width = canvas.clientWidth, height = HEAD + tracks.length * ROW + 8;
+  canvas.style.height = height + "px";
+  canvas.width = width * scale; canvas.height = height * scale;
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  const ink = getComputedStyle(document.body).color;
+  pen.clearRect(0, 0, width, height);
+  pen.font = "11px system-ui, sans-serif"; pen.textBaseline = "middle";
+  const step = 10 ** Math.floor(Math.log10((to - from) / 4)), every = step * ((to - from) / step > 10 ? 2 : 1);
+  pen.fillStyle = ink; pen.strokeStyle = "rgba(128,128,128,.3)";
+  for (let t = Math.ceil(from / every) * every; t <= to; t += every) {
+    pen.beginPath(); pen.moveTo(x(t), HEAD - 6); pen.lineTo(x(t), height); pen.stroke();
+    pen.fillText(+t.toPrecision(6) + " us", x(t) + 3, 10);
+  }
+  for (const e of events) {
+    const a = Math.max(x(e.ts), LEFT), b = Math.min(x(e.ts + e.dur), width);
+    if (b < LEFT || a > width) continue;
+    const top = HEAD + place.get(e.pid + "/" + e.tid) * ROW;
+    pen.fillStyle = colour(e.name); pen.fillRect(a, top + 2, Math.max(b - a, .6), ROW - 4);
+    if (e.args && e.args.critical) {
+      pen.strokeStyle = "#d33"; pen.lineWidth = 2;
+      pen.strokeRect(a, top + 2, Math.max(b - a, .6), ROW - 4);
+      pen.lineWidth = 1;
+    }
+    if (b - a > 60) {
+      pen.fillStyle = ink; pen.save();
+      pen.beginPath(); pen.rect(a, top, b - a - 4, ROW); pen.clip();
+      pen.fillText(e.name, a + 4, top + ROW / 2);
+      pen.restore();
+    }
+  }
+  pen.clearRect(0, 0, LEFT, height); pen.fillStyle = ink;
+  tracks.forEach((t, i) => pen.fillText(`${t.pid}  ${t.tid}`, 8, HEAD + i * ROW + ROW / 2));
+  document.body.dataset.drawn = String(events.length);
+  document.body.dataset.window = `${from} ${to}`;
+}
+function under(event) {
+  const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, row = Math.floor((event.clientY - box.top - HEAD) / ROW);
+  const time = from + (px - LEFT) / (box.width - LEFT) * (to - from);
+  return {time, hit: events.find(e => place.get(e.pid + "/" + e.tid) === row && e.ts <= time && time <= e.ts + e.dur)};
+}
+canvas.addEventListener("wheel", event => {
+  event.preventDefault();
+  const {time} = under(event), factor = event.deltaY > 0 ? 1.25 : .8;
+  const span = Math.min(end, (to - from) * factor), part = (time - from) / (to - from);
+  from = Math.max(0, Math.min(end - span, time - part * span)); to = from + span; draw();
+}, {passive: false});
+let held = null;
+canvas.addEventListener("pointerdown", event => { held = {x: event.clientX, from, to}; canvas.setPointerCapture(event.pointerId); });
+canvas.addEventListener("pointerup", () => { held = null; });
+canvas.addEventListener("pointermove", event => {
+  if (held) {
+    const moved = (held.x - event.clientX) / (canvas.clientWidth - LEFT) * (held.to - held.from), span = held.to - held.from;
+    from = Math.max(0, Math.min(end - span, held.from + moved)); to = from + span; draw();
+    return;
+  }
+  const {hit} = under(event), us = (time, digits) => +time.toPrecision(digits);
+  said.textContent = hit
+    ? `${hit.tid}: ${hit.name}, ${us(hit.ts, 6)} to ${us(hit.ts + hit.dur, 6)} us (${us(hit.dur, 4)} us)` : "";
+});
+document.getElementById("whole").addEventListener("click", () => { from = 0; to = end; draw(); });
+addEventListener("resize", draw);
+draw();
+</script>
+</html>
+"""
+
+
+def write_timeline(output: str, trace_events: str) -> None:
+    """As a page where the name ends in `.html`, else as JSON."""
+    write_output(output, page(trace_events) if output.lower().endswith(".html") else trace_events)
+
+
+def page(trace_events: str, title: str = "pipec timeline") -> str:
+    """`trace_events`: JSON as Chrome's and Perfetto's, with its complete events (`ph` "X", in microseconds)."""
+    # Inside a script element only "</" and "<!--" could end the text early.
+    return _PAGE % {"title": escape(title), "events": trace_events.replace("<", "\\u003c")}
+
+
+def trace(kernels: Iterable[tuple[str, float, Sequence[Stretch]]]) -> str:
+    """The same JSON of predictions: (kernel, cycles a second, what it does when)."""
+    events = [
+        {
+            "ph": "X",
+            "pid": f"{kernel} block {one.block}",
+            "tid": one.track,
+            "name": one.what,
+            "ts": one.start / clock * 1e6,
+            "dur": (one.end - one.start) / clock * 1e6,
+            "args": {"critical": one.critical},
+        }
+        for kernel, clock, stretches in kernels
+        for one in stretches
+    ]
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}) + "\n"

@@ -1,0 +1,231 @@
+"""Predictions against closed forms, against published measurements, and as the command and the method give them."""
+
+import json
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+import pipec
+from benchmarks.predict import MAIN_LOOP, main_loops, predicted_main_loop
+from pipec.cli import main
+from pipec.driver import Options, compile_source
+from pipec.predict.device import DEVICES
+from pipec.predict.launch import Prediction, prediction
+from pipec.predict.words import finding
+from pipec.source import Source
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+Capture = pytest.CaptureFixture[str]
+
+
+def predicted(text: str, constants: dict[str, object] | None = None, arch: str | None = None, **sizes: int) -> Prediction:
+    state = compile_source(Source("a.pipe", text), Options(arch, constants or {}), "plan")
+    assert state.trees is not None, state.diagnostics
+    return prediction(state, state.trees[0].name, sizes)
+
+
+# ------------------------------------------------------------------------------------------------------------ closed forms
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_pace_of_a_main_loop_is_the_slowest_of_four(seed: int) -> None:
+    """A ring between one loading and one multiplying role is a marked graph: its period is the largest mean over its four cycles."""
+    chance = random.Random(seed)
+    m, n = chance.choice((64, 128)), chance.choice((32, 64, 128, 256))
+    block, stages = chance.choice((32, 64)), chance.choice((2, 3, 4, 6))
+    device = DEVICES["b200"]
+    found = predicted(MAIN_LOOP, {"BM": m, "BN": n, "BK": block, "STAGES": stages}, M=m, N=n, K=block * 100)
+    rows = m + n
+    products = block * 2 / 32 * device.interval(m, n, 1, False)
+    lines = rows * block * 2 / 128
+    trip = n * device.row + device.load + rows * device.load_row + lines * device.load_line + device.latency(m, n, 1) + products
+    trip += max(m * device.row, device.issue)
+    bound = max(products, rows * device.row, 2 * device.issue, trip / stages)
+    assert found.loops[0].period == pytest.approx(bound, rel=0.01)
+
+
+@pytest.mark.parametrize("loop", [200, 600, 1500])
+def test_long_loops_go_on_at_their_pace(loop: int) -> None:
+    constants = {"BM": 128, "BN": 128, "BK": 64, "STAGES": 3}
+    short = predicted(MAIN_LOOP, constants, M=128, N=128, K=64 * 100)
+    long = predicted(MAIN_LOOP, constants, M=128, N=128, K=64 * loop)
+    assert long.cycles - short.cycles == pytest.approx((loop - 100) * short.loops[0].period, rel=0.01)
+
+
+@pytest.mark.parametrize("example", ["gemm_persistent", "gemm_clc"])
+def test_many_tiles_follow_each_other_at_their_pace(example: str) -> None:
+    """Four times as many tiles of each block take four times as long, but for the first tile's start and the last one's end."""
+    text = (EXAMPLES / f"{example}.pipe").read_text(encoding="utf-8")
+    few, many = predicted(text, M=8192, N=8192, K=1024), predicted(text, M=16384, N=16384, K=1024)
+    assert 3.5 < many.cycles / few.cycles < 4.4
+
+
+def test_more_stages_are_never_slower() -> None:
+    times = [predicted(MAIN_LOOP, {"BM": 64, "BN": 64, "BK": 64, "STAGES": s}, M=64, N=64, K=8192).cycles for s in range(2, 9)]
+    assert times == sorted(times, reverse=True)
+
+
+# ------------------------------------------------------------------------------------------------------------ measurements
+
+
+def test_main_loops_of_a_b200() -> None:
+    """One in nine rows of the published table; the whole of it is benchmarks/predict.py's."""
+    errors = sorted(abs(predicted_main_loop(row).seconds / row["seconds"] - 1) for row in main_loops()[4::9])
+    assert median(errors) < 0.015 and errors[int(0.9 * len(errors))] < 0.06
+
+
+def test_the_advice_on_stages_is_followed_by_the_prediction() -> None:
+    constants = {"BM": 128, "BN": 128, "BK": 32, "STAGES": 2}
+    found = finding(predicted(MAIN_LOOP, constants, M=128, N=128, K=8192).loops[0])
+    assert found.bound == "stages" and found.enough is not None and "`input`" in found.sentence
+    better = predicted(MAIN_LOOP, constants | {"STAGES": found.enough}, M=128, N=128, K=8192)
+    before = predicted(MAIN_LOOP, constants, M=128, N=128, K=8192)
+    assert before.loops[0].period / better.loops[0].period - 1 == pytest.approx(found.gain, abs=0.03)
+    assert finding(better.loops[0]).bound != "stages"
+
+
+# ----------------------------------------------------------------------------------------------------------------- faces
+
+
+SIZES: dict[str, dict[str, int]] = {
+    "attention": {"H": 4, "S": 1024, "T": 1024},
+    "attention_sm90": {"H": 4, "S": 1024, "T": 1024},
+}
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pipe")), ids=lambda path: path.stem)
+def test_every_example_has_a_time_or_a_reason(path: Path) -> None:
+    state = compile_source(Source(path.name, path.read_text(encoding="utf-8")), Options(), "plan")
+    assert state.trees is not None and state.plans is not None
+    for kernel in state.trees:
+        names = {extent for tensor in kernel.tensors for extent in tensor.shape if isinstance(extent, str)}
+        sizes = SIZES.get(path.stem, dict.fromkeys(names, 512))
+        try:
+            found = prediction(state, kernel.name, sizes)
+        except pipec.diag.message.Failure as failure:
+            assert [one.code for one in failure.diagnostics] == ["E0291"]
+        else:
+            assert 1e-6 < found.seconds < 1e-2, found
+            assert all(0 <= one.start <= one.end for one in found.stretches)
+
+
+def test_json(capsys: Capture) -> None:
+    command = [
+        "predict",
+        str(EXAMPLES / "gemm.pipe"),
+        "--shape",
+        "M=4096",
+        "N=4096",
+        "K=4096",
+        "--clock",
+        "1.5",
+        "--format",
+        "json",
+    ]
+    assert main(command) == 0
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert kernel["name"] == "gemm" and kernel["device"] == "B200" and kernel["clock"] == 1.5e9
+    assert kernel["seconds"] >= kernel["cycles"] / 1.5e9 and kernel["bound_by"] in kernel["bounds"]
+    assert 0 < kernel["tensor_share"] < 1 and kernel["unknown"]
+
+
+def test_text_and_method_agree(capsys: Capture) -> None:
+    assert main(["predict", str(EXAMPLES / "gemm.pipe"), "--shape", "M=4096", "N=4096", "K=4096"]) == 0
+    said = capsys.readouterr().out
+    found = pipec.compile(EXAMPLES / "gemm.pipe")["gemm"].predict(M=4096, N=4096, K=4096)
+    assert f"{found.seconds * 1e6:,.1f} us" in said and finding(found.loops[0]).sentence in said
+
+
+LOADED_BOUND = """
+kernel k(n: tensor[i32, 1], x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
+    grid(1)
+    ring = InputTilePipeline(TilePayload(t=tile[f32, 64, 64]), stages=2)
+    role load(warps=1) produces ring:
+        for i in range(load(n[0])):
+            with ring.produce() as s:
+                tma.load(s.t, x[i * 64, 0])
+    role keep(warps=4) consumes ring:
+        for i in range(load(n[0])):
+            with ring.consume() as s:
+                store(y[i * 64, 0], s.t)
+"""
+
+
+def test_what_only_the_gpu_knows_is_no_ground_for_a_time(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "k.pipe"
+    file.write_text(LOADED_BOUND)
+    assert main(["predict", str(file), "--shape", "M=64", "--allow-undecided"]) == 1
+    said = capsys.readouterr().err
+    assert "error[E0291]: no time can be predicted for `k`" in said and "k.pipe:6:" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--shape", "M=64", "N=64"], "E0289"),
+        (["--shape", "M=64", "N=64", "K=0"], "E0289"),
+        (["--shape", "M=64", "N=64", "K=64", "X=1"], "E0289"),
+        (["--shape", "M=64", "N=64", "K=64", "--device", "h200"], "E0292"),
+    ],
+)
+def test_what_cannot_be_asked(arguments: list[str], code: str, capsys: Capture) -> None:
+    assert main(["predict", str(EXAMPLES / "gemm.pipe"), *arguments]) == 1
+    assert f"error[{code}]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("clock", ["0", "-1", "nan", "1e3", "99", "1.5.2", "\u0661"])
+def test_clocks_that_are_none(clock: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["predict", str(EXAMPLES / "gemm.pipe"), "--shape", "M=64", f"--clock={clock}"])
+    assert ended.value.code == 2
+    assert "GHz" in capsys.readouterr().err
+
+
+# -------------------------------------------------------------------------------------------------------------- timeline
+
+
+def test_a_timeline_as_json(tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "t.json"
+    assert main(["predict", str(EXAMPLES / "gemm.pipe"), "--shape", "M=256", "N=256", "K=1024", "--timeline", str(out)]) == 0
+    events: list[dict[str, Any]] = json.loads(out.read_text())["traceEvents"]
+    assert {"load", "mma", "epilogue", "copies", "products"} <= {event["tid"] for event in events}
+    assert any(event["args"]["critical"] for event in events)
+    capsys.readouterr()
+
+
+# What `.ci/run` installs; elsewhere the test says that it did not run.
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which .ci/run installs")
+@pytest.mark.parametrize("command", ["predict", "run"])
+def test_a_timeline_as_a_page_that_a_browser_draws(command: str, tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "t.html"
+    sizes = ["--shape", "M=256", "N=256", "K=256"]
+    assert main([command, str(EXAMPLES / "gemm.pipe"), *sizes, "--timeline", str(out)]) == 0
+    capsys.readouterr()
+    # The page is asked to zoom once, about its middle, and then for what it drew.
+    zoomed = out.read_text().replace("</html>", ZOOM + "</html>")
+    out.write_text(zoomed)
+    assert CHROMIUM is not None
+    browser = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    done = subprocess.run([*browser, out.as_uri()], capture_output=True, text=True, check=True, timeout=60)
+    assert 'data-zoomed="yes"' in done.stdout, done.stdout[-2000:]
+    drawn = int(done.stdout.partition('data-drawn="')[2].partition('"')[0])
+    assert drawn > 20 and 'data-inked="yes"' in done.stdout
+
+
+ZOOM = """<script>
+const before = document.body.dataset.window.split(" ").map(Number), box = canvas.getBoundingClientRect();
+canvas.dispatchEvent(new WheelEvent("wheel", {deltaY: -1, clientX: box.left + 500, clientY: box.top + 40, cancelable: true}));
+const after = document.body.dataset.window.split(" ").map(Number);
+document.body.dataset.zoomed = after[1] - after[0] < before[1] - before[0] ? "yes" : "no";
+document.body.dataset.inked = pen.getImageData(0, 0, canvas.width, canvas.height).data.some(value => value) ? "yes" : "no";
+</script>
+"""
