@@ -48,16 +48,16 @@ def _without_countdown(process: Process, loop: frozenset[int], inside: list[Arro
             if edge.target not in loop or other.target in loop:
                 continue
             for form in _bounds(condition):
-                changes = {id(e): _change(form, e) for _, e in inside}
-                if any(change is None or change > 0 for change in changes.values()):
+                changes = [_change(form, each) for _, each in inside]
+                if any(change is None or change > 0 for change in changes):
                     continue
                 around = [(n, e) for n, e in inside if n != number]
-                counting = {(n, e.target) for n, e in inside if changes[id(e)]}
+                counting = {(n, each.target) for (n, each), change in zip(inside, changes, strict=True) if change}
                 elsewhere = loops([(n, e.target) for n, e in around])
                 if counting and not any(
                     n in one and target in one and n != number for n, target in counting for one in elsewhere
                 ):
-                    return [(n, e) for n, e in inside if not changes[id(e)]]
+                    return [arrow for arrow, change in zip(inside, changes, strict=True) if not change]
     return None
 
 

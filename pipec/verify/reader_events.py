@@ -443,7 +443,7 @@ class Machine:
                     self.compute(step, env, lambda formulas: None)
                 elif step.kind is Kind.TRY:
                     self._repeat_try(step, env)
-                elif any(self.signalled(ring) for ring in self._rings.get(id(step.instruction), ())):
+                elif any(self.signalled(ring) for ring in self._rings.get(step.instruction.number, ())):
                     self._repeat_signal(step, env)
         return env
 
@@ -479,9 +479,9 @@ class Machine:
                         used |= sources.get(one.predicate, nothing) | sources.get(one.operands[0], nothing)
                     for name in one.first:
                         sources[name] = used
-                elif step.kind is not Kind.TRY and id(one) in self._rings:
+                elif step.kind is not Kind.TRY and one.number in self._rings:
                     at = next(number for number, text in enumerate(one.operands) if text.startswith("["))
-                    for ring in self._rings[id(one)]:
+                    for ring in self._rings[one.number]:
                         key = ("position", ring)
                         rings.add(key)
                         used = sources.get(address(one.operands[at], one.line)[0], nothing)
@@ -491,7 +491,7 @@ class Machine:
                     if not step.spin:
                         sources[one.first[0]] = used
                         continue
-                    for ring in self._rings.get(id(one), ()):
+                    for ring in self._rings.get(one.number, ()):
                         key = ("position", ring)
                         rings.add(key)
                         sources[key] = sources.get(key, frozenset((key,))) | used
@@ -570,7 +570,7 @@ class Machine:
         spot, rounds = self._awaited(one, env)
         ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
         self.waits.add(ring)
-        self._rings.setdefault(id(one), set()).add(ring)
+        self._rings.setdefault(one.number, set()).add(ring)
         ahead = self._apart(one, rounds, self._position(ring, env), 2 * stages)
         lag = self.lags.setdefault(ring, 0 if ahead < stages else stages)
         ahead = (ahead + lag) % (2 * stages)
@@ -595,12 +595,12 @@ class Machine:
             if driver is None or self.signalled(driver):
                 continue
             self.relied.add(driver)
-            self._rings.setdefault(id(one), set()).add(driver)
+            self._rings.setdefault(one.number, set()).add(driver)
             behind = self._apart(one, stage, self._position(driver, env), stages)
             # The position is that of the next use; the last one lies one before.
             return Act(False, ring, driver, behind - stages, 0, driver, targets=((spot.rank, 1),))
         self.relied.add(ring)
-        self._rings.setdefault(id(one), set()).add(ring)
+        self._rings.setdefault(one.number, set()).add(ring)
         ahead = self._apart(one, stage, self._position(ring, env), stages)
         if not self.signalled(ring):
             return Act(False, ring, ring, ahead, 0, ring, targets=((spot.rank, 1),))
@@ -623,7 +623,7 @@ class Machine:
         """The wait that a peek with outcome true stands for."""
         name = "%where of the peek"
         there: Env = {**env, name: peek.address, "%parity of the peek": peek.parity}
-        awaited = Instruction(one.line, "mbarrier.try_wait.parity", None, False, f"_, [{name}], %parity of the peek")
+        awaited = Instruction(one.number, one.line, "mbarrier.try_wait.parity", None, False, f"_, [{name}], %parity of the peek")
         awaited.__dict__["operands"] = ("_", name, "%parity of the peek")
         return self._wait(awaited, there)
 

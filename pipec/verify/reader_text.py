@@ -27,8 +27,10 @@ Directives = dict[str, tuple[int, ...]]
 
 @dataclass
 class Instruction:
-    """`predicate`: register that must be true (false if `negated`) for it to act; `text`: the operands, as written."""
+    """`number`: its place in the kernel. `predicate`: register that must be true (false if `negated`) for it to act; `text`: the operands,
+    as written."""
 
+    number: int
     line: int
     opcode: str
     predicate: str | None
@@ -214,4 +216,4 @@ def _statement(kernel: Kernel, text: str, line: int) -> None:
     if not found:
         raise Unreadable(line, f"the statement {text[:60]!r} is not understood")
     negated, predicate, opcode, operands = found.groups()
-    kernel.code.append(Instruction(line, opcode, predicate, negated == "!", operands.strip()))
+    kernel.code.append(Instruction(len(kernel.code), line, opcode, predicate, negated == "!", operands.strip()))

@@ -8,7 +8,7 @@ its symbols, or required where the form has registers in it (a loop counter), or
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 
@@ -34,6 +34,7 @@ from pipec.verify.terms import (
     either,
     floor,
     negate,
+    remembered,
     scale,
     symbols_in,
     symbols_of,
@@ -60,6 +61,10 @@ class Table:
 
     cursor: int
     entries: tuple[int | None, ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.cursor, self.entries))
 
     def turned(self, by: int) -> "Table":
         """The same function, of the position after it has moved on by `by`."""
@@ -72,6 +77,10 @@ class Lanes:
     """A number for each thread of the CTA."""
 
     entries: tuple[int, ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.entries,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,10 @@ class Peek:
     address: "Value"
     parity: "Value"
     negated: bool = False
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.address, self.parity, self.negated))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +102,10 @@ class Remote:
 
     address: "Value"
     ranks: tuple[int, ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.address, self.ranks))
 
 
 Value = int | Linear | Compare | Both | Either | Table | Lanes | Peek | Remote | Unknown
@@ -251,22 +268,22 @@ class Arithmetic:
 
     def __init__(self, ranges: dict[str, tuple[int, int]]) -> None:
         self.ranges = ranges
-        self._memory: dict[object, tuple[Value, tuple[Formula, ...], object]] = {}
+        self._memory: dict[object, tuple[Value, tuple[Formula, ...]]] = {}
         self._same: dict[Value, Value] = {}
-        self._bounds: dict[int, tuple[float, float]] = {}
+        self._bounds: dict[Atom, tuple[float, float]] = {}
         self._requires: list[Formula] = []
 
     def apply(self, op: Operation, values: list[Value]) -> tuple[Value, tuple[Formula, ...]]:
         """The result, and what must hold for it to be that."""
         if all(type(value) is int for value in values):
             return number_of(op)(values), ()  # type: ignore[arg-type]
-        key = (op, *[value if type(value) is int else (id(value),) for value in values])
+        key = (op, *values)
         found = self._memory.get(key)
         if found is None:
             self._requires = []
             result = self.same(self._folded(self._apply(op, values), op.to))
-            found = self._memory[key] = (result, tuple(self._requires), values)
-        return found[0], found[1]
+            found = self._memory[key] = (result, tuple(self._requires))
+        return found
 
     def same(self, value: Value) -> Value:
         """One object for all equal values, and a number for a form without terms."""
@@ -400,10 +417,9 @@ class Arithmetic:
         return low, high
 
     def _bounds_of(self, one: Atom) -> tuple[float, float]:
-        found = self._bounds.get(id(one))
+        found = self._bounds.get(one)
         if found is None:
-            found = self._bounds[id(one)] = self._computed_bounds(one)
-            self._same[one] = one  # type: ignore[index, assignment]
+            found = self._bounds[one] = self._computed_bounds(one)
         return found
 
     def _computed_bounds(self, one: Atom) -> tuple[float, float]:

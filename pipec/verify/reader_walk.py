@@ -110,7 +110,7 @@ class Walk:
         self.special: dict[int, dict[object, Special]] = {}
         self._names: dict[int, tuple[str, ...]] = {}
         self._live: dict[tuple[int, int], tuple[str, ...]] = {}
-        self._symbols: dict[int, frozenset[Symbol]] = {}
+        self._symbols: dict[Value, frozenset[Symbol]] = {}
         self.nodes: list[Node] = []
         self.keys: dict[object, int] = {}
 
@@ -338,18 +338,7 @@ class Walk:
         for name, asking in _SELDOM.items():
             if name in env and self.flow.comes_to(asking, block, index):
                 kept[name] = env[name]
-        key = (
-            block.number,
-            index,
-            sub,
-            *[(name, value if type(value) is int else (id(value),)) for name, value in kept.items() if type(name) is str],
-        )
-        key += tuple(
-            sorted(
-                ((name, value if type(value) is int else (id(value),)) for name, value in kept.items() if type(name) is tuple),
-                key=repr,
-            )
-        )
+        key = (block.number, index, sub, frozenset(kept.items()))
         at = self.keys.get(key)
         if at is None:
             at = self.keys[key] = len(self.nodes)
@@ -390,10 +379,10 @@ class Walk:
     def _registers_in(self, value: Value) -> frozenset[Symbol]:
         if isinstance(value, (int, Table, Lanes, Peek, Remote)) or value is UNKNOWN:
             return frozenset()
-        found = self._symbols.get(id(value))
+        found = self._symbols.get(value)
         if found is None:
             all_of = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)  # type: ignore[arg-type]
-            found = self._symbols[id(value)] = frozenset(one for one in all_of if ":" in one.name and ":cursor" not in one.name)
+            found = self._symbols[value] = frozenset(one for one in all_of if ":" in one.name and ":cursor" not in one.name)
         return found
 
     # Loops.

@@ -7,9 +7,16 @@ could wrap at 32 bits, the reader states a requirement beside it (see network.Ed
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
+
+
+def remembered(one: object, parts: tuple[object, ...]) -> int:
+    """The hash of a term, which is asked for often: computed once. (Fields of frozen classes are set in this way only.)"""
+    made = hash((type(one), *parts)) or 1
+    object.__setattr__(one, "_hash", made)
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,10 @@ class Floor:
 
     form: "Linear"
     divisor: int
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.form, self.divisor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,10 @@ class Choose:
     condition: "Formula"
     yes: "Linear"
     no: "Linear"
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.condition, self.yes, self.no))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +58,10 @@ class Apply:
 
     function: str
     arguments: tuple["Linear", ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.function, self.arguments))
 
 
 Atom = Symbol | Floor | Choose | Apply
@@ -54,6 +73,10 @@ class Linear:
 
     constant: int
     terms: tuple[tuple[Atom, int], ...] = ()
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.constant, self.terms))
 
 
 Relation = Literal["ge", "eq", "ne"]
@@ -65,6 +88,10 @@ class Compare:
 
     relation: Relation
     form: Linear
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.relation, self.form))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +99,10 @@ class Both:
     """All parts hold; no parts: true."""
 
     parts: tuple["Formula", ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.parts,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +110,10 @@ class Either:
     """Some part holds; no parts: false."""
 
     parts: tuple["Formula", ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.parts,))
 
 
 Formula = Compare | Both | Either
