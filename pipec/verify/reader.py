@@ -18,7 +18,7 @@ from pipec.verify.reader_opcodes import Kind
 from pipec.verify.reader_outside import assumptions, check_tensor_memory
 from pipec.verify.reader_text import Kernel, kernel_of
 from pipec.verify.reader_values import Arithmetic
-from pipec.verify.reader_walk import Walk
+from pipec.verify.reader_walk import Hints, Walk
 
 MOST_THREADS = 1024
 MOST_CTAS = 16
@@ -69,6 +69,9 @@ class _Reading:
             unwritten=Writes(self.kernel).spares,
         )
 
+        # What the same threads of another CTA of the cluster had to have generalised.
+        self.hints: dict[tuple[str, tuple[int, ...], frozenset[int] | None], Hints] = {}
+
     def network(self) -> Network:
         inits = [self._inits(rank) for rank in range(self.around.ranks)]
         rings = self._barriers(inits)
@@ -104,14 +107,11 @@ class _Reading:
         self._same_kind_of_warps(threads)
         waited: frozenset[int] | None = None
         while True:
-            machine = Machine(self.around, threads, rank, name)
-            machine.waited = waited
-            walk = Walk(flow, machine, name)
-            failure: Unreadable | None = None
-            try:
-                walk.run()
-            except Unreadable as error:
-                failure = error
+            hints = self.hints.get((name, threads, waited), {})
+            machine, walk, failure = self._attempt(flow, threads, rank, name, waited, hints)
+            if failure is not None and hints:
+                machine, walk, failure = self._attempt(flow, threads, rank, name, waited, {})
+            self.hints.setdefault((name, threads, waited), walk.hints())
             # Where the class signals a ring without waiting for its other side, arrivals are counted by themselves.
             found = frozenset(machine.waits) | (waited or frozenset())
             if failure is None and (machine.relied <= machine.waits or found == waited):
@@ -119,6 +119,18 @@ class _Reading:
             if found == waited or failure is not None and machine.relied <= machine.waits:
                 raise failure or Unreadable(self.kernel.line, "what the threads wait for is not understood")
             waited = frozenset(found)
+
+    def _attempt(
+        self, flow: Flow, threads: tuple[int, ...], rank: int, name: str, waited: frozenset[int] | None, hints: Hints
+    ) -> tuple[Machine, Walk, Unreadable | None]:
+        machine = Machine(self.around, threads, rank, name)
+        machine.waited = waited
+        walk = Walk(flow, machine, name, hints)
+        try:
+            walk.run()
+        except Unreadable as failure:
+            return machine, walk, failure
+        return machine, walk, None
 
     def _same_kind_of_warps(self, threads: tuple[int, ...]) -> None:
         """Warps of which the class has all lanes are looked at apart from those of which it has some."""

@@ -1,7 +1,7 @@
 """What one class of threads does at an instruction: the value it computes, or the events it is."""
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
@@ -12,11 +12,12 @@ from pipec.verify.reader_flow import Block, Step
 from pipec.verify.reader_interface import Interface
 from pipec.verify.reader_opcodes import COMPUTING, Kind
 from pipec.verify.reader_text import Instruction, Kernel, address, integer
-from pipec.verify.reader_values import UNKNOWN, Arithmetic, Lanes, Operation, Peek, Remote, Table, Value, operation
+from pipec.verify.reader_values import UNKNOWN, Arithmetic, Lanes, Operation, Peek, Remote, Table, Value, number_of, operation
 from pipec.verify.terms import Apply, Both, Compare, Either, Formula, Linear, Symbol, add, atom, choose
 
 # The registers' values by name, and under ("position", ring) the position on a ring modulo two rounds of it.
 Env = dict[object, Value]
+Plan = tuple[Callable[[Sequence[int]], int] | None, list[tuple[str | None, int]]]
 Require = Callable[[tuple[Formula, ...]], None]
 # Keys in an environment: a Met; and whether lanes of a warp of the class have gone another way, so that their registers may differ.
 APART = ("apart",)
@@ -111,6 +112,7 @@ class Surroundings:
     columns: dict[int, dict[int, int]] = field(default_factory=dict)  # of tensor memory asked for, by rank and line
     # By rank: whether an operand is a register, and its value if it is not.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
+    plans: dict[int, dict[int, Plan]] = field(default_factory=dict)  # by rank and number of the instruction
 
     @cached_property
     def asks(self) -> bool:
@@ -148,6 +150,7 @@ class Machine:
         self.prologue = False
         # Constants are the same for all classes of a CTA.
         self._operands = around.operands.setdefault(rank, {})
+        self._plans = around.plans.setdefault(rank, {})
 
     def same(self, value: Value) -> Value:
         return self.arithmetic.same(value)
@@ -155,10 +158,14 @@ class Machine:
     # Operands.
 
     def value(self, text: str, env: Env) -> Value:
+        found = self._operand(text)
+        return env.get(text, UNKNOWN) if found[0] else found[1]  # type: ignore[return-value]
+
+    def _operand(self, text: str) -> tuple[bool, object]:
         found = self._operands.get(text)
         if found is None:
             found = self._operands[text] = self._constant(text)
-        return env.get(text, UNKNOWN) if found[0] else found[1]  # type: ignore[return-value]
+        return found
 
     def _constant(self, text: str) -> tuple[bool, object]:
         """Whether an operand is a register, and its value if it is not."""
@@ -272,6 +279,10 @@ class Machine:
 
     def compute(self, step: Step, env: Env, require: Require) -> None:
         one = step.instruction
+        numbers = self._numbers(one, env)
+        if numbers is not None:
+            env[one.operands[0]] = numbers
+            return
         if one.parts[0] == "mapa" and (remote := self._remote(one, env)) is not None:
             env[one.operands[0]] = remote
             return
@@ -282,6 +293,35 @@ class Machine:
         elif one.predicate is not None:
             made = dict.fromkeys(made, UNKNOWN)
         env.update(made)
+
+    def _numbers(self, one: Instruction, env: Env) -> int | None:
+        """The result where all operands are numbers, which is so most often."""
+        plan = self._plans.get(one.number)
+        if plan is None:
+            plan = self._plans[one.number] = self._plan(one)
+        rule, operands = plan
+        if rule is None:
+            return None
+        values = []
+        for name, number in operands:
+            value = number if name is None else env.get(name)
+            if type(value) is not int:
+                return None
+            values.append(value)
+        return rule(values)
+
+    def _plan(self, one: Instruction) -> Plan:
+        """How to compute with numbers: the rule, and for each operand the register, or the number that it is."""
+        op = operation(one.opcode)
+        if op is None or one.predicate is not None:
+            return None, []
+        operands: list[tuple[str | None, int]] = []
+        for text in one.operands[1:]:
+            is_register, value = self._operand(text)
+            if not is_register and type(value) is not int:
+                return None, []
+            operands.append((text, 0) if is_register else (None, value))  # type: ignore[arg-type]
+        return number_of(op), operands
 
     def _remote(self, one: Instruction, env: Env) -> Value | None:
         """An address that each thread maps to a CTA of its own choice, or only some threads map."""
@@ -436,15 +476,29 @@ class Machine:
 
     # Repeating a turn of a loop, with the branches as they went.
 
-    def repeat(self, passed: list[Block], env: Env) -> Env:
-        for block in passed:
-            for step in block.steps:
-                if step.kind in COMPUTING:
-                    self.compute(step, env, lambda formulas: None)
-                elif step.kind is Kind.TRY:
-                    self._repeat_try(step, env)
-                elif any(self.signalled(ring) for ring in self._rings.get(step.instruction.number, ())):
-                    self._repeat_signal(step, env)
+    def needed(self, passed: list[Block], names: int) -> list[Step]:
+        """The steps of a turn on which registers (bits of a number) and positions on rings depend."""
+        steps = [step for block in passed for step in block.steps]
+        moving = [step.kind is Kind.TRY and step.spin or step.instruction.number in self._rings for step in steps]
+        for step, moves in zip(steps, moving, strict=True):
+            names |= step.uses if moves else 0
+        before = -1
+        while names != before:
+            before = names
+            for step in reversed(steps):
+                if step.defines & names:
+                    names |= step.uses
+        return [step for step, moves in zip(steps, moving, strict=True) if moves or step.defines & names]
+
+    def repeat(self, steps: list[Step], env: Env) -> Env:
+        """Takes the steps of a turn once more."""
+        for step in steps:
+            if step.kind in COMPUTING:
+                self.compute(step, env, lambda formulas: None)
+            elif step.kind is Kind.TRY:
+                self._repeat_try(step, env)
+            elif any(self.signalled(ring) for ring in self._rings.get(step.instruction.number, ())):
+                self._repeat_signal(step, env)
         return env
 
     def _repeat_signal(self, step: Step, env: Env) -> None:

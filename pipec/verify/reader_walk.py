@@ -30,12 +30,14 @@ from pipec.verify.terms import (
 
 MOST_STATES = 20_000
 MOST_TURNS = 8
+_LARGEST_STAGE = 64  # what is larger may be an address
 _PUBLISHED = ("published",)
 _NO_POSITIONS = (_PUBLISHED, MET, APART)
 # What is kept only where an instruction can still follow that asks for it.
 _SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles}
 # What a register is generalised to: a function of a cursor (a peek of such a barrier), a symbol, or nothing known.
 Special = Table | Peek | Symbol | None
+Hints = dict[int, dict[object, Special]]  # by first block of a loop
 # The part of an event that is the question whether it happens.
 GUARD = -1
 _NOTHING: list[Act] = []
@@ -105,9 +107,9 @@ class Way:
 class Walk:
     """The automaton of `threads` of the CTA of `rank`."""
 
-    def __init__(self, flow: Flow, machine: Machine, name: str) -> None:
+    def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
         self.flow, self.machine, self.name = flow, machine, name
-        self.special: dict[int, dict[object, Special]] = {}
+        self.special: Hints = {block: dict(found) for block, found in (hints or {}).items()}
         self._names: dict[int, tuple[str, ...]] = {}
         self._live: dict[tuple[int, int], tuple[str, ...]] = {}
         self._symbols: dict[Value, frozenset[Symbol]] = {}
@@ -124,6 +126,13 @@ class Walk:
                 continue
             return self.nodes
         raise Unreadable(self.flow.kernel.line, "the loops are too deep")
+
+    def hints(self) -> Hints:
+        """What was generalised and does not depend on the CTA: no addresses."""
+        return {
+            block: {name: one for name, one in found.items() if not isinstance(one, Peek) and not _has_addresses(one)}
+            for block, found in self.special.items()
+        }
 
     def _explore(self) -> Way:
         start = self._enter(0, {}, None, Path())
@@ -489,8 +498,9 @@ class Walk:
         """Whether a register takes a few values only (a staging buffer's number, what is released late and is nothing at first): then it
         is followed as it is."""
         env, seen = dict(last), [last.get(name)]
+        steps = self.machine.needed(self._passed(block, trail), self.flow.bits.get(str(name), 0))
         for _ in range(MOST_TURNS):
-            env = self.machine.repeat(self._passed(block, trail), env)
+            env = self.machine.repeat(steps, env)
             if env.get(name) in seen:
                 return True
             seen.append(env.get(name))
@@ -517,6 +527,8 @@ class Walk:
         found: dict[object, Special] = {}
         open_ = {group: sorted(group.names, key=str) for group in groups}
         states: dict[Group, list[tuple[Value, ...]]] = {group: [] for group in groups}
+        together = frozenset().union(*(group.names for group in groups))
+        steps = self.machine.needed(passed, self.flow.mask([name for name in together if isinstance(name, str)]))
         for _ in range(longest):
             for group, own in list(open_.items()):
                 now = tuple(self._value(env, name) for name in own)
@@ -528,7 +540,7 @@ class Walk:
                     del open_[group]
             if not open_:
                 break
-            env = self.machine.repeat(passed, dict(env))
+            env = self.machine.repeat(steps, dict(env))
         return found
 
     def _orbit(self, group: Group, names: list[object], round_: list[tuple[Value, ...]]) -> dict[object, Special]:
@@ -609,6 +621,10 @@ class Walk:
                     raise Again
                 for name, table in made.items():
                     env[name] = self.machine.same(table)
+
+
+def _has_addresses(one: Special) -> bool:
+    return isinstance(one, Table) and any(entry is not None and entry > _LARGEST_STAGE for entry in one.entries)
 
 
 def _published(env: Env) -> int:
