@@ -11,6 +11,7 @@ Memory is taken to be used as declared: no store hits a barrier. What else could
 from pipec.verify.network import Network, Ring, Unreadable
 from pipec.verify.reader_events import Barriers, Later, Machine, Split, Surroundings
 from pipec.verify.reader_flow import Flow
+from pipec.verify.reader_graph import Graph
 from pipec.verify.reader_interface import LARGEST_SIZE, Interface, interface_of
 from pipec.verify.reader_memory import Writes
 from pipec.verify.reader_network import Assembly, Class, Cta
@@ -22,6 +23,8 @@ from pipec.verify.reader_walk import Hints, Walk
 
 MOST_THREADS = 1024
 MOST_CTAS = 16
+# On what it depends which barriers are made ready, and when all threads have met.
+_PROLOGUE = frozenset({Kind.INIT, Kind.SYNC, Kind.SIGN, Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT})
 _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
 
 
@@ -73,9 +76,11 @@ class _Reading:
         self.hints: dict[tuple[str, tuple[int, ...], frozenset[int] | None], Hints] = {}
 
     def network(self) -> Network:
-        inits = [self._inits(rank) for rank in range(self.around.ranks)]
+        graph = Graph(self.kernel)
+        prologue = Flow(graph, _PROLOGUE)
+        inits = [self._inits(prologue, rank) for rank in range(self.around.ranks)]
         rings = self._barriers(inits)
-        flow = Flow(self.kernel)
+        flow = Flow(graph)
         ctas = []
         for rank, counts in enumerate(inits):
             ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0]] for ring in rings)))
@@ -142,9 +147,8 @@ class _Reading:
             rest = sorted({*threads} - {*whole})
             raise Split([tuple(whole), tuple(rest)])
 
-    def _inits(self, rank: int) -> dict[int, int]:
+    def _inits(self, flow: Flow, rank: int) -> dict[int, int]:
         """The barriers that a CTA makes ready before its threads meet first: arrivals by offset."""
-        flow = Flow(self.kernel, frozenset({Kind.INIT, Kind.SYNC, Kind.SIGN, Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT}))
         found: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         work = [tuple(range(self.threads))]
         while work:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
 from pipec.verify.reader_events import Act, Machine
-from pipec.verify.reader_flow import EXIT
+from pipec.verify.reader_graph import EXIT
 from pipec.verify.reader_interface import Interface
 from pipec.verify.reader_tidy import mentioned, reached_from, renamed, tidied
 from pipec.verify.reader_walk import Node, Walk, Way
@@ -174,7 +174,7 @@ class Assembly:
         for number, state in enumerate(same[0].states):
             action = state.action
             if isinstance(action, Wait):
-                action = replace(action, use=replace(action.use, ring=place[action.use.ring, colour]))
+                action = Wait(Use(place[action.use.ring, colour], action.use.cursor, action.use.shift), action.edge)
             elif isinstance(action, Arrive):
                 targets = [one.states[number].action.targets for one in same]  # type: ignore[union-attr]
                 parts = self._parts(action, ranks, targets, colours, place)
@@ -182,7 +182,7 @@ class Assembly:
                 while parts:
                     more.append(replace(state, action=action))
                     action = replace(parts.pop(), edge=Edge(len(same[0].states) + len(more) - 1))
-            states.append(replace(state, action=action))
+            states.append(State(state.line, action, state.live))
         return replace(same[0], ranks=ranks, states=(*states, *more))
 
     def _parts(
@@ -197,8 +197,8 @@ class Assembly:
         ring = self.rings[action.use.ring]
         if ring.kind != "mbarrier":
             times = len(ranks) if ring.kind == "cluster" else 1
-            use = replace(action.use, ring=place[action.use.ring, colours[ranks[0]]])
-            return [replace(action, use=use, count=action.count * times, targets=())]
+            use = Use(place[action.use.ring, colours[ranks[0]]], action.use.cursor, action.use.shift)
+            return [Arrive(use, action.edge, action.count * times, action.expects, action.delivers, (), action.part)]
         reached: Counter[int] = Counter()
         pairs: list[tuple[int, int]] = []
         for rank, mine in zip(ranks, targets, strict=True):
@@ -210,13 +210,14 @@ class Assembly:
         for colour in sorted({colours[target] for target in reached}):
             times = next(reached[target] for target in reached if colours[target] == colour)
             made.append(
-                replace(
-                    action,
-                    use=replace(action.use, ring=place[action.use.ring, colour]),
-                    count=action.count * times,
-                    expects=action.expects * times,
-                    delivers=action.delivers * times,
-                    targets=tuple(pair for pair in pairs if colours[pair[1]] == colour) if remote else (),
+                Arrive(
+                    Use(place[action.use.ring, colour], action.use.cursor, action.use.shift),
+                    action.edge,
+                    action.count * times,
+                    action.expects * times,
+                    action.delivers * times,
+                    tuple(pair for pair in pairs if colours[pair[1]] == colour) if remote else (),
+                    action.part,
                 )
             )
         return made
@@ -246,15 +247,21 @@ def _coalesced(states: list[State], rings: list[Ring]) -> list[State]:
         if not isinstance(action, Arrive) or rings[action.use.ring].kind != "mbarrier" or action.edge != Edge(action.edge.target):
             continue
         after = made[action.edge.target].action
-        if not isinstance(after, Arrive) or replace(after, edge=action.edge, targets=action.targets) != action:
+        if not isinstance(after, Arrive) or _what(after) != _what(action):
             continue
         if {rank for rank, _ in action.targets}.isdisjoint(rank for rank, _ in after.targets):
             made[at] = replace(made[at], action=replace(after, targets=tuple(sorted((*action.targets, *after.targets)))))
     return made
 
 
+def _what(action: Arrive) -> tuple[object, ...]:
+    return action.use, action.count, action.expects, action.delivers, action.part
+
+
 def _colours(drafts: list[list[_Draft]], counts: list[tuple[int, ...]]) -> list[int]:
     """CTAs with the same number are alike: they do the same, and their barriers are signalled alike by CTAs that are alike."""
+    if len(drafts) == 1:
+        return [0]
     keys: list[object] = []
     for mine, count in zip(drafts, counts, strict=True):
         plain = [replace(process, ranks=(), states=tuple(_untargeted(state) for state in process.states)) for process in mine]

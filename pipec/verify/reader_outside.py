@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from pipec.verify.logic import System
 from pipec.verify.network import Assumption, AssumptionKind, Unreadable
 from pipec.verify.reader_events import Act, Machine, Split, Surroundings
-from pipec.verify.reader_flow import EXIT, Block, Flow, natural_loops
+from pipec.verify.reader_flow import Flow
+from pipec.verify.reader_graph import EXIT, Graph, Stretch
 from pipec.verify.reader_memory import Writes
 from pipec.verify.reader_opcodes import Kind
 from pipec.verify.reader_text import Instruction, integer
@@ -35,11 +36,11 @@ def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
         if kind in _BY_KIND:
             lines.setdefault(_BY_KIND[kind], []).append(flow.code[at].line)
     loops, polls = [], []
-    for first, body in natural_loops(flow.whole).items():
+    for first, body in flow.graph.loops.items():
         if not _followed(flow, body) and not _counts(flow, first, body):
             looks = list(_observing(flow, body))
             polls += looks
-            loops += [] if looks else [flow.code[flow.whole[first].first].line]
+            loops += [] if looks else [flow.code[flow.graph.blocks[first].first].line]
     if around.loads:
         lines["loads"] = list(around.loads)
     if loops:
@@ -55,7 +56,7 @@ def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
 def _followed(flow: Flow, body: frozenset[int]) -> bool:
     """Whether the slice has all branches that leave the loop: then it is part of the network, or it is a wait for a barrier."""
     for number in body:
-        ways = flow.whole[number].next
+        ways = flow.graph.blocks[number].next
         if len(ways) > 1 and not body.issuperset(ways):
             block = flow.blocks[number]
             if not block.test and not any(step.spin for step in block.steps):
@@ -66,7 +67,7 @@ def _followed(flow: Flow, body: frozenset[int]) -> bool:
 def _observing(flow: Flow, body: frozenset[int]) -> Iterator[int]:
     """Lines of the loop that look at what others change meanwhile."""
     for number in sorted(body):
-        for at in range(flow.whole[number].first, flow.whole[number].last):
+        for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
             if flow.kinds[at] is Kind.OBSERVE or flow.code[at].head == "atom":
                 yield flow.code[at].line
 
@@ -76,31 +77,31 @@ def _counts(flow: Flow, first: int, body: frozenset[int]) -> bool:
     once = _every_turn(flow, first, body)
     definitions: Definitions = {}
     for number in body:
-        for at in range(flow.whole[number].first, flow.whole[number].last):
-            for name in flow.defined(at):
+        for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
+            for name in flow.graph.defined(at):
                 definitions.setdefault(name, []).append(flow.code[at] if number in once else None)
-    return any(_ends(flow, flow.whole[number], body, definitions) for number in once)
+    return any(_ends(flow, flow.graph.blocks[number], body, definitions) for number in once)
 
 
 def _every_turn(flow: Flow, first: int, body: frozenset[int]) -> set[int]:
     """The blocks that every turn of the loop passes once: without them the first block does not come back to itself, and they lie in no
     loop further inside."""
     found = set()
-    inner = {number for at, other in natural_loops(flow.whole).items() if at != first and other < body for number in other}
+    inner = {number for at, other in flow.graph.loops.items() if at != first and other < body for number in other}
     for number in body:
         seen: set[int] = set()
-        work = [one for one in flow.whole[first].next if first != number]
+        work = [one for one in flow.graph.blocks[first].next if first != number]
         while work:
             one = work.pop()
             if one in body and one != number and one not in seen:
                 seen.add(one)
-                work += flow.whole[one].next if one != first else ()
+                work += flow.graph.blocks[one].next if one != first else ()
         if first not in seen and number not in inner:
             found.add(number)
     return found
 
 
-def _ends(flow: Flow, block: Block, body: frozenset[int], definitions: Definitions) -> bool:
+def _ends(flow: Flow, block: Stretch, body: frozenset[int], definitions: Definitions) -> bool:
     branch = flow.code[block.last - 1]
     inside = [one in body for one in block.next]
     if len(inside) != 2 or all(inside) or branch.predicate is None:
@@ -188,7 +189,7 @@ def _turns(flow: Flow, around: Surroundings) -> set[int]:
     if around.ranks > 1:
         return set()
     try:
-        polls = list(_taken_once(around))
+        polls = list(_taken_once(flow.graph, around))
     except Unreadable:
         return set()
     counters = [counter for counter, _ in polls]
@@ -197,9 +198,9 @@ def _turns(flow: Flow, around: Surroundings) -> set[int]:
     return {line for _, lines in polls for line in lines}
 
 
-def _taken_once(around: Surroundings) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _taken_once(graph: Graph, around: Surroundings) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The counters with the lines at which the block waits, if all is as it should be; raises Unreadable otherwise."""
-    flow = Flow(around.kernel, _TURN_EVENTS)
+    flow = Flow(graph, _TURN_EVENTS)
     work = [tuple(range(around.threads))]
     while work:
         machine = Machine(around, work.pop(), 0)
@@ -298,9 +299,9 @@ def _ranges(around: Surroundings, symbols: Iterable[Symbol]) -> Iterator[Formula
 
 def check_tensor_memory(flow: Flow, columns: dict[int, dict[int, int]]) -> None:
     """A CTA that asks for more than there is waits for itself. `columns`: by rank, columns asked for by line."""
-    for body in natural_loops(flow.whole).values():
+    for body in flow.graph.loops.values():
         for number in body:
-            for at in range(flow.whole[number].first, flow.whole[number].last):
+            for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
                 if flow.kinds[at] is Kind.ALLOCATE:
                     raise Unreadable(flow.code[at].line, "tensor memory that is asked for in a loop is not understood")
     for asked in columns.values():

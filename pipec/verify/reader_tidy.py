@@ -13,7 +13,8 @@ def _shortened(process: Process, alone: set[int]) -> Process:
     for number, state in enumerate(process.states):
         match state.action:
             case Arrive(use, edge) | Wait(use, edge) if use.ring in alone:
-                onwards[number] = replace(edge, advances=tuple(row for row in edge.advances if row[0] != use.cursor))
+                advances = tuple(row for row in edge.advances if row[0] != use.cursor)
+                onwards[number] = Edge(edge.target, edge.values, advances, edge.requires)
             case Test(_, yes, no) if yes == no:
                 onwards[number] = yes
     reached = reached_from(process.start, process.states)
@@ -28,19 +29,15 @@ def _shortened(process: Process, alone: set[int]) -> Process:
         if edge.target in onwards:
             raise Unreadable(process.states[edge.target].line, "a loop that never ends is not understood")
         if not seen:
-            return replace(edge, target=place[edge.target])
+            return Edge(place[edge.target], edge.values, edge.advances, edge.requires)
         live = process.states[edge.target].live
-        return replace(edge, target=place[edge.target], values=tuple(row for row in edge.values if row[0] in live))
+        values = tuple(row for row in edge.values if row[0] in live)
+        return Edge(place[edge.target], values, edge.advances, edge.requires)
 
     states = []
     for number in kept:
-        action = process.states[number].action
-        match action:
-            case Test(_, yes, no):
-                action = replace(action, yes=moved(yes), no=moved(no))
-            case Wait(_, edge) | Arrive(_, edge):
-                action = replace(action, edge=moved(edge))
-        states.append(replace(process.states[number], action=action))
+        state = process.states[number]
+        states.append(State(state.line, _with_edges(state.action, moved), state.live))
     start = moved(Edge(process.start))
     if start != Edge(start.target):
         states.append(State(process.states[0].line, Test(TRUE, start, start)))
@@ -68,7 +65,7 @@ def reached_from(start: int, states: Sequence[State]) -> set[int]:
 def _joined(first: Edge, then: Edge) -> Edge:
     """Two edges as one."""
     if not (then.values or then.advances or then.requires):
-        return replace(first, target=then.target)
+        return Edge(then.target, first.values, first.advances, first.requires)
     known = {symbol: form for symbol, form in first.values if form is not None}
     lost = {symbol for symbol, form in first.values if form is None}
     values = dict(first.values)
@@ -105,7 +102,7 @@ def tidied(network: Network) -> Network:
     for at, process in enumerate(processes):
         used = sorted({state.action.use.cursor for state in process.states if isinstance(state.action, (Arrive, Wait))})
         cursor = {old: new for new, old in enumerate(used)}
-        states = tuple(replace(state, action=_renumbered(state.action, number, cursor)) for state in process.states)
+        states = tuple(State(state.line, _renumbered(state.action, number, cursor), state.live) for state in process.states)
         process = replace(process, states=states, cursors=len(used))
         names = {f"{at}:cursor{old}": f"{at}:cursor{new}" for old, new in cursor.items() if old != new}
         made.append(_counting(_recounted(process, names), at))
@@ -145,13 +142,24 @@ def _recounted(process: Process, names: dict[str, str]) -> Process:
 
 def _renumbered(action: Action, ring: dict[int, int], cursor: dict[int, int]) -> Action:
     def moved(edge: Edge) -> Edge:
-        return replace(edge, advances=tuple((cursor[key], by) for key, by in edge.advances if key in cursor))
+        advances = tuple((cursor[key], by) for key, by in edge.advances if key in cursor)
+        return Edge(edge.target, edge.values, advances, edge.requires)
 
+    def used(use: Use) -> Use:
+        return Use(ring[use.ring], cursor[use.cursor], use.shift)
+
+    return _with_edges(action, moved, used)
+
+
+def _with_edges(action: Action, moved: Callable[[Edge], Edge], used: Callable[[Use], Use] = lambda use: use) -> Action:
+    """The action with other edges, and another use."""
     match action:
-        case Test(_, yes, no):
-            return replace(action, yes=moved(yes), no=moved(no))
-        case Wait(use, edge) | Arrive(use, edge):
-            return replace(action, use=Use(ring[use.ring], cursor[use.cursor], use.shift), edge=moved(edge))
+        case Test(condition, yes, no):
+            return Test(condition, moved(yes), moved(no))
+        case Wait(use, edge):
+            return Wait(used(use), moved(edge))
+        case Arrive(use, edge, count, expects, delivers, targets, part):
+            return Arrive(used(use), moved(edge), count, expects, delivers, targets, part)
     return action
 
 

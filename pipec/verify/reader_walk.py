@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader_events import APART, LOADED, MET, Act, Env, Group, Machine, Met
-from pipec.verify.reader_flow import EXIT, Block, Flow, Question, Step, live_before, shuffles, signals_in_part, touches
+from pipec.verify.reader_flow import Block, Flow, Question, Step, live_before, shuffles, signals_in_part, touches
+from pipec.verify.reader_graph import EXIT
 from pipec.verify.reader_opcodes import MEETINGS, Kind
 from pipec.verify.reader_values import UNKNOWN, Lanes, Peek, Remote, Table, Value
 from pipec.verify.terms import (
