@@ -132,7 +132,7 @@ class _Checker:
         match action:
             case Wait(use=use):
                 number = at.use(process, use)
-                need(at.rings[use.ring].complete(number), f"line {at.line(process)}: a step waits for what has not come")
+                at.need(process, at.rings[use.ring].complete(number), "a step waits for what has not come")
                 at.wait(process, use)
                 known.wait(at, process, use.ring, number)
             case Arrive(use=use):

@@ -113,6 +113,11 @@ class Configuration:
     def line(self, process: int) -> int:
         return self.network.processes[process].states[self.places[process]].line
 
+    def need(self, process: int, condition: bool, why: str) -> None:
+        """Refuses a step of the process."""
+        if not condition:
+            raise Refused(f"line {self.line(process)}: {why}")
+
     def use(self, process: int, use: Use) -> int:
         return self.cursors[process][use.cursor] + use.shift
 
@@ -125,26 +130,26 @@ class Configuration:
         """Counts the arrival; the use it completes, if any."""
         use = self.use(process, action.use)
         ring, kind = self.rings[action.use.ring], self.network.rings[action.use.ring]
-        need(not ring.complete(use), f"line {self.line(process)}: an arrival for a phase that is complete")
+        self.need(process, not ring.complete(use), "an arrival for a phase that is complete")
         arrivals, expected, owing = ring.partial.get(use, (0, 0, frozenset()))
         arrivals, expected = arrivals + action.count, expected + action.expects - action.delivers
-        need(arrivals <= kind.count, f"line {self.line(process)}: more arrivals than the barrier counts")
+        self.need(process, arrivals <= kind.count, "more arrivals than the barrier counts")
         mine = frozenset((process, rank, spot) for rank, spot in reached(self.network, process, action))
         # A phase ends at the moment in which no arrival and no byte is missing. Whoever announces bytes must therefore arrive with them
         # or afterwards: else the other arrivals could end the phase before the bytes are announced.
         owing = owing - mine if action.count else owing | mine if action.expects else owing
         if arrivals == kind.count and expected == 0:
-            need(not owing, f"line {self.line(process)}: bytes are announced by a thread that does not arrive afterwards")
+            self.need(process, not owing, "bytes are announced by a thread that does not arrive afterwards")
             ring.partial.pop(use, None)
             ring.completed(use)
             return use
-        need(arrivals < kind.count or expected > 0, f"line {self.line(process)}: more bytes arrive than are expected")
+        self.need(process, arrivals < kind.count or expected > 0, "more bytes arrive than are expected")
         ring.partial[use] = arrivals, expected, owing
         return None
 
     def wait(self, process: int, use: Use) -> int:
         number = self.use(process, use)
-        need(number >= 0, f"line {self.line(process)}: a wait for a phase long past")
+        self.need(process, number >= 0, "a wait for a phase long past")
         self.waited[use.ring, process] |= 1 << number
         return number
 

@@ -12,9 +12,9 @@ them hands over).
 """
 
 from dataclasses import dataclass
-from operator import and_, or_
+from operator import and_, or_, rshift
 
-from pipec.verify.configuration import Configuration, Layout, Refused, need, reached
+from pipec.verify.configuration import Configuration, Layout, Refused, reached
 from pipec.verify.network import Arrive, Network, Ring, Wait
 
 Vector = tuple[int, ...]
@@ -133,7 +133,7 @@ class Knowledge:
     def _knows_before(self, at: Configuration, member: Member, barrier: tuple[int, int], use: int, why: str) -> None:
         entry, before = self.entries.ring.get(barrier), use - self.layout.network.rings[barrier[0]].stages
         if entry is not None:
-            need(before >= 0 and bool(self.each[member][entry] >> before & 1), f"line {at.line(member[0])}: {why}")
+            at.need(member[0], before >= 0 and bool(self.each[member][entry] >> before & 1), why)
 
     def _complete(self, at: Configuration, process: int, barrier: tuple[int, int], use: int) -> None:
         network, (ring, spot) = self.layout.network, barrier
@@ -157,13 +157,13 @@ class Knowledge:
             for rank in ranks_at(network, ring, spot, waiter):
                 known = total[self.entries.waiter[ring, spot, (waiter, rank)]] >> before & 1
                 role = network.processes[waiter].role
-                need(bool(known), f"line {at.line(process)}: the phase can complete before `{role}` has seen the phase before")
+                at.need(process, bool(known), f"the phase can complete before `{role}` has seen the phase before")
 
     def wait(self, at: Configuration, process: int, ring: int, use: int) -> None:
         """After the configuration has noted the wait."""
         kind = self.layout.network.rings[ring]
         overtaken = at.rings[ring].complete(use + kind.stages)
-        need(not overtaken, f"line {at.line(process)}: the phase after can complete before this wait sees its own")
+        at.need(process, not overtaken, "the phase after can complete before this wait sees its own")
         for rank in self.layout.network.processes[process].ranks:
             self._waits(at, (process, rank), (ring, spot_of(kind, rank)), use)
 
@@ -219,9 +219,13 @@ class Knowledge:
         if not any(by):
             return
         shifts = [by[group] for group in self.entries.groups]
+        lowered: dict[Vector, Vector] = {}
 
         def vector(one: Vector) -> Vector:
-            return tuple(uses >> shift for uses, shift in zip(one, shifts, strict=True))
+            found = lowered.get(one)
+            if found is None:
+                found = lowered[one] = tuple(map(rshift, one, shifts))
+            return found
 
         def part(rows: Parts) -> Parts:
             return {
