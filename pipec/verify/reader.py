@@ -9,17 +9,19 @@ Memory is taken to be used as declared: no store hits a barrier. What else could
 """
 
 from pipec.verify.network import Network, Ring, Unreadable
-from pipec.verify.reader_events import Barriers, Later, Machine, Split, Surroundings
+from pipec.verify.reader_arithmetic import Arithmetic
 from pipec.verify.reader_flow import Flow
 from pipec.verify.reader_graph import Graph
 from pipec.verify.reader_interface import LARGEST_SIZE, Interface, interface_of
+from pipec.verify.reader_machine import Machine
 from pipec.verify.reader_memory import Writes
 from pipec.verify.reader_network import Assembly, Class, Cta
 from pipec.verify.reader_opcodes import Kind
 from pipec.verify.reader_outside import assumptions, check_tensor_memory
+from pipec.verify.reader_surroundings import Barriers, Later, Split, Surroundings
+from pipec.verify.reader_tables import Hints
 from pipec.verify.reader_text import Kernel, kernel_of
-from pipec.verify.reader_values import Arithmetic
-from pipec.verify.reader_walk import Hints, Walk
+from pipec.verify.reader_walk import Walk
 
 MOST_THREADS = 1024
 MOST_CTAS = 16

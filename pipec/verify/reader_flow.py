@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pipec.verify.network import Unreadable
 from pipec.verify.reader_graph import EXIT, Graph, Stretch, natural_loops, reached
 from pipec.verify.reader_opcodes import EVENTS, Kind, deciding, defines
+from pipec.verify.reader_operations import computable
 from pipec.verify.reader_text import Instruction, registers
-from pipec.verify.reader_values import computable
 
 _MBARRIER = frozenset({Kind.TRY, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER})
 

@@ -4,9 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
-from pipec.verify.reader_events import Act, Machine
 from pipec.verify.reader_graph import EXIT
 from pipec.verify.reader_interface import Interface
+from pipec.verify.reader_machine import Machine
+from pipec.verify.reader_surroundings import Act
 from pipec.verify.reader_tidy import mentioned, reached_from, renamed, tidied
 from pipec.verify.reader_walk import Node, Walk, Way
 from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom

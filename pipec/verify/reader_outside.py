@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from pipec.verify.logic import System
 from pipec.verify.network import Assumption, AssumptionKind, Unreadable
-from pipec.verify.reader_events import Act, Machine, Split, Surroundings
 from pipec.verify.reader_flow import Flow
 from pipec.verify.reader_graph import EXIT, Graph, Stretch
+from pipec.verify.reader_machine import Machine
 from pipec.verify.reader_memory import Writes
 from pipec.verify.reader_opcodes import Kind
+from pipec.verify.reader_surroundings import Act, Split, Surroundings
 from pipec.verify.reader_text import Instruction, integer
 from pipec.verify.reader_walk import Walk
 from pipec.verify.terms import Apply, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, symbols_of

@@ -8,74 +8,22 @@ over the position of that ring's cursor; others (counters) become symbols. Whate
 from dataclasses import dataclass, field
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_events import APART, LOADED, MET, Act, Env, Group, Machine, Met
 from pipec.verify.reader_flow import Block, Flow, Question, Step, live_before, shuffles, signals_in_part, touches
 from pipec.verify.reader_graph import EXIT
+from pipec.verify.reader_loops import PUBLISHED, Again, Loops, Path, Trail
+from pipec.verify.reader_machine import Machine
 from pipec.verify.reader_opcodes import MEETINGS, Kind
+from pipec.verify.reader_surroundings import APART, LOADED, MET, Act, Env, Met
+from pipec.verify.reader_tables import Hints
 from pipec.verify.reader_values import UNKNOWN, Lanes, Peek, Remote, Table, Value
-from pipec.verify.terms import (
-    Both,
-    Compare,
-    Either,
-    Formula,
-    Linear,
-    Symbol,
-    add,
-    atom,
-    negate,
-    substitute,
-    substituted,
-    symbols_in,
-    symbols_of,
-)
+from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
 MOST_STATES = 20_000
-MOST_TURNS = 8
-_LARGEST_STAGE = 64  # what is larger may be an address
-_PUBLISHED = ("published",)
-_NO_POSITIONS = (_PUBLISHED, MET, APART)
 # What is kept only where an instruction can still follow that asks for it.
 _SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles}
-# What a register is generalised to: a function of a cursor (a peek of such a barrier), a symbol, or nothing known.
-Special = Table | Peek | Symbol | None
-Hints = dict[int, dict[object, Special]]  # by first block of a loop
 # The part of an event that is the question whether it happens.
 GUARD = -1
 _NOTHING: list[Act] = []
-# Blocks passed, newest first: (before, block, values at the first block of a loop). Block -1: an undecided branch, of that block.
-Trail = tuple["Trail", int, Env | int | None] | None
-
-
-class Again(Exception):
-    """A generalisation was found: begin anew."""
-
-
-@dataclass
-class Path:
-    """What happened on the way from one state to the next. `meaning`: of symbols given a new value on the way, in terms of the source."""
-
-    meaning: dict[Symbol, Linear | None] = field(default_factory=dict)
-    requires: list[Formula] = field(default_factory=list)
-    advances: dict[object, int] = field(default_factory=dict)
-
-    def copy(self) -> "Path":
-        return Path(dict(self.meaning), list(self.requires), dict(self.advances))
-
-    def in_source(self, form: Linear) -> Linear | None:
-        if not self.meaning:
-            return form
-        if any(self.meaning.get(one, form) is None for one in symbols_of(form)):
-            return None
-        return substitute(form, {one: value for one, value in self.meaning.items() if value is not None})
-
-    def require(self, formulas: tuple[Formula, ...]) -> None:
-        for formula in formulas:
-            if any(self.meaning.get(one, formula) is None for one in symbols_in(formula)):
-                formula = Either(())
-            elif self.meaning:
-                formula = substituted(formula, {one: value for one, value in self.meaning.items() if value is not None})
-            if formula not in self.requires:
-                self.requires.append(formula)
 
 
 @dataclass
@@ -105,7 +53,7 @@ class Way:
     requires: tuple[Formula, ...]
 
 
-class Walk:
+class Walk(Loops):
     """The automaton of `threads` of the CTA of `rank`."""
 
     def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
@@ -127,13 +75,6 @@ class Walk:
                 continue
             return self.nodes
         raise Unreadable(self.flow.kernel.line, "the loops are too deep")
-
-    def hints(self) -> Hints:
-        """What was generalised and does not depend on the CTA: no addresses."""
-        return {
-            block: {name: one for name, one in found.items() if not isinstance(one, Peek) and not _has_addresses(one)}
-            for block, found in self.special.items()
-        }
 
     def _explore(self) -> Way:
         start = self._enter(0, {}, None, Path())
@@ -182,7 +123,7 @@ class Walk:
     def _pass(self, act: Act, env: Env, path: Path) -> None:
         """The cursor moves on, and with it what is a function of it."""
         if act.waits and self.machine.publishes(act):
-            env[_PUBLISHED] = max(self.machine.publishes(act), _published(env))
+            env[PUBLISHED] = max(self.machine.publishes(act), _published(env))
         if act.waits:
             env[MET] = self.machine.met(act)
         if not act.advance:
@@ -324,13 +265,6 @@ class Walk:
 
     # States.
 
-    def _masked(self, mask: int) -> tuple[str, ...]:
-        found = self._names.get(mask)
-        if found is None:
-            names = self.flow.names
-            found = self._names[mask] = tuple(names[at] for at in range(mask.bit_length()) if mask >> at & 1)
-        return found
-
     def _live_at(self, block: Block, index: int) -> tuple[str, ...]:
         found = self._live.get((block.number, index))
         if found is None:
@@ -386,309 +320,7 @@ class Walk:
             self.machine.around.loads |= {node.line for one in symbols_in(node.condition) if LOADED in one.name}
         return node
 
-    def _registers_in(self, value: Value) -> frozenset[Symbol]:
-        if isinstance(value, (int, Table, Lanes, Peek, Remote)) or value is UNKNOWN:
-            return frozenset()
-        found = self._symbols.get(value)
-        if found is None:
-            all_of = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)  # type: ignore[arg-type]
-            found = self._symbols[value] = frozenset(one for one in all_of if ":" in one.name and ":cursor" not in one.name)
-        return found
-
-    # Loops.
-
-    def _turn(self, block: Block, env: Env, trail: Trail, path: Path) -> Trail:
-        """At the first block of a loop: generalised values take the place of this turn's."""
-        if MET in env:
-            env[MET] = Met.NONE  # the same in all turns
-        special = self.special.get(block.number)
-        if special:
-            self._generalise(block, special, env, path)
-        before = self._before(block, trail)
-        if before is None:
-            return trail
-        last, turns, undecided = before
-        names: list[object] = [name for name in self._masked(block.carried & block.live)] + [
-            name for name in {*last, *env} if type(name) is tuple and name not in _NO_POSITIONS
-        ]
-        changed: list[object] = [
-            name
-            for name in names
-            if self._value(last, name) is not self._value(env, name) and self._value(last, name) != self._value(env, name)
-        ]
-        if not changed or not undecided and turns < MOST_TURNS:
-            return trail
-        if self._found(block, last, env, changed, names, trail):
-            raise Again
-        return trail
-
-    @staticmethod
-    def _value(env: Env, name: object) -> Value:
-        return env.get(name, 0 if type(name) is tuple else UNKNOWN)
-
-    def _before(self, block: Block, trail: Trail) -> tuple[Env, int, bool] | None:
-        """The values at the last turn of this loop, how many turns it had, and whether there was an undecided way out since."""
-        turns, undecided, last = 0, False, None
-        while trail is not None:
-            trail, number, what = trail
-            if number == -1:
-                assert isinstance(what, int)
-                leaves = what in block.loop and any(one not in block.loop for one in self.flow.blocks[what].next)
-                undecided = undecided or leaves and last is None
-                number = what
-            if number not in block.loop:
-                break
-            if number == block.number and isinstance(what, dict):
-                last = last or what
-                turns += 1
-        return (last, turns, undecided) if last is not None else None
-
-    def _found(self, block: Block, last: Env, env: Env, changed: list[object], names: list[object], trail: Trail) -> bool:
-        """Adds what must be generalised. False if there is nothing to add."""
-        special = self.special.setdefault(block.number, {})
-        size = sum(_size(one) for one in special.values())
-        orbits = self._orbits(block, last, names, trail)
-        for name, table in orbits.items():
-            if isinstance(table, (Table, Peek)):
-                special[name] = _union(special.get(name), table)
-        for name in changed:
-            if name in orbits or name in special:
-                continue
-            old, new = self._value(last, name), self._value(env, name)
-            if isinstance(new, Table) or isinstance(old, Table):
-                self._tabled(special, name, old, new, last, env)
-            elif (
-                isinstance(old, Peek)
-                or isinstance(new, Peek)
-                or type(name) is tuple
-                or isinstance(old, Lanes)
-                or isinstance(new, Lanes)
-            ):
-                continue
-            elif old is UNKNOWN or new is UNKNOWN or not isinstance(old, (int, Linear)) or not isinstance(new, (int, Linear)):
-                special[name] = None
-            elif isinstance(old, int) and isinstance(new, int) and self._toggles(block, last, name, trail):
-                continue
-            else:
-                special[name] = Symbol(f"{self.name}:{name}")
-        return size != sum(_size(one) for one in special.values())
-
-    def _tabled(self, special: dict[object, Special], name: object, old: Value, new: Value, last: Env, env: Env) -> None:
-        """A number in one turn and a table in the next: the table, if the number fits into it at its position."""
-        if isinstance(old, Table) and isinstance(new, Table):
-            union = _fitted(new, old, UNKNOWN)
-            if isinstance(union, Table):
-                special[name] = union
-            return
-        made: Table | None = None
-        for value, where in ((old, last), (new, env)):
-            if isinstance(value, Table):
-                made = value
-        assert made is not None
-        for value, where in ((old, last), (new, env)):
-            at = self._value(where, ("position", made.cursor))
-            if isinstance(value, int) and isinstance(at, int):
-                entries = list(made.entries)
-                if entries[at] not in (None, value):
-                    return
-                entries[at] = value
-                made = Table(made.cursor, tuple(entries))
-        special[name] = made
-
-    def _toggles(self, block: Block, last: Env, name: object, trail: Trail) -> bool:
-        """Whether a register takes a few values only (a staging buffer's number, what is released late and is nothing at first): then it
-        is followed as it is."""
-        env, seen = dict(last), [last.get(name)]
-        steps = self.machine.needed(self._passed(block, trail), self.flow.bits.get(str(name), 0))
-        for _ in range(MOST_TURNS):
-            env = self.machine.repeat(steps, env)
-            if env.get(name) in seen:
-                return True
-            seen.append(env.get(name))
-        return False
-
-    def _passed(self, block: Block, trail: Trail) -> list[Block]:
-        passed = []
-        while trail is not None:
-            trail, number, what = trail
-            if number != -1:
-                passed.append(self.flow.blocks[number])
-            if number == block.number and isinstance(what, dict):
-                break
-        return passed[::-1]
-
-    def _orbits(self, block: Block, last: Env, names: list[object], trail: Trail) -> dict[object, Special]:
-        """Registers that go round together with the position on a ring, as tables over it, by repeating the turn just made."""
-        passed = self._passed(block, trail)
-        groups = self.machine.groups(passed, names, last)
-        if not groups:
-            return {}
-        env = dict(last)
-        longest = 4 * max(self.machine.period(ring) for group in groups for ring in group.positions)
-        found: dict[object, Special] = {}
-        open_ = {group: sorted(group.names, key=str) for group in groups}
-        states: dict[Group, list[tuple[Value, ...]]] = {group: [] for group in groups}
-        together = frozenset().union(*(group.names for group in groups))
-        steps = self.machine.needed(passed, self.flow.mask([name for name in together if isinstance(name, str)]))
-        for _ in range(longest):
-            for group, own in list(open_.items()):
-                now = tuple(self._value(env, name) for name in own)
-                mine = states[group]
-                mine.append(now)
-                first = next((at for at in range(min(3, len(mine) - 1)) if mine[at] == now), None)
-                if first is not None:
-                    found.update(self._orbit(group, own, mine[first:-1]))
-                    del open_[group]
-            if not open_:
-                break
-            env = self.machine.repeat(steps, dict(env))
-        return found
-
-    def _orbit(self, group: Group, names: list[object], round_: list[tuple[Value, ...]]) -> dict[object, Special]:
-        """The registers of a group as tables. The first turns may be others: what is released late is nothing at first."""
-        for ring in sorted(group.positions, key=self.machine.period, reverse=True):
-            at = names.index(("position", ring))
-            places = [state[at] for state in round_]
-            if len(set(places)) == len(places) > 1:
-                break
-        else:
-            return {}
-        found: dict[object, Special] = {}
-        for column, name in enumerate(names):
-            made = _column(ring, self.machine.period(ring), places, [state[column] for state in round_])
-            if isinstance(made, (Table, Peek)):
-                found[name] = made
-        return found
-
-    def _generalise(self, block: Block, special: dict[object, Special], env: Env, path: Path) -> None:
-        live = set(self._masked(block.live))
-        self._to_tables(
-            block,
-            {
-                name: one
-                for name, one in special.items()
-                if isinstance(one, (Table, Peek)) and (type(name) is tuple or name in live)
-            },
-            env,
-        )
-        for name, one in special.items():
-            if one is None and name in env:
-                env[name] = UNKNOWN
-        given = {one: name for name, one in special.items() if isinstance(one, Symbol) and name in live and name in env}
-        if not given:
-            return
-        meaning: dict[Symbol, Linear | None] = {}
-        moved: dict[Symbol, Linear] = {}
-        for symbol, name in given.items():
-            value = env[name]
-            form = Linear(value) if isinstance(value, int) else value if isinstance(value, Linear) else None
-            meaning[symbol] = path.in_source(form) if form is not None else None
-            if form is not None and form.terms == ((symbol, 1),):
-                moved[symbol] = add(atom(symbol), Linear(form.constant), -1)
-        for other in live - set(given.values()):
-            self._rewrite(block, other, env, set(given), moved)
-        for symbol, name in given.items():
-            env[name] = self.machine.same(atom(symbol))
-        path.meaning.update(meaning)
-
-    def _rewrite(self, block: Block, name: str, env: Env, given: set[Symbol], moved: dict[Symbol, Linear]) -> None:
-        """A register that mentions a symbol which gets a new value here: in terms of the new value, or generalised too."""
-        value = env.get(name, UNKNOWN)
-        met = self._registers_in(value) & given
-        if not met:
-            return
-        if any(one not in moved for one in met):
-            self.special[block.number][name] = Symbol(f"{self.name}:{name}") if isinstance(value, Linear) else None
-            raise Again
-        if isinstance(value, Linear):
-            env[name] = self.machine.same(substitute(value, moved))
-        else:
-            env[name] = self.machine.same(substituted(value, moved))  # type: ignore[arg-type]
-
-    def _to_tables(self, block: Block, tables: dict[object, Table | Peek], env: Env) -> None:
-        """Numbers become the tables that they are entries of, for all registers of a ring together or for none."""
-        for ring in {_cursor(table) for table in tables.values()}:
-            mine = {name: table for name, table in tables.items() if _cursor(table) == ring}
-            at = self._value(env, ("position", ring))
-            made: dict[object, Table | Peek] = {}
-            for name, table in mine.items():
-                wanted = _fitted(table, self._value(env, name), at)
-                if not isinstance(wanted, (Table, Peek)):
-                    break
-                made[name] = wanted
-            else:
-                if made != mine:
-                    self.special[block.number].update(made)
-                    raise Again
-                for name, table in made.items():
-                    env[name] = self.machine.same(table)
-
-
-def _has_addresses(one: Special) -> bool:
-    return isinstance(one, Table) and any(entry is not None and entry > _LARGEST_STAGE for entry in one.entries)
-
 
 def _published(env: Env) -> int:
-    value = env.get(_PUBLISHED, 0)
+    value = env.get(PUBLISHED, 0)
     return value if isinstance(value, int) else 0
-
-
-def _cursor(value: Table | Peek) -> int:
-    if isinstance(value, Table):
-        return value.cursor
-    return next(part.cursor for part in (value.address, value.parity) if isinstance(part, Table))
-
-
-def _size(one: Special) -> int:
-    """How much is generalised; it only grows."""
-    if isinstance(one, Table):
-        return 1 + sum(entry is not None for entry in one.entries)
-    if isinstance(one, Peek):
-        return 1 + sum(_size(part) for part in (one.address, one.parity) if isinstance(part, Table))
-    return 1
-
-
-def _column(ring: int, period: int, places: list[Value], values: list[Value]) -> Value | None:
-    """The values at the places of a ring as one."""
-    if all(value == values[0] for value in values):
-        return values[0]
-    if all(isinstance(value, int) for value in values):
-        entries: list[int | None] = [None] * period
-        for place, value in zip(places, values, strict=True):
-            assert isinstance(place, int) and isinstance(value, int)
-            entries[place] = value
-        return Table(ring, tuple(entries))
-    peeks = [value for value in values if isinstance(value, Peek)]
-    if len(peeks) == len(values) and len({peek.negated for peek in peeks}) == 1:
-        address = _column(ring, period, places, [peek.address for peek in peeks])
-        parity = _column(ring, period, places, [peek.parity for peek in peeks])
-        if address is not None and parity is not None:
-            return Peek(address, parity, peeks[0].negated)
-    return None
-
-
-def _fitted(table: Value, value: Value, at: Value) -> Value | None:
-    """The table, with what the value says beside it; None if they disagree."""
-    if isinstance(table, Peek):
-        if not isinstance(value, Peek) or value.negated != table.negated:
-            return None
-        address, parity = _fitted(table.address, value.address, at), _fitted(table.parity, value.parity, at)
-        return Peek(address, parity, table.negated) if address is not None and parity is not None else None
-    if not isinstance(table, Table):
-        return table if table == value else None
-    if isinstance(value, int) and isinstance(at, int):
-        value = Table(table.cursor, tuple(value if place == at else None for place in range(len(table.entries))))
-    elif isinstance(value, int) and isinstance(at, Table):
-        value = Table(table.cursor, tuple(value if entry is not None else None for entry in at.entries))
-    if not isinstance(value, Table) or value.cursor != table.cursor or len(value.entries) != len(table.entries):
-        return None
-    if any(None not in (a, b) and a != b for a, b in zip(table.entries, value.entries, strict=True)):
-        return None
-    return Table(table.cursor, tuple(b if a is None else a for a, b in zip(table.entries, value.entries, strict=True)))
-
-
-def _union(left: Special, right: Table | Peek) -> Special:
-    if not isinstance(left, (Table, Peek)):
-        return right
-    made = _fitted(left, right, UNKNOWN)
-    return made if isinstance(made, (Table, Peek)) else left

@@ -8,7 +8,7 @@ import pytest
 
 from pipec.verify.network import Arrive, Unreadable, Wait
 from pipec.verify.reader import read
-from pipec.verify.reader_values import number_of, operation
+from pipec.verify.reader_operations import number_of, operation
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 GEMM = (GOLDEN / "gemm.ptx").read_text()

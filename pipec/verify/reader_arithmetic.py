@@ -1,0 +1,245 @@
+"""What operations make of abstract values. Results are remembered."""
+
+import re
+from hashlib import sha256
+
+from pipec.verify.reader_forms import FORMS, as_formula, as_linear, has_counter, only_counters
+from pipec.verify.reader_operations import Operation, number_of
+from pipec.verify.reader_values import UNKNOWN, Lanes, Peek, Remote, Table, Value
+from pipec.verify.terms import (
+    FALSE,
+    TRUE,
+    Apply,
+    Atom,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    both,
+    choose,
+    either,
+    negate,
+    symbols_in,
+    symbols_of,
+)
+
+# Parts of a form beyond which it is folded up.
+LARGEST_FORM = 48
+_SYMBOL = re.compile(r"Symbol\(name='([^']*)'\)")
+
+
+class Arithmetic:
+    """Instructions on values. Results are remembered, so that the same computation in several roles is made once.
+
+    `ranges`: of symbols, inclusive; what is not named there may be anything.
+    """
+
+    def __init__(self, ranges: dict[str, tuple[int, int]]) -> None:
+        self.ranges = ranges
+        self._memory: dict[object, tuple[Value, tuple[Formula, ...]]] = {}
+        self._same: dict[Value, Value] = {}
+        self._bounds: dict[Atom, tuple[float, float]] = {}
+        self._requires: list[Formula] = []
+
+    def apply(self, op: Operation, values: list[Value]) -> tuple[Value, tuple[Formula, ...]]:
+        """The result, and what must hold for it to be that."""
+        if all(type(value) is int for value in values):
+            return number_of(op)(values), ()  # type: ignore[arg-type]
+        key = (op, *values)
+        found = self._memory.get(key)
+        if found is None:
+            self._requires = []
+            result = self.same(self._folded(self._apply(op, values), op.to))
+            found = self._memory[key] = (result, tuple(self._requires))
+        return found
+
+    def same(self, value: Value) -> Value:
+        """One object for all equal values, and a number for a form without terms."""
+        if type(value) is int or value is UNKNOWN:
+            return value
+        if isinstance(value, Linear) and not value.terms:
+            return value.constant
+        if value == TRUE or value == FALSE:
+            return int(value == TRUE)
+        if isinstance(value, Table) and len({entry for entry in value.entries if entry is not None}) == 1:
+            return next(entry for entry in value.entries if entry is not None)
+        if isinstance(value, Lanes) and len(set(value.entries)) == 1:
+            return value.entries[0]
+        return self._same.setdefault(value, value)
+
+    def _folded(self, value: Value, width: int) -> Value:
+        """A form that has grown large as an uninterpreted function of the symbols in it: still equal to what is computed alike, and
+        no work for whoever reads it."""
+        if not isinstance(value, (Linear, Compare, Both, Either)) or _size(value) <= LARGEST_FORM:
+            return value
+        symbols = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)
+        places: dict[str, str] = {}
+        text = _SYMBOL.sub(lambda found: places.setdefault(found[1], f"#{len(places)}"), repr(value))
+        arguments = tuple(atom(one) for one in sorted(symbols, key=lambda one: int(places[one.name][1:])))
+        digest = sha256(text.encode()).hexdigest()[:16]
+        if isinstance(value, Linear):
+            return atom(Apply(f"{digest}.s{width}", arguments))
+        return Compare("ne", atom(Apply(digest, arguments)))
+
+    def _apply(self, op: Operation, values: list[Value]) -> Value:
+        if op.name == "selp" and type(values[2]) is int:
+            return values[0] if values[2] else values[1]
+        if op.name == "mov":
+            return values[0]
+        if op.name == "not" and isinstance(values[0], Peek):
+            peek = values[0]
+            return Peek(peek.address, peek.parity, not peek.negated)
+        if any(value is UNKNOWN or isinstance(value, (Peek, Remote)) for value in values):
+            return self._absorbed(op, values)
+        kinds = {type(value) for value in values} - {int}
+        if kinds == {Table}:
+            return self._tables(op, values)
+        if kinds == {Lanes}:
+            return self._lanes(op, values)
+        if Table in kinds or Lanes in kinds:
+            return UNKNOWN
+        return self._form(op, values)
+
+    def _absorbed(self, op: Operation, values: list[Value]) -> Value:
+        """`and` with 0, `or` with true are known though the other operand is not."""
+        if op.name == "and" and 0 in [value for value in values if type(value) is int]:
+            return 0
+        if op.name == "or" and op.width == 1 and 1 in [value for value in values if type(value) is int]:
+            return 1
+        return UNKNOWN
+
+    def _tables(self, op: Operation, values: list[Value]) -> Value:
+        tables = [value for value in values if isinstance(value, Table)]
+        first = tables[0]
+        if any(one.cursor != first.cursor or len(one.entries) != len(first.entries) for one in tables):
+            return UNKNOWN
+        rows = zip(
+            *[value.entries if isinstance(value, Table) else (value,) * len(first.entries) for value in values], strict=True
+        )
+        rule = number_of(op)
+        return Table(first.cursor, tuple(None if None in row else rule(row) for row in rows))
+
+    def _lanes(self, op: Operation, values: list[Value]) -> Value:
+        count = next(len(value.entries) for value in values if isinstance(value, Lanes))
+        rows = zip(*[value.entries if isinstance(value, Lanes) else (value,) * count for value in values], strict=True)
+        return Lanes(tuple(map(number_of(op), rows)))
+
+    def _form(self, op: Operation, values: list[Value]) -> Value:
+        if op.width == 1 or op.name == "selp":
+            return self._condition(op, values)
+        forms: list[Linear] = []
+        for value in values:
+            if not isinstance(value, (int, Linear)):
+                return UNKNOWN
+            forms.append(Linear(value) if isinstance(value, int) else value)
+        rule = FORMS.get(op.name)
+        return rule(self, op, forms) if rule else UNKNOWN
+
+    def _condition(self, op: Operation, values: list[Value]) -> Value:
+        if op.name == "selp":
+            yes, no, when = values
+            if not isinstance(yes, (int, Linear)) or not isinstance(no, (int, Linear)):
+                return UNKNOWN
+            return choose(as_formula(when), as_linear(yes), as_linear(no))
+        parts = [as_formula(value) for value in values]
+        if op.name == "not":
+            return negate(parts[0])
+        if op.name == "and":
+            return both(*parts)
+        if op.name == "or":
+            return either(*parts)
+        if op.name == "xor":
+            return either(both(parts[0], negate(parts[1])), both(negate(parts[0]), parts[1]))
+        return UNKNOWN
+
+    # The form as a signed or unsigned number.
+
+    def read(self, form: Linear, op: Operation, compared: bool = False) -> Linear:
+        """`compared`: its order matters, so that an uninterpreted number would not do for a loop counter."""
+        if op.signed:
+            half = 1 << (op.width - 1)
+            return self._within(form, -half, half - 1, f"s{op.width}", compared)
+        if not form.terms:
+            return Linear(form.constant & ((1 << op.width) - 1))
+        return self._within(form, 0, (1 << op.width) - 1, f"u{op.width}", compared)
+
+    def _within(self, form: Linear, low: int, high: int, otherwise: str, compared: bool) -> Linear:
+        least, most = self.bounds(form)
+        if least >= low and most <= high:
+            return form
+        if not (has_counter(form) if compared else only_counters(form)):
+            return atom(Apply(otherwise, (form,)))
+        if least < low:
+            self._requires.append(Compare("ge", add(form, Linear(-low))))
+        if most > high:
+            self._requires.append(Compare("ge", add(Linear(high), form, -1)))
+        return form
+
+    def bounds(self, form: Linear) -> tuple[float, float]:
+        """Between which numbers the form lies, from the ranges of its symbols."""
+        low = high = float(form.constant) if abs(form.constant) > 1 << 53 else form.constant
+        for one, times in form.terms:
+            least, most = self._bounds_of(one)
+            low += times * (least if times > 0 else most)
+            high += times * (most if times > 0 else least)
+        return low, high
+
+    def _bounds_of(self, one: Atom) -> tuple[float, float]:
+        found = self._bounds.get(one)
+        if found is None:
+            found = self._bounds[one] = self._computed_bounds(one)
+        return found
+
+    def _computed_bounds(self, one: Atom) -> tuple[float, float]:
+        anything = (-float("inf"), float("inf"))
+        match one:
+            case Symbol(name):
+                return self.ranges.get(name, anything)
+            case Floor(form, divisor):
+                low, high = self.bounds(form)
+                return (low if low == -float("inf") else low // divisor, high if high == float("inf") else high // divisor)
+            case Choose(_, yes, no):
+                (a, b), (c, d) = self.bounds(yes), self.bounds(no)
+                return min(a, c), max(b, d)
+            case Apply(function, _):
+                return _RESULTS.get(function.rpartition(".")[2], anything)
+
+
+def _size(value: Linear | Formula) -> int:
+    """How many parts a form has, counted as often as they appear; large forms are only counted so far."""
+    size, work = 0, [value]
+    while work and size <= LARGEST_FORM:
+        one = work.pop()
+        size += 1
+        if isinstance(one, Compare):
+            work.append(one.form)
+        elif isinstance(one, (Both, Either)):
+            work += one.parts
+        else:
+            for term, _ in one.terms:
+                size += 1
+                if isinstance(term, Floor):
+                    work.append(term.form)
+                elif isinstance(term, Choose):
+                    work += [term.condition, term.yes, term.no]
+                elif isinstance(term, Apply):
+                    work += term.arguments
+    return size
+
+
+_RESULTS: dict[str, tuple[float, float]] = {
+    "s32": (-(1 << 31), (1 << 31) - 1),
+    "u32": (0, (1 << 32) - 1),
+    "s64": (-(1 << 63), (1 << 63) - 1),
+    "u64": (0, (1 << 64) - 1),
+    "u16": (0, (1 << 16) - 1),
+    "s16": (-(1 << 15), (1 << 15) - 1),
+    "u8": (0, 255),
+    "ctaid": (0, (1 << 31) - 2),
+}

@@ -1,0 +1,223 @@
+"""What operations make of linear forms: a form again, a condition, or a function of which only that is known."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from pipec.verify.reader_operations import Operation
+from pipec.verify.reader_values import UNKNOWN, Value
+from pipec.verify.terms import (
+    FALSE,
+    TRUE,
+    Apply,
+    Atom,
+    Both,
+    Compare,
+    Either,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    choose,
+    decided,
+    floor,
+    scale,
+)
+
+
+class Reading(Protocol):
+    """Forms as numbers of a width, and between which numbers they lie (see Arithmetic)."""
+
+    def read(self, form: Linear, op: Operation, compared: bool = False) -> Linear: ...
+
+    def bounds(self, form: Linear) -> tuple[float, float]: ...
+
+
+def has_counter(form: Linear) -> bool:
+    """Whether a register that was made a symbol is a term of the form."""
+    return any(map(_counts, form.terms))
+
+
+def only_counters(form: Linear) -> bool:
+    return all(map(_counts, form.terms))
+
+
+def _counts(term: tuple[Atom, int]) -> bool:
+    return isinstance(term[0], Symbol) and ":" in term[0].name and " " not in term[0].name
+
+
+def as_formula(value: Value) -> Formula:
+    if isinstance(value, int):
+        return TRUE if value else FALSE
+    assert isinstance(value, (Compare, Both, Either))
+    return value
+
+
+def as_linear(value: int | Linear) -> Linear:
+    return Linear(value) if isinstance(value, int) else value
+
+
+Rule = Callable[[Reading, Operation, list[Linear]], Value]
+
+
+def _opaque(how: Reading, op: Operation, forms: list[Linear], orderless: bool = False) -> Linear:
+    """An uninterpreted function of the forms; its result is a signed number of the result's width."""
+    if orderless:
+        forms = sorted(forms, key=repr)
+    kind = ("s" if op.signed else "u") + str(op.width)
+    name = ".".join(part for part in (op.name, op.how, kind if op.to == op.width else f"{kind}.s{op.to}") if part)
+    if name.endswith(f"u{op.width}") and op.name in ("div", "rem", "shr", "min", "max", "bfe"):
+        return atom(Apply(name, tuple(forms)))
+    return atom(Apply(name if name.endswith(f"s{op.to}") else f"{name}.s{op.to}", tuple(forms)))
+
+
+def _add(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    return add(forms[0], forms[1])
+
+
+def _sub(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    return add(forms[0], forms[1], -1)
+
+
+def _neg(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    return scale(forms[0], -1)
+
+
+def _not(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    return add(Linear(-1), forms[0], -1)
+
+
+def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    if op.how == "hi":
+        return _opaque(how, op, forms[:2], orderless=True)
+    if op.how == "wide":
+        forms = [how.read(forms[0], op), how.read(forms[1], op)]
+    if not forms[1].terms:
+        return scale(forms[0], forms[1].constant)
+    if not forms[0].terms:
+        return scale(forms[1], forms[0].constant)
+    return _opaque(how, Operation("mul", op.how, op.width, op.signed or op.how == "lo", op.to), forms[:2], orderless=True)
+
+
+def _mad(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    product = _mul(how, op, forms[:2])
+    return add(product, forms[2]) if isinstance(product, Linear) else UNKNOWN
+
+
+def _shl(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    by = forms[1]
+    if by.terms or not 0 <= by.constant < op.width:
+        return _opaque(how, op, forms)
+    return scale(forms[0], 1 << by.constant)
+
+
+def _shr(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    by = forms[1]
+    if by.terms or not 0 <= by.constant < op.width:
+        return _opaque(how, op, forms)
+    return floor(how.read(forms[0], op), 1 << by.constant)
+
+
+def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    upper, lower = forms
+    if lower.terms or lower.constant <= 0:
+        return _opaque(how, op, forms)
+    read = how.read(upper, op)
+    if how.bounds(read)[0] >= 0:
+        return floor(read, lower.constant)
+    if only_counters(read):
+        return _opaque(how, op, forms)
+    downwards = scale(floor(scale(read, -1), lower.constant), -1)
+    return choose(decided(Compare("ge", read)), floor(read, lower.constant), downwards)
+
+
+def _rem(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    quotient = _div(how, Operation("div", "", op.width, op.signed, op.to), forms)
+    if not isinstance(quotient, Linear) or forms[1].terms or forms[1].constant <= 0:
+        return _opaque(how, op, forms)
+    return add(how.read(forms[0], op), quotient, -forms[1].constant)
+
+
+def _and(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    left, right = forms if not forms[1].terms else forms[::-1]
+    mask = right.constant
+    if right.terms:
+        return _opaque(how, op, forms, orderless=True)
+    if mask > 0 and not mask & (mask + 1):
+        return add(left, floor(left, mask + 1), -(mask + 1))
+    if mask < 0 and not -mask & (-mask - 1):
+        return scale(floor(left, -mask), -mask)
+    return _opaque(how, op, [left, right])
+
+
+def _bfe(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    start, length = forms[1].constant & 255, forms[2].constant & 255
+    if forms[1].terms or forms[2].terms or op.signed or start + length > op.width:
+        return _opaque(how, op, forms)
+    return add(floor(forms[0], 1 << start), floor(forms[0], 1 << (start + length)), -(1 << length))
+
+
+def _or(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    return _opaque(how, op, forms, orderless=True)
+
+
+def _extreme(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    left, right = how.read(forms[0], op), how.read(forms[1], op)
+    least, most = how.bounds(add(left, right, -1))
+    if least >= 0 or most <= 0:
+        return left if (least >= 0) == (op.name == "max") else right
+    first_larger = decided(Compare("ge", add(left, right, -1)))
+    return choose(first_larger, left, right) if op.name == "max" else choose(first_larger, right, left)
+
+
+def _setp(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    if op.how in ("eq", "ne"):
+        difference = add(forms[0], forms[1], -1)
+        least, most = how.bounds(difference)
+        if not (least > -(1 << op.width) and most < 1 << op.width):
+            signed = Operation(op.name, op.how, op.width, True, 1)
+            difference = add(how.read(forms[0], signed, True), how.read(forms[1], signed, True), -1)
+        least, most = how.bounds(difference)
+        if least > 0 or most < 0 or least == most:
+            return TRUE if (least == most == 0) == (op.how == "eq") else FALSE
+        return decided(Compare("eq" if op.how == "eq" else "ne", difference))
+    left, right = how.read(forms[0], op, True), how.read(forms[1], op, True)
+    difference, strict = {
+        "lt": (add(right, left, -1), 1),
+        "lo": (add(right, left, -1), 1),
+        "gt": (add(left, right, -1), 1),
+        "hi": (add(left, right, -1), 1),
+        "le": (add(right, left, -1), 0),
+        "ls": (add(right, left, -1), 0),
+        "ge": (add(left, right, -1), 0),
+        "hs": (add(left, right, -1), 0),
+    }[op.how]
+    form = add(difference, Linear(-strict))
+    least, most = how.bounds(form)
+    return TRUE if least >= 0 else FALSE if most < 0 else Compare("ge", form)
+
+
+def _cvt(how: Reading, op: Operation, forms: list[Linear]) -> Value:
+    return forms[0] if op.to <= op.width else how.read(forms[0], op)
+
+
+FORMS: dict[str, Rule] = {
+    "add": _add,
+    "sub": _sub,
+    "neg": _neg,
+    "not": _not,
+    "mul": _mul,
+    "mad": _mad,
+    "shl": _shl,
+    "shr": _shr,
+    "div": _div,
+    "rem": _rem,
+    "and": _and,
+    "or": _or,
+    "xor": _or,
+    "bfe": _bfe,
+    "min": _extreme,
+    "max": _extreme,
+    "setp": _setp,
+    "cvt": _cvt,
+}

@@ -1,0 +1,97 @@
+"""A class of threads as it executes instructions, and what of a turn of a loop has to be repeated to see where it leads."""
+
+from pipec.verify.reader_events import Events
+from pipec.verify.reader_flow import Block, Step
+from pipec.verify.reader_opcodes import COMPUTING, Kind
+from pipec.verify.reader_surroundings import Env, Group
+from pipec.verify.reader_text import address
+
+
+class Machine(Events):
+    """Instructions as one class of threads executes them. Turns are repeated with the branches as they went."""
+
+    def needed(self, passed: list[Block], names: int) -> list[Step]:
+        """The steps of a turn on which registers (bits of a number) and positions on rings depend."""
+        steps = [step for block in passed for step in block.steps]
+        moving = [step.kind is Kind.TRY and step.spin or step.instruction.number in self._rings for step in steps]
+        for step, moves in zip(steps, moving, strict=True):
+            names |= step.uses if moves else 0
+        before = -1
+        while names != before:
+            before = names
+            for step in reversed(steps):
+                if step.defines & names:
+                    names |= step.uses
+        return [step for step, moves in zip(steps, moving, strict=True) if moves or step.defines & names]
+
+    def repeat(self, steps: list[Step], env: Env) -> Env:
+        """Takes the steps of a turn once more."""
+        for step in steps:
+            if step.kind in COMPUTING:
+                self.compute(step, env, lambda formulas: None)
+            elif step.kind is Kind.TRY:
+                self._repeat_try(step, env)
+            elif any(self.signalled(ring) for ring in self._rings.get(step.instruction.number, ())):
+                self._repeat_signal(step, env)
+        return env
+
+    def _repeat_signal(self, step: Step, env: Env) -> None:
+        """An arrival that is counted by itself."""
+        if self.guard(step, env) != 1:
+            return
+        for act in self.acts(step, env):
+            if act.advance and act.position is not None:
+                env[("position", act.position)] = self.moved(self._position(act.position, env), act.position, act.advance)
+
+    def _repeat_try(self, step: Step, env: Env) -> None:
+        if not step.spin:
+            env.update(self.peek(step.instruction, env))
+            return
+        spot, rounds = self._awaited(step.instruction, env)
+        if isinstance(rounds, int) and isinstance(self._position(spot.ring, env), int):
+            act = self._wait(step.instruction, env)
+            key = ("position", spot.ring)
+            env[key] = self.moved(env.get(key, 0), spot.ring, act.advance)
+
+    def groups(self, passed: list[Block], names: list[object], env: Env) -> list[Group]:
+        """The registers and positions that depend on each other over this turn, where a position is among them."""
+        sources: dict[object, frozenset[object]] = {name: frozenset((name,)) for name in names}
+        nothing: frozenset[object] = frozenset()
+        rings: set[object] = set()
+        for block in passed:
+            for step in block.steps:
+                one = step.instruction
+                if step.kind in COMPUTING:
+                    used = nothing.union(*(sources.get(text, nothing) for text in one.operands[1:]))
+                    if one.predicate:
+                        used |= sources.get(one.predicate, nothing) | sources.get(one.operands[0], nothing)
+                    for name in one.first:
+                        sources[name] = used
+                elif step.kind is not Kind.TRY and one.number in self._rings:
+                    at = next(number for number, text in enumerate(one.operands) if text.startswith("["))
+                    for ring in self._rings[one.number]:
+                        key = ("position", ring)
+                        rings.add(key)
+                        used = sources.get(address(one.operands[at], one.line)[0], nothing)
+                        sources[key] = sources.get(key, frozenset((key,))) | used
+                elif step.kind is Kind.TRY:
+                    used = sources.get(address(one.operands[1], one.line)[0], nothing) | sources.get(one.operands[2], nothing)
+                    if not step.spin:
+                        sources[one.first[0]] = used
+                        continue
+                    for ring in self._rings.get(one.number, ()):
+                        key = ("position", ring)
+                        rings.add(key)
+                        sources[key] = sources.get(key, frozenset((key,))) | used
+        found: list[set[object]] = []
+        for member in {*names, *rings}:
+            joined = {member, *sources.get(member, ())}
+            apart = []
+            for group in found:
+                if group & joined:
+                    joined |= group
+                else:
+                    apart.append(group)
+            found = [*apart, joined]
+        groups = [Group(frozenset(group), frozenset(one[1] for one in group if isinstance(one, tuple))) for group in found]
+        return [group for group in groups if group.positions]

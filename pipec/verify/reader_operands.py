@@ -1,0 +1,159 @@
+"""Operands of instructions as one class of threads finds them: constants, special registers, what threads have in common."""
+
+from pipec.verify.network import Unreadable
+from pipec.verify.reader_flow import Step
+from pipec.verify.reader_opcodes import Kind
+from pipec.verify.reader_operations import Operation
+from pipec.verify.reader_surroundings import CTA_BITS, Env, Split, Surroundings
+from pipec.verify.reader_text import Instruction, integer
+from pipec.verify.reader_values import UNKNOWN, Lanes, Value
+from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom
+
+
+class Operands:
+    """Operands as `threads` (a class of them) of the CTA of `rank` find them.
+
+    `lags`: by ring, how many uses behind its cursor the class waits: none for who takes what is there, all stages for who makes room.
+    `waited`: the rings for which the class waits, None while that is not known; `waits`, `relied`: found on the way.
+    """
+
+    def __init__(self, around: Surroundings, threads: tuple[int, ...], rank: int, name: str = "") -> None:
+        self.name = name
+        self.around, self.threads, self.rank = around, threads, rank
+        self.arithmetic = around.arithmetic
+        warps: dict[int, int] = {}
+        for thread in threads:
+            warps[thread // 32] = warps.get(thread // 32, 0) + 1
+        self.partial = any(count < min(32, around.threads - 32 * warp) for warp, count in warps.items())
+        self.lags: dict[int, int] = {}
+        self.waited: frozenset[int] | None = None
+        self.waits: set[int] = set()
+        self.relied: set[int] = set()
+        self._rings: dict[int, set[int]] = {}
+        # By offset: arrivals, line, thread. Filled before the first barrier of the CTA.
+        self.inits: dict[int, tuple[int, int, tuple[int, ...]]] = {}
+        self.prologue = False
+        # Constants are the same for all classes of a CTA.
+        self._operands = around.operands.setdefault(rank, {})
+        self._plans = around.plans.setdefault(rank, {})
+
+    def same(self, value: Value) -> Value:
+        return self.arithmetic.same(value)
+
+    # Operands.
+
+    def value(self, text: str, env: Env) -> Value:
+        found = self._operand(text)
+        return env.get(text, UNKNOWN) if found[0] else found[1]  # type: ignore[return-value]
+
+    def _operand(self, text: str) -> tuple[bool, object]:
+        found = self._operands.get(text)
+        if found is None:
+            found = self._operands[text] = self._constant(text)
+        return found
+
+    def _constant(self, text: str) -> tuple[bool, object]:
+        """Whether an operand is a register, and its value if it is not."""
+        number = integer(text)
+        if number is not None:
+            return False, number if number < 1 << 63 else number - (1 << 64)
+        if text in self.around.kernel.shared:
+            return False, self.around.kernel.shared[text] | self.rank << CTA_BITS
+        if text in self.around.kernel.parameters:
+            return False, self.same(atom(Symbol(f"&{text}")))
+        if text.startswith("%"):
+            special = self._special(text[1:])
+            if special is not None:
+                return False, special
+        elif text[:2] in ("0f", "0d", "0F", "0D"):
+            return False, UNKNOWN
+        return True, None
+
+    def _special(self, name: str) -> Value | None:
+        root, _, axis = name.partition(".")
+        place = "xyz".find(axis) if axis else -1
+        block, cluster = self.around.block, self.around.cluster
+        if root == "tid" and place >= 0:
+            under = (1, block[0], block[0] * block[1])[place]
+            return self.same(Lanes(tuple(thread // under % block[place] for thread in range(self.around.threads))))
+        if root == "laneid":
+            return self.same(Lanes(tuple(thread % 32 for thread in range(self.around.threads))))
+        if root == "ntid" and place >= 0:
+            return block[place]
+        if root == "cluster_ctarank":
+            return self.rank
+        if root == "cluster_nctarank":
+            return self.around.ranks
+        if root == "cluster_nctaid" and place >= 0:
+            return cluster[place]
+        if root == "cluster_ctaid" and place >= 0:
+            return self._within_cluster(place)
+        if root in ("clusterid", "nclusterid", "nctaid") and place >= 0:
+            return self.same(atom(Symbol(f"%{name}")))
+        if root == "ctaid" and place >= 0:
+            if self.around.ranks == 1:
+                return self.same(atom(Symbol(f"%{name}")))
+            form = Linear(self._within_cluster(place), ((Symbol(f"%clusterid.{axis}"), cluster[place]),))
+            return self.same(form)
+        return UNKNOWN if name in _VARYING or root in _VARYING else None
+
+    def _within_cluster(self, place: int) -> int:
+        x, y, _ = self.around.cluster
+        return (self.rank % x, self.rank // x % y, self.rank // (x * y))[place]
+
+    def uniform(self, value: Value, line: int) -> Value:
+        """The value that all threads of the class have. Splits the class where they differ."""
+        if not isinstance(value, Lanes):
+            return value
+        groups: dict[int, list[int]] = {}
+        for thread in self.threads:
+            groups.setdefault(value.entries[thread], []).append(thread)
+        if len(groups) == 1:
+            return next(iter(groups))
+        if len(groups) > 64:
+            raise Unreadable(line, "each thread goes a way of its own")
+        raise Split([tuple(group) for group in groups.values()])
+
+    def divides(self, value: Value) -> bool:
+        """Whether a branch on it divides a warp."""
+        if not isinstance(value, Lanes):
+            return False
+        warps = {thread // 32 for thread in self.threads}
+        lanes = [{value.entries[lane] for lane in range(32 * warp, min(32 * warp + 32, self.around.threads))} for warp in warps]
+        return any(len(entries) > 1 for entries in lanes)
+
+    def guard(self, step: Step, env: Env) -> int | Formula:
+        """Whether the instruction is executed; 1 too if by some threads of the class only and that stops nobody."""
+        one = step.instruction
+        if one.predicate is None:
+            return 1
+        value = env.get(one.predicate, UNKNOWN)
+        if isinstance(value, Lanes) and step.kind in _NOBODY_WAITS:
+            return int(bool(self._taking(one, env)))
+        value = self.uniform(value, one.line)
+        if isinstance(value, int):
+            return int(bool(value) != one.negated)
+        if isinstance(value, (Compare, Both, Either)):
+            if one.negated:
+                value = self.same(self.arithmetic.apply(_NOT, [value])[0])
+            return value  # type: ignore[return-value]
+        raise Unreadable(one.line, "what decides whether this is executed is not understood")
+
+    def _taking(self, one: Instruction, env: Env) -> tuple[int, ...]:
+        """The threads that execute it."""
+        value = env.get(one.predicate, UNKNOWN) if one.predicate else 1
+        if not isinstance(value, Lanes):
+            return self.threads
+        return tuple(thread for thread in self.threads if bool(value.entries[thread]) != one.negated)
+
+
+_NOT = Operation("not", "", 1, False, 1)
+_NOBODY_WAITS = frozenset({Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER, Kind.COMPUTE})
+_VARYING = frozenset(
+    (
+        *("warpid", "nwarpid", "smid", "nsmid", "gridid", "clock", "clock_hi", "clock64"),
+        *("globaltimer", "globaltimer_lo", "globaltimer_hi", "is_explicit_cluster"),
+        *("lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"),
+        *("dynamic_smem_size", "total_smem_size", "aggr_smem_size", "current_graph_exec"),
+    )
+)

@@ -1,0 +1,157 @@
+"""Integer operations of PTX: opcodes taken apart, and what they make of numbers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from pipec.verify.reader_text import Instruction
+
+_WIDTHS = {"pred": 1, "8": 8, "16": 16, "32": 32, "64": 64}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An opcode taken apart: `width`, `signed` of its operands; `to`: width of the result; `how`: comparison, half of a product."""
+
+    name: str
+    how: str
+    width: int
+    signed: bool
+    to: int
+
+
+_TYPED = {f"{sign}{width}" for sign in "usb" for width in (8, 16, 32, 64)} | {"pred"}
+_PLAIN = ["add", "sub", "neg", "abs", "min", "max", "shl", "shr", "and", "or", "xor", "not", "selp", "div", "rem", "mov"]
+
+
+@cache
+def operation(opcode: str) -> Operation | None:
+    """What the opcode computes, if that is integer arithmetic that is followed."""
+    name, *parts = opcode.split(".")
+    if not parts or parts[-1] not in _TYPED:
+        return None
+    width, signed = _WIDTHS[parts[-1].lstrip("usb")], parts[-1][0] == "s"
+    middle = parts[:-1]
+    if name in _PLAIN and not middle:
+        return Operation(name, "", width, signed, width)
+    if name == "cvta":
+        return Operation("mov", "", 64, False, 64)
+    if name == "setp" and len(middle) == 1 and middle[0] in _COMPARISONS:
+        return Operation(name, middle[0], width, signed, 1)
+    if name in ("mul", "mad") and middle in (["lo"], ["wide"], ["hi"]):
+        return Operation(name, middle[0], width, signed, 2 * width if middle[0] == "wide" else width)
+    if name == "cvt" and len(middle) == 1 and middle[0] in _TYPED:
+        return Operation(name, "", width, signed, _WIDTHS[middle[0].lstrip("usb")])
+    if name == "bfe":
+        return Operation(name, "", width, signed, width)
+    if name == "mapa":
+        return Operation(name, "", width, False, width)
+    return None
+
+
+_FOLLOWED = ("shfl.sync.idx", "ld.global", "ld.param", "ld.shared", "elect", "clusterlaunchcontrol.query_cancel")
+
+
+def computable(one: Instruction) -> bool:
+    return operation(one.opcode) is not None or one.opcode.startswith(_FOLLOWED)
+
+
+def wrapped(value: int, width: int) -> int:
+    """The number in the signed range that is equal modulo 2^width; predicates are 0 and 1."""
+    if width == 1:
+        return value & 1
+    half = 1 << (width - 1)
+    return ((value + half) & (2 * half - 1)) - half
+
+
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "lo": lambda a, b: a < b,
+    "ls": lambda a, b: a <= b,
+    "hi": lambda a, b: a > b,
+    "hs": lambda a, b: a >= b,
+}
+
+
+def _divided(a: int, b: int) -> int:
+    return 0 if not b else -(-a // b) if (a < 0) != (b < 0) else a // b
+
+
+def _extracted(op: Operation, a: int, start: int, length: int) -> int:
+    a, start, length = a & ((1 << op.width) - 1), start & 255, length & 255
+    value = (a >> start) & ((1 << length) - 1)
+    if not op.signed or not length:
+        return value
+    top = a >> min(start + length - 1, op.width - 1) & 1
+    return value - (1 << length) if top and start + length <= op.width else value | (-top << max(op.width - start, 0))
+
+
+@cache
+def number_of(op: Operation) -> Callable[[Sequence[int]], int]:
+    """The operation on numbers."""
+    name, width, to = op.name, op.width, op.to
+    if name == "selp":
+        return lambda v: v[0] if v[2] else v[1]
+    if name == "mapa":
+        return lambda v: v[0] & 0xFFFFFF | v[1] << 24
+    if name in ("mov", "cvt") and to <= width or name in _ALIKE:
+        # The same bits whatever the sign.
+        rule = _SIMPLE[name]
+        return _wrapping(rule, to)
+    mask = (1 << width) - 1
+    if name == "shl":
+        return _wrapping(lambda v: v[0] << min(v[1] & 0xFFFFFFFF, width), to)
+    if name == "shr":
+        signed = op.signed
+        return _wrapping(lambda v: (v[0] if signed else v[0] & mask) >> min(v[1] & 0xFFFFFFFF, width), to)
+    if name == "bfe":
+        return _wrapping(lambda v: _extracted(op, v[0], v[1], v[2]), to)
+    rule = _ordered(op)
+    if op.signed:
+        return rule
+    # (The addend of a mad may be wider; it has no sign of its own.)
+    return lambda v: rule([v[0] & mask, *(one & mask for one in v[1:2]), *v[2:]])
+
+
+def _ordered(op: Operation) -> Callable[[Sequence[int]], int]:
+    """Operations for which the operands are signed or unsigned numbers."""
+    if op.name == "setp":
+        compare = _COMPARISONS[op.how]
+        return lambda v: int(compare(v[0], v[1]))
+    if op.name in ("mul", "mad"):
+        down = op.width if op.how == "hi" else 0
+        more = op.name == "mad"
+        return _wrapping(lambda v: (v[0] * v[1] >> down) + (v[2] if more else 0), op.to)
+    return _wrapping(_SIMPLE[op.name], op.to)
+
+
+def _wrapping(rule: Callable[[Sequence[int]], int], width: int) -> Callable[[Sequence[int]], int]:
+    if width == 1:
+        return lambda v: rule(v) & 1
+    half, mask = 1 << (width - 1), (1 << width) - 1
+    return lambda v: ((rule(v) + half) & mask) - half
+
+
+# What gives the same bits for signed and unsigned operands.
+_ALIKE = frozenset({"add", "sub", "neg", "and", "or", "xor", "not"})
+_SIMPLE: dict[str, Callable[[Sequence[int]], int]] = {
+    "add": lambda v: v[0] + v[1],
+    "sub": lambda v: v[0] - v[1],
+    "neg": lambda v: -v[0],
+    "abs": lambda v: abs(v[0]),
+    "min": lambda v: min(v[0], v[1]),
+    "max": lambda v: max(v[0], v[1]),
+    "and": lambda v: v[0] & v[1],
+    "or": lambda v: v[0] | v[1],
+    "xor": lambda v: v[0] ^ v[1],
+    "not": lambda v: ~v[0],
+    "div": lambda v: _divided(v[0], v[1]),
+    "rem": lambda v: v[0] - v[1] * _divided(v[0], v[1]),
+    "mov": lambda v: v[0],
+    "cvt": lambda v: v[0],
+}

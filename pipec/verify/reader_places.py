@@ -1,0 +1,164 @@
+"""Which barrier is meant, and which use of its ring: from an address and a parity to the place relative to a cursor."""
+
+from collections.abc import Callable
+
+from pipec.verify.network import Unreadable
+from pipec.verify.reader_operands import Operands
+from pipec.verify.reader_operations import Operation
+from pipec.verify.reader_surroundings import CTA_BITS, OFFSET, Act, Env, Spot
+from pipec.verify.reader_text import Instruction, address
+from pipec.verify.reader_values import UNKNOWN, Peek, Table, Value
+from pipec.verify.terms import Symbol
+
+
+class Places(Operands):
+    """Barriers as a class of threads addresses them."""
+
+    def cursor_symbol(self, ring: int) -> Symbol:
+        """How many uses of a ring lie behind the cursor."""
+        return Symbol(f"{self.name}:cursor {ring}")
+
+    def period(self, ring: int) -> int:
+        """After how many uses the position on a ring is where it was."""
+        stages = self.around.barriers.stages[ring]
+        return stages if self.signalled(ring) else 2 * stages
+
+    def signalled(self, ring: int) -> bool:
+        """Whether the class counts its own arrivals at the ring, since it waits neither for it nor for its other side."""
+        return self.waited is not None and ring not in self.waited
+
+    def moved(self, position: Value, ring: int, by: int) -> Value:
+        if isinstance(position, int):
+            return (position + by) % self.period(ring)
+        assert isinstance(position, Table)
+        return self.same(
+            Table(position.cursor, tuple(None if e is None else (e + by) % self.period(ring) for e in position.entries))
+        )
+
+    def _position(self, ring: int, env: Env) -> Value:
+        return env.get(("position", ring), 0)
+
+    def _spot(self, one: Instruction, text: str, env: Env) -> Spot:
+        """The barrier at an address."""
+        name, offset = (text, 0) if text.startswith("%where") else address(text, one.line)
+        value = self.uniform(self.value(name, env), one.line) if name else 0
+        if isinstance(value, int):
+            found = self._place(one, value + offset)
+            return Spot(found[0], found[1], found[2], None)
+        if not isinstance(value, Table):
+            raise Unreadable(one.line, "the address of the barrier is not understood")
+        places = [None if entry is None else self._place(one, entry + offset) for entry in value.entries]
+        known = [place for place in places if place is not None]
+        if len({(ring, rank) for ring, _, rank in known}) != 1:
+            raise Unreadable(one.line, "the barriers of several rings in one place are not understood")
+        return Spot(known[0][0], tuple(None if place is None else place[1] for place in places), known[0][2], value.cursor)
+
+    def _place(self, one: Instruction, where: int) -> tuple[int, int, int]:
+        found = self.around.barriers.places.get(where & OFFSET)
+        rank = where >> CTA_BITS
+        if found is None or not 0 <= rank < self.around.ranks:
+            raise Unreadable(one.line, f"there is no barrier at offset {where & OFFSET}")
+        return found[0], found[1], rank
+
+    def _awaited(self, one: Instruction, env: Env) -> tuple["Spot", Value]:
+        """The barrier that is tried, and stage + stages * parity."""
+        if "parity" not in one.parts or len(one.operands) < 3:
+            raise Unreadable(one.line, "a wait without a parity is not understood")
+        spot = self._spot(one, one.operands[1], env)
+        if spot.rank != self.rank:
+            raise Unreadable(one.line, "a wait for the barrier of another CTA is not understood")
+        stages = self.around.barriers.stages[spot.ring]
+        parity = self.uniform(self.value(one.operands[2], env), one.line)
+        rounds = _joined(spot.cursor, spot.stage, parity, lambda stage, bit: stage + stages * (bit & 1))
+        if rounds is None:
+            raise Unreadable(one.line, "the parity waited for is not understood")
+        return spot, rounds
+
+    def _wait(self, one: Instruction, env: Env) -> Act:
+        spot, rounds = self._awaited(one, env)
+        ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
+        self.waits.add(ring)
+        self._rings.setdefault(one.number, set()).add(ring)
+        ahead = self._apart(one, rounds, self._position(ring, env), 2 * stages)
+        lag = self.lags.setdefault(ring, 0 if ahead < stages else stages)
+        ahead = (ahead + lag) % (2 * stages)
+        if ahead < stages:
+            return Act(True, ring, ring, ahead - lag, ahead + 1, ring)
+        return Act(True, ring, ring, ahead - 2 * stages - lag, 0, ring)
+
+    def _apart(self, one: Instruction, at: Value, position: Value, modulus: int) -> int:
+        """How far one place on a ring lies behind another; the same for all values of the cursor."""
+        cursor = next((value.cursor for value in (at, position) if isinstance(value, Table)), None)
+        apart = _joined(cursor, at, position, lambda place, start: (place - start) % modulus)
+        apart = self.same(apart) if apart is not None else None
+        if not isinstance(apart, int):
+            raise Unreadable(one.line, "the stage is not a fixed number of stages away from the last one")
+        return apart
+
+    def _use(self, one: Instruction, spot: Spot, env: Env, arrivals: int) -> Act:
+        """Which use of a ring an arrival belongs to. After a wait for the other side: the use that it made free, or an earlier one."""
+        ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
+        stage: Value = spot.stage if spot.cursor is None else Table(spot.cursor, spot.stage)  # type: ignore[arg-type, assignment]
+        for driver in (self.around.barriers.other[ring], spot.cursor):
+            if driver is None or self.signalled(driver):
+                continue
+            self.relied.add(driver)
+            self._rings.setdefault(one.number, set()).add(driver)
+            behind = self._apart(one, stage, self._position(driver, env), stages)
+            # The position is that of the next use; the last one lies one before.
+            return Act(False, ring, driver, behind - stages, 0, driver, targets=((spot.rank, 1),))
+        self.relied.add(ring)
+        self._rings.setdefault(one.number, set()).add(ring)
+        ahead = self._apart(one, stage, self._position(ring, env), stages)
+        if not self.signalled(ring):
+            return Act(False, ring, ring, ahead, 0, ring, targets=((spot.rank, 1),))
+        if arrivals:
+            return Act(False, ring, ring, ahead, ahead + 1, ring, targets=((spot.rank, 1),))
+        return Act(False, ring, ring, -1 if ahead == stages - 1 else ahead, 0, ring, targets=((spot.rank, 1),))
+
+    def peek(self, one: Instruction, env: Env) -> dict[str, Value]:
+        """The outcome of a try_wait outside of a loop that waits."""
+        if "parity" not in one.parts:
+            raise Unreadable(one.line, "a wait without a parity is not understood")
+        name, offset = address(one.operands[1], one.line)
+        where: Value = self.uniform(self.value(name, env), one.line) if name else 0
+        if not isinstance(where, (int, Table)):
+            return {one.operands[0]: UNKNOWN}
+        where = self.arithmetic.apply(_ADD, [where, offset])[0]
+        return {one.operands[0]: self.same(Peek(where, self.uniform(self.value(one.operands[2], env), one.line)))}
+
+    def peeked(self, one: Instruction, peek: Peek, env: Env) -> Act:
+        """The wait that a peek with outcome true stands for."""
+        name = "%where of the peek"
+        there: Env = {**env, name: peek.address, "%parity of the peek": peek.parity}
+        awaited = Instruction(one.number, one.line, "mbarrier.try_wait.parity", None, False, f"_, [{name}], %parity of the peek")
+        awaited.__dict__["operands"] = ("_", name, "%parity of the peek")
+        return self._wait(awaited, there)
+
+
+_ADD = Operation("add", "", 32, True, 32)
+
+
+def _joined(
+    cursor: int | None, left: "Value | tuple[int | None, ...]", right: Value, how: Callable[[int, int], int]
+) -> Value | None:
+    """A function of two numbers, of which each may be a table over the same cursor."""
+    columns: list[tuple[int | None, ...] | None] = []
+    length = 1
+    for value in (left, right):
+        entries = value.entries if isinstance(value, Table) else value if isinstance(value, tuple) else None
+        if isinstance(value, Table):
+            if cursor is not None and value.cursor != cursor:
+                return None
+            cursor = value.cursor
+        if entries is None and not isinstance(value, int):
+            return None
+        length = max(length, len(entries or ()))
+        columns.append(entries)
+    if columns == [None, None]:
+        return how(left, right)  # type: ignore[arg-type]
+    rows = [column if column is not None else (value,) * length for column, value in zip(columns, (left, right), strict=True)]
+    if any(len(row) != length for row in rows):
+        return None
+    made = tuple(None if a is None or b is None else how(a, b) for a, b in zip(*rows, strict=True))
+    return Table(cursor, made) if cursor is not None else None

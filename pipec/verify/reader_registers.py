@@ -1,0 +1,221 @@
+"""What one class of threads computes: the registers that an instruction defines."""
+
+from collections.abc import Callable
+
+from pipec.verify.logic import RANGES
+from pipec.verify.network import Unreadable
+from pipec.verify.reader_flow import Step
+from pipec.verify.reader_operations import Operation, number_of, operation
+from pipec.verify.reader_places import Places
+from pipec.verify.reader_surroundings import APART, LOADED, OFFSET, Env, Later, Plan, Require
+from pipec.verify.reader_text import Instruction, address
+from pipec.verify.reader_values import UNKNOWN, Lanes, Remote, Table, Value
+from pipec.verify.terms import Apply, Both, Compare, Either, Linear, Symbol, add, atom, choose
+
+
+class Registers(Places):
+    """Registers as instructions of a class of threads define them."""
+
+    def compute(self, step: Step, env: Env, require: Require) -> None:
+        one = step.instruction
+        numbers = self._numbers(one, env)
+        if numbers is not None:
+            env[one.operands[0]] = numbers
+            return
+        if one.parts[0] == "mapa" and (remote := self._remote(one, env)) is not None:
+            env[one.operands[0]] = remote
+            return
+        made = self._computed(one, env, require)
+        if one.predicate is not None and len(made) == 1:
+            ((name, value),) = made.items()
+            made = {name: self._selected(one, env, value, env.get(name, UNKNOWN))}
+        elif one.predicate is not None:
+            made = dict.fromkeys(made, UNKNOWN)
+        env.update(made)
+
+    def _numbers(self, one: Instruction, env: Env) -> int | None:
+        """The result where all operands are numbers, which is so most often."""
+        plan = self._plans.get(one.number)
+        if plan is None:
+            plan = self._plans[one.number] = self._plan(one)
+        rule, operands = plan
+        if rule is None:
+            return None
+        values = []
+        for name, number in operands:
+            value = number if name is None else env.get(name)
+            if type(value) is not int:
+                return None
+            values.append(value)
+        return rule(values)
+
+    def _plan(self, one: Instruction) -> Plan:
+        """How to compute with numbers: the rule, and for each operand the register, or the number that it is."""
+        op = operation(one.opcode)
+        if op is None or one.predicate is not None:
+            return None, []
+        operands: list[tuple[str | None, int]] = []
+        for text in one.operands[1:]:
+            is_register, value = self._operand(text)
+            if not is_register and type(value) is not int:
+                return None, []
+            operands.append((text, 0) if is_register else (None, value))  # type: ignore[arg-type]
+        return number_of(op), operands
+
+    def _remote(self, one: Instruction, env: Env) -> Value | None:
+        """An address that each thread maps to a CTA of its own choice, or only some threads map."""
+        taking = env.get(one.predicate, UNKNOWN) if one.predicate else 1
+        where, rank = self.value(one.operands[1], env), self.value(one.operands[2], env)
+        if not isinstance(taking, Lanes) and not isinstance(rank, Lanes):
+            return None
+        if not isinstance(taking, (int, Lanes)) or not isinstance(rank, (int, Lanes)) or not isinstance(where, (int, Table)):
+            return UNKNOWN
+        held = taking.entries if isinstance(taking, Lanes) else (taking,) * self.around.threads
+        ranks = rank.entries if isinstance(rank, Lanes) else (rank,) * self.around.threads
+        return self.same(Remote(where, tuple(r if bool(p) != one.negated else -1 for p, r in zip(held, ranks, strict=True))))
+
+    def _selected(self, one: Instruction, env: Env, new: Value, old: Value) -> Value:
+        when = env.get(one.predicate, UNKNOWN)
+        if isinstance(when, int):
+            return new if bool(when) != one.negated else old
+        if one.negated:
+            new, old = old, new
+        if isinstance(when, Lanes):
+            columns = [value.entries if isinstance(value, Lanes) else (value,) * self.around.threads for value in (new, old)]
+            if all(isinstance(column[0], int) for column in columns):
+                return self.same(Lanes(tuple(a if p else b for p, a, b in zip(when.entries, *columns, strict=True))))
+        if isinstance(when, (Compare, Both, Either)) and isinstance(new, (int, Linear)) and isinstance(old, (int, Linear)):
+            return self.same(choose(when, *(Linear(v) if isinstance(v, int) else v for v in (new, old))))
+        if isinstance(when, Table):
+            return self.arithmetic.apply(_SELECT, [new, old, when])[0]
+        return UNKNOWN
+
+    def _computed(self, one: Instruction, env: Env, require: Require) -> dict[str, Value]:
+        op = operation(one.opcode)
+        operands = one.operands
+        if op is not None:
+            values = [self.value(text, env) for text in operands[1:]]
+            kinds = {type(value) for value in values}
+            if Lanes in kinds and kinds - {Lanes, int}:
+                values = [self._common(value) for value in values]
+            value, requires = self.arithmetic.apply(op, values)
+            if requires:
+                require(requires)
+            return {operands[0]: value}
+        special = _SPECIAL.get(".".join(one.parts[:2])) or _SPECIAL.get(one.parts[0])
+        if special is not None:
+            return special(self, one, env)
+        return dict.fromkeys(one.first, UNKNOWN)
+
+    def _common(self, value: Value) -> Value:
+        if not isinstance(value, Lanes):
+            return value
+        mine = {value.entries[thread] for thread in self.threads}
+        return mine.pop() if len(mine) == 1 else value
+
+    def elected(self, one: Instruction, env: Env) -> dict[str, Value]:
+        self._whole_warp(one, env)
+        leader = self.same(Lanes(tuple(int(thread % 32 == 0) for thread in range(self.around.threads))))
+        return dict(zip(one.first, (0, leader), strict=False))
+
+    def _whole_warp(self, one: Instruction, env: Env) -> None:
+        mask = self.value(one.operands[-1], env)
+        if not isinstance(mask, int) or mask & 0xFFFFFFFF != 0xFFFFFFFF:
+            raise Unreadable(one.line, "a meeting of some lanes of a warp is not understood")
+
+    def shuffled(self, one: Instruction, env: Env) -> dict[str, Value]:
+        result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
+        self._whole_warp(one, env)
+        if one.parts[2:3] != ("idx",) or len(one.operands) != 5:
+            return result
+        value, lane, clamp = (self.value(text, env) for text in one.operands[1:4])
+        if not isinstance(lane, int) or clamp != 31 or not isinstance(value, (int, Lanes, Linear)):
+            return result
+        if isinstance(value, Lanes):
+            last = self.around.threads - 1
+            sources = [min(thread // 32 * 32 + lane % 32, last) for thread in range(last + 1)]
+            if not env.get(APART, 0) or {sources[thread] for thread in self.threads} <= {*self.threads}:
+                result[one.first[0]] = self.same(Lanes(tuple(value.entries[source] for source in sources)))
+        elif not self.partial:
+            result[one.first[0]] = value
+        return result
+
+    def parameter(self, one: Instruction, env: Env) -> dict[str, Value]:
+        result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
+        if len(one.operands) == 2 and len(one.first) == 1:
+            name, offset = address(one.operands[1], one.line)
+            if name in self.around.kernel.parameters and not offset and one.parts[-1][0] in "usb":
+                result[one.first[0]] = self.same(atom(Symbol(name)))
+        return result
+
+    def loaded(self, one: Instruction, env: Env) -> dict[str, Value]:
+        """A load of global memory that nobody writes while the kernel runs is a function of its address."""
+        result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
+        if len(one.first) != 1 or len(one.operands) != 2 or one.parts[-1] not in ("b32", "u32", "s32"):
+            return result
+        name, offset = address(one.operands[1], one.line)
+        value = self._common(self.value(name, env)) if name else 0
+        if isinstance(value, Linear):
+            symbols = [term for term, times in value.terms if isinstance(term, Symbol) and times == 1]
+            pointers = [symbol for symbol in symbols if symbol.name in self.around.pointers]
+            if len(pointers) == 1 and self.around.unwritten(pointers[0].name):
+                result[one.first[0]] = self.same(atom(Apply("ld.global.s32", (add(value, Linear(offset)),))))
+            else:
+                result[one.first[0]] = self._drawn(one)
+        return result
+
+    def _drawn(self, one: Instruction) -> Value:
+        """A number of which nothing is known but that all threads of the class find it at the same place."""
+        symbol = self.draws(one)
+        self.arithmetic.ranges[symbol.name] = RANGES["s32"]
+        return self.same(atom(symbol))
+
+    def draws(self, one: Instruction) -> Symbol:
+        """The symbol for what a load finds; each time it is executed a new number."""
+        return Symbol(f"{self.name}:{LOADED}{one.line} of {self.rank}")
+
+    def from_shared(self, one: Instruction, env: Env) -> dict[str, Value]:
+        """What is read from shared memory is not known, but for an answer of the scheduler: it depends on the use that brought it."""
+        result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
+        name, offset = address(one.operands[1], one.line)
+        value = self._common(self.value(name, env)) if name else 0
+        if len(one.first) != 1 or not isinstance(value, (int, Table, Linear)):
+            return result
+        if one.parts[-1] in ("b32", "u32", "s32"):
+            result[one.first[0]] = self._drawn(one)
+        if not isinstance(value, (int, Table)) or not self.around.asks:
+            return result
+        entries = value.entries if isinstance(value, Table) else (value,)
+        found = [None if entry is None else self.around.answers.get(entry + offset & OFFSET) for entry in entries]
+        known = [row for row in found if row is not None]
+        if not self.around.answers:
+            raise Later
+        if len(known) != sum(entry is not None for entry in entries) or len({(ring, same) for ring, _, same in known}) != 1:
+            return result
+        ring, stage, same = known[0]
+        at: Value = Table(value.cursor, tuple(row and row[1] for row in found)) if isinstance(value, Table) else stage
+        stages = self.around.barriers.stages[ring]
+        back = self._apart(one, at, self._position(ring, env), stages) - stages
+        use = Linear(back, ((self.cursor_symbol(ring), 1),))
+        function = f"answer {ring}" if same else f"answer {ring} of {self.rank}"
+        return {one.first[0]: self.same(atom(Apply(function, (use,))))}
+
+    def queried(self, one: Instruction, env: Env) -> dict[str, Value]:
+        """What an answer of the scheduler says."""
+        answer = self.value(one.operands[1], env)
+        if not isinstance(answer, Linear) or len(one.first) != 1:
+            return dict.fromkeys(one.first, UNKNOWN)
+        if "is_canceled" in one.parts:
+            return {one.first[0]: self.same(Compare("ne", atom(Apply("is_canceled", (answer,)))))}
+        return {one.first[0]: self.same(atom(Apply(f"{one.parts[2]}.ctaid", (answer,))))}
+
+
+_SELECT = Operation("selp", "", 32, False, 32)
+_SPECIAL: dict[str, Callable[[Registers, Instruction, Env], dict[str, Value]]] = {
+    "elect": Registers.elected,
+    "shfl": Registers.shuffled,
+    "ld.param": Registers.parameter,
+    "ld.global": Registers.loaded,
+    "ld.shared": Registers.from_shared,
+    "clusterlaunchcontrol.query_cancel": Registers.queried,
+}

@@ -1,0 +1,121 @@
+"""What the threads of a kernel have in common while they are walked, and the words in which their actions are told."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+
+from pipec.verify.reader_arithmetic import Arithmetic
+from pipec.verify.reader_interface import Interface
+from pipec.verify.reader_text import Kernel
+from pipec.verify.reader_values import Value
+from pipec.verify.terms import Formula
+
+# The registers' values by name, and under ("position", ring) the position on a ring modulo two rounds of it.
+Env = dict[object, Value]
+Plan = tuple[Callable[[Sequence[int]], int] | None, list[tuple[str | None, int]]]
+Require = Callable[[tuple[Formula, ...]], None]
+# Keys in an environment: a Met; and whether lanes of a warp of the class have gone another way, so that their registers may differ.
+APART = ("apart",)
+MET = ("met",)
+LOADED = "loaded at "  # in the name of a symbol
+CTA_BITS = 24  # in an address of the cluster's shared memory, the CTA's rank stands above this bit
+OFFSET = (1 << CTA_BITS) - 1
+
+
+class Met(IntEnum):
+    """Which threads of a class have met since they last waited for others: all, those of each warp, or none."""
+
+    NONE = 0
+    LANES = 1
+    ALL = 2
+
+
+class Later(Exception):
+    """What the class reads is written by a class that has not been walked yet."""
+
+
+class Split(Exception):
+    """The threads do not all do the same: what those groups do must be looked at apart."""
+
+    def __init__(self, groups: list[tuple[int, ...]]) -> None:
+        super().__init__()
+        self.groups = groups
+
+
+@dataclass(frozen=True)
+class Act:
+    """One action of the network. `ring`: a number for an mbarrier ring, a key otherwise. `position`: the ring whose cursor this is, if
+    registers may be functions of it; `advance`: how far the cursor moves on. `targets`: ranks of the CTAs whose barriers are reached, and
+    how often. `part`: see network.Arrive."""
+
+    waits: bool
+    ring: object
+    cursor: object
+    shift: int
+    advance: int = 0
+    position: int | None = None
+    count: int = 0
+    expects: int = 0
+    delivers: int = 0
+    targets: tuple[tuple[int, int], ...] = ()
+    part: bool = False
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A barrier: of `ring`, of the CTA of `rank`. `stage`: a number, or one for each entry of a table over `cursor`."""
+
+    ring: int
+    stage: int | tuple[int | None, ...]
+    rank: int
+    cursor: int | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Registers that depend on each other over one turn of a loop. `positions`: the rings among them."""
+
+    names: frozenset[object]
+    positions: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Barriers:
+    """The rings of mbarriers: `places` by offset: ring and stage; `stages`, `other` by ring."""
+
+    places: dict[int, tuple[int, int]]
+    stages: tuple[int, ...]
+    other: tuple[int | None, ...]
+
+
+@dataclass
+class Surroundings:
+    """What all threads have in common."""
+
+    kernel: Kernel
+    interface: Interface
+    arithmetic: Arithmetic
+    barriers: Barriers
+    threads: int
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    pointers: frozenset[str]
+    unwritten: Callable[[str], bool]
+    # Where the scheduler's answers go: by offset, the ring on which they are awaited, its stage, and whether all CTAs get the same.
+    answers: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
+    loads: set[int] = field(default_factory=set)  # lines where what several threads load decides something
+    columns: dict[int, dict[int, int]] = field(default_factory=dict)  # of tensor memory asked for, by rank and line
+    # By rank: whether an operand is a register, and its value if it is not.
+    operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
+    plans: dict[int, dict[int, Plan]] = field(default_factory=dict)  # by rank and number of the instruction
+
+    @cached_property
+    def asks(self) -> bool:
+        """Whether the kernel asks the scheduler for work at all."""
+        return any(one.opcode.startswith("clusterlaunchcontrol.try_cancel") for one in self.kernel.code)
+
+    @property
+    def ranks(self) -> int:
+        x, y, z = self.cluster
+        return x * y * z
