@@ -73,6 +73,10 @@ def _explore(kernel: Kernel, bodies: Mapping[str, str], sizes: Mapping[str, int]
     except TooLong:
         outcome.truth = "open"
         return
+    except NameError as error:
+        # Something is used where it is not held; what that means nobody can say.
+        outcome.truth, outcome.at = "meaningless", str(error)
+        return
     outcome.states += found.states
     if found.kind != "right":
         outcome.truth, outcome.at = found.kind, f"{dict(sizes)}: {found.text}"

@@ -1,0 +1,309 @@
+"""Mutants of pipec's own checks: one operator or constant of their source changed, and what notices it.
+
+A place is found in the syntax tree and changed in the text. The changed module stands in for its file in a process of its own;
+there the cases that come through the changed line are compiled, and what pipec says is compared with what it says otherwise: the
+golden messages of the error cases, and the verdicts on the examples. What that leaves goes to the tests of the module's package.
+"""
+
+import ast
+import contextlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import pickle
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("checks", "protocol", "verify")
+SECONDS = 60  # of processor time, for all cases of a mutant
+TESTS: Mapping[str, tuple[str, ...]] = {
+    "checks": ("tests/checks", "tests/lower/test_meetings.py", "tests/lower/test_drain.py", "tests/sema/test_analysis.py"),
+    "protocol": ("tests/protocol", "tests/checks/test_protocol.py", "tests/checks/test_carried.py"),
+    "verify": ("tests/verify", "tests/protocol"),
+}
+
+_COMPARED = {ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"), ast.Eq: ("==", "!="),
+             ast.NotEq: ("!=", "=="), ast.In: ("in", "not in"), ast.NotIn: ("not in", "in"), ast.Is: ("is", "is not"),
+             ast.IsNot: ("is not", "is")}  # fmt: skip
+_ADDED = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.BitAnd: ("&", "|"), ast.BitOr: ("|", "&"), ast.Mult: ("*", "+"),
+          ast.FloorDiv: ("//", "*"), ast.Mod: ("%", "//")}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`old` at character `at` of a file becomes `new`."""
+
+    file: str
+    line: int
+    at: int
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: `{self.old}` becomes `{self.new}`"
+
+    def text(self) -> str:
+        source = (ROOT / self.file).read_text(encoding="utf-8")
+        assert source[self.at : self.at + len(self.old)] == self.old
+        return source[: self.at] + self.new + source[self.at + len(self.old) :]
+
+    @property
+    def module(self) -> str:
+        return self.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
+def changes() -> list[Change]:
+    """Every change of one operator or constant, in the order of the files."""
+    paths = sorted(path for folder in FOLDERS for path in (ROOT / "pipec" / folder).glob("*.py"))
+    return [change for path in paths for change in _of_file(path)]
+
+
+def sample(count: int, seed: int) -> list[Change]:
+    return random.Random(seed).sample(changes(), count)
+
+
+def _of_file(path: Path) -> list[Change]:
+    source = path.read_text(encoding="utf-8")
+    starts = [0]
+    for line in source.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    lines = source.split("\n")
+
+    def place(line: int, column: int) -> int:
+        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
+
+    found: list[Change] = []
+
+    def between(left: ast.expr, right: ast.expr, old: str, new: str) -> None:
+        begin, end = place(left.end_lineno or 0, left.end_col_offset or 0), place(right.lineno, right.col_offset)
+        at = source.find(old, begin, end)
+        if at >= 0:
+            found.append(Change(str(path.relative_to(ROOT)), source.count("\n", 0, at) + 1, at, old, new))
+
+    for node in _code(ast.parse(source)):
+        match node:
+            case ast.Compare(left, [operator], [right]) if type(operator) in _COMPARED:
+                between(left, right, *_COMPARED[type(operator)])
+            case ast.BoolOp(operator, values):
+                words = ("and", "or") if isinstance(operator, ast.And) else ("or", "and")
+                for left, right in pairwise(values):
+                    between(left, right, *words)
+            case ast.BinOp(left, operator, right) if type(operator) in _ADDED and not _textual(left, right):
+                between(left, right, *_ADDED[type(operator)])
+            case ast.Constant(value) if type(value) in (int, bool):
+                at, old = place(node.lineno, node.col_offset), repr(value)
+                if source.startswith(old, at):
+                    new = repr(not value) if isinstance(value, bool) else repr(value + 1)
+                    found.append(Change(str(path.relative_to(ROOT)), node.lineno, at, old, new))
+            case ast.UnaryOp(ast.Not()):
+                at = place(node.lineno, node.col_offset)
+                found.append(Change(str(path.relative_to(ROOT)), node.lineno, at, "not ", ""))
+    return sorted(found, key=lambda change: (change.at, change.new))
+
+
+def _textual(*sides: ast.expr) -> bool:
+    return any(
+        isinstance(side, ast.JoinedStr) or isinstance(side, ast.Constant) and isinstance(side.value, str) for side in sides
+    )
+
+
+def _code(node: ast.AST) -> Iterator[ast.AST]:
+    """What runs: neither annotations nor decorators nor the texts of messages; limits of effort (MOST...) say nothing of right
+    and wrong."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list") or isinstance(node, ast.JoinedStr):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if not isinstance(child, ast.AST) or _limit(child):
+                continue
+            yield child
+            yield from _code(child)
+
+
+def _limit(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id.strip("_").startswith("MOST") for target in node.targets
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------- cases
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A source to compile. `kind`: "error" (its golden is the answer) or "example"."""
+
+    kind: str
+    path: str
+
+    def said(self) -> str:
+        from diagnose import Options, diagnose
+
+        from pipec.diag.render import render_text
+        from pipec.driver import compile_source
+        from pipec.source import Source
+
+        path = ROOT / self.path
+        text = path.read_text(encoding="utf-8")
+        if self.kind == "error":
+            return render_text(diagnose(path.name, text, Options.of(text)))
+        state = compile_source(Source(path.name, text))
+        return render_text(state.diagnostics) + json.dumps({name: one.outcome for name, one in state.protocol.items()})
+
+
+def cases() -> list[Case]:
+    found = [("error", path) for path in sorted((ROOT / "tests/errors").glob("*/*.pipe"))]
+    found += [("example", path) for path in sorted((ROOT / "examples").glob("*.pipe"))]
+    return [Case(kind, str(path.relative_to(ROOT))) for kind, path in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a case says, and the lines of the checks it comes through."""
+
+    case: Case
+    said: str
+    lines: frozenset[tuple[str, int]]
+
+
+def known(chosen: Sequence[Case]) -> list[Known]:
+    return [Known(case, *_traced(case)) for case in chosen]
+
+
+def _traced(case: Case) -> tuple[str, frozenset[tuple[str, int]]]:
+    lines: set[tuple[str, int]] = set()
+    names: dict[str, str | None] = {}
+
+    def name_of(file: str) -> str | None:
+        if file not in names:
+            short = file.removeprefix(f"{ROOT}/")
+            names[file] = short if short.startswith(tuple(f"pipec/{folder}/" for folder in FOLDERS)) else None
+        return names[file]
+
+    def call(frame: Any, event: str, value: Any) -> Any:
+        name = name_of(frame.f_code.co_filename)
+        if name is None:
+            return None
+        lines.add((name, frame.f_lineno))
+
+        def step(frame: Any, event: str, value: Any) -> Any:
+            lines.add((name, frame.f_lineno))
+            return step
+
+        return step
+
+    sys.settrace(call)
+    try:
+        said = case.said()
+    finally:
+        sys.settrace(None)
+    return said, frozenset(lines)
+
+
+# ------------------------------------------------------------------------------------------------------------------- a verdict
+
+
+class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Loads one module from another text."""
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+        if name != self.change.module:
+            return None
+        file = ROOT / self.change.file
+        package = [str(file.parent)] if file.name == "__init__.py" else None
+        return importlib.util.spec_from_file_location(name, file, loader=self, submodule_search_locations=package)  # type: ignore[arg-type]
+
+    def exec_module(self, module: ModuleType) -> None:
+        code = compile(self.change.text(), str(ROOT / self.change.file), "exec")
+        exec(code, module.__dict__)  # noqa: S102 - the text is our own
+
+
+SURVIVED = "survived"
+
+
+def judged(change: Change, cases: Sequence[Known], most: int = 60) -> str:
+    """Which case or test notices the change; "survived" if none does. Runs in a process of its own."""
+    coming = [one for one in cases if (change.file, change.line) in one.lines]
+    coming.sort(key=lambda one: (one.case.kind == "example", len(one.lines)))
+    return in_child(lambda: _judged(change, coming[:most]), SECONDS)
+
+
+def _judged(change: Change, cases: Sequence[Known]) -> str:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("pipec", "diagnose")]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, _Instead(change))
+    os.environ["PIPEC_CACHE_DIR"] = ""
+    for one in cases:
+        if one.case.said() != one.said:
+            return f"noticed by {one.case.path}"
+    return SURVIVED
+
+
+def tested(change: Change, folder: str) -> str:
+    """What the tests of a package say of the change: the first that fails."""
+
+    def run() -> str:
+        import pytest
+
+        for name in [name for name in sys.modules if name.split(".")[0] in ("pipec", "diagnose", "fuzz", "examples", "verify")]:
+            del sys.modules[name]
+        sys.meta_path.insert(0, _Instead(change))
+        failed: list[str] = []
+
+        class Plugin:
+            def pytest_runtest_logreport(self, report: Any) -> None:
+                if report.failed:
+                    failed.append(report.nodeid)
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *(str(ROOT / one) for one in TESTS[folder])], [Plugin()])
+        return f"noticed by {failed[0]}" if failed else SURVIVED if code == 0 else "noticed: the tests cannot be collected"
+
+    return in_child(run, 20 * SECONDS)
+
+
+def in_child(work: Callable[[], str], seconds: int) -> str:
+    """What `work` says in a forked process; an exception or too much processor time is noticed, too."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        threading.Thread(target=_watch, args=(seconds,), daemon=True).start()
+        try:
+            answer = work()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is noticed
+            answer = f"noticed: {type(error).__name__} {str(error)[:80]}"
+        with os.fdopen(writing, "wb") as pipe:
+            pickle.dump(answer, pipe)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        data = pipe.read()
+    os.waitpid(child, 0)
+    return pickle.loads(data) if data else "noticed: does not end"
+
+
+def _watch(seconds: int) -> None:
+    import resource
+    import time
+
+    while True:
+        time.sleep(1)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        if used.ru_utime + used.ru_stime > seconds:
+            os.kill(os.getpid(), signal.SIGKILL)
