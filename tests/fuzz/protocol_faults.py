@@ -19,11 +19,18 @@ def faulty_kernel(kernel: Kernel, draw: random.Random) -> Kernel | None:
         return _a_stage_less(kernel, draw)
     number = draw.randrange(len(kernel.roles))
     role = kernel.roles[number]
+    sides = _sides(role.items)
     changed = [items for items in _everywhere(role.items, _KINDS[kind], draw) if items != role.items and _keeps(items)]
+    changed = [items for items in changed if _sides(items) == sides]
     if not changed:
         return None
     roles = (*kernel.roles[:number], replace(role, items=draw.choice(changed)), *kernel.roles[number + 1 :])
     return replace(kernel, roles=roles, fault=f"{kind}, in {role.name}")
+
+
+def _sides(items: Sequence[Item]) -> set[tuple[str, bool]]:
+    """The pipelines that a role produces and consumes: it is refused at once where it has nothing to do with one that it declares."""
+    return {(op.pipe, op.kind == "take") for op in operations(items) if op.kind in ("take", "get")}
 
 
 def _everywhere(items: Sequence[Item], change: Change, draw: random.Random) -> list[tuple[Item, ...]]:
@@ -104,7 +111,7 @@ def _wrapping_bounds(items: Sequence[Item], draw: random.Random) -> list[tuple[I
         if isinstance(item, Loop):
             for bound in (
                 f"{item.bound} if n + 2147483644 > 0 else 0",
-                f"max({item.bound}, n - 2147483648 + 4)",
+                f"max({item.bound}, n - 2147483647 + 3)",
                 f"({item.bound}) * 65536 * 32768 // 65536 // 32768",
             ):
                 found.append((*items[:at], replace(item, bound=bound), *items[at + 1 :]))

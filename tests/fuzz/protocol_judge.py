@@ -73,7 +73,7 @@ def _explore(kernel: Kernel, bodies: Mapping[str, str], sizes: Mapping[str, int]
     except TooLong:
         outcome.truth = "open"
         return
-    except NameError as error:
+    except (NameError, AttributeError, KeyError) as error:
         # Something is used where it is not held; what that means nobody can say.
         outcome.truth, outcome.at = "meaningless", str(error)
         return
