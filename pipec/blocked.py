@@ -57,6 +57,15 @@ class Names:
     def barrier(self, address: int) -> BarrierName | None:
         return self.barriers.get(address)
 
+    def place_of(self, filled_by: int, used: int) -> dict[str, Any]:
+        """Pipeline and stage of memory that the barrier `filled_by` counts bytes for; else of the barrier last `used`."""
+        own = self.barrier(filled_by)
+        name = own or self.barrier(used)
+        if name is None:
+            return {}
+        place = f"stage {name.place} of pipeline `{name.pipeline}`" if own else f"last used: {name}"
+        return {"place": place, "pipeline": name.pipeline, "stage": name.stage}
+
 
 def _entries(metadata: Mapping[str, Any], table: str, *numbers: str) -> list[dict[str, Any]]:
     """The entries of a table that have these numbers; anybody may have written the text."""

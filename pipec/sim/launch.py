@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import get_args
@@ -16,6 +16,7 @@ from pipec.diag.shown import shown
 
 from .arguments import Loose, Placement, parameter_block, strict
 from .errors import SimulationError
+from .findings import CHECKS, Finding, Severity
 from .load import load
 from .machine.cta import Cluster
 from .machine.device import resident_clusters
@@ -24,6 +25,7 @@ from .machine.machine import Machine, Options, PendingClusters, TraceEvent, Trip
 from .machine.memory import SHARED_BASE, SHARED_LIMIT, FlatMemory, GlobalMemory
 from .machine.practice import PracticeName, Rules
 from .machine.program import Program
+from .machine.race_report import Reporter
 from .machine.scheduler import Scheduler
 from .machine.specials import fill_registers
 from .ptx.parse import parse
@@ -52,13 +54,14 @@ class Statistics:
 @dataclass
 class Result:
     """`printed` is what the kernel's `printf` wrote, one entry per thread and call; `relied_on` what it did that PTX does
-    not promise (`machine.practice.PRACTICES`)."""
+    not promise (`machine.practice.PRACTICES`); `findings` those that are warnings, which `warnings` has as text."""
 
     statistics: Statistics
     warnings: list[str] = field(default_factory=list)
     trace: list[TraceEvent] = field(default_factory=list, repr=False)
     printed: list[str] = field(default_factory=list)
     relied_on: list[PracticeName] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
 
 # A kernel that is launched many times is read once: nothing changes a module afterwards.
@@ -93,11 +96,12 @@ def launch(
         shape = _cluster(function, cluster, machine.grid)
         explicit = cluster is not None or bool(function.directives.get("reqnctapercluster"))
         program = _prepared(machine, module, function, dynamic_smem, arguments)
-        with np.errstate(all="ignore"):
-            _run_grid(machine, program, shape, explicit, cooperative)
+        _run_to_the_end(machine, program, shape, explicit, cooperative)
         seconds = time.perf_counter() - started
         statistics = Statistics(machine.thread_instructions, machine.warp_instructions, seconds, machine.now)
-        return Result(statistics, machine.warnings, machine.trace, machine.printed, machine.relied_on)
+        found = machine.findings.all
+        warnings = machine.warnings + [str(finding) for finding in found]
+        return Result(statistics, warnings, machine.trace, machine.printed, machine.relied_on, found)
     except MemoryError:
         raise SimulationError("argument", "the kernel's memory does not fit this machine's") from None
     except RecursionError:
@@ -111,6 +115,12 @@ def _check_options(options: Options, dynamic_smem: int) -> None:
         raise SimulationError("argument", f"timing {shown(options.timing)} is none of {', '.join(TIMINGS)}")
     if options.rules is not None and shown(options.rules) not in map(repr, get_args(Rules)):
         raise SimulationError("argument", f"rules {shown(options.rules)} are none of {', '.join(get_args(Rules))}")
+    if not isinstance(options.checks, Mapping):
+        raise SimulationError("argument", f"checks {shown(options.checks)} are no table of names and severities")
+    for name, severity in options.checks.items():
+        if name not in CHECKS or severity not in get_args(Severity):
+            known = f"{', '.join(CHECKS)}; {', '.join(get_args(Severity))}"
+            raise SimulationError("argument", f"check {shown(name)} cannot be {shown(severity)}; there are {known}")
     if not isinstance(options.step_limit, int) or options.step_limit < 1:
         raise SimulationError("argument", f"a limit of {shown(options.step_limit)} steps lets nothing run")
     if not isinstance(options.seed, int):
@@ -129,15 +139,27 @@ def _prepared(machine: Machine, module: Module, function: Function, dynamic_smem
     placement = Placement(machine.memory, arguments)
     program = load(module, function, machine.memory, dynamic_smem)
     image = program.image
-    if machine.options.check_fences is None:
-        machine.strict_fences = bool(image.metadata)
     if machine.options.rules is None:
-        machine.rules = "documents" if image.metadata else "practice"
+        machine.hold_to("documents" if image.metadata else "practice")
+    machine.watch(Reporter(machine, image).complain)
     if image.shared_end - SHARED_BASE > SHARED_LIMIT:
         raise SimulationError("argument", f"{image.shared_end - SHARED_BASE} bytes of shared memory, at most {SHARED_LIMIT}")
     machine.parameters = FlatMemory("param", parameter_block(function, placement, arguments), writable=False)
     machine.constants = FlatMemory("const", image.constant_data, writable=False)
     return program
+
+
+def _run_to_the_end(machine: Machine, program: Program, shape: Triple, explicit: bool, cooperative: bool) -> None:
+    """Raises the first error of the run, with all that was found."""
+    stopped: SimulationError | None = None
+    try:
+        with np.errstate(all="ignore"):
+            _run_grid(machine, program, shape, explicit, cooperative)
+    except SimulationError as error:
+        stopped = error
+    verdict = machine.findings.verdict(stopped)
+    if verdict is not None:
+        raise verdict from (stopped.__cause__ if stopped is not None else None)
 
 
 def _run_grid(machine: Machine, program: Program, shape: Triple, explicit: bool, cooperative: bool) -> None:

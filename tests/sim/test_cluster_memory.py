@@ -168,5 +168,5 @@ def test_multicast_signals_the_cta_of_the_same_parity_in_each_pair(parity, signa
 )
 def test_wrong_ranks(body, kind, words):
     with pytest.raises(SimulationError) as caught:
-        run(f"st.shared.u32 [%own], %t; {SYNC} {body}")
+        run(f"st.shared.u32 [%own], %t; fence.proxy.async; {SYNC} {body}")
     assert caught.value.kind == kind and words in caught.value.message, str(caught.value)

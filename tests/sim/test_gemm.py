@@ -95,7 +95,8 @@ def test_leaked_tensor_memory():
 
 def test_missing_full_wait_meets_the_load():
     error = failure(wait_full=False)
-    assert error.kind == "race" and "while TMA load of role `load` (warp 0) is still writing it" in str(error)
+    assert error.kind == "race" and "TMA load of role `load` (warp 0) (PTX line" in str(error)
+    assert "is still writing it: nothing orders them" in str(error)
     assert "stage 0 of pipeline `input`" in str(error)
 
 

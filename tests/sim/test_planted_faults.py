@@ -52,21 +52,19 @@ LOAD_ACCUMULATOR = Line("tcgen05.ld", "store(d[")
 FAULTS = {
     "no wait for a full stage": Fault("gemm", pass_at_once(FULL_WAIT), everywhere("race"), "mma", "input"),
     "no wait for an empty stage": Fault("gemm", pass_at_once(EMPTY_WAIT), everywhere("arrive_underflow"), "load", "input"),
-    "no wait for the accumulator": Fault("gemm", pass_at_once(ACCUMULATOR_WAIT), everywhere("uninitialised"), "epilogue", None),
-    "no wait for a free accumulator": Fault(
-        "gemm", pass_at_once(FREE_ACCUMULATOR_WAIT), {"late": "race", "random": "some seed"}, None, "output"
-    ),
+    "no wait for the accumulator": Fault("gemm", pass_at_once(ACCUMULATOR_WAIT), everywhere("race"), "epilogue", None),
+    "no wait for a free accumulator": Fault("gemm", pass_at_once(FREE_ACCUMULATOR_WAIT), everywhere("race"), None, "output"),
     "stage never given back": Fault("gemm", drop(GIVE_BACK), everywhere("deadlock"), "load", "input"),
     "accumulator never handed over": Fault("gemm", drop(HAND_OVER), everywhere("deadlock"), "epilogue", "output"),
     "accumulator never freed": Fault("gemm", drop(FREE), everywhere("deadlock"), "mma", "output"),
     "stage given back before it is read": Fault(
         "gemm", move(GIVE_BACK, Line("fence::after", "input.consume()")), everywhere("race"), "load", "input"
     ),
-    "accumulator freed before it is read": Fault("gemm", move(FREE, ACCUMULATOR_WAIT), {"random": "some seed"}, "mma", "output"),
+    "accumulator freed before it is read": Fault("gemm", move(FREE, ACCUMULATOR_WAIT), everywhere("race"), "mma", "output"),
     "accumulator handed over before it is written": Fault(
         "gemm",
         move(HAND_OVER, Line("fence::after", "output.produce()")),
-        {"order": "uninitialised", "late": "uninitialised", "random": "some seed"},
+        everywhere("race"),
         "epilogue",
         "output",
     ),
@@ -90,10 +88,10 @@ FAULTS = {
     ),
     "a load forgotten": Fault("gemm", drop(Line("cp.async.bulk.tensor", "tma.load(s.b")), everywhere("deadlock"), "mma", "input"),
     "exit before the stores are done": Fault("gemm", drop(Line("wait_group.*0;")), everywhere("undefined"), "epilogue", None),
-    "staging rewritten under a store": Fault("gemm", drop(Line("wait_group.read")), {"late": "race"}, "epilogue", None),
+    "staging rewritten under a store": Fault("gemm", drop(Line("wait_group.read")), everywhere("race"), "epilogue", None),
     "no fence.proxy.async": Fault("gemm", drop(Line("fence.proxy.async", "store(d[")), everywhere("race"), "epilogue", None),
     "no barrier before the store": Fault(
-        "gemm", drop(Line("bar.sync.*128", "store(d[", 1)), {"random": "some seed"}, "epilogue", None
+        "gemm", drop(Line("bar.sync.*128", "store(d[", 1)), everywhere("race"), "epilogue", None
     ),
     "no tcgen05.wait::ld": Fault("gemm", drop(Line("wait::ld")), everywhere("race"), None, None),
     "no tcgen05.wait::st": Fault("empty gemm", drop(Line("wait::st")), everywhere("race"), "epilogue", "output"),
@@ -114,7 +112,7 @@ FAULTS = {
         "gemm", drop(Line(r"bar.sync\s+0;", "gemm_persistent", 1)), everywhere("undefined"), "mma", None
     ),
     "tensor memory kept": Fault("gemm", drop(Line("tcgen05.dealloc")), everywhere("leaked_tmem"), None, None),
-    "barriers not ready": Fault("gemm", drop(Line(r"bar.sync\s+0;")), everywhere("uninitialised"), None, None),
+    "barriers not ready": Fault("gemm", drop(Line(r"bar.sync\s+0;")), everywhere("race"), None, None),
     "pair: tensor memory given back without a cluster barrier": Fault(
         "pair",
         both(drop(Line("barrier.cluster.arrive", "", 1)), drop(Line("barrier.cluster.wait", "", 1))),
@@ -125,7 +123,7 @@ FAULTS = {
     "pair: no cluster barrier at the start": Fault(
         "pair",
         both(drop(Line("barrier.cluster.arrive")), drop(Line("barrier.cluster.wait"))),
-        everywhere("uninitialised"),
+        everywhere("race"),
         None,
         None,
     ),
@@ -139,7 +137,7 @@ FAULTS = {
     "pair: each CTA signals itself": Fault("pair", drop(Line("0xFEFFFFFF")), everywhere("deadlock"), None, None),
     "wgmma: no wait for a full stage": Fault("hopper", pass_at_once(FULL_WAIT), everywhere("race"), None, "input"),
     "wgmma: stage given back before it is read": Fault(
-        "hopper", change(Line("wgmma.wait_group.*1;"), "1;", "7;"), {"late": "race", "random": "some seed"}, None, "input"
+        "hopper", change(Line("wgmma.wait_group.*1;"), "1;", "7;"), everywhere("race"), None, "input"
     ),
     "wgmma: accumulator read too early": Fault("hopper", drop(Line("wgmma.wait_group.*0;")), everywhere("race"), "compute", None),
     "wgmma: no fence.proxy.async": Fault("hopper", drop(Line("fence.proxy.async")), everywhere("race"), "compute", None),
@@ -218,7 +216,7 @@ def _first_error(fault: Fault, options: list[Options]) -> SimulationError | None
 
 def _named(error: SimulationError) -> set[tuple[str | None, str | None]]:
     """(role, pipeline), and each alone, of everybody the report names; whoever has a pipeline has a stage."""
-    entries = error.details["blocked"] if error.kind == "deadlock" else [error.details]
+    entries = error.details["blocked"] if error.kind == "deadlock" else [error.details, error.details.get("other", {})]
     named = {(entry.get("role"), entry.get("pipeline")) for entry in entries}
     assert all(entry.get("pipeline") is None or isinstance(entry["stage"], int) for entry in entries)
     return named | {(role, None) for role, _ in named} | {(None, pipeline) for _, pipeline in named}

@@ -8,7 +8,8 @@ are an `unsupported` error: nothing is guessed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn, TypeVar, overload
+from dataclasses import dataclass
+from typing import Literal, NoReturn, TypeVar, get_args, overload
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from ..errors import ErrorKind, SimulationError
 from ..machine.cta import Warp
 from ..machine.image import Image
 from ..machine.program import Execute
+from ..machine.races import StrongUse
+from ..machine.shadow import Scope
 from ..ptx.constants import immediate_bits
 from ..ptx.specials import SPECIALS
 from ..ptx.tree import Address, Immediate, Instruction, Negated, Operand, Pair, Register, Sink, Special, Symbol, Vector
@@ -95,6 +98,36 @@ def _refused(item: Instruction, error: Exception) -> SimulationError:
     return SimulationError("internal", f"reading `{item.opcode}`: {type(error).__name__}: {error}", item.line)
 
 
+Semantics = Literal["relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile"]
+_SEMANTICS: tuple[Semantics, ...] = get_args(Semantics)
+_SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """What stands at an instruction about the order of memory; None where nothing does."""
+
+    semantics: Semantics | None
+    scope: Scope | None
+
+    @property
+    def strong(self) -> bool:
+        return self.semantics not in (None, "weak")
+
+    @property
+    def acquires(self) -> bool:
+        return self.semantics in ("acquire", "acq_rel", "sc")
+
+    @property
+    def releases(self) -> bool:
+        return self.semantics in ("release", "acq_rel", "sc")
+
+    def use(self, reads: bool, writes: bool, scope: Scope) -> StrongUse:
+        """`scope` where none is written; volatile means the whole system."""
+        reach = "sys" if self.semantics == "volatile" else self.scope or scope
+        return StrongUse(reads, writes, reach, self.acquires, self.releases)
+
+
 class Decoder:
     """Takes one instruction apart. `modifiers` shrinks as the meaning takes them, in any order."""
 
@@ -141,11 +174,12 @@ class Decoder:
         for name in names:
             self.flag(name)
 
-    def ignore_ordering(self) -> None:
-        """Semantics and scopes: the simulator is sequentially consistent."""
-        self.flag("mmio")
-        self.choose("relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile")
-        self.choose("cta", "cluster", "gpu", "sys")
+    def ordering(self) -> Ordering:
+        """Semantics and scope."""
+        mmio = self.flag("mmio")
+        found = self.choose(*_SEMANTICS)
+        scope = self.choose(*_SCOPES)
+        return Ordering("volatile" if mmio and found is None else found, scope)
 
     def types(self, least: int = 0, most: int | None = None) -> list[Type]:
         """All type modifiers in order, taken; from `least` to `most` of them (None: as many as there are)."""

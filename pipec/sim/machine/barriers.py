@@ -9,6 +9,7 @@ from ..errors import SimulationError
 from ..ptx.types import LaneMask
 from ..units.mbarrier import Mbarrier
 from .divergence import Fragment
+from .order import UNKNOWING, Knowledge, Thread, learned, merged
 
 NAMED_BARRIERS = 16
 
@@ -30,14 +31,19 @@ class NamedBarrier:
     expected: int | None = None
     waiting: list[Fragment] = field(default_factory=list)
     votes: list[Vote] = field(default_factory=list)
+    gathers: Knowledge = UNKNOWING
+    hearing: list[Thread] = field(default_factory=list)
 
-    def arrive(self, threads: int, expected: int | None) -> None:
+    def arrive(self, threads: int, expected: int | None, who: Thread, hears: bool) -> None:
         if self.arrived and self.expected != expected:
             raise SimulationError(
                 "undefined", f"barrier {self.number} is used with {expected} threads while others use it with {self.expected}"
             )
         self.expected = expected
         self.arrived += threads
+        self.gathers = merged(self.gathers, who.publish())
+        if hears:
+            self.hearing.append(who)
 
     def settle(self, live_threads: int) -> bool:
         """Completes the barrier if everybody is there; true if it did."""
@@ -49,14 +55,30 @@ class NamedBarrier:
         for fragment in self.waiting:
             fragment.wait = None
         self.waiting.clear()
-        self.arrived, self.expected = 0, None
+        for thread in self.hearing:
+            thread.hear(self.gathers)
+        self.hearing.clear()
+        self.arrived, self.expected, self.gathers = 0, None, UNKNOWING
         return True
 
 
 @dataclass(eq=False)
 class TrackedBarrier:
-    """An mbarrier with the fragments parked on it."""
+    """An mbarrier with the fragments parked on it. `gathers` is what arrivals have told, `tells` what those who see a phase
+    complete hear."""
 
     state: Mbarrier
     offset: int
+    actor: int
     waiting: list[Fragment] = field(default_factory=list)
+    gathers: Knowledge = UNKNOWING
+    tells: Knowledge = UNKNOWING
+
+    @property
+    def end(self) -> tuple[tuple[int, int], ...]:
+        """What tells that an operation is over which counts for the current phase."""
+        return ((self.actor, self.state.phase + 1),)
+
+    def publish(self) -> None:
+        """A phase is complete."""
+        self.gathers = self.tells = learned(self.gathers, self.actor, self.state.phase)

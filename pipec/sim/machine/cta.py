@@ -17,7 +17,9 @@ from .image import Image
 from .in_flight import InFlight
 from .machine import Machine, TraceKind, Triple
 from .memory import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, Space, space_of
-from .tensor_memory import TensorState, TensorThread
+from .order import UNKNOWING, Thread
+from .races import Same, StrongUse
+from .tensor_memory import TensorState
 
 # Which of a warp's active lanes a part of an access belongs to.
 Chosen = slice | LaneMask
@@ -47,13 +49,16 @@ class Warp(Divergence):
         self.carry = np.zeros(LANES, object)
         self.local: FlatMemory | None = None
         self.cluster_arrivals = np.zeros(LANES, np.int64)
-        self.proxy_fence = 0
         self.groups: dict[tuple[GroupKind, int], Groups] = {}  # by kind and lane
         self.waited_on: set[int] = set()
         self.seen: dict[int, int] = {}  # mbarrier -> the phase last seen complete
         self.in_flight: dict[int, InFlight] = {}  # registers that wgmma works on, by slot
-        self.barrier_used = -1  # the mbarrier the warp last waited or arrived on
-        self.tensor = TensorThread(self.identity, self.who)
+        actors, cluster = cta.machine.actors, cta.cluster
+        self.thread = Thread(actors, index, self.who, cta.name, cluster.number, lambda: self.fragment.pc)
+        # Nobody looks at accesses where nobody watches.
+        self.watched = self.thread if cta.machine.watching else None
+        if self.watched:
+            cta.machine.races.threads.add(self.thread)
 
     def lanes(self) -> list[int]:
         """Active lane numbers of the executing instruction."""
@@ -72,12 +77,11 @@ class Warp(Divergence):
         """
         names = self.cta.image.names
         found = {"who": self.who, "warp": self.index, "role": names.role(self.index)}
-        own, used = names.barrier(details.get("filled_by", -1)), names.barrier(self.barrier_used)
-        name = own or used
-        if name is None:
-            return found
-        place = f"stage {name.place} of pipeline `{name.pipeline}`" if own else f"last used: {name}"
-        return found | {"place": place, "pipeline": name.pipeline, "stage": name.stage}
+        return found | names.place_of(details.get("filled_by", -1), self.thread.barrier_used)
+
+    def here(self, error: SimulationError) -> SimulationError:
+        """`error` of the instruction that executes."""
+        return self.located(error, self.fragment.pc)
 
     def located(self, error: SimulationError, pc: int) -> SimulationError:
         """`error` of the instruction at `pc`, with its place and who executed it."""
@@ -95,6 +99,7 @@ class Warp(Divergence):
         def guarded() -> None:
             cluster.outstanding -= 1
             machine.progress += 1
+            machine.acting = lambda error: self.located(error, pc)
             try:
                 action()
             except UnitError as error:
@@ -116,7 +121,8 @@ class Cta:
         self.image, self.machine = cluster.image, cluster.machine
         self.block, self.grid = self.machine.block, self.machine.grid
         self.name = f"CTA ({index[0]},{index[1]},{index[2]})"
-        self.shared = SharedMemory(max(self.image.shared_end, self.image.dynamic_base), rank)
+        races = self.machine.races if self.machine.watching else None
+        self.shared = SharedMemory(max(self.image.shared_end, self.image.dynamic_base), rank, races)
         self.named = [NamedBarrier(number) for number in range(NAMED_BARRIERS)]
         self.mbarriers: dict[int, TrackedBarrier] = {}
         self.tensor: TensorState | None = None
@@ -193,34 +199,65 @@ class Cta:
             warp.local = FlatMemory("local", np.zeros(max(1, self.image.local_bytes) * LANES, np.uint8))
         return warp.local
 
-    def load(self, warp: Warp, space: Space, addresses: Addresses, size: int) -> LaneValues:
-        """Unsigned values of `size` bytes; `addresses` are those of the active lanes only, in lane order."""
+    def load(
+        self, warp: Warp, space: Space, addresses: Addresses, size: int, by: Thread | None = None, span: int = 0
+    ) -> LaneValues:
+        """Unsigned values of `size` bytes; `addresses` are those of the active lanes only, in lane order. `by`: the thread whose
+        access this is, of `span` bytes (0: `size`) of which these are the first; None: nobody's."""
         if space == "global":
-            return self.machine.memory.load(addresses, size)
+            return self.machine.memory.load(addresses, size, by, span)
         if space == "shared":
-            return self.shared.load(self.own_offset(addresses), size)
+            return self.shared.load(self.own_offset(addresses), size, by, span)
         if space == "generic":
             parts = self._by_window(addresses)
-            return _joined(addresses.size, [(self.load(warp, one, part, size), chosen) for one, part, chosen in parts])
+            return _joined(addresses.size, [(self.load(warp, one, part, size, by, span), chosen) for one, part, chosen in parts])
         if space == "cluster":
             owners = self._by_owner(addresses)
-            return _joined(addresses.size, [(owner.shared.load(offsets, size), chosen) for owner, offsets, chosen in owners])
+            return _joined(
+                addresses.size, [(owner.shared.load(offsets, size, by, span), chosen) for owner, offsets, chosen in owners]
+            )
         return self._flat(warp, space).load(self._flat_address(warp, space, addresses, size), size)
 
-    def store(self, warp: Warp, space: Space, addresses: Addresses, values: LaneValues, size: int) -> None:
+    def store(
+        self,
+        warp: Warp,
+        space: Space,
+        addresses: Addresses,
+        values: LaneValues,
+        size: int,
+        by: Thread | None = None,
+        span: int = 0,
+        same: Same | None = None,
+    ) -> None:
+        """`by` and `span` as in `load`; `same`: whether all that the instruction stores is there already."""
         self.machine.progress += 1
         if space == "global":
-            self.machine.memory.store(addresses, values, size)
+            self.machine.memory.store(addresses, values, size, by, span, same)
         elif space == "shared":
-            self.shared.store(self.own_offset(addresses), values, size, self.machine.tick(), warp.identity)
+            self.shared.store(self.own_offset(addresses), values, size, by, span, same)
         elif space == "generic":
             for one, part, chosen in self._by_window(addresses):
-                self.store(warp, one, part, values[chosen], size)
+                self.store(warp, one, part, values[chosen], size, by, span, same)
         elif space == "cluster":
             for owner, offsets, chosen in self._by_owner(addresses):
-                owner.shared.store(offsets, values[chosen], size, self.machine.tick(), warp.identity)
+                owner.shared.store(offsets, values[chosen], size, by, span, same)
         else:
             self._flat(warp, space).store(self._flat_address(warp, space, addresses, size), values, size)
+
+    def strong(self, warp: Warp, space: Space, addresses: Addresses, size: int, use: StrongUse) -> None:
+        """Strong accesses (atomic, volatile, relaxed, acquire, release) of the active lanes: marks, and what threads tell each other."""
+        if warp.watched is None or not addresses.size:
+            return
+        if space == "generic":
+            for one, part, _ in self._by_window(addresses):
+                self.strong(warp, one, part, size, use)
+        elif space == "global":
+            for allocation, offsets in self.machine.memory.by_allocation(addresses):
+                if allocation.shadow is not None:
+                    self.machine.races.strong(warp.watched, allocation.shadow, offsets, size, use)
+        elif space in ("shared", "cluster"):
+            for owner, offsets, _ in self._by_owner(addresses):
+                self.machine.races.strong(warp.watched, owner.shared.shadow, offsets, size, use)
 
     def _flat(self, warp: Warp, space: Space) -> FlatMemory:
         if space == "param":
@@ -282,6 +319,7 @@ class Cta:
         self.machine.progress += 1
         if not flipped:
             return
+        barrier.publish()
         self.trace("phase", address=barrier.offset, phase=barrier.state.phase - 1)
         for fragment in barrier.waiting:
             fragment.wait = None
@@ -328,6 +366,8 @@ class Cluster:
         self.barrier_phase = 0
         self.barrier_arrived = 0
         self.barrier_waiting: list[Fragment] = []
+        self.barrier_gathers = self.barrier_tells = UNKNOWING  # of the phase that runs, and of the one before it
+        self.number = machine.pending_clusters.started
         self.ctas: list[Cta] = []
         for rank in range(shape[0] * shape[1] * shape[2]):
             x, y, z = position = (rank % shape[0], rank // shape[0] % shape[1], rank // (shape[0] * shape[1]))
@@ -348,6 +388,7 @@ class Cluster:
         if self.barrier_arrived and self.barrier_arrived >= live:
             self.barrier_arrived = 0
             self.barrier_phase += 1
+            self.barrier_tells, self.barrier_gathers = self.barrier_gathers, UNKNOWING
             self.machine.progress += 1
             for fragment in self.barrier_waiting:
                 fragment.wait = None
@@ -362,17 +403,21 @@ class Cluster:
             self.settle_barrier()
 
     def check_end(self) -> None:
-        """What must hold when all has ended. Raises byte_mismatch for a barrier with open bytes and leaked_tmem for tensor
-        memory not given back."""
+        """What must hold when all has ended: no barrier with open bytes, no tensor memory that was not given back."""
+        findings = self.machine.findings
         for cta in self.ctas:
             for offset, barrier in sorted(cta.mbarriers.items()):
                 if barrier.state.tx:
                     name = self.image.names.barrier(offset)
                     what = f"{name} (shared 0x{offset:x})" if name else f"mbarrier at shared 0x{offset:x}"
-                    raise SimulationError(
+                    error = SimulationError(
                         "byte_mismatch",
                         f"{cta.name}: {what} ends in phase {barrier.state.phase} with {barrier.state.tx} bytes outstanding",
                         details={"address": offset, "tx": barrier.state.tx},
                     )
-            if cta.tensor is not None:
-                cta.tensor.check_released(cta.name)
+                    findings.add("bytes", offset, error)
+            leak = cta.tensor.leak(cta.name) if cta.tensor is not None else None
+            if leak is not None:
+                findings.add("leak", "", leak)
+        for warp in self.warps:
+            warp.thread.retire()

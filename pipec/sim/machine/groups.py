@@ -18,14 +18,20 @@ class Operation:
 
 @dataclass(eq=False)
 class Groups:
-    """The groups of one kind of one thread."""
+    """The groups of one kind of one thread. `marks` has for each commit so far how many operations the warp had issued."""
 
     open: list[Operation] = field(default_factory=list)
     committed: list[list[Operation]] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
 
-    def commit(self) -> None:
+    def commit(self, issued: int) -> None:
         self.committed.append(self.open)
         self.open = []
+        self.marks.append(issued)
+
+    def over(self, allowed: int) -> int:
+        """How many operations are over where at most `allowed` groups are pending."""
+        return self.marks[-allowed - 1] if len(self.marks) > allowed else 0
 
     def pending(self, reading_only: bool) -> int:
         """Committed groups that are not finished; finished ones are forgotten from the front."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
 import numpy as np
 
 from ..errors import Details, SimulationError
+from ..findings import Findings, Severity
 from ..units.numerics import Numerics
 from .events import Events, Timing
 from .memory import FlatMemory, GlobalMemory
+from .order import Actors
 from .practice import PracticeName, Rules
+from .races import Race, Races
 
 Triple = tuple[int, int, int]
 _START = 100  # warp instructions that starting a cluster costs as much as
@@ -39,9 +42,9 @@ _REFUSED = 0.25  # of the requests for pending clusters, with timing "random"
 @dataclass(frozen=True)
 class Options:
     """`timing` decides when asynchronous operations complete: soon and in order, only when every warp is blocked, or
-    at seeded random times (TMA bytes then arrive in pieces). `step_limit` counts warp instructions. `check_fences`: a
-    missing tcgen05.fence is an error (else a warning). `rules`: what a kernel may rely on (`machine.practice`). None for
-    these two: strict for kernels with pipec's metadata, as shipped compilers have it for all others."""
+    at seeded random times (TMA bytes then arrive in pieces). `step_limit` counts warp instructions. `checks`: how grave
+    the findings of a name are (`findings.CHECKS`). `rules`: what a kernel may rely on (`machine.practice`); None: the documents
+    for kernels with pipec's metadata, practice for all others."""
 
     timing: Timing = "order"
     seed: int = 0
@@ -49,8 +52,7 @@ class Options:
     progress: Callable[[int, int], None] | None = None
     numerics: Numerics = "exact"
     trace: bool = True
-    check_proxies: bool = True
-    check_fences: bool | None = None
+    checks: Mapping[str, Severity] = field(default_factory=dict)
     rules: Rules | None = None
 
 
@@ -97,15 +99,32 @@ class Machine:
         self.warp_instructions = 0
         self.thread_instructions = 0
         self.warnings: list[str] = []
+        self.actors = Actors()
+        self.acting: Callable[[SimulationError], SimulationError] = lambda error: error  # puts an error where it comes up
+        self.hold_to(options.rules or "practice")
         self.trace: list[TraceEvent] = []
         self.printed: list[str] = []
         self.pending_clusters = PendingClusters((0, 0, 0))
         self._refusals = Random(options.seed)
-        self.strict_fences = bool(options.check_fences)
-        self.rules: Rules = options.rules or "practice"
         self.relied_on: list[PracticeName] = []
         self.grid_workspace = 0  # where a cooperative launch has its barrier
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
+
+    def hold_to(self, rules: Rules) -> None:
+        self.rules: Rules = rules
+        self.findings = Findings(self.options.checks, rules == "documents")
+
+    def watch(self, complain: Callable[[Race], None]) -> None:
+        """From now on accesses are held against each other; `complain` hears of races."""
+        self.races = Races(complain, self.unwritten, self.practised)
+        self.watching = any(self.findings.wanted(name) for name in ("race", "proxy", "fence"))
+        if self.watching:
+            self.memory.watch(self.races)
+
+    def unwritten(self, error: SimulationError) -> None:
+        """Memory is read that nothing has written."""
+        located = self.acting(error)
+        self.findings.add("uninitialised", (located.ptx_line, error.message.partition(" at ")[0]), located)
 
     def refuses(self) -> bool:
         """Whether a request for a pending cluster fails all the same, as where the GPU wants the place for other work.

@@ -13,7 +13,9 @@ import numpy as np
 
 from ..errors import SimulationError
 from ..ptx.types import Addresses, Bytes, LaneValues
-from .underway import Access, Underway
+from .order import Knowledge, Thread
+from .races import Races, Same
+from .shadow import Access, ReadLog, Shadow
 
 SHARED_BASE = 0x400
 RANK_SHIFT = 24
@@ -94,20 +96,20 @@ class FlatMemory:
 class SharedMemory:
     """Shared memory of one CTA, indexed by offset (user data from `SHARED_BASE` up to `size`).
 
-    Tracks per byte whether it was written and whether a live mbarrier sits there, and per 16 bytes (a granule) the last
-    generic-proxy writer, so that a missing fence.proxy.async can be reported (PTX ISA 9.7.9.25.2), and the asynchronous
-    operations under way, so that a missing wait can.
+    Tracks per byte whether it was written and whether a live mbarrier sits there; `shadow` has who touched what last, `races`
+    what follows from that (None: nobody watches).
     """
 
-    def __init__(self, size: int, rank: int) -> None:
-        self.size, self.rank = size, rank
+    def __init__(self, size: int, rank: int, races: Races | None = None) -> None:
+        self.size, self.rank, self.races = size, rank, races
+        self.shadow = Shadow("shared", size, 4, lambda address: f"shared address 0x{address:x}")
+        self.shadow.filled_by = self._filled_by
+        if races is not None:
+            races.shadows.add(self.shadow)
         padded = (size + 15) // 16 * 16
         self.data = np.zeros(padded, np.uint8)
         self.state = np.zeros(padded, np.uint8)
         self.views, self.state_views = _views(self.data), _views(self.state)
-        self.write_sequence = np.zeros(padded // 16, np.int64)
-        self.write_warp = np.full(padded // 16, -1, np.int16)
-        self.underway = Underway(padded // 16)
         # The mbarrier that last counted bytes for each granule (-1: none): it tells which stage of which ring this is.
         self.filled_by = np.full(padded // 16, -1, np.int32)
 
@@ -131,29 +133,44 @@ class SharedMemory:
         self.check_range(offsets, 1, "access")
         return bool((self.state[offsets] & WRITTEN).all())
 
-    def load(self, offsets: Addresses, size: int) -> LaneValues:
+    def load(self, offsets: Addresses, size: int, by: Thread | None = None, span: int = 0) -> LaneValues:
+        """`by` loads `span` bytes from each offset on (0: `size`), of which these are the first."""
         self.check(offsets, size, "load")
         index = offsets // size
+        raced = False
+        if by is not None and self.races is not None:
+            raced = self.races.load(by, self.shadow, offsets // span if span else index, span or size)
         state = self.state_views[size][index]
         if ((state & _ALL_WRITTEN[size]) != _ALL_WRITTEN[size]).any() or (state & _ANY_BARRIER[size]).any():
-            self._explain_load(offsets, state, size)
-        if self.underway.writing:
-            self._refuse(self.underway.writer(offsets >> 4), f"load of {size} bytes", "writing")
+            self._explain_load(offsets, state, size, raced)
         return self.views[size][index]
 
-    def _explain_load(self, offsets: Addresses, state: LaneValues, size: int) -> None:
+    def _explain_load(self, offsets: Addresses, state: LaneValues, size: int, raced: bool) -> None:
         barrier = (state & _ANY_BARRIER[size]) != 0
         if barrier.any():
             raise SimulationError(
                 "undefined", f"load of {size} bytes from the live mbarrier at shared address 0x{int(offsets[barrier][0]):x}"
             )
         bad = (state & _ALL_WRITTEN[size]) != _ALL_WRITTEN[size]
-        raise SimulationError(
-            "uninitialised", f"load of {size} bytes at shared address 0x{int(offsets[bad][0]):x}, which nothing has written"
-        )
+        if not raced:
+            self._unwritten(f"load of {size} bytes at shared address 0x{int(offsets[bad][0]):x}, which nothing has written")
 
-    def store(self, offsets: Addresses, values: LaneValues, size: int, sequence: int = 0, warp: int = -1) -> None:
-        """A generic-proxy store; `sequence` and `warp` identify it for the proxy check (0: do not track)."""
+    def _unwritten(self, message: str) -> None:
+        error = SimulationError("uninitialised", message)
+        if self.races is None:
+            raise error
+        self.races.unwritten(error)
+
+    def store(
+        self,
+        offsets: Addresses,
+        values: LaneValues,
+        size: int,
+        by: Thread | None = None,
+        span: int = 0,
+        same: Same | None = None,
+    ) -> None:
+        """A generic-proxy store; `by`, `span` as in `load`. `same`: whether all that is stored is there already."""
         self.check(offsets, size, "store")
         index = offsets // size
         states = self.state_views[size]
@@ -164,15 +181,11 @@ class SharedMemory:
                 f"store of {size} bytes over a live mbarrier, shared address "
                 f"0x{int(offsets[(state & _ANY_BARRIER[size]) != 0][0]):x}",
             )
-        if self.underway.accesses:
-            what = f"store of {size} bytes"
-            self._refuse(self.underway.writer(offsets >> 4), what, "writing")
-            self._refuse(self.underway.reader(offsets >> 4), what, "reading")
+        if by is not None and self.races is not None:
+            known = same or (lambda: bool((self.views[size][index] == values).all()))
+            self.races.store(by, self.shadow, offsets // span if span else index, span or size, known)
         states[index] = state | _ALL_WRITTEN[size]
         self.views[size][index] = values
-        if sequence:
-            self.write_sequence[offsets >> 4] = sequence
-            self.write_warp[offsets >> 4] = warp
 
     def async_read(self, offsets: Addresses, what: str, require_written: bool = True) -> LaneValues:
         """Bytes at `offsets` as the async proxy sees them."""
@@ -180,7 +193,7 @@ class SharedMemory:
         state = self.state[offsets]
         if require_written and not (state & WRITTEN).all():
             bad = int(offsets[(state & WRITTEN) == 0][0])
-            raise SimulationError("uninitialised", f"{what} reads shared address 0x{bad:x}, which nothing has written")
+            self._unwritten(f"{what} reads shared address 0x{bad:x}, which nothing has written")
         return self.data[offsets]
 
     def async_write(self, offsets: Addresses, values: LaneValues, what: str) -> None:
@@ -189,26 +202,15 @@ class SharedMemory:
             raise SimulationError("undefined", f"{what} writes over a live mbarrier")
         self.data[offsets] = values
         self.state[offsets] |= WRITTEN
-        self.write_sequence[offsets >> 4] = 0
 
-    def begin(self, access: Access) -> Access:
-        """An asynchronous operation starts; it must not meet another one that writes what it touches."""
-        for granules in (access.reads, access.writes):
-            self.check_range(granules * 16, 1, access.what)
-        self._refuse(self.underway.writer(access.reads), str(access), "writing")
-        self._refuse(self.underway.writer(access.writes), str(access), "writing")
-        self._refuse(self.underway.reader(access.writes), str(access), "reading")
-        return self.underway.begin(access)
+    def begin(self, thread: Thread, access: Access, granules: Addresses) -> None:
+        """An asynchronous operation is issued that touches these granules of 16 bytes."""
+        self.check_range(granules * 16, 1, access.what)
+        if self.races is not None and granules.size:
+            self.races.begin(thread, access, self.shadow, self.shadow.pieces(granules, 16))
 
-    def _refuse(self, found: tuple[Access, int] | None, what: str, doing: str) -> None:
-        if found is None:
-            return
-        access, granule = found
-        raise SimulationError(
-            "race",
-            f"{what} at shared address 0x{granule * 16:x} while {access} is still {doing} it",
-            details={"address": granule * 16, "filled_by": int(self.filled_by[granule])},
-        )
+    def _filled_by(self, address: int) -> int:
+        return int(self.filled_by[address // 16])
 
     def mark_barrier(self, offset: int, live: bool) -> None:
         if live:
@@ -226,13 +228,30 @@ class Allocation:
     writable: bool
     name: str
     views: Views = field(default_factory=dict)
+    shadow: Shadow | None = None  # of what can be written
 
     def __post_init__(self) -> None:
         self.views = _views(self.data)
+        if self.writable:
+            self.shadow = Shadow("global", self.data.size, 4, self._place)
+            self.shadow.log = ReadLog()
+
+    def _place(self, offset: int) -> str:
+        return f"global address 0x{self.base + offset:x} (byte {offset} of {self.name})"
 
     @property
     def end(self) -> int:
         return self.base + self.data.size
+
+
+def _in_runs(offsets: Addresses, size: int) -> bool:
+    """Whether the offsets are those of whole, aligned pieces of `size` bytes."""
+    if size == 1:
+        return True
+    if offsets.size % size:
+        return False
+    firsts = offsets[::size]
+    return not (firsts & (size - 1)).any() and bool((offsets[size - 1 :: size] == firsts + (size - 1)).all())
 
 
 class GlobalMemory:
@@ -242,13 +261,25 @@ class GlobalMemory:
         self.allocations: list[Allocation] = []
         self.bases: list[int] = []
         self.next_base = GLOBAL_BASE
+        self.races: Races | None = None
 
     def add(self, data: Bytes, writable: bool, name: str) -> Allocation:
         allocation = Allocation(self.next_base, data, writable, name)
         self.allocations.append(allocation)
         self.bases.append(allocation.base)
         self.next_base = (allocation.end + 0x1_0000 + 0xFFFF) // 0x1_0000 * 0x1_0000
+        self._watched(allocation)
         return allocation
+
+    def watch(self, races: Races) -> None:
+        """From now on accesses that say whose they are leave marks."""
+        self.races = races
+        for allocation in self.allocations:
+            self._watched(allocation)
+
+    def _watched(self, allocation: Allocation) -> None:
+        if self.races is not None and allocation.shadow is not None:
+            self.races.shadows.add(allocation.shadow)
 
     def find(self, address: int) -> Allocation | None:
         index = bisect.bisect_right(self.bases, address) - 1
@@ -271,6 +302,12 @@ class GlobalMemory:
                 )
         return None
 
+    def by_allocation(self, addresses: Addresses) -> list[tuple[Allocation, Addresses]]:
+        """Allocations and offsets in them, of addresses that lie in some."""
+        bases = np.searchsorted(np.array(self.bases), addresses, "right") - 1
+        found = [(self.allocations[number], addresses[bases == number]) for number in np.unique(bases).tolist() if number >= 0]
+        return [(allocation, part - allocation.base) for allocation, part in found]
+
     def _nearest(self, address: int) -> str:
         index = bisect.bisect_right(self.bases, address) - 1
         if index < 0:
@@ -278,28 +315,54 @@ class GlobalMemory:
         near = self.allocations[index]
         return f", {address - near.end} bytes past the end of {near.name} ({near.data.size} bytes)"
 
-    def load(self, addresses: Addresses, size: int) -> LaneValues:
+    def load(self, addresses: Addresses, size: int, by: Thread | None = None, span: int = 0) -> LaneValues:
+        """`by` and `span` as for shared memory."""
         if not addresses.size:
             return np.zeros(0, _BY_SIZE[size])
         check_alignment(addresses, size, "load from global memory")
         allocation = self._one_allocation(addresses, size, "load")
         if allocation is None:
-            parts = [self.load(addresses[i : i + 1], size) for i in range(addresses.size)]
+            parts = [self.load(addresses[i : i + 1], size, by, span) for i in range(addresses.size)]
             return np.concatenate(parts)
-        return allocation.views[size][(addresses - allocation.base) // size]
+        offsets = addresses - allocation.base
+        if by is not None and allocation.shadow is not None and self.races is not None:
+            self.races.load(by, allocation.shadow, offsets // (span or size), span or size)
+        return allocation.views[size][offsets // size]
 
-    def store(self, addresses: Addresses, values: LaneValues, size: int) -> None:
+    def store(
+        self,
+        addresses: Addresses,
+        values: LaneValues,
+        size: int,
+        by: Thread | None = None,
+        span: int = 0,
+        same: Same | None = None,
+    ) -> None:
         if not addresses.size:
             return
         check_alignment(addresses, size, "store to global memory")
         allocation = self._one_allocation(addresses, size, "store")
         if allocation is None:
             for i in range(addresses.size):
-                self.store(addresses[i : i + 1], values[i : i + 1], size)
+                self.store(addresses[i : i + 1], values[i : i + 1], size, by, span, same)
             return
         if not allocation.writable:
             raise SimulationError("out_of_bounds", f"store to {allocation.name}, which was passed as read-only")
-        allocation.views[size][(addresses - allocation.base) // size] = values
+        offsets = addresses - allocation.base
+        index = offsets // size
+        if by is not None and allocation.shadow is not None and self.races is not None:
+            known = same or (lambda: bool((allocation.views[size][index] == values).all()))
+            self.races.store(by, allocation.shadow, offsets // span if span else index, span or size, known)
+        allocation.views[size][index] = values
+
+    def begin(self, thread: Thread, access: Access, addresses: Addresses, knowledge: Knowledge) -> None:
+        """An asynchronous operation touches the bytes at `addresses`, runs of them as a rule; `thread` knew that much at its issue."""
+        allocation = self._one_allocation(addresses, 1, access.what) if addresses.size else None
+        if self.races is None or allocation is None or allocation.shadow is None:
+            return
+        offsets, shadow = addresses - allocation.base, allocation.shadow
+        size = next(size for size in (4, 2, 1) if _in_runs(offsets, size))
+        self.races.begin(thread, access, shadow, shadow.pieces(offsets[::size] // size, size), knowledge)
 
     def gather(self, addresses: Addresses) -> LaneValues:
         """Bytes at `addresses` (any shape flattened); the protocol of the TMA model."""

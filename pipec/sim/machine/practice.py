@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Rules = Literal["documents", "practice"]
-PracticeName = Literal["quarter-relative lanes", "scale id in the address", "half a tensor map", "bulk stores at exit"]
+PracticeName = Literal[
+    "quarter-relative lanes",
+    "scale id in the address",
+    "half a tensor map",
+    "bulk stores at exit",
+    "overwriting without a proxy fence",
+    "equal stores",
+]
 
 
 @dataclass(frozen=True)
@@ -43,5 +50,15 @@ PRACTICES: dict[PracticeName, Practice] = {
         "shared memory that a bulk store reads stays until `cp.async.bulk.wait_group` has found it read",
         "a CTA may exit before; what it stores is read all the same",
         "measured: H200, 20,000 CTAs of 64 KiB each that exit right after their bulk store, committed or not: every byte arrives",
+    ),
+    "overwriting without a proxy fence": Practice(
+        "a `fence.proxy.async` stands between an ordinary store and a later asynchronous write to the same place",
+        "a barrier between them is enough where nothing reads the ordinary store asynchronously",
+        "Triton loads tiles by TMA over words of shared memory that held ordinary values, with barriers alone",
+    ),
+    "equal stores": Practice(
+        "two stores to one place that nothing orders are a race",
+        "they are none where both store what is there already",
+        "Triton lets all threads that hold a copy of an element store it",
     ),
 }

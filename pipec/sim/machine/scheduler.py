@@ -236,6 +236,7 @@ class Scheduler:
         """Executes up to `quantum` instructions; returns how many."""
         code, registers, executed = self.code, warp.registers, 0
         warp.fragment = fragment
+        self.machine.acting = warp.here
         try:
             while executed < quantum:
                 pc = fragment.pc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -12,7 +13,9 @@ from ...machine.cta import Cta, Warp
 from ...machine.divergence import Outcome
 from ...machine.groups import Operation
 from ...machine.memory import OFFSET_MASK
+from ...machine.order import UNKNOWING, Knowledge, learned, merged
 from ...machine.program import Execute
+from ...machine.shadow import Access
 from ...ptx.tree import Negated, Register
 from ...ptx.types import TYPES, Addresses, LaneValues, unsigned
 from ...units.reductions import REDUCTIONS
@@ -20,7 +23,7 @@ from ..decode import Decoder, Reader, instruction
 from ..memory.atomics import combine
 from ..memory.loadstore import address_reader, shared_addresses
 from .mbarrier import local_barrier
-from .operations import COPY_LATENCY, commit_groups, complete, finished, groups_of, wait_for_groups, writing
+from .operations import COPY_LATENCY, commit_groups, complete, finished, groups_of, operation, wait_for_groups
 
 
 @instruction("cp.async")
@@ -42,17 +45,20 @@ def copy(d: Decoder) -> Execute:
         operation = Operation()
         for lane in lanes:
             groups_of(warp, lane, "cp.async").open.append(operation)
-        # Smaller copies of several threads share granules.
-        access = writing(warp, cta, places_of(offsets, size), "cp.async") if size == 16 else None
+        ends = warp.thread.issue("cp.async")
+        access = Access("cp.async", warp.thread, warp.fragment.pc, warp.thread.time, True, ends=ends)
+        if warp.watched is not None:
+            shadow = cta.shared.shadow
+            machine.races.begin(warp.watched, access, shadow, shadow.pieces(offsets // size, size))
+            reading = dataclasses.replace(access, writes=False)
+            machine.memory.begin(warp.watched, reading, _read_places(origins, counts), warp.thread.knowledge)
 
         def arrive() -> None:
-            if access is not None:
-                cta.shared.underway.end(access)
             for offset, origin, count in zip(offsets.tolist(), origins.tolist(), counts.tolist(), strict=True):
                 data = np.zeros(size, np.uint8)
                 data[:count] = machine.memory.gather(np.arange(origin, origin + count, dtype=np.int64))
                 places = np.arange(offset, offset + size, dtype=np.int64)
-                cta.shared.store(places, data, 1, machine.tick(), warp.identity)
+                cta.shared.store(places, data, 1)
             finished(warp, operation)
 
         warp.later(COPY_LATENCY, arrive, ("cp.async", cta.rank, warp.index))
@@ -70,9 +76,13 @@ def _bytes_read(d: Decoder, size: int) -> Reader:
     return lambda warp: np.where(ignored(warp), 0, size)
 
 
-def places_of(offsets: Addresses, size: int) -> Addresses:
-    """All byte offsets of pieces of `size` bytes."""
-    return (offsets[:, None] + np.arange(size)).reshape(-1)
+def _read_places(origins: Addresses, counts: LaneValues) -> Addresses:
+    """All bytes that are read, `counts` from each origin on."""
+    if (counts == counts[0]).all():
+        return (origins[:, None] + np.arange(int(counts[0]))).reshape(-1)
+    return np.concatenate(
+        [np.arange(start, start + count) for start, count in zip(origins.tolist(), counts.tolist(), strict=True)]
+    )
 
 
 @instruction("cp.async.commit_group")
@@ -93,7 +103,7 @@ def wait_all(d: Decoder) -> Execute:
         for lane in warp.lanes():
             groups = groups_of(warp, lane, "cp.async")
             if groups.open:
-                groups.commit()
+                groups.commit(warp.thread.count("cp.async"))
         return block(warp)
 
     return execute
@@ -114,19 +124,22 @@ def arrive_on_barrier(d: Decoder) -> Execute:
             if not counted:
                 barrier.state.expect_tx(1)
 
-            warp.later(COPY_LATENCY, functools.partial(_copies_landed, cta, barrier, counted), ("cp.async", cta.rank, warp.index))
+            over = learned(UNKNOWING, warp.thread.agent("cp.async"), warp.thread.count("cp.async"))
+            action = functools.partial(_copies_landed, cta, barrier, counted, over)
+            warp.later(COPY_LATENCY, action, ("cp.async", cta.rank, warp.index))
 
     return execute
 
 
-def _copies_landed(cta: Cta, barrier: TrackedBarrier, counted: bool) -> None:
+def _copies_landed(cta: Cta, barrier: TrackedBarrier, counted: bool, over: Knowledge) -> None:
     state = barrier.state
+    barrier.gathers = merged(barrier.gathers, over)
     cta.after_barrier_operation(barrier, state.arrive() if counted else state.complete_tx(1))
 
 
 @instruction("st.async", "red.async")
 def store_async(d: Decoder) -> Execute:
-    d.ignore_ordering()
+    d.ordering()
     d.require("shared::cluster")
     d.require("mbarrier::complete_tx::bytes")
     reduction = d.require(*REDUCTIONS) if d.item.opcode.startswith("red") else None
@@ -148,14 +161,20 @@ def store_async(d: Decoder) -> Execute:
             send(warp, target, address & OFFSET_MASK, signal, values)
 
     def send(warp: Warp, target: Cta, offset: int, signal: int, values: LaneValues) -> None:
+        places = offset + size * np.arange(values.size, dtype=np.int64)
+        access = operation(warp, d.item.opcode.split(".mbarrier")[0], True, proxy="either")
+        access.scope = "sys" if reduction else None
+        if warp.watched is not None:
+            shadow = target.shared.shadow
+            warp.cta.machine.races.begin(warp.watched, access, shadow, shadow.pieces(places // size, size))
+
         def land() -> None:
-            places = offset + size * np.arange(values.size, dtype=np.int64)
             data = values
             if reduction:
                 old = target.shared.load(places, size)
                 data = np.concatenate([combine(reduction, type_, old[i : i + 1], values[i : i + 1]) for i in range(values.size)])
-            target.shared.store(places, data, size, warp.cta.machine.tick(), warp.identity)
-            complete(target, signal, size * values.size, "st.async")
+            target.shared.store(places, data, size)
+            complete(target, signal, size * values.size, "st.async", access)
 
         warp.later(COPY_LATENCY, land)
 

@@ -9,13 +9,14 @@ import numpy as np
 from ...errors import SimulationError
 from ...machine.cta import Warp
 from ...machine.program import Execute
+from ...machine.shadow import Access
 from ...ptx.types import TYPES, Addresses, Bytes, Type
 from ...units.reductions import REDUCTIONS, Reduction, reduce_elements
 from ..control.branches import nothing
 from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader, shared_addresses
-from .operations import AsyncView, commit_groups, reading, wait_for_groups
-from .transfers import Destination, Fetch, deliver, destinations, each_lane, one, routing, start_store
+from .operations import AsyncView, commit_groups, granules, operation, wait_for_groups
+from .transfers import Destination, Fetch, WatchedMemory, deliver, destinations, each_lane, one, routing, start_store, storing
 
 Source = Literal["shared::cluster", "shared::cta", "global"]
 _SPACES: tuple[Source, ...] = ("shared::cluster", "shared::cta", "global")
@@ -72,7 +73,8 @@ def _bulk_to_shared(d: Decoder, from_: Source, reduction: Reduction | None, type
         count = _checked_size(one(size, warp, lane), start, address)
         if not count:
             return
-        fetch = _source(warp, from_, start, count, what)
+        source_access = operation(warp, what, False)
+        fetch = _source(warp, from_, start, count, source_access)
         chosen, signal = one(mask, warp, lane) if mask else None, one(barrier, warp, lane)
         if from_ == "shared::cta" and address >> 24 != signal >> 24:
             raise SimulationError(
@@ -82,23 +84,19 @@ def _bulk_to_shared(d: Decoder, from_: Source, reduction: Reduction | None, type
         for target in destinations(warp, address, signal, chosen, pair):
             offsets = np.arange(target.offset, target.offset + count, dtype=np.int64)
             combined = fetch if reduction is None or type_ is None else _combining(target, offsets, fetch, reduction, type_)
-            deliver(warp, target, offsets, combined, what, exclusive=reduction is None)
+            deliver(warp, target, offsets, combined, what, source_access, reducing=reduction is not None)
 
     return each_lane(one_lane)
 
 
-def _source(warp: Warp, from_: Source, start: int, count: int, what: str) -> Fetch:
-    cta = warp.cta
+def _source(warp: Warp, from_: Source, start: int, count: int, access: Access) -> Fetch:
+    cta, addresses = warp.cta, np.arange(start, start + count, dtype=np.int64)
     if from_ == "global":
-        return lambda: cta.machine.memory.gather(np.arange(start, start + count, dtype=np.int64))
-    view, offsets = AsyncView(cta, warp, what), cta.own_offset(np.arange(start, start + count, dtype=np.int64))
-    access = reading(warp, cta, offsets, what)
-
-    def read() -> Bytes:
-        cta.shared.underway.end(access)
-        return view.read(offsets)
-
-    return read
+        memory = WatchedMemory.of(warp, access)
+        return lambda: memory.gather(addresses)
+    view, offsets = AsyncView(cta, access.what), cta.own_offset(addresses)
+    cta.shared.begin(warp.thread, access, granules(offsets))
+    return lambda: view.read(offsets)
 
 
 def _combining(target: Destination, offsets: Addresses, fetch: Fetch, reduction: Reduction, type_: Type) -> Fetch:
@@ -120,7 +118,8 @@ def _bulk_to_global(d: Decoder, reduction: Reduction | None, type_: Type | None)
         count = _checked_size(one(size, warp, lane), start, address)
         offsets = warp.cta.own_offset(np.arange(start, start + count, dtype=np.int64))
         warp.cta.shared.check_range(offsets, 1, "bulk store")
-        memory = warp.cta.machine.memory
+        what = "bulk reduction" if reduction else "bulk store"
+        memory = storing(warp, what, reduction is not None)
         places = np.arange(address, address + count, dtype=np.int64)
         # One bit of .cp_mask for each byte of every 16.
         copied = slice(None) if mask is None else (one(mask, warp, lane) >> np.arange(count) % 16 & 1).astype(bool)
@@ -129,6 +128,6 @@ def _bulk_to_global(d: Decoder, reduction: Reduction | None, type_: Type | None)
             value = reduce_elements(type_.name, reduction, memory.gather(places), data) if reduction and type_ else data
             memory.scatter(places[copied], value[copied])
 
-        start_store(warp, lane, offsets, write, "bulk reduction" if reduction else "bulk store")
+        start_store(warp, lane, offsets, write, what, memory)
 
     return each_lane(one_lane)

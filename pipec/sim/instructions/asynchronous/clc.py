@@ -11,7 +11,7 @@ from ...machine.cta import Cta, Warp
 from ...machine.machine import Machine, Triple
 from ...machine.memory import OFFSET_MASK
 from ...machine.program import Execute
-from ...machine.underway import Access
+from ...machine.shadow import Access
 from ...ptx.types import LANES, TYPES, Addresses
 from ..decode import Decoder, instruction
 from ..memory.loadstore import shared_addresses
@@ -55,9 +55,8 @@ def _answer(targets: list[tuple[Cta, Access]], places: Addresses, signal: int) -
     cluster = targets[0][0].cluster
     data = np.frombuffer(_response(cluster.machine, cluster.shape), np.uint8)
     for target, access in targets:
-        target.shared.underway.end(access)
         target.shared.async_write(places, data, "clusterlaunchcontrol")
-        complete(target, signal, _RESPONSE_BYTES, "clusterlaunchcontrol.try_cancel")
+        complete(target, signal, _RESPONSE_BYTES, "clusterlaunchcontrol.try_cancel", access)
 
 
 def _response(machine: Machine, shape: Triple) -> bytes:

@@ -11,11 +11,12 @@ from ...machine.barriers import TrackedBarrier
 from ...machine.cta import Warp
 from ...machine.divergence import AwaitedPhase, Outcome, Wait
 from ...machine.memory import OFFSET_MASK
+from ...machine.order import REACHES, Reach, merged
 from ...machine.program import Execute
 from ...ptx.tree import Address
 from ...ptx.types import LANES, TYPES
 from ...units.mbarrier import Mbarrier
-from ..decode import Decoder, instruction
+from ..decode import Decoder, Ordering, instruction
 from ..memory.loadstore import shared_addresses
 
 # A try_wait without a limit of its own gives up after about 3.9 microseconds (hardware.md 1.2).
@@ -31,7 +32,7 @@ def _space(d: Decoder) -> tuple[bool, bool]:
 
 
 def _common(d: Decoder) -> tuple[bool, bool]:
-    d.ignore_ordering()
+    d.ordering()
     d.types()
     return _space(d)
 
@@ -54,7 +55,9 @@ def init(d: Decoder) -> Execute:
             cta.shared.check(np.array([offset]), 8, "mbarrier.init")
             if offset in cta.mbarriers:
                 raise SimulationError("undefined", f"mbarrier.init on shared address 0x{offset:x}, where a live mbarrier is")
-            cta.mbarriers[offset] = TrackedBarrier(Mbarrier(int(counts[lane])), offset)
+            if warp.watched is not None:
+                cta.machine.races.store(warp.watched, cta.shared.shadow, np.array([offset // 8]), 8)
+            cta.mbarriers[offset] = TrackedBarrier(Mbarrier(int(counts[lane])), offset, cta.machine.actors.new())
             cta.shared.mark_barrier(offset, live=True)
             cta.machine.progress += 1
 
@@ -90,8 +93,10 @@ def _arriving(
     generic: bool,
     returns: int | None,
     default: int | None,
+    told: Ordering | None,
 ) -> Execute:
-    """Runs `operation(state, value) -> flipped` for each active lane, in lane order."""
+    """Runs `operation(state, value) -> flipped` for each active lane, in lane order. `told`: with which order an arrival tells what
+    the thread knows; None: it is none."""
     read = shared_addresses(d, operand_index, generic)
     value = d.source(operand_index + 1, TYPES["u32"]) if len(d.operands) > operand_index + 1 else None
     if default is None:
@@ -111,8 +116,13 @@ def _arriving(
                 barrier = cta.mbarrier(address & OFFSET_MASK, what)
             else:
                 barrier = local_barrier(warp, address, what)
-            warp.barrier_used = barrier.offset
+            warp.thread.barrier_used = barrier.offset
             tokens[lane] = barrier.state.token()
+            if told is not None:
+                # Without .sem an arrival releases; without .scope to the threads of its own CTA.
+                reach: Reach = "cta" if cta is warp.cta else "cluster"
+                releases = told.semantics != "relaxed" and reach in REACHES[told.scope or "cta"]
+                barrier.gathers = merged(barrier.gathers, warp.thread.tell(releases, reach))
             flipped = operation(barrier.state, default if values is None else int(values[lane]))
             cta.after_barrier_operation(barrier, flipped)
         if write:
@@ -125,7 +135,7 @@ def _arriving(
 def transaction(d: Decoder) -> Execute:
     generic, remote = _common(d)
     operation = Mbarrier.expect_tx if ".expect_tx" in d.item.opcode else Mbarrier.complete_tx
-    return _arriving(d, operation, 0, remote, generic, None, None)
+    return _arriving(d, operation, 0, remote, generic, None, None, None)
 
 
 @instruction("mbarrier.arrive", "mbarrier.arrive_drop")
@@ -133,7 +143,9 @@ def arrive(d: Decoder) -> Execute:
     drop = d.item.opcode.startswith("mbarrier.arrive_drop")
     expecting = d.flag("expect_tx")
     d.ignore("noComplete")
-    generic, remote = _common(d)
+    ordering = d.ordering()
+    d.types()
+    generic, remote = _space(d)
     table: dict[tuple[bool, bool], Callable[[Mbarrier, int], bool]] = {
         (False, False): Mbarrier.arrive,
         (True, False): Mbarrier.arrive_drop,
@@ -143,7 +155,8 @@ def arrive(d: Decoder) -> Execute:
     # Old PTX and the cluster form may leave the destination out.
     has_result = not isinstance(d.operand(0), Address)
     index = 1 if has_result else 0
-    return _arriving(d, table[drop, expecting], index, remote, generic, 0 if has_result else None, None if expecting else 1)
+    returns, default = 0 if has_result else None, None if expecting else 1
+    return _arriving(d, table[drop, expecting], index, remote, generic, returns, default, ordering)
 
 
 @instruction("mbarrier.pending_count")
@@ -159,7 +172,9 @@ def wait(d: Decoder) -> Execute:
     happened in between, which is how a spin loop looks."""
     blocking = d.item.opcode.startswith("mbarrier.try_wait")
     parity = d.flag("parity")
-    generic, remote = _common(d)
+    relaxed = d.ordering().semantics == "relaxed"
+    d.types()
+    generic, remote = _space(d)
     if remote:
         d.fail("waits are local only", "malformed")
     write, read = d.destination(0, TYPES["pred"]), shared_addresses(d, 1, generic)
@@ -179,6 +194,9 @@ def wait(d: Decoder) -> Execute:
             results[lane] = done
             if not done:
                 pending.append((barrier, phase))
+        for done, barrier, _ in known.values():
+            if done:
+                warp.thread.hear_signal(barrier.tells, not relaxed, "cluster")
         fragment = warp.fragment
         nanoseconds = int(limit(warp)[warp.active].max()) if limit and blocking else None
         parked = _park(warp, blocking, pending, nanoseconds) if pending and not results.any() else None
@@ -196,7 +214,7 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
     barrier = local_barrier(warp, address, what)
     state = barrier.state
     warp.waited_on.add(barrier.offset)
-    warp.barrier_used = barrier.offset
+    warp.thread.barrier_used = barrier.offset
     done = state.test_parity(wanted) if parity else state.test_token(wanted)
     if not parity:
         return done, barrier, state.phase

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.cta import WARPS_PER_CTA, Cta, Warp
+from ...machine.cta import Cta, Warp
 from ...machine.divergence import Outcome, Wait
 from ...machine.groups import GroupKind, Groups, Operation
 from ...machine.memory import OFFSET_MASK
+from ...machine.order import Agent
 from ...machine.program import Execute
-from ...machine.underway import Access
+from ...machine.shadow import Access, Proxy
 from ...ptx.types import Addresses, Bytes
 
 # Rough durations in instruction slots: enough to make a timeline look right, never a promise.
@@ -18,55 +19,22 @@ COPY_LATENCY = 300
 BYTES_PER_SLOT = 128
 
 
+# What a wait for groups of a kind finds over; that the sources were read comes first.
+_AGENTS: dict[GroupKind, tuple[Agent, ...]] = {"bulk": ("bulk read", "bulk"), "cp.async": ("cp.async",), "wgmma": ("wgmma",)}
+
+
 def copy_slots(count: int) -> int:
     return max(1, count // BYTES_PER_SLOT)
 
 
 class AsyncView:
-    """One CTA's shared memory through the async proxy, as one operation sees it.
+    """One CTA's shared memory as one asynchronous operation sees it. Reads check that bytes were written."""
 
-    Reads check that bytes were written, and that generic-proxy writes were followed by fence.proxy.async in the writing
-    or the issuing warp before the operation was issued.
-    """
-
-    def __init__(self, cta: Cta, warp: Warp, what: str) -> None:
+    def __init__(self, cta: Cta, what: str) -> None:
         self.cta, self.what = cta, what
-        self.issued = cta.machine.tick()
-        self.issuer_fence = warp.proxy_fence
-        # A fence that a writer executes after the issue comes too late.
-        self.fences = {other.identity: other.proxy_fence for other in cta.cluster.warps}
-        self.check = cta.machine.options.check_proxies
 
     def read(self, offsets: Addresses) -> Bytes:
-        shared = self.cta.shared
-        data = shared.async_read(offsets, self.what)
-        if self.check and offsets.size:
-            self._check_proxy(offsets >> 4)
-        return data
-
-    def _check_proxy(self, granules: Addresses) -> None:
-        shared = self.cta.shared
-        if int(shared.write_sequence[granules].max()) <= self.issuer_fence:
-            return
-        granules = np.unique(granules)
-        sequence = shared.write_sequence[granules]
-        suspicious = sequence > self.issuer_fence
-        granules, sequence = granules[suspicious], sequence[suspicious]
-        for granule, moment in zip(granules.tolist(), sequence.tolist(), strict=True):
-            writer = int(shared.write_warp[granule])
-            warp = self.cta.cluster.ctas[writer // WARPS_PER_CTA].warps[writer % WARPS_PER_CTA]
-            if moment > self.issued:
-                raise SimulationError(
-                    "race",
-                    f"{self.what} reads shared address 0x{granule * 16:x}, which warp {warp.index} "
-                    "overwrote after the operation was issued",
-                )
-            if self.fences[writer] <= moment:
-                raise SimulationError(
-                    "race",
-                    f"{self.what} reads shared address 0x{granule * 16:x}, which warp {warp.index} wrote "
-                    "with ordinary stores and no fence.proxy.async in between",
-                )
+        return self.cta.shared.async_read(offsets, self.what)
 
 
 def granules(offsets: Addresses) -> Addresses:
@@ -74,24 +42,41 @@ def granules(offsets: Addresses) -> Addresses:
     return np.unique(offsets[::8] >> 4)
 
 
-def reading(warp: Warp, cta: Cta, offsets: Addresses, what: str) -> Access:
+def operation(warp: Warp, what: str, writes: bool, *agents: Agent, proxy: Proxy = "async") -> Access:
+    """`what`, which `warp` issues now; it is over when one of its `agents` has been waited for, or the barrier says so that it gets
+    in the end (`Access.ends`)."""
+    thread = warp.thread
+    return Access(what, thread, warp.fragment.pc, thread.time, writes, proxy, thread.issue(*agents))
+
+
+def reading(warp: Warp, cta: Cta, offsets: Addresses, what: str, *agents: Agent) -> Access:
     """`what` of `warp` starts to read these bytes of `cta`."""
-    return cta.shared.begin(Access(what, warp.who, reads=granules(offsets)))
-
-
-def writing(warp: Warp, cta: Cta, offsets: Addresses, what: str, barrier: int = -1) -> Access:
-    """`what` of `warp` starts to write these bytes of `cta`, counted on the mbarrier at `barrier`."""
-    access = cta.shared.begin(Access(what, warp.who, writes=granules(offsets)))
-    cta.shared.filled_by[access.writes] = barrier
+    access = operation(warp, what, False, *agents)
+    cta.shared.begin(warp.thread, access, granules(offsets))
     return access
 
 
-def complete(cta: Cta, address: int, count: int, what: str) -> None:
-    """complete_tx on the barrier at `address` (rank bits ignored) of `cta`."""
+def writing(
+    warp: Warp, cta: Cta, offsets: Addresses, what: str, barrier: int = -1, reducing: bool = False, proxy: Proxy = "async"
+) -> Access:
+    """`what` of `warp` starts to write these bytes of `cta`, counted on the mbarrier at `barrier`."""
+    access = operation(warp, what, True, proxy=proxy)
+    if reducing:
+        access.scope = "sys"
+    places = granules(offsets)
+    cta.shared.begin(warp.thread, access, places)
+    cta.shared.filled_by[places] = barrier
+    return access
+
+
+def complete(cta: Cta, address: int, count: int, what: str, *accesses: Access) -> None:
+    """complete_tx on the barrier at `address` (rank bits ignored) of `cta`, whose phase tells that `accesses` are over."""
     offset = address & OFFSET_MASK
     if cta.exited:
         raise SimulationError("undefined", f"{what} completes on a barrier of {cta.name}, which has exited")
     barrier = cta.mbarrier(offset, what)
+    for access in accesses:
+        access.ends = (access.ends or ()) + barrier.end
     cta.after_barrier_operation(barrier, barrier.state.complete_tx(count))
 
 
@@ -112,8 +97,11 @@ def wait_for_groups(kind: GroupKind, allowed: int, reading_only: bool) -> Execut
     """execute(warp): blocks until each active thread has at most `allowed` groups pending."""
 
     def execute(warp: Warp) -> Outcome:
-        most = max(groups_of(warp, lane, kind).pending(reading_only) for lane in warp.lanes())
+        groups = [groups_of(warp, lane, kind) for lane in warp.lanes()]
+        most = max(group.pending(reading_only) for group in groups)
         if most <= allowed:
+            over = min((group.over(allowed) for group in groups if group.marks), default=0)
+            warp.thread.found_over(_AGENTS[kind][: 1 if reading_only else None], over)
             return None
         return warp.park(Wait("group", f"{most - allowed} {kind} group(s) to finish", retry=True))
 
@@ -122,7 +110,8 @@ def wait_for_groups(kind: GroupKind, allowed: int, reading_only: bool) -> Execut
 
 def commit_groups(kind: GroupKind) -> Execute:
     def execute(warp: Warp) -> None:
-        for lane in warp.lanes():
-            groups_of(warp, lane, kind).commit()
+        # The threads of a warpgroup share theirs.
+        for groups in dict.fromkeys(groups_of(warp, lane, kind) for lane in warp.lanes()):
+            groups.commit(warp.thread.count(_AGENTS[kind][0]))
 
     return execute

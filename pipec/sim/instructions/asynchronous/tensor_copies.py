@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import SimulationError
 from ...machine.cta import Warp
-from ...machine.memory import GlobalMemory, space_of
+from ...machine.memory import space_of
 from ...machine.program import Execute
 from ...ptx.types import TYPES, Bytes
 from ...units import tma
@@ -19,7 +19,8 @@ from ...units.reductions import REDUCTIONS, Reduction
 from ...units.tensormap import TensorMap
 from ..decode import Decoder, Reader, instruction
 from ..memory.loadstore import address_reader, shared_addresses
-from .transfers import Fetch, Store, deliver, destinations, each_lane, one, routing, start_store
+from .operations import operation
+from .transfers import Fetch, Store, WatchedMemory, deliver, destinations, each_lane, one, routing, start_store, storing
 
 Mode = Literal["tile", "tile::gather4", "tile::scatter4", "im2col", "im2col_no_offs"]
 _TILED: tuple[Mode, ...] = ("tile", "tile::gather4", "tile::scatter4")
@@ -82,7 +83,9 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
     def one_lane(warp: Warp, lane: int) -> None:
         entry = tensor_map(warp, one(map_address, warp, lane), mode)
         point = [one(reader, warp, lane) for reader in coordinates]
-        load, rows = _loading(entry, mode, point, [one(reader, warp, lane) for reader in shifts], warp.cta.machine.memory)
+        source = operation(warp, what, False)
+        memory = WatchedMemory.of(warp, source)
+        load, rows = _loading(entry, mode, point, [one(reader, warp, lane) for reader in shifts], memory)
         cache: list[Bytes] = []
 
         def fetch() -> Bytes:
@@ -103,13 +106,13 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
                 warp=warp.index,
                 destination=target.cta.rank,
             )
-            deliver(warp, target, offsets, fetch, what)
+            deliver(warp, target, offsets, fetch, what, source)
 
     return each_lane(one_lane)
 
 
 def _loading(
-    entry: tma.AnyMap, mode: Mode, point: list[int], shifts: list[int], memory: GlobalMemory
+    entry: tma.AnyMap, mode: Mode, point: list[int], shifts: list[int], memory: WatchedMemory
 ) -> tuple[Fetch, int | None]:
     """(what reads the box's bytes, rows of a gather)"""
     if isinstance(entry, Im2colMap):
@@ -132,32 +135,33 @@ def _tensor_store(d: Decoder, mode: Mode) -> Execute:
 
     def one_lane(warp: Warp, lane: int) -> None:
         cta, machine = warp.cta, warp.cta.machine
+        memory = storing(warp, what, reduction is not None)
         entry = tensor_map(warp, one(map_address, warp, lane), mode)
         point = [one(reader, warp, lane) for reader in coordinates]
         offset = int(cta.own_offset(np.array([one(source, warp, lane)]))[0])
         write: Store
         if mode == "tile::scatter4":
             offsets = tma.smem_offsets(entry, offset, 4)
-            write = functools.partial(_scatter4, machine.memory, entry, point)
+            write = functools.partial(_scatter4, memory, entry, point)
         else:
             tma.check_coordinates(entry, point, storing=True)
             past = tma.bytes_past_the_edge(entry, point)
             if past:
                 machine.warn(f"{what} at {tuple(point)} writes {past} bytes past the tensor's edge in each row")
             offsets = tma.smem_offsets(entry, offset)
-            write = functools.partial(_store_box, machine.memory, entry, point, reduction)
+            write = functools.partial(_store_box, memory, entry, point, reduction)
         cta.shared.check_range(offsets, 1, what)
-        start_store(warp, lane, offsets, write, what)
+        start_store(warp, lane, offsets, write, what, memory)
 
     return each_lane(one_lane)
 
 
-def _scatter4(memory: GlobalMemory, entry: tma.AnyMap, point: list[int], data: Bytes) -> None:
+def _scatter4(memory: WatchedMemory, entry: tma.AnyMap, point: list[int], data: Bytes) -> None:
     assert isinstance(entry, TensorMap)
     tma.store_scatter4(entry, point[0], point[1:], data, memory)
 
 
-def _store_box(memory: GlobalMemory, entry: tma.AnyMap, point: list[int], reduction: Reduction | None, data: Bytes) -> None:
+def _store_box(memory: WatchedMemory, entry: tma.AnyMap, point: list[int], reduction: Reduction | None, data: Bytes) -> None:
     if isinstance(entry, Im2colMap):
         tma.store_im2col(entry, point, reduction, data, memory)
     elif reduction:

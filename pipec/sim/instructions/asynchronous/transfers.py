@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
@@ -10,11 +11,16 @@ from dataclasses import dataclass
 from ...errors import SimulationError
 from ...machine.cta import Cta, Warp
 from ...machine.groups import Operation
-from ...machine.memory import OFFSET_MASK
+from ...machine.memory import OFFSET_MASK, GlobalMemory
+from ...machine.order import Agent, Knowledge
 from ...machine.program import Execute
-from ...ptx.types import TYPES, Addresses, Bytes
+from ...machine.shadow import Access
+from ...ptx.types import TYPES, Addresses, Bytes, LaneValues
 from ..decode import Decoder, Reader
-from .operations import COPY_LATENCY, AsyncView, complete, copy_slots, finished, groups_of, reading, writing
+from .operations import COPY_LATENCY, AsyncView, complete, copy_slots, finished, granules, groups_of, operation, writing
+
+# Who waits for a store's group finds its source read, or all of it done.
+_STORING: tuple[Agent, Agent] = ("bulk read", "bulk")
 
 Fetch = Callable[[], Bytes]
 Store = Callable[[Bytes], None]
@@ -73,13 +79,14 @@ def destinations(warp: Warp, dst: int, barrier: int, mask: int | None, pair: boo
     return found
 
 
-def deliver(warp: Warp, target: Destination, offsets: Addresses, fetch: Fetch, what: str, exclusive: bool = True) -> None:
-    """Schedules the arrival of bytes at `offsets`; in random timing in pieces of multiples of 32 bytes."""
+def deliver(
+    warp: Warp, target: Destination, offsets: Addresses, fetch: Fetch, what: str, source: Access, reducing: bool = False
+) -> None:
+    """Schedules the arrival of bytes at `offsets`, which `source` reads; in random timing in pieces of multiples of 32 bytes."""
     machine = warp.cta.machine
     count = offsets.size
     target.cta.shared.check_range(offsets, 1, what)
-    # Reductions into one place may overlap.
-    access = writing(warp, target.cta, offsets, what, target.barrier) if exclusive else None
+    access = writing(warp, target.cta, offsets, what, target.barrier, reducing)
     open_bytes = [count]
 
     def piece(start: int, end: int) -> None:
@@ -87,10 +94,9 @@ def deliver(warp: Warp, target: Destination, offsets: Addresses, fetch: Fetch, w
             raise SimulationError("undefined", f"{what} writes shared memory of {target.cta.name}, which has exited")
         target.cta.shared.async_write(offsets[start:end], fetch()[start:end], what)
         open_bytes[0] -= end - start
-        if access is not None and not open_bytes[0]:
-            target.cta.shared.underway.end(access)
         target.cta.trace("tma_completed", bytes=end - start, barrier=target.barrier, address=target.offset)
-        complete(target.barrier_cta, target.barrier, end - start, what)
+        ended = () if open_bytes[0] else (access, source)
+        complete(target.barrier_cta, target.barrier, end - start, what, *ended)
 
     cuts = [0, count]
     if machine.events.timing == "random" and count > 64:
@@ -101,14 +107,53 @@ def deliver(warp: Warp, target: Destination, offsets: Addresses, fetch: Fetch, w
         warp.later(COPY_LATENCY, functools.partial(piece, start, end), channel, busy=copy_slots(end - start))
 
 
-def start_store(warp: Warp, lane: int, offsets: Addresses, write: Store, what: str) -> None:
+@dataclass(frozen=True)
+class WatchedMemory:
+    """Global memory as an asynchronous operation sees it that `warp` issued when it had that `knowledge`."""
+
+    memory: GlobalMemory
+    warp: Warp
+    access: Access
+    knowledge: Knowledge
+
+    @staticmethod
+    def of(warp: Warp, access: Access) -> WatchedMemory:
+        return WatchedMemory(warp.cta.machine.memory, warp, access, warp.thread.knowledge)
+
+    def gather(self, addresses: Addresses) -> LaneValues:
+        if not self.access.writes:
+            self._touch(addresses)
+        return self.memory.gather(addresses)
+
+    def scatter(self, addresses: Addresses, values: LaneValues) -> None:
+        self._touch(addresses)
+        self.memory.scatter(addresses, values)
+
+    def _touch(self, addresses: Addresses) -> None:
+        if self.warp.watched is not None:
+            self.memory.begin(self.warp.watched, self.access, addresses, self.knowledge)
+
+
+def storing(warp: Warp, what: str, reducing: bool) -> WatchedMemory:
+    """Global memory that a bulk store will write."""
+    access = operation(warp, what, True, *_STORING)
+    access.ends = (access.ends or ())[1:]
+    if reducing:
+        access.scope = "sys"
+    return WatchedMemory.of(warp, access)
+
+
+def start_store(warp: Warp, lane: int, offsets: Addresses, write: Store, what: str, target: WatchedMemory) -> None:
     """A group-tracked store: sources are read at one moment, the destination is written at a later one."""
-    cta = warp.cta
-    view, operation = AsyncView(cta, warp, what), Operation()
+    cta, thread = warp.cta, warp.thread
+    view, operation = AsyncView(cta, what), Operation()
     groups_of(warp, lane, "bulk").open.append(operation)
     cta.trace("store_issued", bytes=offsets.size, warp=warp.index)
     held: list[Bytes] = []
-    access = reading(warp, cta, offsets, what)
+    ((_, issued),) = target.access.ends or ()
+    source = dataclasses.replace(target.access, writes=False, scope=None)
+    source.ends = tuple((thread.agent(kind), issued) for kind in _STORING)
+    cta.shared.begin(thread, source, granules(offsets))
 
     def read() -> None:
         if cta.exited and not cta.machine.practised("bulk stores at exit"):
@@ -116,7 +161,6 @@ def start_store(warp: Warp, lane: int, offsets: Addresses, write: Store, what: s
                 "undefined", f"{what} reads shared memory of {cta.name}, which has exited; wait for the group first"
             )
         held.append(view.read(offsets).copy())
-        cta.shared.underway.end(access)
         finished(warp, operation, read_only=True)
 
     def finish() -> None:

@@ -11,6 +11,7 @@ from ...errors import SimulationError
 from ...machine.barriers import NAMED_BARRIERS, NamedBarrier, Vote
 from ...machine.cta import Warp
 from ...machine.divergence import Outcome, Wait
+from ...machine.order import merged
 from ...machine.program import Execute
 from ...ptx.types import LANES, TYPES, LaneMask, Type
 from ..decode import Decoder, Reader, Writer, instruction
@@ -35,7 +36,7 @@ def named_barrier(d: Decoder) -> Execute:
     def execute(warp: Warp) -> Outcome:
         if aligned:
             require_converged(warp, d.item.opcode)
-        barrier, expected = _arrive(warp, number, threads)
+        barrier, expected = _arrive(warp, number, threads, mode == "sync")
         if warp.cta.settle_named(barrier) or mode == "arrive":
             return None
         wanted = expected if expected is not None else warp.cta.live_threads
@@ -46,7 +47,7 @@ def named_barrier(d: Decoder) -> Execute:
     return execute
 
 
-def _arrive(warp: Warp, number: Reader, threads: Reader | None) -> tuple[NamedBarrier, int | None]:
+def _arrive(warp: Warp, number: Reader, threads: Reader | None, hears: bool) -> tuple[NamedBarrier, int | None]:
     """The barrier at which the active threads arrive, and how many it expects (None: all of the CTA)."""
     identity = int(number(warp)[warp.active][0])
     if identity >= NAMED_BARRIERS:
@@ -55,7 +56,7 @@ def _arrive(warp: Warp, number: Reader, threads: Reader | None) -> tuple[NamedBa
     if expected is not None and (expected % LANES or expected == 0):
         raise SimulationError("undefined", f"barrier {identity}: thread count {expected} is not a multiple of 32")
     barrier = warp.cta.named[identity]
-    barrier.arrive(_participants(warp), expected)
+    barrier.arrive(_participants(warp), expected, warp.thread, hears)
     warp.cta.machine.progress += 1
     return barrier, expected
 
@@ -73,7 +74,7 @@ def _reducing_barrier(d: Decoder, aligned: bool) -> Execute:
     def execute(warp: Warp) -> Outcome:
         if aligned:
             require_converged(warp, d.item.opcode)
-        barrier, _ = _arrive(warp, number, threads)
+        barrier, _ = _arrive(warp, number, threads, True)
         barrier.votes.append(Vote(predicate(warp)[warp.active], functools.partial(_hear, warp, warp.mask, write, type_)))
         barrier.waiting.append(warp.fragment)
         wait = warp.park(Wait("barrier", f"reducing barrier {barrier.number}", retry=False, barrier=barrier.number))
@@ -98,7 +99,7 @@ def _hear(warp: Warp, mask: LaneMask | None, write: Writer, type_: Type, value: 
 @instruction("barrier.cluster.arrive")
 def cluster_arrive(d: Decoder) -> Execute:
     aligned = d.flag("aligned")
-    d.choose("release", "relaxed")
+    relaxed = d.choose("release", "relaxed") == "relaxed"
 
     def execute(warp: Warp) -> None:
         if aligned:
@@ -108,6 +109,7 @@ def cluster_arrive(d: Decoder) -> Execute:
             raise SimulationError("undefined", "barrier.cluster.arrive twice without barrier.cluster.wait")
         warp.cluster_arrivals = np.where(warp.active, cluster.barrier_phase + 1, warp.cluster_arrivals)
         cluster.barrier_arrived += _participants(warp)
+        cluster.barrier_gathers = merged(cluster.barrier_gathers, warp.thread.tell(not relaxed, "cluster"))
         cluster.machine.progress += 1
         cluster.settle_barrier()
 
@@ -117,7 +119,7 @@ def cluster_arrive(d: Decoder) -> Execute:
 @instruction("barrier.cluster.wait")
 def cluster_wait(d: Decoder) -> Execute:
     aligned = d.flag("aligned")
-    d.choose("acquire", "relaxed")
+    relaxed = d.choose("acquire", "relaxed") == "relaxed"
 
     def execute(warp: Warp) -> Outcome:
         if aligned:
@@ -127,6 +129,7 @@ def cluster_wait(d: Decoder) -> Execute:
         if (awaited == 0).any():
             raise SimulationError("undefined", "barrier.cluster.wait without barrier.cluster.arrive")
         if (awaited <= cluster.barrier_phase).all():
+            warp.thread.hear_signal(cluster.barrier_tells, not relaxed, "cluster")
             return None
         cluster.barrier_waiting.append(warp.fragment)
         what = f"the cluster barrier, where {cluster.barrier_arrived} threads have arrived"
@@ -145,14 +148,17 @@ _FENCES = frozenset(
 
 @instruction("membar", "fence")
 def fence(d: Decoder) -> Execute:
-    """Ordering is free in a sequentially consistent simulator; only proxy fences leave a trace."""
+    """Values are in order in any case here; what fences promise is held against the accesses (`machine.races`)."""
     names = {name for name in d.modifiers if name in _FENCES}
     d.ignore(*names)
-    if not any(name.startswith("async") for name in names) or "global" in names:
-        # What is tracked is written to shared memory; `.global` says nothing about it.
+    if "mbarrier_init" in names:
         return nothing
-
-    def execute(warp: Warp) -> None:
-        warp.proxy_fence = warp.cta.machine.tick()
-
-    return execute
+    if "proxy" not in names:
+        acquires, releases = "release" not in names, "acquire" not in names
+        scope = next((name for name in ("cta", "cluster") if name in names), "gpu")
+        return lambda warp: warp.thread.fence(releases, acquires, scope)
+    if not any(name.startswith("async") for name in names):
+        return nothing
+    named = names & {"global", "shared::cta", "shared::cluster"}
+    shared, global_ = not named or named != {"global"}, not named or "global" in named
+    return lambda warp: warp.thread.fence_proxy(shared, global_)

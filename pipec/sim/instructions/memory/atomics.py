@@ -13,6 +13,7 @@ import numpy as np
 from ...machine.cta import Warp
 from ...machine.memory import Space, space_of
 from ...machine.program import Execute
+from ...machine.races import StrongUse
 from ...ptx.types import LANES, TYPES, LaneMask, LaneValues, Type, unsigned
 from ...units.formats import decode, encode
 from ...units.reductions import reduce_elements
@@ -75,16 +76,17 @@ def _packed(name: AtomicName, type_: Type, old: LaneValues, value: LaneValues) -
 @instruction("atom", "red")
 def atomic(d: Decoder) -> Execute:
     returns = d.item.opcode.startswith("atom")
-    d.ignore_ordering()
+    ordering = d.ordering()
+    use = ordering.use(True, True, "gpu")
     d.ignore("noftz", "L2::cache_hint")
     where = space(d)
     name = d.require(*_OPERATIONS)
     count = int(d.choose("v2", "v4", "v8", default="v1")[1:])
     type_ = d.type()
     if type_.bits == 128:
-        return _wide(d, where, name, returns)
+        return _wide(d, where, name, returns, use)
     if count > 1:
-        return _vector(d, where, name, count, type_, returns)
+        return _vector(d, where, name, count, type_, returns, use)
     first = 1 if returns else 0
     read, raw = address_reader(d, first, where), unsigned(type_.bits)
     value = d.source(first + 1, raw)
@@ -95,6 +97,7 @@ def atomic(d: Decoder) -> Execute:
         addresses, cta = active_addresses(warp, read(warp)), warp.cta
         operands, swaps = value(warp), other(warp) if other else None
         results = np.zeros(LANES, raw.dtype)
+        cta.strong(warp, where, addresses, type_.bytes, use)
         saved = warp.active
         for address, lane in zip(addresses, warp.lanes(), strict=True):
             warp.active = _only(lane)
@@ -119,7 +122,7 @@ def atomic(d: Decoder) -> Execute:
     return execute
 
 
-def _vector(d: Decoder, where: Space, name: AtomicName, count: int, type_: Type, returns: bool) -> Execute:
+def _vector(d: Decoder, where: Space, name: AtomicName, count: int, type_: Type, returns: bool, use: StrongUse) -> Execute:
     """Each element by itself; the address is a multiple of the whole vector's size."""
     first = 1 if returns else 0
     read, raw, items = address_reader(d, first, where), unsigned(type_.bits), d.vector(first + 1)
@@ -132,6 +135,7 @@ def _vector(d: Decoder, where: Space, name: AtomicName, count: int, type_: Type,
         addresses, cta = active_addresses(warp, read(warp)), warp.cta
         check_vector(addresses, count * type_.bytes)
         operands = [value(warp) for value in values]
+        cta.strong(warp, where, addresses, count * type_.bytes, use)
         results = np.zeros((count, LANES), raw.dtype)
         saved = warp.active
         for address, lane in zip(addresses, warp.lanes(), strict=True):
@@ -149,7 +153,7 @@ def _vector(d: Decoder, where: Space, name: AtomicName, count: int, type_: Type,
     return execute
 
 
-def _wide(d: Decoder, where: Space, name: AtomicName, returns: bool) -> Execute:
+def _wide(d: Decoder, where: Space, name: AtomicName, returns: bool, use: StrongUse) -> Execute:
     """atom.{exch,cas}.b128; the address is a multiple of 16."""
     if not returns or name not in ("exch", "cas"):
         d.fail("128 bits are exchanged or compared and swapped, nothing else", "malformed")
@@ -160,6 +164,7 @@ def _wide(d: Decoder, where: Space, name: AtomicName, returns: bool) -> Execute:
     def execute(warp: Warp) -> None:
         addresses, cta = active_addresses(warp, read(warp)), warp.cta
         check_vector(addresses, 16)
+        cta.strong(warp, where, addresses, 16, use)
         operands, swaps = operand(warp), other(warp) if other else None
         results = np.zeros((LANES, 2), np.uint64)
         saved = warp.active

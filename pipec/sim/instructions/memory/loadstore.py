@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ...errors import SimulationError
 from ...machine.cta import Warp
 from ...machine.memory import SHARED_WINDOW, Space
 from ...machine.program import Execute
+from ...machine.races import StrongUse
 from ...ptx.tree import Address, Symbol
 from ...ptx.types import LANES, TYPES, Addresses, LaneValues, unsigned
 from ..decode import AddressReader, Decoder, instruction
@@ -77,14 +80,14 @@ def _vector_length(d: Decoder) -> int:
 @instruction("ld", "ldu")
 def load(d: Decoder) -> Execute:
     d.ignore("nc")
-    polls = int(any(name in ("volatile", "relaxed", "acquire", "mmio") for name in d.modifiers))
-    d.ignore_ordering()
+    ordering = d.ordering()
+    polls, use = int(ordering.strong), ordering.use(True, False, "sys") if ordering.strong else None
     d.choose("L2::cache_hint")
     where, count = space_at(d, 1), _vector_length(d)
     type_ = d.type()
     read = address_reader(d, 1, where)
     if type_.bits == 128:
-        return _load_wide(d, where, read)
+        return _load_wide(d, where, read, use)
     size, items = type_.bytes, d.vector(0)
     if len(items) != count:
         d.fail(f"{len(items)} destinations for .v{count}", "malformed")
@@ -96,9 +99,13 @@ def load(d: Decoder) -> Execute:
         warp.polls += polls
         if count > 1:
             check_vector(addresses, total)
-        cta = warp.cta
+        cta, by = warp.cta, warp.watched
+        if use is not None:
+            cta.strong(warp, where, addresses, total, use)
+            by = None
         for number, write in enumerate(writers):
-            values = cta.load(warp, where, addresses + number * size if number else addresses, size)
+            values = cta.load(warp, where, addresses + number * size if number else addresses, size, by, total)
+            by = None
             write(warp, spread(warp, values).view(type_.dtype))
 
     return execute
@@ -110,27 +117,32 @@ def check_vector(addresses: Addresses, total: int) -> None:
         raise SimulationError("misaligned", f"vector access of {total} bytes at 0x{bad:x}, which is not a multiple of {total}")
 
 
-def _load_wide(d: Decoder, where: Space, read: AddressReader) -> Execute:
+def _load_wide(d: Decoder, where: Space, read: AddressReader, use: StrongUse | None) -> Execute:
     write = d.destination(0, TYPES["b128"])
 
     def execute(warp: Warp) -> None:
-        addresses = active_addresses(warp, read(warp))
+        addresses, cta, by = active_addresses(warp, read(warp)), warp.cta, warp.watched
         check_vector(addresses, 16)
-        halves = [spread(warp, warp.cta.load(warp, where, addresses + offset, 8)) for offset in (0, 8)]
-        write(warp, np.stack(halves, axis=1))
+        if use is not None:
+            cta.strong(warp, where, addresses, 16, use)
+            by = None
+        low = cta.load(warp, where, addresses, 8, by, 16)
+        high = cta.load(warp, where, addresses + 8, 8)
+        write(warp, np.stack([spread(warp, half) for half in (low, high)], axis=1))
 
     return execute
 
 
 @instruction("st")
 def store(d: Decoder) -> Execute:
-    d.ignore_ordering()
+    ordering = d.ordering()
+    use = ordering.use(False, True, "sys") if ordering.strong else None
     d.choose("L2::cache_hint")
     where, count = space_at(d, 0), _vector_length(d)
     type_ = d.type()
     read = address_reader(d, 0, where)
     if type_.bits == 128:
-        return _store_wide(d, where, read)
+        return _store_wide(d, where, read, use)
     raw, size = unsigned(type_.bits), type_.bytes
     items = d.vector(1)
     if len(items) != count:
@@ -139,25 +151,45 @@ def store(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         addresses = active_addresses(warp, read(warp))
+        cta, by = warp.cta, warp.watched
         if count > 1:
             check_vector(addresses, size * count)
-        for number, value in enumerate(readers):
+        values = []
+        for value in readers:
             lanes = value(warp)
-            lanes = lanes if warp.mask is None else lanes[warp.mask]
-            warp.cta.store(warp, where, addresses + number * size if number else addresses, lanes.view(raw.dtype), size)
+            values.append((lanes if warp.mask is None else lanes[warp.mask]).view(raw.dtype))
+        if use is not None:
+            cta.strong(warp, where, addresses, size * count, use)
+            by = None
+        same = functools.partial(_stored, warp, where, addresses, size, values) if count > 1 else None
+        for number, lanes in enumerate(values):
+            cta.store(warp, where, addresses + number * size if number else addresses, lanes, size, by, size * count, same)
+            by = None
 
     return execute
 
 
-def _store_wide(d: Decoder, where: Space, read: AddressReader) -> Execute:
+def _stored(warp: Warp, where: Space, addresses: Addresses, size: int, values: list[LaneValues]) -> bool:
+    """Whether the elements of a vector are in memory already."""
+    if where == "generic":
+        return False
+    found = (warp.cta.load(warp, where, addresses + number * size, size) for number in range(len(values)))
+    return all((old == new).all() for old, new in zip(found, values, strict=True))
+
+
+def _store_wide(d: Decoder, where: Space, read: AddressReader, use: StrongUse | None) -> Execute:
     value = d.source(1, TYPES["b128"])
 
     def execute(warp: Warp) -> None:
-        addresses = active_addresses(warp, read(warp))
+        addresses, cta, by = active_addresses(warp, read(warp)), warp.cta, warp.watched
         check_vector(addresses, 16)
-        lanes = value(warp)[warp.active]
-        for half in (0, 1):
-            warp.cta.store(warp, where, addresses + 8 * half, np.ascontiguousarray(lanes[:, half]), 8)
+        halves = [np.ascontiguousarray(value(warp)[warp.active][:, half]) for half in (0, 1)]
+        if use is not None:
+            cta.strong(warp, where, addresses, 16, use)
+            by = None
+        same = functools.partial(_stored, warp, where, addresses, 8, halves)
+        cta.store(warp, where, addresses, halves[0], 8, by, 16, same)
+        cta.store(warp, where, addresses + 8, halves[1], 8)
 
     return execute
 
@@ -194,6 +226,6 @@ def store_bulk(d: Decoder) -> Execute:
             if count % 8:
                 raise SimulationError("misaligned", f"st.bulk of {count} bytes, which is no multiple of 8")
             places = np.arange(start, start + count, 8, dtype=np.int64)
-            warp.cta.store(warp, "shared", places, np.zeros(places.size, np.uint64), 8)
+            warp.cta.store(warp, "shared", places, np.zeros(places.size, np.uint64), 8, warp.watched)
 
     return execute

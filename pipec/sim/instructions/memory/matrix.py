@@ -45,9 +45,12 @@ def load_matrix(d: Decoder) -> Execute:
     def execute(warp: Warp) -> None:
         require_converged(warp, "ldmatrix")
         offsets = warp.cta.own_offset(read(warp)[: 8 * count])
-        warp.cta.shared.check(offsets, 16, "ldmatrix")
+        shared = warp.cta.shared
+        shared.check(offsets, 16, "ldmatrix")
+        if warp.watched is not None:
+            warp.cta.machine.races.load(warp.watched, shared.shadow, offsets // 16, 16)
         for matrix, write in enumerate(writers):
-            values = warp.cta.shared.load(_rows(offsets, matrix).reshape(-1), 2).reshape(8, 8)
+            values = shared.load(_rows(offsets, matrix).reshape(-1), 2).reshape(8, 8)
             low, high = (values[_places(transposed, half)].astype(np.uint32) for half in (0, 1))
             write(warp, high << np.uint32(16) | low)
 
@@ -64,11 +67,13 @@ def store_matrix(d: Decoder) -> Execute:
         cta = warp.cta
         offsets = cta.own_offset(read(warp)[: 8 * count])
         cta.shared.check(offsets, 16, "stmatrix")
+        if warp.watched is not None:
+            cta.machine.races.store(warp.watched, cta.shared.shadow, offsets // 16, 16)
         for matrix, value in enumerate(readers):
             lanes, values = value(warp), np.zeros((8, 8), np.uint16)
             values[_places(transposed, 0)] = lanes.astype(np.uint16)
             values[_places(transposed, 1)] = (lanes >> np.uint32(16)).astype(np.uint16)
-            cta.shared.store(_rows(offsets, matrix).reshape(-1), values.reshape(-1), 2, cta.machine.tick(), warp.identity)
+            cta.shared.store(_rows(offsets, matrix).reshape(-1), values.reshape(-1), 2)
         cta.machine.progress += 1
 
     return execute

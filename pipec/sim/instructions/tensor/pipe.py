@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ...errors import SimulationError
 from ...machine.cta import Cta, Warp
 from ...machine.memory import OFFSET_MASK
+from ...machine.order import Knowledge, join, learned, merged
 from ...machine.program import Execute
 from ...machine.tensor_memory import TensorState
 from ...ptx.tree import Address, Vector
@@ -55,7 +56,7 @@ def multiply(d: Decoder) -> Execute:
         state_of(cta, group)
         ctas = group_ctas(cta, group)
         for lane in warp.lanes():
-            views = [AsyncView(member, warp, "tcgen05.mma") for member in ctas]
+            views = [AsyncView(member, "tcgen05.mma") for member in ctas]
             memories = [state_of(member, group).memory for member in ctas]
             words = int(idesc(warp)[lane]), _unsigned(int(a(warp)[lane]), in_tmem), int(b(warp)[lane])
             d_address = int(address(warp)[lane]) & 0xFFFFFFFF
@@ -203,7 +204,7 @@ def copy_to_tensor_memory(d: Decoder) -> Execute:
         ctas = group_ctas(warp.cta, group)
         for lane in warp.lanes():
             where, what = int(address(warp)[lane]) & 0xFFFFFFFF, int(descriptor(warp)[lane])
-            views = [AsyncView(member, warp, "tcgen05.cp") for member in ctas]
+            views = [AsyncView(member, "tcgen05.cp") for member in ctas]
 
             memories = [state_of(member, group).memory for member in ctas]
             run = functools.partial(_copy, shape, multicast, where, what, list(zip(views, memories, strict=True)), packed)
@@ -242,7 +243,7 @@ def commit(d: Decoder) -> Execute:
             address = int(barrier(warp)[lane])
             chosen = int(mask(warp)[lane]) if mask else None
             targets = destinations(warp, address, address, chosen, pair=False)
-            run = functools.partial(_arrive_all, cta, targets, address)
+            run = functools.partial(_arrive_all, cta, targets, address, _told(warp))
             cta.trace("commit_issued", warp=warp.index, barrier=address & OFFSET_MASK)
             for target in targets:
                 state_of(target.cta).order.handed_over(address & OFFSET_MASK)
@@ -252,11 +253,20 @@ def commit(d: Decoder) -> Execute:
     return execute
 
 
-def _arrive_all(cta: Cta, targets: list[Destination], address: int) -> None:
+def _told(warp: Warp) -> Knowledge:
+    """What a commit tells: that all the warp has put into the pipe is over. It is a tcgen05.fence::before_thread_sync."""
+    thread = warp.thread
+    pipe, count = thread.agent("pipe"), thread.count("pipe")
+    told = learned(thread.publish(), pipe, count)
+    return told._replace(tensor=join(told.tensor, told.order))
+
+
+def _arrive_all(cta: Cta, targets: list[Destination], address: int, told: Knowledge) -> None:
     for target in targets:
         owner = target.cta
         if owner.exited:
             raise SimulationError("undefined", f"tcgen05.commit arrives on a barrier of {owner.name}, which has exited")
         barrier = owner.mbarrier(address & OFFSET_MASK, "tcgen05.commit")
         owner.trace("mma_committed", barrier=barrier.offset, issuer=cta.rank)
+        barrier.gathers = merged(barrier.gathers, told)
         owner.after_barrier_operation(barrier, barrier.state.arrive(1))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from ...errors import SimulationError
 from ...machine.cta import Cta, Warp
 from ...machine.tensor_memory import CtaGroup, TensorOrder, TensorState
-from ...machine.underway import Access
 from ...units.tcgen05.footprint import Footprint
+from ...units.tcgen05.memory import TensorMemory
+from ..asynchronous.operations import operation
 from ..decode import Decoder
 
 MMA_LATENCY, MMA_SLOTS, COMMIT_LATENCY = 64, 32, 8
@@ -16,7 +18,9 @@ MMA_LATENCY, MMA_SLOTS, COMMIT_LATENCY = 64, 32, 8
 
 def state_of(cta: Cta, group: CtaGroup | None = None) -> TensorState:
     if cta.tensor is None:
-        cta.tensor = TensorState(TensorOrder(cta.machine, cta.image.names))
+        races = cta.machine.races if cta.machine.watching else None
+        memory = TensorMemory(lambda error: cta.machine.unwritten(SimulationError.of_unit(error)))
+        cta.tensor = TensorState(TensorOrder(races, cta.image.names), memory)
     if group is not None:
         if cta.tensor.group not in (None, group):
             raise SimulationError(
@@ -46,21 +50,20 @@ def group_ctas(cta: Cta, group: CtaGroup) -> list[Cta]:
 
 def issue(warp: Warp, ctas: Sequence[Cta], action: Callable[[], None], slots: int, footprint: Footprint, what: str) -> None:
     """Puts an operation into the pair's tensor pipe; it touches the same places in each CTA."""
-    under_way: list[tuple[Cta, TensorState, Access, Access]] = []
+    thread = warp.thread
+    reading = operation(warp, what, False, "pipe")
+    in_tensor_memory = dataclasses.replace(reading, proxy="tensor", pipe=True)
     for cta in ctas:
-        state = state_of(cta)
-        state.outstanding += 1
-        shared = cta.shared.begin(Access(what, warp.who, reads=footprint.shared))
-        under_way.append((cta, state, shared, state.order.begin_piped(warp.tensor, footprint, what)))
+        state_of(cta).outstanding += 1
+        cta.shared.begin(thread, reading, footprint.shared)
+        state_of(cta).order.pipe(thread, in_tensor_memory, footprint)
 
     def run() -> None:
         for cta in ctas:
             if cta.exited:
                 raise SimulationError("undefined", f"a tensor operation works on {cta.name}, which has exited")
         action()
-        for cta, state, shared, access in under_way:
-            state.outstanding -= 1
-            cta.shared.underway.end(shared)
-            state.order.end_piped(access)
+        for cta in ctas:
+            state_of(cta).outstanding -= 1
 
     warp.later(MMA_LATENCY, run, ("tensor", ctas[0].rank), busy=slots)

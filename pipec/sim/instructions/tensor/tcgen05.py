@@ -7,8 +7,8 @@ import numpy as np
 from ...errors import SimulationError
 from ...machine.cta import Warp
 from ...machine.divergence import Outcome, Wait
+from ...machine.order import Agent
 from ...machine.program import Execute
-from ...machine.tensor_memory import AccessKind
 from ...ptx.types import LANES, TYPES
 from ...units.tcgen05.footprint import fragment_places
 from ...units.tcgen05.memory import WARP_LANES, split_address, warp_start
@@ -36,7 +36,7 @@ def allocate(d: Decoder) -> Execute:
         if base is None:
             state.waiting.append(warp.fragment)
             return warp.park(Wait("tmem", f"{int(columns(warp)[0])} free columns of tensor memory", retry=True))
-        cta.store(warp, "shared", dst(warp)[:1], np.array([base], np.uint32), 4)
+        cta.store(warp, "shared", dst(warp)[:1], np.array([base], np.uint32), 4, warp.watched)
         cta.trace("tmem_alloc", base=base, columns=int(columns(warp)[0]))
         return None
 
@@ -57,7 +57,7 @@ def deallocate(d: Decoder) -> Execute:
             raise SimulationError("undefined", f"tcgen05.dealloc while {state.outstanding} tensor operations are in flight")
         base, count = int(address(warp)[0]), int(columns(warp)[0])
         state.memory.deallocate(base, count)
-        state.order.check_unused(base, count)
+        state.order.give_back(warp.thread, warp.fragment.pc, base, count)
         for fragment in state.waiting:
             fragment.wait = None
         state.waiting.clear()
@@ -80,28 +80,22 @@ def relinquish(d: Decoder) -> Execute:
 
 @instruction("tcgen05.fence::before_thread_sync")
 def fence_before(d: Decoder) -> Execute:
-    def execute(warp: Warp) -> None:
-        warp.tensor.fenced_before = warp.cta.machine.tick()
-
-    return execute
+    return lambda warp: warp.thread.fence_before()
 
 
 @instruction("tcgen05.fence::after_thread_sync")
 def fence_after(d: Decoder) -> Execute:
-    def execute(warp: Warp) -> None:
-        warp.tensor.fenced_after = warp.cta.machine.tick()
-
-    return execute
+    return lambda warp: warp.thread.fence_after()
 
 
 @instruction("tcgen05.wait::ld", "tcgen05.wait::st")
 def wait(d: Decoder) -> Execute:
     d.ignore("sync", "aligned")
-    kind: AccessKind = "ld" if "::ld" in d.item.opcode else "st"
+    kind: Agent = "ld" if "::ld" in d.item.opcode else "st"
 
     def execute(warp: Warp) -> None:
         require_converged(warp, "tcgen05.wait")
-        warp.tensor.wait(kind)
+        warp.thread.found_over((kind,), warp.thread.count(kind))
 
     return execute
 
@@ -130,8 +124,8 @@ def load(d: Decoder) -> Execute:
     def execute(warp: Warp) -> None:
         place = _own_quarter(warp, shape, count, _common_address(warp, address, "tcgen05.ld"))
         state = state_of(warp.cta)
+        state.order.load(warp.thread, warp.fragment.pc, fragment_places(shape, count, half, pack, place))
         values = state.memory.load(shape, count, place, warp.index, pack, half)
-        state.order.load(warp.tensor, fragment_places(shape, count, half, pack, place), "tcgen05.ld")
         columns = np.ascontiguousarray(values.T)
         for write, lanes in zip(writers, columns, strict=True):
             write(warp, lanes)
@@ -153,7 +147,7 @@ def store(d: Decoder) -> Execute:
         place = _own_quarter(warp, shape, count, _common_address(warp, address, "tcgen05.st"))
         values = np.stack([read(warp) for read in readers], axis=1)
         state = state_of(warp.cta)
-        state.order.store(warp.tensor, fragment_places(shape, count, half, unpack, place), "tcgen05.st")
+        state.order.store(warp.thread, warp.fragment.pc, fragment_places(shape, count, half, unpack, place))
         state.memory.store(shape, count, place, warp.index, values, unpack, half)
         warp.cta.machine.progress += 1
 

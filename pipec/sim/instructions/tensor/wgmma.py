@@ -18,7 +18,7 @@ from ...machine.divergence import Outcome
 from ...machine.groups import Operation
 from ...machine.in_flight import InFlight
 from ...machine.program import Execute
-from ...machine.underway import Access
+from ...machine.shadow import Access
 from ...ptx.tree import Operand, Register, Vector
 from ...ptx.types import LANES, TYPES, LaneValues
 from ...units.wgmma import BITS, Instruction, shared_granules, wgmma
@@ -180,11 +180,14 @@ def multiply(d: Decoder) -> Execute:
         meeting.arrived.append((warp, operation))
         if len(meeting.arrived) < _WARPS:
             return
-        view = AsyncView(cta, warp, "wgmma")
+        view = AsyncView(cta, "wgmma")
         # Descriptors and scale-d are read at issue, registers at completion.
         a = int(operands.a_descriptor(warp)[0]) if operands.a_descriptor else None
         b, accumulate = int(operands.b_descriptor(warp)[0]), bool(operands.scale_d(warp)[0])
-        access = cta.shared.begin(Access("wgmma", warp.who, reads=shared_granules(what, a, b)))
+        # The four warps work as one: what one of them has waited for is over for all.
+        ends = [end for member, _ in meeting.arrived for end in member.thread.issue("wgmma")]
+        access = Access("wgmma", warp.thread, warp.fragment.pc, warp.thread.time, False, "async", tuple(ends))
+        cta.shared.begin(warp.thread, access, shared_granules(what, a, b))
         members = sorted((member for member, _ in meeting.arrived), key=lambda member: member.index)
         for member, own in meeting.arrived:
             _take_off(member, operands.d, "an accumulator", own, line)
@@ -192,7 +195,6 @@ def multiply(d: Decoder) -> Execute:
             _take_off(member, operands.metadata, "sparsity metadata", own, line)
 
         def run() -> None:
-            cta.shared.underway.end(access)
             left = a if a is not None else _registers(members, operands.a or ())
             old = _registers(members, operands.d) if accumulate else None
             metadata = _registers(members, operands.metadata)[:, 0] if operands.metadata else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -21,10 +22,16 @@ def split_address(address: int) -> tuple[int, int]:
     return address >> 16 & 0xFFFF, address & 0xFFFF
 
 
+def raised(error: UnitError) -> None:
+    """What happens where memory is read that nothing has written, unless told otherwise."""
+    raise error
+
+
 class TensorMemory:
     """One CTA's tensor memory.  Cells are addressed by `lane * 512 + column`; only written cells may be read."""
 
-    def __init__(self) -> None:
+    def __init__(self, unwritten: Callable[[UnitError], None] = raised) -> None:
+        self.unwritten = unwritten
         self.cells = np.zeros(LANES * COLUMNS, dtype=np.uint32)
         self.written = np.zeros(LANES * COLUMNS, dtype=bool)
         self._grid = self.cells.reshape(LANES, COLUMNS)
@@ -89,7 +96,8 @@ class TensorMemory:
         if not written.all():
             index = np.nonzero(~written.reshape(-1))[0][0]
             bad_lane, bad_column = (int(part.reshape(-1)[index]) for part in (cells.lanes + lane, cells.columns + column))
-            raise UnitError("uninitialised", f"{what} reads lane {bad_lane} column {bad_column}, which was never written")
+            message = f"{what} reads lane {bad_lane} column {bad_column}, which was never written"
+            self.unwritten(UnitError("uninitialised", message))
         return self._grid[key].copy()
 
     def write(self, cells: CellMap, lane: int, column: int, values: np.ndarray, what: str) -> None:

@@ -1,0 +1,115 @@
+"""What a run finds wrong and survives: each kind is an error, a warning or nothing, and equal findings are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .errors import Details, ErrorKind, SimulationError, SourceLocation
+
+Severity = Literal["error", "warn", "off"]
+CheckName = Literal["race", "proxy", "fence", "uninitialised", "bytes", "leak"]
+# After so many different ones a run stops: what follows is a consequence.
+_MOST = 100
+
+
+@dataclass(frozen=True)
+class Check:
+    """`kind` is that of the error; `documents` and `practice` say how grave it is unless told otherwise."""
+
+    kind: ErrorKind
+    meaning: str
+    documents: Severity = "error"
+    practice: Severity = "error"
+
+
+CHECKS: dict[CheckName, Check] = {
+    "race": Check("race", "two accesses to one place, one of them a write, that nothing orders"),
+    "proxy": Check("race", "ordinary writes that asynchronous operations meet without fence.proxy.async"),
+    "fence": Check("race", "tensor memory that changes hands without the two tcgen05.fence", practice="warn"),
+    "uninitialised": Check("uninitialised", "shared memory that is read and that nothing has written"),
+    "bytes": Check("byte_mismatch", "an mbarrier that ends with bytes announced and not delivered"),
+    "leak": Check("leaked_tmem", "tensor memory that is not given back"),
+}
+
+
+@dataclass
+class Finding:
+    """One thing that is wrong, as often as `count` says. `ptx_line` and `source` are of the side that came last; `details` has
+    the other one under "other", if there is one."""
+
+    check: CheckName | None
+    severity: Severity
+    kind: ErrorKind
+    message: str
+    ptx_line: int = 0
+    source: SourceLocation | None = None
+    details: Details = field(default_factory=dict)
+    count: int = 1
+
+    @property
+    def lines(self) -> set[int]:
+        """Of the PTX, of both sides."""
+        return {self.ptx_line, self.details.get("other", {}).get("ptx_line", 0)}
+
+    @property
+    def error(self) -> SimulationError:
+        return SimulationError(self.kind, self.message, self.ptx_line, self.source, dict(self.details))
+
+    def __str__(self) -> str:
+        return str(self.error) + (f" ({self.count} times)" if self.count > 1 else "")
+
+
+class Findings:
+    """Of one run. `severities` are those that the caller has chosen; others follow the rules."""
+
+    def __init__(self, severities: Mapping[str, Severity], documents: bool) -> None:
+        self.severities: dict[str, Severity] = {
+            name: severities.get(name, check.documents if documents else check.practice) for name, check in CHECKS.items()
+        }
+        self.found: dict[object, Finding] = {}
+
+    def wanted(self, check: CheckName) -> bool:
+        return self.severities[check] != "off"
+
+    def add(self, check: CheckName, key: object, error: SimulationError) -> None:
+        """`error` as one of the findings of `check`; those of the same `key` are one. Raises it where there are too many."""
+        severity = self.severities[check]
+        if severity == "off":
+            return
+        if self.again(check, key):
+            return
+        self.found[check, key] = Finding(check, severity, error.kind, error.message, error.ptx_line, error.source, error.details)
+        if len(self.found) >= _MOST:
+            raise error
+
+    def again(self, check: CheckName, key: object) -> bool:
+        """Counts a finding that is known; false for a new one."""
+        same = self.found.get((check, key))
+        if same is not None:
+            same.count += 1
+        return same is not None
+
+    @property
+    def all(self) -> list[Finding]:
+        """In the order in which they came up. What reads memory before anybody has written it, and races with who does, is a race."""
+        racing = {line for finding in self.found.values() if finding.kind == "race" for line in finding.lines}
+        return [one for one in self.found.values() if one.check != "uninitialised" or one.ptx_line not in racing]
+
+    def verdict(self, stopped: SimulationError | None) -> SimulationError | None:
+        """The first error of the run, which has all findings; `stopped` is what ended it early."""
+        errors = [finding for finding in self.all if finding.severity == "error"]
+        if not errors:
+            if stopped is not None:
+                stopped.findings = [*self.all, _ending(stopped)]
+            return stopped
+        first = errors[0].error
+        first.findings = self.all
+        if stopped is not None and str(stopped) != str(first):
+            first.findings.append(_ending(stopped))
+        return first
+
+
+def _ending(stopped: SimulationError) -> Finding:
+    return Finding(None, "error", stopped.kind, stopped.message, stopped.ptx_line, stopped.source, stopped.details)

@@ -1,0 +1,75 @@
+"""A race in words: who met whom where, at which lines of the PTX and of the source, and what is missing between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import SimulationError, SourceLocation
+from ..findings import CheckName
+from .image import Image
+from .machine import Machine
+from .races import Missing, Race
+from .shadow import Access
+
+# What each gap is called in a report, and the name of its check.
+_GAPS: dict[Missing, tuple[CheckName, str]] = {
+    "wait": ("race", "nothing orders them"),
+    "values": ("race", "the signal between them publishes nothing that threads wrote: it is relaxed, or its scope too narrow"),
+    "proxy": ("proxy", "no fence.proxy.async stands between them"),
+    "overwrite": ("proxy", "no fence.proxy.async stands between them"),
+    "tcgen05.wait::ld": ("race", "no tcgen05.wait::ld stands between them"),
+    "tcgen05.wait::st": ("race", "no tcgen05.wait::st stands between them"),
+    "tcgen05.commit": ("race", "no wait for a tcgen05.commit stands between them"),
+    "before": ("fence", "no tcgen05.fence::before_thread_sync stands before what orders them"),
+    "after": ("fence", "no tcgen05.fence::after_thread_sync stands behind what orders them"),
+}
+
+
+@dataclass(frozen=True)
+class Reporter:
+    machine: Machine
+    image: Image
+
+    def complain(self, race: Race) -> None:
+        check, gap = _GAPS[race.missing]
+        findings, key = self.machine.findings, (race.old.pc, race.new.pc, race.old.what, race.new.what, race.missing)
+        if not findings.wanted(check) or findings.again(check, key):
+            return
+        old, new = self._side(race.old), self._side(race.new)
+        where = "" if race.old.thread.cta == race.new.thread.cta else f" in {race.old.thread.cta}"
+        verb = "wrote" if race.old.writes else "read"
+        state = "is still writing" if race.old.writes else "is still reading"
+        unfinished = race.missing == "wait" and race.old.ends == ()
+        other = f"{old['who_did']}{where} ({old['at']}) {state if unfinished else verb} it"
+        now = "writes" if race.new.writes else "reads"
+        message = f"{new['who_did']} {now} {race.shadow.place(race.address)}, and {other}: {gap}"
+        details = self._details(race, old, new)
+        findings.add(check, key, SimulationError("race", message, new["ptx_line"], new["source"], details))
+
+    def _side(self, access: Access) -> dict[str, Any]:
+        item = self.image.item(access.pc)
+        source: SourceLocation | None = self.image.source(item)
+        line = item.line if item else 0
+        what = access.what or (item.opcode if item else "exit")
+        at = f"PTX line {line}" + (f", {source}" if source else "")
+        thread = access.thread
+        return {
+            "what": what,
+            "who": thread.who,
+            "warp": thread.index,
+            "role": self.image.names.role(thread.index),
+            "cta": thread.cta,
+            "ptx_line": line,
+            "source": source,
+            "at": at,
+            "who_did": f"{what} of {thread.who}",
+        }
+
+    def _details(self, race: Race, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+        shown = ("what", "who", "warp", "role", "cta", "ptx_line", "source")
+        found = {key: new[key] for key in ("who", "warp", "role")}
+        names = self.image.names
+        other = {key: old[key] for key in shown} | names.place_of(-1, race.old.thread.barrier_used)
+        found |= {"other": other, "missing": race.missing, "address": race.address}
+        return found | names.place_of(race.shadow.filled_by(race.address), race.new.thread.barrier_used)

@@ -1,0 +1,305 @@
+"""Races: two accesses to one place, one of them a write, that nothing has put in order, whatever the timing was.
+
+Each access is held against what the shadow has of its place, and then stands there itself. What is missing between two is said in
+the order in which it would be mended: a wait, a scope that is wide enough, a proxy fence.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..errors import SimulationError
+from ..ptx.types import Addresses
+from .order import Knowledge, Signal, Thread
+from .practice import PracticeName
+from .shadow import NOBODY, Access, Cells, Index, ReadLog, Scope, Sets, Shadow, distinct
+
+Missing = Literal[
+    "wait", "values", "proxy", "overwrite", "tcgen05.wait::ld", "tcgen05.wait::st", "tcgen05.commit", "before", "after"
+]
+Same = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class StrongUse:
+    """What a strong instruction does, and whom it tells: those within `scope`."""
+
+    reads: bool
+    writes: bool
+    scope: Scope
+    acquires: bool
+    releases: bool
+
+
+@dataclass(frozen=True)
+class Race:
+    """`old` came first in this run; `address` is the first byte (or place of tensor memory) where they meet in `shadow`."""
+
+    old: Access
+    new: Access
+    missing: Missing
+    shadow: Shadow
+    address: int
+
+
+class Races:
+    """`complain` is told of every race, again and again."""
+
+    def __init__(
+        self,
+        complain: Callable[[Race], None],
+        unwritten: Callable[[SimulationError], None],
+        practised: Callable[[PracticeName], bool],
+    ) -> None:
+        self.complain, self.unwritten, self.practised = complain, unwritten, practised
+        self.raced = 0
+        self.sets = Sets()
+        self.shadows: weakref.WeakSet[Shadow] = weakref.WeakSet()
+        self.threads: weakref.WeakSet[Thread] = weakref.WeakSet()
+
+    # ---- what warps do themselves
+
+    def load(self, thread: Thread, shadow: Shadow, index: Index, size: int, scope: Scope | None = None) -> bool:
+        """Of pieces of `size` bytes, by number; whether that is a race. `scope`: of a strong load."""
+        if shadow.log is not None:
+            access = self._own(thread, False, scope)
+            if shadow.log.note(access, np.asarray(index), size):
+                return False
+            self._replay(shadow)
+        before = self.raced
+        writers, readers = shadow.of(size)
+        found = distinct(writers[index])
+        if not found <= thread.after_writers:
+            self._after_writers(thread, self._own(thread, False, scope), shadow, size, index, found)
+        self._add(thread, self._own(thread, False, scope), readers, index)
+        return self.raced != before
+
+    def store(
+        self, thread: Thread, shadow: Shadow, index: Index, size: int, same: Same | None = None, scope: Scope | None = None
+    ) -> None:
+        """`same`: whether the values that are there already are those that are written."""
+        if shadow.log is not None:
+            self._replay(shadow)
+        access = self._own(thread, True, scope)
+        writers, readers = shadow.of(size)
+        found = distinct(writers[index])
+        if not found <= thread.after_writers:
+            self._after_writers(thread, access, shadow, size, index, found, same)
+        self._after_readers(thread, access, shadow, size, index, readers)
+        if scope is None:
+            writers[index] = self.sets.alone(access)
+        else:
+            self._add(thread, access, writers, index)
+
+    def _own(self, thread: Thread, writes: bool, scope: Scope | None) -> Access:
+        """The access of the instruction that executes; one for all its executions until the warp tells others of it."""
+        thread.touched = True
+        key = thread.pc(), writes
+        access = thread.accesses.get(key)
+        if access is None or access.time != thread.time:
+            access = thread.accesses[key] = Access("", thread, key[0], thread.time, writes, scope=scope)
+        return access
+
+    def strong(self, thread: Thread, shadow: Shadow, offsets: Addresses, size: int, use: StrongUse) -> None:
+        """Accesses of some lanes to places where threads tell each other what they did."""
+        places = set(offsets.tolist())
+        if use.reads:
+            for place in places:
+                signal = shadow.signals.get(place)
+                if signal is not None:
+                    signal.read(thread, use.scope, use.acquires)
+        mark = self.store if use.writes else self.load
+        mark(thread, shadow, offsets // size, size, scope=use.scope)
+        if use.writes:
+            for place in places:
+                signal = shadow.signals.get(place)
+                if signal is None:
+                    signal = shadow.signals[place] = Signal()
+                signal.write(thread, use.scope, use.releases, use.reads)
+
+    # ---- what they set going
+
+    def begin(self, thread: Thread, access: Access, shadow: Shadow, index: Index, knowledge: Knowledge | None = None) -> None:
+        """An operation that `thread` issues; `index` are places. `knowledge`: what the warp knew at the issue, if that is past."""
+        if shadow.log is not None:
+            if not access.writes and shadow.log.note(access, np.asarray(index), shadow.granule):
+                return
+            self._replay(shadow)
+        size = shadow.granule
+        writers, readers = shadow.of(size)
+        found = distinct(writers[index])
+        if found != {NOBODY}:
+            self._check(thread, access, shadow, size, index, writers, found, knowledge)
+        if not access.writes:
+            self._add(thread, access, readers, index)
+            return
+        found = distinct(readers[index])
+        if found != {NOBODY}:
+            self._check(thread, access, shadow, size, index, readers, found, knowledge)
+            readers[index] = NOBODY
+        if access.scope is None:
+            writers[index] = self.sets.alone(access)
+        else:
+            self._add(thread, access, writers, index)
+
+    def over(self, thread: Thread, access: Access, shadow: Shadow, index: Index) -> None:
+        """`access` ends the use of these places: what anybody does afterwards is not held against what was."""
+        size = shadow.granule
+        for cells in shadow.of(size):
+            found = distinct(cells[index])
+            if found != {NOBODY}:
+                self._check(thread, access, shadow, size, index, cells, found, None)
+                cells[index] = NOBODY
+
+    # ---- marks
+
+    def _add(self, thread: Thread, access: Access, cells: Cells, index: Index) -> None:
+        sets, clock = self.sets, thread.knowledge.order
+        found = distinct(old := cells[index])
+        if len(found) == 1:
+            (one,) = found
+            new = sets.joined(one, access, clock)
+            if new != one:
+                cells[index] = new
+        else:
+            marks = np.empty_like(old)
+            for one in found:
+                marks[old == one] = sets.joined(one, access, clock)
+            cells[index] = marks
+        if sets.full:
+            self._collect()
+
+    def _collect(self) -> None:
+        self.sets.collect(cells for shadow in self.shadows for cells in (shadow.writes, shadow.reads))
+        for thread in self.threads:
+            thread.after_writers, thread.after_readers = {NOBODY}, {NOBODY}
+
+    def _replay(self, shadow: Shadow) -> None:
+        """The reads that were only noted so far leave their marks."""
+        log, shadow.log = shadow.log, None
+        assert isinstance(log, ReadLog)
+        for access, index, size in log.entries:
+            _, readers = shadow.of(size)
+            old = readers[index]
+            marks = np.empty_like(old)
+            for one in distinct(old):
+                marks[old == one] = self.sets.joined(one, access, {})
+            readers[index] = marks
+
+    # ---- verdicts
+
+    def _after_writers(
+        self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, found: set[int], same: Same | None = None
+    ) -> None:
+        writers, _ = shadow.of(size)
+        ordered = self._check(thread, access, shadow, size, index, writers, found - thread.after_writers, None, same)
+        thread.after_writers |= ordered
+
+    def _after_readers(self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, readers: Cells) -> None:
+        found = distinct(readers[index])
+        if found == {NOBODY}:
+            return
+        if not found <= thread.after_readers:
+            thread.after_readers |= self._check(thread, access, shadow, size, index, readers, found - thread.after_readers, None)
+        readers[index] = NOBODY
+
+    def _check(
+        self,
+        thread: Thread,
+        access: Access,
+        shadow: Shadow,
+        size: int,
+        index: Index,
+        cells: Cells,
+        found: set[int],
+        knowledge: Knowledge | None,
+        same: Same | None = None,
+    ) -> set[int]:
+        """Complains of what is not ordered before `access`; returns the sets of which everything is."""
+        knowledge, ordered = knowledge or thread.knowledge, set[int]()
+        for number in found:
+            clean = True
+            for old in self.sets.members[number]:
+                if old is access:
+                    continue
+                if _together(old, access):
+                    clean = False
+                    continue
+                missing = _missing(thread, knowledge, old, access, shadow)
+                if missing is None:
+                    continue
+                clean = False
+                if missing == "overwrite" and self.practised("overwriting without a proxy fence"):
+                    continue
+                if old.writes and access.writes and same is not None and same() and self.practised("equal stores"):
+                    continue
+                self.raced += 1
+                self.complain(Race(old, access, missing, shadow, _where(cells, index, number, size)))
+            if clean:
+                ordered.add(number)
+        return ordered
+
+
+def _where(cells: Cells, index: Index, number: int, size: int) -> int:
+    """The first byte of the first piece that has the mark."""
+    marks = cells[index]
+    if marks.ndim > 1:
+        row, column = np.argwhere(marks == number)[0]
+        piece, inside = row, int(column) * (size // marks.shape[1])
+    else:
+        piece, inside = np.flatnonzero(marks == number)[0], 0
+    first = int(piece) + index.start if isinstance(index, slice) else int(np.asarray(index).reshape(-1)[piece])
+    return int(first * size + inside)
+
+
+def _together(old: Access, new: Access) -> bool:
+    """Strong accesses whose scopes include each other never race."""
+    if old.scope is None or new.scope is None:
+        return False
+    if old.thread.cta == new.thread.cta:
+        return True
+    neighbours = old.thread.cluster == new.thread.cluster
+    return all(one.scope in ("gpu", "sys") or (one.scope == "cluster" and neighbours) for one in (old, new))
+
+
+def _missing(thread: Thread, knowledge: Knowledge, old: Access, new: Access, shadow: Shadow) -> Missing | None:
+    """What is missing between the two; None if they are in order."""
+    if shadow.kind == "tensor":
+        return _missing_in_tensor_memory(thread, knowledge, old, new)
+    if not old.over(knowledge.order, thread.number):
+        return "wait"
+    if not old.writes:
+        # A reader that lets a writer go on has read, whatever the scope of its signal.
+        return None
+    if not old.over(knowledge.values, thread.number):
+        return "values"
+    if new.proxy == "async" and old.proxy == "generic":
+        fenced = knowledge.shared if shadow.kind == "shared" else knowledge.global_
+        return None if old.over(fenced) else "overwrite" if new.writes else "proxy"
+    return None
+
+
+def _missing_in_tensor_memory(thread: Thread, knowledge: Knowledge, old: Access, new: Access) -> Missing | None:
+    """The tensor pipe keeps the order of issue; between threads, the fences of tcgen05 must stand around what orders them."""
+    own = old.thread is thread
+    if old.pipe and new.pipe:
+        if not old.issued(knowledge.order, thread.number):
+            return "wait"
+        if own or old.issued(thread.usable, -1):
+            return None
+        return "after" if old.issued(knowledge.tensor, -1) else "before"
+    if not old.over(knowledge.order):
+        if not old.issued(knowledge.order, thread.number):
+            return "wait"
+        return "tcgen05.commit" if old.pipe else "tcgen05.wait::st" if old.writes else "tcgen05.wait::ld"
+    if new.what == DEALLOCATION or (own and not old.pipe) or old.over(thread.usable):
+        return None
+    return "after" if old.over(knowledge.tensor) else "before"
+
+
+DEALLOCATION = "tcgen05.dealloc"
