@@ -4,39 +4,57 @@ from __future__ import annotations
 
 import pytest
 
-from pipec.sim import Options, SimulationError
+from pipec.sim import SimulationError
 
-from .race_programs import Program, run
+from .race_programs import INIT, LOADED, PROGRAMS, UNORDERED, Program, wait
 
-WRITTEN_BY_ALL = Program("equal stores", "st.shared.u32 [%tile], 7; bar.sync 0; ld.shared.u32 %r1, [%tile];")
-WRITTEN_BY_EACH = Program("stores of each", "st.shared.u32 [%tile], %warp; bar.sync 0; ld.shared.u32 %r1, [%tile];")
+FAULTS = [(name, fault) for name, program in PROGRAMS.items() for fault in program.faults]
 
 
-def test_equal_stores_are_a_practice():
-    assert run(WRITTEN_BY_ALL, Options(rules="practice")).relied_on == ["equal stores"]
-    for program, rules in ((WRITTEN_BY_ALL, "documents"), (WRITTEN_BY_EACH, "practice")):
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_alarm_on_what_is_in_order(name: str) -> None:
+    assert PROGRAMS[name].run().findings == []
+
+
+@pytest.mark.parametrize(("name", "fault"), FAULTS, ids=[f"{name}: {fault}" for name, fault in FAULTS])
+def test_every_fault_is_found_in_one_run(name: str, fault: str) -> None:
+    with pytest.raises(SimulationError) as caught:
+        PROGRAMS[name].run(fault)
+    reports = [finding for finding in caught.value.findings if finding.kind == "race"]
+    words = PROGRAMS[name].faults[fault][2]
+    assert any(words in report.message for report in reports), str(caught.value)
+    # Both sides have a line, of an instruction of the program.
+    lines = PROGRAMS[name].text(fault).count("\n")
+    for report in reports:
+        if "other" in report.details:
+            assert 8 < report.details["other"]["ptx_line"] <= lines and 8 < report.ptx_line <= lines
+
+
+def test_there_are_enough() -> None:
+    assert len(PROGRAMS) >= 30 and len(FAULTS) >= 60
+
+
+EQUAL = Program(
+    "st.shared.u32 [%tile], 7; bar.sync 0; ld.shared.u32 %r1, [%tile];", {"each its own": ("[%tile], 7", "[%tile], %warp", "")}
+)
+
+
+def test_equal_stores_are_a_practice() -> None:
+    assert EQUAL.run(rules="practice").relied_on == ["equal stores"]
+    for fault, rules in ((None, "documents"), ("each its own", "practice")):
         with pytest.raises(SimulationError) as caught:
-            run(program, Options(rules=rules))
-        assert caught.value.kind == "race" and "nothing orders them" in caught.value.message
+            EQUAL.run(fault, rules)
+        assert caught.value.kind == "race" and UNORDERED in caught.value.message
         assert caught.value.details["other"]["warp"] == 0 and caught.value.details["warp"] == 1
 
 
 OVERWRITTEN = Program(
-    "TMA over ordinary stores",
-    """@%first mbarrier.init.shared::cta.b64 [%bar], 1;
-    st.shared.u32 [%own], %t;
-    bar.sync 0;
-    @!%first bra WAIT;
-    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 256;
-    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%tile], [%array], 256, [%bar];
-    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%bar], 0;
-    @!%p1 bra WAIT;
-    ld.shared.u32 %r1, [%other];""",
+    LOADED.replace(INIT.format(1, 1), "st.shared.u32 [%own], %t;\n" + INIT.format(1, 1)) + wait("%bar", "0", "W"), {}
 )
 
 
-def test_overwriting_without_a_proxy_fence_is_a_practice():
-    assert run(OVERWRITTEN, Options(rules="practice")).relied_on == ["overwriting without a proxy fence"]
+def test_overwriting_without_a_proxy_fence_is_a_practice() -> None:
+    assert OVERWRITTEN.run(rules="practice").relied_on == ["overwriting without a proxy fence"]
     with pytest.raises(SimulationError) as caught:
-        run(OVERWRITTEN, Options(rules="documents"))
+        OVERWRITTEN.run(rules="documents")
     assert caught.value.kind == "race" and "fence.proxy.async" in caught.value.message

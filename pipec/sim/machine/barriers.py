@@ -10,6 +10,7 @@ from ..ptx.types import LaneMask
 from ..units.mbarrier import Mbarrier
 from .divergence import Fragment
 from .order import UNKNOWING, Knowledge, Thread, learned, merged
+from .shadow import Access
 
 NAMED_BARRIERS = 16
 
@@ -65,11 +66,12 @@ class NamedBarrier:
 @dataclass(eq=False)
 class TrackedBarrier:
     """An mbarrier with the fragments parked on it. `gathers` is what arrivals have told, `tells` what those who see a phase
-    complete hear."""
+    complete hear; `made` is its initialisation."""
 
     state: Mbarrier
     offset: int
     actor: int
+    made: Access
     waiting: list[Fragment] = field(default_factory=list)
     gathers: Knowledge = UNKNOWING
     tells: Knowledge = UNKNOWING

@@ -314,6 +314,11 @@ class Cta:
             raise SimulationError("uninitialised", f"{what} on shared address 0x{offset:x}, where no mbarrier is initialised")
         return barrier
 
+    def check_ready(self, warp: Warp, barrier: TrackedBarrier) -> None:
+        """Whether `warp` comes after the initialisation of a barrier that it uses."""
+        if warp.watched is not None and not barrier.made.over(warp.thread.knowledge.order, warp.thread.number):
+            self.machine.races.too_early(warp.thread, barrier.made, self.shared.shadow, barrier.offset)
+
     def after_barrier_operation(self, barrier: TrackedBarrier, flipped: bool) -> None:
         """Wakes the waiters of a completed phase and records it."""
         self.machine.progress += 1

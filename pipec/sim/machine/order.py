@@ -54,13 +54,16 @@ def with_time(clock: Clock, actor: int, time: int) -> Clock:
 class Knowledge(NamedTuple):
     """`order`: what is over. `values`: what was written, too: less than `order` where a signal was relaxed or its scope too narrow.
     `shared`, `global_`: of the ordinary accesses to that memory, those that a proxy fence has put before the async proxy.
-    `tensor`: what a tcgen05.fence::before_thread_sync has sent along."""
+    `tensor`: what a tcgen05.fence::before_thread_sync has sent along. `device`: what a fence for the whole device has; `heard`: what
+    was told by signals that somebody read relaxed, for whoever executes such a fence behind them."""
 
     order: Clock = NOTHING
     values: Clock = NOTHING
     shared: Clock = NOTHING
     global_: Clock = NOTHING
     tensor: Clock = NOTHING
+    device: Clock = NOTHING
+    heard: Clock = NOTHING
 
 
 UNKNOWING: Final = Knowledge()
@@ -74,11 +77,11 @@ def merged(old: Knowledge, new: Knowledge, values: bool = True) -> Knowledge:
     if not values:
         if order is old.order and tensor is old.tensor:
             return old
-        return Knowledge(order, old.values, old.shared, old.global_, tensor)
+        return old._replace(order=order, tensor=tensor)
     alike = old.values is old.order and new.values is new.order
     written = order if alike else join(old.values, new.values)
     shared, global_ = join(old.shared, new.shared), join(old.global_, new.global_)
-    found = Knowledge(order, written, shared, global_, tensor)
+    found = Knowledge(order, written, shared, global_, tensor, join(old.device, new.device), join(old.heard, new.heard))
     for one in (old, new):
         if all(part is same for part, same in zip(found, one, strict=True)):
             return one
@@ -160,7 +163,11 @@ class Thread:
     def tell(self, releases: bool, reach: Reach) -> Knowledge:
         """What a signal tells listeners so near: a relaxed one the order, and what was written before the last fence."""
         now = self.publish()
-        return now if releases else merged(self.released.get(reach, UNKNOWING), now, values=False)
+        if releases:
+            return now
+        # Also what others fenced before they met this warp at a barrier, as CUDA's code does before one thread counts.
+        fenced = self.released.get(reach, UNKNOWING)
+        return merged(fenced._replace(values=join(fenced.values, now.device)), now, values=False)
 
     def hear(self, told: Knowledge) -> None:
         self.knowledge = merged(self.knowledge, told)
@@ -170,6 +177,7 @@ class Thread:
         self.knowledge = merged(self.knowledge, told, acquires)
         if not acquires:
             self.acquirable[reach] = merged(self.acquirable.get(reach, UNKNOWING), told)
+            self.knowledge = self.knowledge._replace(heard=join(self.knowledge.heard, told.values))
 
     def learn(self, actor: int, time: int) -> None:
         self.knowledge = learned(self.knowledge, actor, time)
@@ -191,9 +199,13 @@ class Thread:
         if acquires:
             for reach in reaches:
                 self.hear(self.acquirable.get(reach, UNKNOWING))
+            if "gpu" in reaches:
+                self.hear(Knowledge(values=self.knowledge.heard))
         if releases:
             now = self.publish()
             self.released.update((reach, now) for reach in reaches)
+            if "gpu" in reaches:
+                self.knowledge = self.knowledge._replace(device=join(self.knowledge.device, now.values))
 
     def fence_before(self) -> None:
         """tcgen05.fence::before_thread_sync"""

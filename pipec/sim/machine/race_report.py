@@ -9,13 +9,14 @@ from ..errors import SimulationError, SourceLocation
 from ..findings import CheckName
 from .image import Image
 from .machine import Machine
-from .races import Missing, Race
+from .races import DEALLOCATION, Missing, Race
 from .shadow import Access
 
 # What each gap is called in a report, and the name of its check.
 _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "wait": ("race", "nothing orders them"),
     "values": ("race", "the signal between them publishes nothing that threads wrote: it is relaxed, or its scope too narrow"),
+    "scopes": ("race", "the scope of one of them does not reach the other"),
     "proxy": ("proxy", "no fence.proxy.async stands between them"),
     "overwrite": ("proxy", "no fence.proxy.async stands between them"),
     "tcgen05.wait::ld": ("race", "no tcgen05.wait::ld stands between them"),
@@ -38,11 +39,11 @@ class Reporter:
             return
         old, new = self._side(race.old), self._side(race.new)
         where = "" if race.old.thread.cta == race.new.thread.cta else f" in {race.old.thread.cta}"
-        verb = "wrote" if race.old.writes else "read"
+        verb = "gave back" if race.old.what == DEALLOCATION else "wrote" if race.old.writes else "read"
         state = "is still writing" if race.old.writes else "is still reading"
         unfinished = race.missing == "wait" and race.old.ends == ()
         other = f"{old['who_did']}{where} ({old['at']}) {state if unfinished else verb} it"
-        now = "writes" if race.new.writes else "reads"
+        now = "gives back" if race.new.what == DEALLOCATION else "writes" if race.new.writes else "reads"
         message = f"{new['who_did']} {now} {race.shadow.place(race.address)}, and {other}: {gap}"
         details = self._details(race, old, new)
         findings.add(check, key, SimulationError("race", message, new["ptx_line"], new["source"], details))

@@ -20,7 +20,7 @@ from .practice import PracticeName
 from .shadow import NOBODY, Access, Cells, Index, ReadLog, Scope, Sets, Shadow, distinct
 
 Missing = Literal[
-    "wait", "values", "proxy", "overwrite", "tcgen05.wait::ld", "tcgen05.wait::st", "tcgen05.commit", "before", "after"
+    "wait", "values", "scopes", "proxy", "overwrite", "tcgen05.wait::ld", "tcgen05.wait::st", "tcgen05.commit", "before", "after"
 ]
 Same = Callable[[], bool]
 
@@ -147,14 +147,15 @@ class Races:
         else:
             self._add(thread, access, writers, index)
 
-    def over(self, thread: Thread, access: Access, shadow: Shadow, index: Index) -> None:
-        """`access` ends the use of these places: what anybody does afterwards is not held against what was."""
-        size = shadow.granule
-        for cells in shadow.of(size):
-            found = distinct(cells[index])
-            if found != {NOBODY}:
-                self._check(thread, access, shadow, size, index, cells, found, None)
-                cells[index] = NOBODY
+    def forget(self, shadow: Shadow, index: Index) -> None:
+        """What anybody does to these places from now on is not held against what was."""
+        for cells in shadow.of(shadow.granule):
+            cells[index] = NOBODY
+
+    def too_early(self, thread: Thread, made: Access, shadow: Shadow, address: int) -> None:
+        """`thread` uses what stands at `address` and does not come after its making."""
+        self.raced += 1
+        self.complain(Race(made, self._own(thread, False, None), "wait", shadow, address))
 
     # ---- marks
 
@@ -272,12 +273,15 @@ def _missing(thread: Thread, knowledge: Knowledge, old: Access, new: Access, sha
     if shadow.kind == "tensor":
         return _missing_in_tensor_memory(thread, knowledge, old, new)
     if not old.over(knowledge.order, thread.number):
-        return "wait"
+        return "scopes" if old.scope and new.scope else "wait"
     if not old.writes:
         # A reader that lets a writer go on has read, whatever the scope of its signal.
         return None
+    if new.writes and old.proxy != "generic":
+        # Nor does what no thread wrote need to be told to whom overwrites it.
+        return None
     if not old.over(knowledge.values, thread.number):
-        return "values"
+        return "scopes" if old.scope and new.scope else "values"
     if new.proxy == "async" and old.proxy == "generic":
         fenced = knowledge.shared if shadow.kind == "shared" else knowledge.global_
         return None if old.over(fenced) else "overwrite" if new.writes else "proxy"
@@ -293,11 +297,11 @@ def _missing_in_tensor_memory(thread: Thread, knowledge: Knowledge, old: Access,
         if own or old.issued(thread.usable, -1):
             return None
         return "after" if old.issued(knowledge.tensor, -1) else "before"
-    if not old.over(knowledge.order):
+    if not old.over(knowledge.order, thread.number if old.ends is None else -1):
         if not old.issued(knowledge.order, thread.number):
             return "wait"
         return "tcgen05.commit" if old.pipe else "tcgen05.wait::st" if old.writes else "tcgen05.wait::ld"
-    if new.what == DEALLOCATION or (own and not old.pipe) or old.over(thread.usable):
+    if DEALLOCATION in (old.what, new.what) or (own and not old.pipe) or old.over(thread.usable):
         return None
     return "after" if old.over(knowledge.tensor) else "before"
 

@@ -23,6 +23,8 @@ Index = Addresses | slice  # one number for each piece, or a run of places
 NOBODY = 0
 _FEW = 128
 _COLLECT = 1 << 17
+# Of the accesses to one place that nothing orders: who comes after so many of the last has almost surely waited for all.
+_MOST = 31
 _LOGGED_CELLS, _LOGGED_ENTRIES = 1 << 22, 1 << 14
 
 
@@ -88,7 +90,7 @@ class Sets:
         key = old, access
         found = self.successors.get(key)
         if found is None:
-            left = tuple(one for one in self.members[old] if not _covered(one, access, clock))
+            left = tuple(one for one in self.members[old] if not _covered(one, access, clock))[-_MOST:]
             found = self.successors[key] = self.number((*left, access))
         return found
 
@@ -116,6 +118,9 @@ def _covered(old: Access, new: Access, clock: Clock) -> bool:
     """Whoever comes after `new` comes after `old`."""
     if old is new:
         return True
+    if new.scope is not None and old.scope is None:
+        # Other strong accesses need not come after `new`.
+        return False
     if old.ends is None:
         return old.over(clock, new.thread.number if new.ends is None else -1)
     if new.ends and old.ends and old.ends[0][0] == new.ends[0][0]:

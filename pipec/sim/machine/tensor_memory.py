@@ -74,9 +74,14 @@ class TensorOrder:
     def give_back(self, thread: Thread, pc: int, base: int, columns: int) -> None:
         """Columns are given back: what was done to them must be over."""
         places = _columns(base, columns)
-        if self.races is not None:
-            self.races.over(thread, Access(DEALLOCATION, thread, pc, thread.time, True, "tensor"), self.shadow, places)
+        thread.touched = True
+        self._begin(thread, Access(DEALLOCATION, thread, pc, thread.time, True, "tensor"), places)
         self.filled_by[places] = -1
+
+    def allocated(self, base: int, columns: int) -> None:
+        """Who had these columns before has been waited for."""
+        if self.races is not None:
+            self.races.forget(self.shadow, _columns(base, columns))
 
 
 def _writing(reading: Access) -> Access:

@@ -13,6 +13,7 @@ from ...machine.divergence import AwaitedPhase, Outcome, Wait
 from ...machine.memory import OFFSET_MASK
 from ...machine.order import REACHES, Reach, merged
 from ...machine.program import Execute
+from ...machine.shadow import Access
 from ...ptx.tree import Address
 from ...ptx.types import LANES, TYPES
 from ...units.mbarrier import Mbarrier
@@ -57,7 +58,10 @@ def init(d: Decoder) -> Execute:
                 raise SimulationError("undefined", f"mbarrier.init on shared address 0x{offset:x}, where a live mbarrier is")
             if warp.watched is not None:
                 cta.machine.races.store(warp.watched, cta.shared.shadow, np.array([offset // 8]), 8)
-            cta.mbarriers[offset] = TrackedBarrier(Mbarrier(int(counts[lane])), offset, cta.machine.actors.new())
+            thread = warp.thread
+            made = Access("mbarrier.init", thread, warp.fragment.pc, thread.time, True)
+            thread.touched = True
+            cta.mbarriers[offset] = TrackedBarrier(Mbarrier(int(counts[lane])), offset, cta.machine.actors.new(), made)
             cta.shared.mark_barrier(offset, live=True)
             cta.machine.progress += 1
 
@@ -117,6 +121,7 @@ def _arriving(
             else:
                 barrier = local_barrier(warp, address, what)
             warp.thread.barrier_used = barrier.offset
+            cta.check_ready(warp, barrier)
             tokens[lane] = barrier.state.token()
             if told is not None:
                 # Without .sem an arrival releases; without .scope to the threads of its own CTA.
@@ -215,6 +220,7 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
     state = barrier.state
     warp.waited_on.add(barrier.offset)
     warp.thread.barrier_used = barrier.offset
+    warp.cta.check_ready(warp, barrier)
     done = state.test_parity(wanted) if parity else state.test_token(wanted)
     if not parity:
         return done, barrier, state.phase

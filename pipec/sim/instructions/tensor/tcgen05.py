@@ -36,6 +36,7 @@ def allocate(d: Decoder) -> Execute:
         if base is None:
             state.waiting.append(warp.fragment)
             return warp.park(Wait("tmem", f"{int(columns(warp)[0])} free columns of tensor memory", retry=True))
+        state.order.allocated(base, int(columns(warp)[0]))
         cta.store(warp, "shared", dst(warp)[:1], np.array([base], np.uint32), 4, warp.watched)
         cta.trace("tmem_alloc", base=base, columns=int(columns(warp)[0]))
         return None
