@@ -52,7 +52,7 @@ class Registers(Places):
     def _plan(self, one: Instruction) -> Plan:
         """How to compute with numbers: the rule, and for each operand the register, or the number that it is."""
         op = operation(one.opcode)
-        if op is None or one.predicate is not None:
+        if op is None or one.predicate is not None or not _defines_one(one):
             return None, []
         operands: list[tuple[str | None, int]] = []
         for text in one.operands[1:]:
@@ -93,6 +93,8 @@ class Registers(Places):
     def _computed(self, one: Instruction, env: Env, require: Require) -> dict[str, Value]:
         op = operation(one.opcode)
         operands = one.operands
+        if op is not None and not _defines_one(one):
+            return dict.fromkeys(one.first, UNKNOWN)
         if op is not None:
             values = [self.value(text, env) for text in operands[1:]]
             kinds = {type(value) for value in values}
@@ -208,6 +210,11 @@ class Registers(Places):
         if "is_canceled" in one.parts:
             return {one.first[0]: self.same(Compare("ne", atom(Apply("is_canceled", (answer,)))))}
         return {one.first[0]: self.same(atom(Apply(f"{one.parts[2]}.ctaid", (answer,))))}
+
+
+def _defines_one(one: Instruction) -> bool:
+    """Not `{a, b}` or `p|q`."""
+    return one.first == one.operands[:1]
 
 
 _SELECT = Operation("selp", "", 32, False, 32)

@@ -20,6 +20,8 @@ _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.(?:ptr|global|const|shared|local|align\s+\d+)\s+)*([\w$]+)"
 )
 _SHARED = re.compile(r"(\.extern\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*(?:\[\s*(\d*)\s*\])?")
+_FIRST_REGISTERS = re.compile(r"(?:\s*\.reg[^;{}]*;)*")
+_SCOPE = re.compile(r"[{}]|\.reg\s+(?:\.v[24]\s+)?\.\w+\s+([^;{}]*);")
 _DIRECTIVE = re.compile(r"\.(reqntid|maxntid|reqnctapercluster|explicitcluster)\b\s*([\d\s,]*)")
 
 Directives = dict[str, tuple[int, ...]]
@@ -138,8 +140,28 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
     parameters = {found[2]: found[1] for found in _PARAMETER.finditer(entry.group(2) or "")}
     directives = {found[1]: tuple(int(n) for n in re.findall(r"\d+", found[2])) for found in _DIRECTIVE.finditer(entry.group(3))}
     kernel = Kernel(entry.group(1), line, parameters, directives, _shared(text[: entry.start()] + text[body:end]))
-    _statements(kernel, text[body:end], text.count("\n", 0, body) + 1)
+    first = text.count("\n", 0, body) + 1
+    _scopes(text[body:end], first)
+    _statements(kernel, text[body:end], first)
     return kernel
+
+
+def _scopes(body: str, line: int) -> None:
+    """Scopes are read as one: no register of one may hide another."""
+    if body.count(".reg") == len(_FIRST_REGISTERS.match(body)[0].split(".reg")) - 1:  # type: ignore[index]
+        return
+    outer: list[set[str]] = [set()]
+    for found in _SCOPE.finditer(body):
+        if found[0] == "{":
+            outer.append(set())
+        elif found[0] == "}":
+            outer.pop()
+        else:
+            names = {name.strip().partition("<")[0] for name in found[1].split(",")}
+            stems = {name.rstrip("0123456789") for name in names}
+            if any((names | stems) & one for one in outer[:-1]):
+                raise Unreadable(line + body.count("\n", 0, found.start()), "a register that hides another is not understood")
+            outer[-1] |= names
 
 
 def _closing(text: str, at: int) -> int:
@@ -194,20 +216,22 @@ def _statements(kernel: Kernel, body: str, line: int) -> None:
         *whole, rest = rest.split(";")
         for statement in whole:
             _statement(kernel, statement.strip(), number)
-        rest = _label(kernel, rest.strip())
+        rest = _label(kernel, rest.strip(), number)
         rest = "" if not rest.strip("{}\n\t ") else rest
 
 
-def _label(kernel: Kernel, text: str) -> str:
+def _label(kernel: Kernel, text: str, line: int) -> str:
     while found := _LABEL.match(text):
+        if found.group(1) in kernel.labels:
+            raise Unreadable(line, f"the label {found.group(1)[:40]} of several scopes is not understood")
         kernel.labels[found.group(1)] = len(kernel.code)
         text = text[found.end() :].strip()
     return text
 
 
 def _statement(kernel: Kernel, text: str, line: int) -> None:
-    text = _label(kernel, text.lstrip("{} \t\n"))
-    text = _label(kernel, text.lstrip("{} \t\n"))
+    text = _label(kernel, text.lstrip("{} \t\n"), line)
+    text = _label(kernel, text.lstrip("{} \t\n"), line)
     if not text or text[0] == ".":
         if text.startswith(".branchtargets"):
             raise Unreadable(line, "a table of branch targets is not understood")

@@ -121,19 +121,10 @@ def _counting(process: Process, at: int) -> Process:
         moved = [(cursors[number], Linear(by, ((cursors[number], 1),))) for number, by in edge.advances if number in cursors]
         return replace(edge, values=(*edge.values, *moved))
 
-    states = [replace(state, action=_following(state.action, counted)) for state in process.states]
+    states = [replace(state, action=_with_edges(state.action, counted)) for state in process.states]
     first = Edge(process.start, tuple((symbol, Linear(0)) for symbol in cursors.values()))
     states.append(State(process.states[0].line, Test(TRUE, first, first)))
     return replace(process, states=tuple(states), start=len(states) - 1)
-
-
-def _following(action: Action, moved: Callable[[Edge], Edge]) -> Action:
-    match action:
-        case Test(_, yes, no):
-            return replace(action, yes=moved(yes), no=moved(no))
-        case Wait(_, edge) | Arrive(_, edge):
-            return replace(action, edge=moved(edge))
-    return action
 
 
 def _recounted(process: Process, names: dict[str, str]) -> Process:

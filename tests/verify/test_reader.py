@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,33 @@ def test_wide_addends_keep_their_bits() -> None:
     wide = operation("mad.wide.u32")
     assert wide is not None
     assert number_of(wide)([-1, 2, 1 << 40]) == 2 * 0xFFFFFFFF + (1 << 40)
+
+
+ADDRESS = "add.s32 	%r13, %r12, 229408;"  # of the barrier that the producer waits for
+
+
+@pytest.mark.parametrize(
+    ("after", "read_"),
+    [
+        ("mov.b64 {%r900, %r901}, %rd1;", True),
+        ("mov.b64 {%r13, %r900}, %rd1;", False),
+        ("setp.lt.s32 %p900|%p901, %r12, 0;", True),
+        ("{ .reg .b32 other; mov.b32 other, %r13; }", True),
+        ("{ .reg .b32 other; { .reg .b32 other; mov.b32 other, 1; } }", False),
+        ("{ .reg .b32 %r13; mov.b32 %r13, 1; }", False),  # another %r13 than the kernel's
+        ("{ .reg .b32 one; mov.b32 one, 1; } { .reg .b32 one; mov.b32 one, 2; }", True),
+        ("{ AGAIN: }", True),
+        ("{ AGAIN: } { AGAIN: }", False),
+    ],
+)
+def test_registers_and_labels(after: str, read_: bool) -> None:
+    """What is written in pairs is written, and nothing of one scope is taken for what has its name in another."""
+    assert GEMM.count(ADDRESS) == 1
+    text = GEMM.replace(ADDRESS, f"{ADDRESS}\n\t{after}")
+    if read_:
+        assert [replace(one, states=()) for one in read(text).processes] == [
+            replace(one, states=()) for one in read(GEMM).processes
+        ]
+    else:
+        with pytest.raises(Unreadable):
+            read(text)
