@@ -169,7 +169,7 @@ class _Checker:
     def _fair(self) -> None:
         """Where a process may loop for ever, no other one is left standing meanwhile."""
         processes = self.network.processes
-        endless = {number for number, process in enumerate(processes) if not ends(process)}
+        endless = {number for number, process in enumerate(processes) if not ends(process, self.sizes)}
         if not endless:
             return
         arrows = []

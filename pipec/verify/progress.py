@@ -1,21 +1,29 @@
 """Which processes certainly come to an end: every loop of theirs counts towards a bound.
 
-A schedule that goes on for ever because one process loops would say nothing of the others. A loop is bounded if a form over registers is
-at least 0 whenever a branch of the loop goes on, never grows in the loop, and shrinks on edges without which the loop would be none.
+A schedule that goes on for ever because one process loops would say nothing of the others. A loop is bounded if a form over registers
+has a lower bound wherever certain branches of it go on, never grows in the loop, and shrinks on edges without which the loop would be none.
 """
 
 from collections.abc import Iterable, Iterator
 
+from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, End, Process, Test, Wait
-from pipec.verify.terms import Both, Compare, Formula, Linear, Symbol, add, negate, substitute, symbols_of
+from pipec.verify.terms import TRUE, Both, Compare, Formula, Linear, Symbol, add, negate, substitute, symbols_of
 
-Arrow = tuple[int, Edge]
+# The state that is left, the edge, and what holds when it is taken.
+Arrow = tuple[int, Edge, Formula]
 
 
-def ends(process: Process) -> bool:
-    """Whether every loop of the process is bounded."""
-    arrows = [(number, edge) for number, state in enumerate(process.states) for edge in edges_of(state.action)]
-    return _bounded(process, arrows)
+def ends(process: Process, sizes: System) -> bool:
+    """Whether every loop of the process is bounded, for sizes of which the system holds."""
+    return _bounded([arrow for number in range(len(process.states)) for arrow in _arrows(process, number)], sizes)
+
+
+def _arrows(process: Process, number: int) -> list[Arrow]:
+    action = process.states[number].action
+    if isinstance(action, Test):
+        return [(number, action.yes, action.condition), (number, action.no, negate(action.condition))]
+    return [(number, edge, TRUE) for edge in edges_of(action)]
 
 
 def edges_of(action: Wait | Arrive | Test | End) -> tuple[Edge, ...]:
@@ -28,36 +36,34 @@ def edges_of(action: Wait | Arrive | Test | End) -> tuple[Edge, ...]:
             return (edge,)
 
 
-def _bounded(process: Process, arrows: list[Arrow]) -> bool:
-    for loop in loops([(number, edge.target) for number, edge in arrows]):
-        inside = [(number, edge) for number, edge in arrows if number in loop and edge.target in loop]
-        rest = _without_countdown(process, loop, inside)
-        if rest is None or not _bounded(process, rest):
+def _bounded(arrows: list[Arrow], sizes: System) -> bool:
+    for loop in loops([(number, edge.target) for number, edge, _ in arrows]):
+        inside = [(number, edge, when) for number, edge, when in arrows if number in loop and edge.target in loop]
+        rest = _without_countdown(inside, sizes)
+        if rest is None or not _bounded(rest, sizes):
             return False
     return True
 
 
-def _without_countdown(process: Process, loop: frozenset[int], inside: list[Arrow]) -> list[Arrow] | None:
-    """The edges of the loop that can be taken without end unless an inner loop ends; None where no form counts down."""
-    for number in loop:
-        action = process.states[number].action
-        if not isinstance(action, Test):
+def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None:
+    """The edges of a loop that can be taken without end unless an inner loop ends; None where no form counts down.
+
+    A form counts down if it never grows, and if every way round that makes it smaller comes over an edge on which it is known to be at
+    least some number.
+    """
+    tried: set[tuple[object, ...]] = set()
+    for form in (form for _, _, when in inside for form in _bounds(when)):
+        if not form.terms or form.terms in tried:
             continue
-        for edge, condition in ((action.yes, action.condition), (action.no, negate(action.condition))):
-            other = action.no if edge is action.yes else action.yes
-            if edge.target not in loop or other.target in loop:
-                continue
-            for form in _bounds(condition):
-                changes = [_change(form, each) for _, each in inside]
-                if any(change is None or change > 0 for change in changes):
-                    continue
-                around = [(n, e) for n, e in inside if n != number]
-                counting = {(n, each.target) for (n, each), change in zip(inside, changes, strict=True) if change}
-                elsewhere = loops([(n, e.target) for n, e in around])
-                if counting and not any(
-                    n in one and target in one and n != number for n, target in counting for one in elsewhere
-                ):
-                    return [arrow for arrow, change in zip(inside, changes, strict=True) if not change]
+        tried.add(form.terms)
+        changes = [_change(form, edge, sizes) for _, edge, _ in inside]
+        if any(change is None or change > 0 for change in changes) or not any(changes):
+            continue
+        loose = [(n, edge.target) for n, edge, when in inside if all(one.terms != form.terms for one in _bounds(when))]
+        around = loops(loose)
+        counting = {(n, edge.target) for (n, edge, _), change in zip(inside, changes, strict=True) if change}
+        if not any(n in one and target in one for n, target in counting & {*loose} for one in around):
+            return [arrow for arrow, change in zip(inside, changes, strict=True) if not change]
     return None
 
 
@@ -70,8 +76,9 @@ def _bounds(condition: Formula) -> Iterator[Linear]:
                 yield from _bounds(part)
 
 
-def _change(form: Linear, edge: Edge) -> int | None:
-    """By how much the form grows along the edge; None where that is no number."""
+def _change(form: Linear, edge: Edge, sizes: System) -> int | None:
+    """At least by how much the form shrinks along the edge, as a number that is not positive; else by how much it grows; None where neither
+    is known."""
     used = symbols_of(form)
     values: dict[Symbol, Linear] = {}
     for symbol, value in edge.values:
@@ -80,7 +87,12 @@ def _change(form: Linear, edge: Edge) -> int | None:
                 return None
             values[symbol] = value
     difference = add(substitute(form, values), form, -1)
-    return None if difference.terms else difference.constant
+    if not difference.terms:
+        return difference.constant
+    for most in (-1, 0):
+        if sizes.entails(Compare("ge", add(Linear(most), difference, -1))):
+            return most
+    return None
 
 
 def loops(arrows: Iterable[tuple[int, int]]) -> list[frozenset[int]]:

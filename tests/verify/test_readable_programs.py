@@ -41,7 +41,10 @@ kernel k(y: tensor[f32, 4, 64]):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(ELECTED, "if threads of a role that load one place find the same there and the tensor memory"), (ONE_BLOCK, "for all sizes;")],
+    [
+        (ELECTED, "if threads of a role that load one place find the same there and the tensor memory"),
+        (ONE_BLOCK, "for all sizes;"),
+    ],
     ids=["elected", "one block"],
 )
 def test_it_is_proved(text: str, said: str) -> None:
