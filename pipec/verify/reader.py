@@ -185,7 +185,7 @@ class _Reading:
         left = dict(counts)
         for number, hint in enumerate(self.interface.hints):
             offsets = tuple(base + hint.offset + hint.step * stage for stage in range(hint.stages))
-            if {left.get(offset) for offset in offsets} - {None} == {left.get(offsets[0])}:
+            if offsets[0] in left and all(left.get(offset) == left[offsets[0]] for offset in offsets):
                 numbers[number] = len(rings)
                 rings.append(Ring("mbarrier", offsets, inits[0][offsets[0]]))
                 for offset in offsets:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from pipec.verify.network import Unreadable
 from pipec.verify.reader_flow import Block, Flow
 from pipec.verify.reader_machine import Machine
 from pipec.verify.reader_surroundings import APART, MET, Env, Group, Met
@@ -10,6 +11,7 @@ from pipec.verify.reader_values import UNKNOWN, Lanes, Peek, Remote, Table, Valu
 from pipec.verify.terms import Either, Formula, Linear, Symbol, add, atom, substitute, substituted, symbols_in, symbols_of
 
 MOST_TURNS = 8
+_MOST_REPEATED = 512  # turns after which a loop that is followed as it is should have come back to where it was
 PUBLISHED = ("published",)
 _NO_POSITIONS = (PUBLISHED, MET, APART)
 # Blocks passed, newest first: (before, block, values at the first block of a loop). Block -1: an undecided branch, of that block.
@@ -79,6 +81,8 @@ class Loops:
         if before is None:
             return trail
         last, turns, undecided = before
+        if turns > _MOST_REPEATED:
+            raise Unreadable(self.flow.code[block.first].line, "a loop that does not come to an end is not understood")
         names: list[object] = [name for name in self._masked(block.carried & block.live)] + [
             name for name in {*last, *env} if type(name) is tuple and name not in _NO_POSITIONS
         ]

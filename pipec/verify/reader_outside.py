@@ -28,6 +28,7 @@ _BY_KIND: dict[Kind, AssumptionKind] = {
 }
 _TURN_EVENTS = frozenset({Kind.OBSERVE, Kind.PUBLISH})
 _MOST_COLUMNS = 512
+_MOST_BLOCKS = 300  # of a loop that is looked at
 
 
 def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
@@ -75,6 +76,8 @@ def _observing(flow: Flow, body: frozenset[int]) -> Iterator[int]:
 
 def _counts(flow: Flow, first: int, body: frozenset[int]) -> bool:
     """Whether a branch that every turn comes to leaves the loop when a register that moves on by a constant has passed a bound."""
+    if len(body) > _MOST_BLOCKS:
+        return False
     once = _every_turn(flow, first, body)
     definitions: Definitions = {}
     for number in body:

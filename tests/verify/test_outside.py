@@ -137,6 +137,14 @@ def test_turns_of_a_grid(grid: list[object], row: str, named: list[str]) -> None
     assert kinds(row + TURN, grid) == named
 
 
+ENDLESS = """
+	mov.b32 %r4, 0;
+$SPIN:
+	xor.b32 %r4, %r4, 1;
+	bar.warp.sync -1;
+	setp.eq.s32 %p2, %r4, 2;
+	@!%p2 bra $SPIN;
+"""
 ALLOCATE = "\ttcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], {};\n"
 
 
@@ -155,6 +163,7 @@ ALLOCATE = "\ttcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], {}
         "\tmbarrier.arrive_drop.shared.b64 _, [smem];\n",
         "\tbarrier.cta.red.popc.u32 %r4, 0, %p1;\n",
         "\ttrap;\n",
+        ENDLESS,
     ],
 )
 def test_what_is_not_read(text: str) -> None:
