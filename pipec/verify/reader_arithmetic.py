@@ -4,7 +4,7 @@ import re
 from hashlib import sha256
 
 from pipec.verify.reader_forms import FORMS, as_formula, as_linear, has_counter, only_counters
-from pipec.verify.reader_operations import Operation, number_of
+from pipec.verify.reader_operations import Operation, number_of, wrapped
 from pipec.verify.reader_values import UNKNOWN, Lanes, Peek, Remote, Table, Value
 from pipec.verify.terms import (
     FALSE,
@@ -56,6 +56,9 @@ class Arithmetic:
         if found is None:
             self._requires = []
             result = self.same(self._folded(self._apply(op, values), op.to))
+            if type(result) is int:
+                # The larger of two unsigned numbers, say, as other instructions read the same bits.
+                result = wrapped(result, op.to)
             found = self._memory[key] = (result, tuple(self._requires))
         return found
 

@@ -137,7 +137,7 @@ def _applied(function: str, arguments: list[int]) -> int:
         case "xor":
             return _wrap(read[0] ^ read[1], kind)
         case "shr":
-            return _wrap(read[0] >> min(read[1], 63), kind)
+            return _wrap(read[0] >> min(read[1] & 0xFFFFFFFF, 63), kind)
         case "shl":
-            return _wrap(read[0] << min(read[1], 63), kind)
+            return _wrap(read[0] << min(read[1] & 0xFFFFFFFF, 63), kind)
     raise AssertionError(f"{function} is not known")

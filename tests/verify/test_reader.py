@@ -34,6 +34,15 @@ def test_each_sub_stage_is_a_ring() -> None:
     assert all(ring.instances[1] - ring.instances[0] == 16 for ring in rings)
 
 
+def test_memory_that_is_written_says_nothing() -> None:
+    """Two loads of one place give one value only where nobody stores there."""
+    text = (GOLDEN / "gemm_grouped.ptx").read_text()
+    load = re.search(r"\t@%p\d+ ld.global.b32 %r\d+, (\[%rd\d+\]);\n", text)
+    assert load and "ld.global" in repr(read(text, "gemm_grouped").processes)
+    written = f"{text[: load.start()]}\tst.global.b32 \t{load[1]}, 0;\n{text[load.start() :]}"
+    assert "ld.global" not in repr(read(written, "gemm_grouped").processes)
+
+
 def kernels() -> list:
     return [
         pytest.param(path, name, id=f"{path.stem}-{name}")

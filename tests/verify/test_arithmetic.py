@@ -1,0 +1,116 @@
+"""What the reader makes of machine arithmetic, against numbers: random chains of instructions on symbols whose values are known."""
+
+import random
+
+import pytest
+from verify.interpret import holds, value
+
+from pipec.verify.reader_arithmetic import Arithmetic
+from pipec.verify.reader_operations import Operation, number_of, operation, wrapped
+from pipec.verify.terms import Apply, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, atom
+
+RANGES = {"x": (0, 2**31 - 1), "y": (0, 40), "z": (-(2**31), 2**31 - 1), "w": (1, 7)}
+ONE = ("neg.s32", "not.b32", "cvt.u64.u32", "cvt.s64.s32", "cvt.u32.u64")
+TWO = (
+    *("add.s32", "sub.s32", "mul.lo.s32", "mul.lo.u32", "mul.wide.u32", "mul.hi.u32", "and.b32", "or.b32", "xor.b32", "min.s32"),
+    *("max.s32", "min.u32", "max.u32", "div.s32", "div.u32", "rem.s32", "rem.u32", "shl.b32", "shr.u32", "shr.s32"),
+)
+COMPARED = [f"setp.{how}.{kind}" for how in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("s32", "u32")]
+INTERESTING = (0, 1, 2, 3, 4, 5, 7, 8, 16, 31, 32, 63, 64, 255, 0x7FFFFFFF, -1, -2, -4, -8, -64, -(2**31), 2**31 - 2)
+
+
+def numbers(draw: random.Random) -> dict[str, int]:
+    return {
+        name: draw.choice((low, high, draw.randint(low, min(high, low + 9)), draw.randint(low, high)))
+        for name, (low, high) in RANGES.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_forms_are_what_the_machine_computes(seed: int) -> None:
+    draw = random.Random(seed)
+    at = numbers(draw)
+    arithmetic = Arithmetic(RANGES)
+    known: list[tuple[object, int, int]] = [(atom(Symbol(name)), number, 32) for name, number in at.items()]
+    known += [(number, number, 32) for number in draw.sample(INTERESTING, 8)]
+    flags: list[tuple[object, int]] = []
+    for _ in range(60):
+        kind = draw.random()
+        words = [one for one in known if one[2] == 32]
+        if kind < 0.15:
+            opcode, chosen = draw.choice(ONE), [draw.choice(known)]
+            if opcode == "cvt.u32.u64":
+                chosen = [draw.choice([one for one in known if one[2] == 64] or words)]
+        elif kind < 0.25:
+            opcode, chosen = draw.choice(COMPARED), draw.choices(words, k=2)
+        elif kind < 0.35 and flags:
+            opcode, chosen = "selp.b32", draw.choices(words, k=2)
+        else:
+            opcode, chosen = draw.choice(TWO), draw.choices(words, k=2)
+        op = operation(opcode)
+        assert op is not None
+        if any(one[2] != op.width for one in chosen) or op.name in ("div", "rem") and not chosen[1][1]:
+            continue
+        values, given = [one[0] for one in chosen], [wrapped(one[1], 32 if one[2] == 32 else 64) for one in chosen]
+        if opcode == "selp.b32":
+            flag = draw.choice(flags)
+            values, given = [*values, flag[0]], [*given, flag[1]]
+        found, requires = arithmetic.apply(op, values)  # type: ignore[arg-type]
+        machine = number_of(op)(given)
+        if not all(holds(one, at) for one in requires) or not isinstance(found, (int, Linear, Compare, Both, Either)):
+            continue
+        if (
+            isinstance(found, Linear)
+            and _folded(found)
+            or isinstance(found, (Compare, Both, Either))
+            and _folded_condition(found)
+        ):
+            continue
+        if op.to == 1:
+            assert bool(found if isinstance(found, int) else holds(found, at)) == bool(machine), (opcode, values, given, found)
+            flags.append((found, machine))
+            continue
+        assert isinstance(found, (int, Linear))
+        number = found if isinstance(found, int) else value(found, at)
+        assert wrapped(number, op.to) == wrapped(machine, op.to), (opcode, values, given, found)
+        if isinstance(found, Linear):
+            low, high = arithmetic.bounds(found)
+            assert low <= number <= high, (found, at)
+        known.append((found, wrapped(machine, op.to), op.to))
+
+
+def _folded(form: Linear) -> bool:
+    """Whether a part of it is a number without a meaning of its own."""
+    return any(_folded_atom(one) for one, _ in form.terms)
+
+
+def _folded_atom(one: object) -> bool:
+    match one:
+        case Apply(function, arguments):
+            return len(function.split(".")[0]) == 16 or any(map(_folded, arguments))
+        case Floor(form, _):
+            return _folded(form)
+        case Choose(condition, yes, no):
+            return _folded(yes) or _folded(no) or _folded_condition(condition)
+    return False
+
+
+def _folded_condition(formula: Formula) -> bool:
+    match formula:
+        case Compare(_, form):
+            return _folded(form)
+        case Both(parts) | Either(parts):
+            return any(map(_folded_condition, parts))
+
+
+def test_a_large_unsigned_number_is_negative_to_signed_instructions() -> None:
+    arithmetic = Arithmetic(RANGES)
+    larger, _ = arithmetic.apply(_known("max.u32"), [-1, atom(Symbol("x"))])
+    assert arithmetic.apply(_known("setp.lt.s32"), [larger, 5]) == (1, ())
+    assert arithmetic.apply(_known("setp.lt.u32"), [larger, 5]) == (0, ())
+
+
+def _known(opcode: str) -> Operation:
+    op = operation(opcode)
+    assert op is not None
+    return op
