@@ -34,6 +34,11 @@ def test_each_sub_stage_is_a_ring() -> None:
     assert all(ring.instances[1] - ring.instances[0] == 16 for ring in rings)
 
 
+def test_any_lane_of_a_warp_tells_its_number() -> None:
+    other = re.sub(r"(shfl.sync.idx.b32\s+\S+ \S+) 0, 31", r"\1 3, 31", GEMM)
+    assert other != GEMM and read(other) == read(GEMM)
+
+
 def test_memory_that_is_written_says_nothing() -> None:
     """Two loads of one place give one value only where nobody stores there."""
     text = (GOLDEN / "gemm_grouped.ptx").read_text()
