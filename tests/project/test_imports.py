@@ -37,6 +37,8 @@ LAYERS = (
     "predict",
     "timeline_page",
     "program",
+    "operators",
+    "torch",
     "embed",
     "run",
     "tuner",
