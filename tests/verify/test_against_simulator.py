@@ -73,7 +73,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
                 if waits and log and outcome is None and log[0][0]:
                     word = ("wait mbarrier", *log[0][1:])
                 elif not waits and log:
-                    word = ("mbarrier", warp.barrier_used, log[0])
+                    word = ("mbarrier", warp.thread.barrier_used, log[0])
                 else:
                     return outcome
                 for lane in lanes:
