@@ -99,16 +99,17 @@ def _packed(made: tuple[torch.Tensor, ...]) -> Any:
 
 
 def _with_gradient(defined: Any, backward: Gradient, results: int) -> None:
-    def setup(context: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    # torch passes these by name.
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         outputs = (output,) if results == 1 else tuple(output)
-        context.rest = tuple(None if isinstance(value, torch.Tensor) else value for value in inputs)
-        context.save_for_backward(*(value for value in inputs if isinstance(value, torch.Tensor)), *outputs)
+        ctx.rest = tuple(None if isinstance(value, torch.Tensor) else value for value in inputs)
+        ctx.save_for_backward(*(value for value in inputs if isinstance(value, torch.Tensor)), *outputs)
 
-    def gradient(context: Any, *gradients: torch.Tensor) -> Any:
-        saved = list(context.saved_tensors)
+    def gradient(ctx: Any, *gradients: torch.Tensor) -> Any:
+        saved = list(ctx.saved_tensors)
         outputs = tuple(saved[len(saved) - results :])
         tensors = iter(saved)
-        inputs = tuple(next(tensors) if value is None else value for value in context.rest)
+        inputs = tuple(next(tensors) if value is None else value for value in ctx.rest)
         return backward(inputs, outputs, *gradients)
 
     defined.register_autograd(gradient, setup_context=setup)
