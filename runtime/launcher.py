@@ -73,6 +73,14 @@ class _Known:
     result: LaunchResult
 
 
+@dataclass(frozen=True, slots=True)
+class _NoDevice:
+    """Why there is none. The exception that says so is not kept: its traceback holds the caller's arguments."""
+
+    problem: str
+    help: str | None
+
+
 class Launcher:
     """One kernel, ready to be called from any thread; keeps loaded code and prepared launches, and nothing of its arguments."""
 
@@ -87,7 +95,7 @@ class Launcher:
         self._cuda: dict[int, CudaKernel] = {}
         self._known: dict[tuple[object, ...], _Known] = {}
         self._lock = Lock()
-        self._fitting: int | None | DeviceError = None
+        self._fitting: int | _NoDevice | None = None
 
     def __call__(
         self,
@@ -204,10 +212,10 @@ class Launcher:
             try:
                 self._fitting = cuda.fitting_device(self.image.arch).index
             except DeviceError as missing:
-                self._fitting = missing
-        if isinstance(self._fitting, DeviceError):
+                self._fitting = _NoDevice(missing.problem, missing.help)
+        if isinstance(self._fitting, _NoDevice):
             if required:
-                raise self._fitting
+                raise DeviceError(self._fitting.problem, self._fitting.help)
             return "sim"
         return f"cuda:{self._fitting}"
 

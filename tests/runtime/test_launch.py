@@ -1,7 +1,9 @@
 """Launching on the simulator, choosing a device, made-up arguments, and what importing the runtime costs."""
 
+import gc
 import subprocess
 import sys
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -249,3 +251,25 @@ def test_bfloat16_is_random_too():
 def test_importing_the_runtime_imports_nothing_large():
     code = "import sys, pipec.runtime; print(sorted({'numpy', 'cuda', 'pipec.sim', 'ml_dtypes'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("device", ["auto", "sim", "cuda", "cuda:0", "elsewhere"])
+def test_nothing_of_the_caller_is_kept_whatever_becomes_of_the_call(device, monkeypatch):
+    """Also not by an exception that is kept: its traceback reaches the frames of everyone above."""
+    monkeypatch.setattr(cuda_driver, "_LIBRARY", "libnone.so")
+    cuda_driver.load.cache_clear()
+    call, alive = Launcher(scale_interface(), SCALE), []
+
+    def attempt(wrong):
+        arrays = [np.zeros((2, 8), np.float32) for _ in "xy"]
+        alive.extend(map(weakref.ref, arrays))
+        try:
+            call([*arrays, "no number" if wrong else 2.0], device=device)
+        except (ArgumentError, DeviceError):
+            return None
+        return True
+
+    outcomes = [attempt(wrong) for wrong in (False, False, True, True)]
+    gc.collect()
+    assert outcomes == [device in ("auto", "sim") or None] * 2 + [None] * 2
+    assert [reference() is None for reference in alive] == [True] * 8
