@@ -165,6 +165,38 @@ def test_printf_and_assert():
         run(fail, runtime)
 
 
+def printed(form, words):
+    """What lane 0 prints with a format and the 4-byte words of its arguments."""
+    text = [*form.encode(), 0]
+    runtime = f"""
+.extern .func (.param .b32 r) vprintf(.param .b64 form, .param .b64 values);
+.global .align 1 .b8 form[{len(text)}] = {{{", ".join(map(str, text))}}};
+"""
+    stores = "".join(f"st.local.b32 [buffer+{4 * at}], {word & 0xFFFFFFFF};" for at, word in enumerate(words))
+    say = f"""
+  {{ .local .align 8 .b8 buffer[512]; .reg .b64 %p<4>; .reg .pred %q; .param .b64 a; .param .b64 b; .param .b32 r;
+    mov.u64 %p0, buffer; cvta.local.u64 %p1, %p0; {stores}
+    mov.u64 %p2, form; cvta.global.u64 %p3, %p2; st.param.b64 [a], %p3; st.param.b64 [b], %p1;
+    setp.eq.u32 %q, %tid, 0; @%q call.uni (r), vprintf, (a, b); }}
+"""
+    return run(say, runtime)[1].printed[0]
+
+
+@pytest.mark.parametrize("form", ["%2000000000d", "%.2000000000f", "%*d", "%.*d", "%.2147483648x", "%" + "9" * 4000 + "d"])
+def test_printf_of_any_width_prints_little(form):
+    with pytest.raises(SimulationError, match="the simulator prints up to 4,096") as caught:
+        printed(form, [2**31 - 1, 2**31 - 1, 0, 0])
+    assert caught.value.kind == "unsupported"
+
+
+@pytest.mark.parametrize("size", ["", "7", ".3", "9.4", "*", ".*", "*.*"])
+def test_printf_takes_all_forms(size):
+    kinds = [*"diouxXcfFeEgGaAp", *(length + kind for length in ("hh", "ll") for kind in "diouxX")]
+    for flags in ("", "-+ #0"):
+        text = "|".join(f"%{flags}{size}{kind}" for kind in kinds)
+        assert printed(text, [-5] * 120).count("|") >= len(kinds) - 1
+
+
 def test_constant_expressions():
     expression = "(0x10 | 0b101) + (7 - 010) * -2 + (1 << 4 >> 2) + !0 + (3 > 2 ? WARP_SZ : 9) + (-7 / 2) + (-7 % 3)"
     expected = (0x10 | 0b101) + (7 - 8) * -2 + 4 + 1 + 32 - 3 - 1

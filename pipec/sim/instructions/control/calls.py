@@ -14,7 +14,7 @@ from ...machine.program import Execute
 from ...ptx.tree import Symbol, Vector
 from ..decode import Decoder, Meaning, instruction
 
-_LONGEST = 1 << 12
+_LONGEST = 1 << 12  # characters of a text, and of a number that is printed
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|t|j)?([diouxXcsfFeEgGaAp%])")
 
 
@@ -100,8 +100,17 @@ def _formatted(warp: Warp, lane: int, form: str, base: int) -> str:
         flags, width, precision, length, kind = found.groups()
         if kind == "%":
             return "%"
-        sizes = [int.from_bytes(argument(4), "little", signed=True) if part == "*" else part for part in (width, precision)]
-        head = "%" + flags + ("" if sizes[0] is None else str(sizes[0])) + ("" if sizes[1] is None else f".{sizes[1]}")
+        sizes = [
+            None if part is None else int.from_bytes(argument(4), "little", signed=True) if part == "*" else int(part)
+            for part in (width, precision)
+        ]
+        if (widest := max((abs(size) for size in sizes if size is not None), default=0)) > _LONGEST:
+            raise SimulationError(
+                "unsupported", f"printf is asked for {widest:,} characters; the simulator prints up to {_LONGEST:,}"
+            )
+        # A negative precision is none (C, printf).
+        columns, digits = sizes
+        head = "%" + flags + ("" if columns is None else str(columns)) + ("" if digits is None or digits < 0 else f".{digits}")
         if kind in "fFeEgGaA":
             (value,) = struct.unpack("<d", argument(8))
             return float.hex(value) if kind in "aA" else str((head + kind) % value)
