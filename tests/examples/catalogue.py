@@ -5,6 +5,8 @@ from functools import cache
 from pathlib import Path
 
 from pipec.driver import Compilation, Options, compile_source
+from pipec.kir.plan_types import Plan
+from pipec.reference import shape_sets
 from pipec.source import Source
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -140,9 +142,50 @@ def cases() -> list[Case]:
 
 
 @cache
+def _read(path: Path) -> Compilation:
+    return compile_source(Source(f"examples/{path.name}", path.read_text(encoding="utf-8")), until="parse")
+
+
+def read(case: Case) -> Compilation:
+    """The syntax tree alone, which is all that finding the tests needs: a worker that runs half of them compiles half of them."""
+    parsed = _read(case.path)
+    return compile_source(parsed.source, Options(case.arch, dict(case.constants)), "parse", parsed.file)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A kernel of a case at one of the shapes of its docstring."""
+
+    case: Case
+    kernel: str
+    values: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        return "-".join([self.case.name, self.kernel, *(f"{key}{value}" for key, value in self.values)])
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        return {name: float(value) if "." in value or "-" in value else int(value) for name, value in self.values}
+
+    @property
+    def plan(self) -> Plan:
+        return next(plan for plan in compiled(self.case).plans or () if plan.kernel.name == self.kernel)
+
+
+def runs(case: Case) -> list[Run]:
+    """All of a case, kernel by kernel."""
+    file = read(case).file
+    assert file is not None
+    return [
+        Run(case, kernel.name.name, tuple(values.items())) for kernel in file.kernels for values in shape_sets(kernel.document)
+    ]
+
+
+@cache
 def compiled(case: Case) -> Compilation:
     """The code of a case. That the examples pass every check, the proof included, is tests/checks."""
-    source = Source(f"examples/{case.path.name}", case.path.read_text(encoding="utf-8"))
-    state = compile_source(source, Options(case.arch, dict(case.constants)), until="emit")
+    parsed = _read(case.path)
+    state = compile_source(parsed.source, Options(case.arch, dict(case.constants)), "emit", parsed.file)
     assert state.diagnostics == [], [diagnostic.title for diagnostic in state.diagnostics]
     return state

@@ -1,12 +1,13 @@
 """Every example kernel: assembled, run in the simulator at each shape of its docstring, compared with float64 NumPy."""
 
+from itertools import groupby
+
 import pytest
-from examples.catalogue import COMPARED_ELSEWHERE, Case, cases, compiled
+from examples.catalogue import COMPARED_ELSEWHERE, Case, Run, cases, compiled, runs
 
 from pipec.diag.message import Sink
-from pipec.kir.plan_types import Plan
 from pipec.ptx.assemble import assemble
-from pipec.reference import shape_sets, trial_of
+from pipec.reference import trial_of
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
 
@@ -28,37 +29,33 @@ def test_assembles_without_spills(case: Case) -> None:
             assert assembled.losses or (not kernel.spills and kernel.stack == 0)
 
 
-def runs() -> list:
+def chosen() -> list[Run]:
+    """Variants change the code, not the shapes: two of them show it."""
     found = []
     for case in COMPARED:
-        for plan in compiled(case).plans or []:
-            sets = shape_sets(plan.kernel.document)
-            # Variants change the code, not the shapes: two of them show it.
-            for values in sets if not case.constants else sets[:2]:
-                name = "-".join([case.name, plan.kernel.name, *(f"{key}{value}" for key, value in values.items())])
-                found.append(pytest.param(case, plan, values, id=name))
+        for _, of_one in groupby(runs(case), lambda run: run.kernel):
+            found += list(of_one)[: 2 if case.constants else None]
     return found
 
 
-@pytest.mark.parametrize(("case", "plan", "values"), runs())
-def test_equals_numpy(case: Case, plan: Plan, values: dict[str, str]) -> None:
-    numbers = {name: float(value) if "." in value or "-" in value else int(value) for name, value in values.items()}
-    _check(case, plan, numbers, Simulation())
+@pytest.mark.parametrize("run", chosen(), ids=lambda run: run.name)
+def test_equals_numpy(run: Run) -> None:
+    _check(run, Simulation())
 
 
 @pytest.mark.parametrize("timing", ["late", "random"])
 @pytest.mark.parametrize("case", [case for case in COMPARED if not case.constants], ids=lambda case: case.name)
 def test_equals_numpy_whatever_the_timing(case: Case, timing: str) -> None:
-    for plan in compiled(case).plans or []:
-        values = shape_sets(plan.kernel.document)[1]
-        numbers = {name: float(value) if "." in value or "-" in value else int(value) for name, value in values.items()}
-        _check(case, plan, numbers, Simulation(timing=timing, seed=7))
+    for _, of_one in groupby(runs(case), lambda run: run.kernel):
+        _check(list(of_one)[1], Simulation(timing=timing, seed=7))
 
 
-def _check(case: Case, plan: Plan, numbers: dict[str, float], simulation: Simulation) -> None:
-    trial = trial_of(plan, numbers, seed=1)
+def _check(run: Run, simulation: Simulation) -> None:
+    plan = run.plan
+    trial = trial_of(plan, run.numbers, seed=1)
     assert trial.expected, "an example says what it computes"
-    result = launch(plan.interface, compiled(case).ptx or "", trial.arguments, device="sim", options=LaunchOptions(simulation))
+    ptx = compiled(run.case).ptx or ""
+    result = launch(plan.interface, ptx, trial.arguments, device="sim", options=LaunchOptions(simulation))
     assert result.simulation is not None
     assert result.simulation.warnings == []
     for outcome in trial.judged():

@@ -7,7 +7,7 @@ bound of float64 NumPy.
 
 import numpy as np
 import pytest
-from examples.catalogue import COMPARED_ELSEWHERE, Case, cases, compiled
+from examples.catalogue import COMPARED_ELSEWHERE, Case, Run, cases, compiled, read, runs
 from gpu.test_hopper import gpu_missing
 from lower.register_kernels import (
     BODIES,
@@ -23,65 +23,51 @@ from lower.register_kernels import (
 import pipec
 from examples import test_attention as attention
 from pipec.kir.plan_types import Plan
-from pipec.reference import apply_given, expected_values, reference_lines, shape_sets, trial_of
+from pipec.reference import apply_given, expected_values, reference_lines, trial_of
 from pipec.runtime import launch, random_arguments
 
 pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
 
-HERE = [case for case in cases() if compiled(case).arch == "sm_90a"]
+HERE = [case for case in cases() if read(case).arch == "sm_90a"]
 CASES = [case for case in HERE if case.path.stem not in COMPARED_ELSEWHERE]
+RUNS = [run for case in CASES for run in runs(case)]
 _INEXACT = ("gemm_residual",)  # its results are no integers
 _MOST = 3  # the largest integer drawn
 
 
-def runs(left_out: tuple[str, ...] = ()) -> list:
-    return [
-        pytest.param(
-            case, plan, values, id="-".join([case.name, plan.kernel.name, *(f"{key}{value}" for key, value in values.items())])
-        )
-        for case in CASES
-        if case.path.stem not in left_out
-        for plan in compiled(case).plans or []
-        for values in shape_sets(plan.kernel.document)
-    ]
-
-
-def numbers(values: dict[str, str]) -> dict[str, float]:
-    return {name: float(value) if "." in value else int(value) for name, value in values.items()}
-
-
-def integers(plan: Plan, values: dict[str, str]) -> dict:
+def integers(plan: Plan, numbers: dict[str, float]) -> dict:
     """Arguments whose products add up to numbers that even 8-bit operands and 16-bit accumulators hold exactly."""
     generator = np.random.default_rng(4)
-    given = random_arguments(plan.interface, numbers(values), seed=4)
+    given = random_arguments(plan.interface, numbers, seed=4)
     most = 1 if "f16" in (str(plan.kernel.constants.get("ACC")), str(plan.kernel.constants.get("OUT"))) else _MOST
     for argument in plan.interface.arguments:
         array = given[argument.name]
         if isinstance(array, np.ndarray) and not argument.written:
             low = 0 if array.dtype == np.uint8 else -most
             array[...] = generator.integers(low, most + 1, array.shape).astype(array.dtype)
-    apply_given(plan.kernel.document, given, numbers(values))
+    apply_given(plan.kernel.document, given, numbers)
     return given
 
 
-@pytest.mark.parametrize(("case", "plan", "values"), runs(_INEXACT))
-def test_integers_agree_bit_for_bit(case: Case, plan: Plan, values: dict[str, str]) -> None:
-    results = {}
+@pytest.mark.parametrize("run", [run for run in RUNS if run.case.path.stem not in _INEXACT], ids=lambda run: run.name)
+def test_integers_agree_bit_for_bit(run: Run) -> None:
+    plan, results = run.plan, {}
     for device in ("cuda", "sim"):
-        given = integers(plan, values)
-        outcome = launch(plan.interface, compiled(case).ptx or "", given, device=device)
+        given = integers(plan, run.numbers)
+        outcome = launch(plan.interface, compiled(run.case).ptx or "", given, device=device)
         assert outcome.device.startswith(device)
         results[device] = given
-    for name, reference in expected_values(reference_lines(plan.kernel.document), integers(plan, values)).items():
+    for name, reference in expected_values(reference_lines(plan.kernel.document), integers(plan, run.numbers)).items():
         on_gpu, simulated = results["cuda"][name], results["sim"][name]
         assert np.array_equal(on_gpu, reference.value.astype(np.float32).astype(on_gpu.dtype)), "GPU against NumPy"
         assert on_gpu.tobytes() == simulated.tobytes(), "GPU against simulator"
 
 
-@pytest.mark.parametrize(("case", "plan", "values"), runs())
-def test_random_inputs_stay_within_their_bound(case: Case, plan: Plan, values: dict[str, str]) -> None:
-    trial = trial_of(plan, numbers(values), seed=5)
-    launch(plan.interface, compiled(case).ptx or "", trial.arguments, device="cuda")
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_random_inputs_stay_within_their_bound(run: Run) -> None:
+    plan = run.plan
+    trial = trial_of(plan, run.numbers, seed=5)
+    launch(plan.interface, compiled(run.case).ptx or "", trial.arguments, device="cuda")
     for outcome in trial.judged():
         assert outcome.passed, outcome
 
@@ -103,8 +89,7 @@ def test_large_persistent_gemm(repeat: int) -> None:
     """Many tiles per block, so that stages, phases and staging buffers go round many times."""
     case = next(case for case in CASES if case.name == "gemm_sm90_persistent")
     (plan,) = compiled(case).plans or []
-    values = {"M": "2112", "N": "3080", "K": str(512 + 64 * repeat)}
-    given = integers(plan, values)
+    given = integers(plan, {"M": 2112, "N": 3080, "K": 512 + 64 * repeat})
     launch(plan.interface, compiled(case).ptx or "", given, device="cuda")
     reference = given["a"].astype(np.float32) @ given["b"].astype(np.float32).T
     assert np.array_equal(given["d"], reference.astype(given["d"].dtype))

@@ -10,17 +10,15 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 import pytest
-from examples.catalogue import Case, cases, compiled
+from examples.catalogue import Run, cases, compiled, runs
 from verify.interpret import Running, run
 
-from pipec.driver import compile_source
-from pipec.reference import shape_sets, trial_of
+from pipec.reference import trial_of
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
 from pipec.sim.instructions import decode
 from pipec.sim.instructions.asynchronous import mbarrier
 from pipec.sim.units.mbarrier import Mbarrier
-from pipec.source import Source
 from pipec.verify import reader_arithmetic
 from pipec.verify.reader import read
 
@@ -94,27 +92,18 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
 WITHOUT_NUMBERS = ("gemm_grouped", "gemm_sm90_grouped", "gemm_clc")
 
 
-def runs() -> list:
-    """Sizes for each kernel, from its docstring: nothing is compiled to find them."""
+def chosen() -> list[Run]:
     found = []
     for case in cases():
-        if case.constants or case.path.stem in WITHOUT_NUMBERS:
-            continue
-        source = Source(case.path.name, case.path.read_text(encoding="utf-8"))
-        parsed = compile_source(source, until="parse").file
-        assert parsed is not None
-        for kernel in parsed.kernels:
-            for values in shape_sets(kernel.document)[:3]:
-                name = "-".join([case.name, kernel.name.name, *(f"{key}{value}" for key, value in values.items())])
-                found.append(pytest.param(case, kernel.name.name, values, id=name))
+        if not case.constants and case.path.stem not in WITHOUT_NUMBERS:
+            for _, of_one in groupby(runs(case), lambda one: one.kernel):
+                found += list(of_one)[:3]
     return found
 
 
-@pytest.mark.parametrize(("case", "kernel", "values"), runs())
-def test_threads_do_what_their_process_says(case: Case, kernel: str, values: dict[str, str], seen: Seen) -> None:
-    plan = next(plan for plan in compiled(case).plans or () if plan.kernel.name == kernel)
-    numbers = {name: float(value) if "." in value or "-" in value else int(value) for name, value in values.items()}
-    ptx = compiled(case).ptx or ""
+@pytest.mark.parametrize("trip", chosen(), ids=lambda trip: trip.name)
+def test_threads_do_what_their_process_says(trip: Run, seen: Seen) -> None:
+    ptx, plan, numbers = compiled(trip.case).ptx or "", trip.plan, trip.numbers
     network = read(ptx, plan.kernel.name)
     launch(plan.interface, ptx, trial_of(plan, numbers, seed=1).arguments, device="sim", options=LaunchOptions(Simulation()))
     if not seen.events:
