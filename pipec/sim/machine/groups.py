@@ -35,8 +35,18 @@ class Groups:
 
     def pending(self, reading_only: bool) -> int:
         """Committed groups that are not finished; finished ones are forgotten from the front."""
-        while self.committed and all(operation.done for operation in self.committed[0]):
-            self.committed.pop(0)
-        return sum(
-            1 for group in self.committed if not all(operation.done or (reading_only and operation.read) for operation in group)
-        )
+        committed, pending = self.committed, 0
+        while committed and _finished(committed[0], False):
+            committed.pop(0)
+        for group in committed:
+            if not _finished(group, reading_only):
+                pending += 1
+        return pending
+
+
+def _finished(group: list[Operation], reading_only: bool) -> bool:
+    # A loop: each of the threads that wait asks again whenever something has finished, and a generator costs as much as the answer.
+    for operation in group:
+        if not (operation.done or (reading_only and operation.read)):
+            return False
+    return True
