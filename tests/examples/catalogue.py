@@ -165,6 +165,11 @@ class Run:
         return "-".join([self.case.name, self.kernel, *(f"{key}{value}" for key, value in self.values)])
 
     @property
+    def kind(self) -> str:
+        """Runs of one kind differ in shape alone."""
+        return f"{self.case.name}-{self.kernel}"
+
+    @property
     def numbers(self) -> dict[str, float]:
         return {name: float(value) if "." in value or "-" in value else int(value) for name, value in self.values}
 

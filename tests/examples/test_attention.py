@@ -66,6 +66,7 @@ def test_equals_numpy(case: Case) -> None:
         check(case, int(values["H"]), int(values["S"]), int(values["T"]), float(values["scale"]), Simulation())
 
 
+@pytest.mark.sample(0.4, of="case")
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
 @pytest.mark.parametrize(
     "case", [case for case in CASES if dict(case.constants) in ({}, {"CAUSAL": "true"})], ids=lambda case: case.name
@@ -74,6 +75,7 @@ def test_lengths(shape: tuple[int, int, int], case: Case) -> None:
     check(case, *shape, 0.125, Simulation())
 
 
+@pytest.mark.sample(0.5, of="case")
 @pytest.mark.parametrize("timing", ["late", "random"])
 @pytest.mark.parametrize(
     "case", [case for case in CASES if dict(case.constants) in ({}, {"D": "128", "CAUSAL": "true"})], ids=lambda case: case.name

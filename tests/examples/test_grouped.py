@@ -22,6 +22,7 @@ SIZES = {
 }
 
 
+@pytest.mark.sample(0.5, of="example")
 @pytest.mark.parametrize("timing", ["late", "random"])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("example", ["gemm_grouped", "gemm_sm90_grouped"])

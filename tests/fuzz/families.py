@@ -318,7 +318,105 @@ def _withs(size: int) -> str:
     return _HEAD + text + _nested("with p.produce() as s{i}:", depth, 8) * max(1, size // depth)
 
 
+def _continued(word: str, last: str) -> Callable[[int], str]:
+    """One expression over many lines, each of them short."""
+    return lambda size: _SCALARS + "        x = " + f"{word} \\\n" * size + last + "\n"
+
+
+def _values_and_branches(size: int) -> str:
+    """Every branch changes one of the values that all branches behind it may read."""
+    count = max(1, size // 3)
+    text = _lines("x{i} = n", count, 8)
+    return _SCALARS + text + "".join(
+        f"        if n > {i}:\n            x{i % count} = x{i * 7 % count} + 1\n" for i in range(size)
+    )  # fmt: skip
+
+
+def _values_and_loops(size: int) -> str:
+    text = _lines("x{i} = n", size, 8)
+    loops = _nested("for i{i} in range(n):", 25, 8)
+    changed = "".join(f"{' ' * 33}x{i} = x{i * 7 % size} + i{i % 25}\n" for i in range(size))
+    return _SCALARS + text + loops.removesuffix(f"{' ' * 33}pass\n") + changed
+
+
+def _chain_of_roles(size: int) -> str:
+    """Each role takes from the one before and hands on to the next."""
+    rings = _lines("p{i} = ProducerConsumerPipeline(stages=2)", size, 4)
+    roles = "    role r0(warps=1) produces p0:\n        for i in range(n):\n            with p0.produce() as s:\n                pass\n"
+    for at in range(1, size):
+        roles += f"    role r{at}(warps=1) produces p{at} consumes p{at - 1}:\n        for i in range(n):\n"
+        roles += (
+            f"            with p{at - 1}.consume() as c:\n                with p{at}.produce() as s:\n                    pass\n"
+        )
+    last = f"    role last(warps=1) consumes p{size - 1}:\n        for i in range(n):\n            with p{size - 1}.consume() as s:\n"
+    return _HEAD + rings + roles + last + "                pass\n"
+
+
+def _crossed_pipelines(size: int) -> str:
+    """Two roles go through the same pipelines in two orders, so that the first round decides."""
+    count = 3 * (size // 3) + 1  # has no factor in common with 3
+    names = ", ".join(f"p{i}" for i in range(count))
+    sides = [
+        f"    role {role}(warps=1) {word}s {names}:\n        for i in range(n):\n"
+        + "".join(f"            with p{i * step % count}.{word}() as s{i}:\n                pass\n" for i in range(count))
+        for role, word, step in (("a", "produce", 1), ("b", "consume", 3))
+    ]
+    return _HEAD + _lines("p{i} = ProducerConsumerPipeline(stages=3)", count, 4) + "".join(sides)
+
+
+def _documented(*lines: str) -> str:
+    text = "".join(f"    {line}\n" for line in lines)
+    return (
+        f'kernel k(a: tensor[f32, M, N], b: tensor[f32, M, N]):\n    """Copies.\n\n{text}    """\n    grid(1)\n    role r(warps=1):\n'
+        "        store.direct(b[0, 0], load(a[0, 0], 32, 32))\n"
+    )
+
+
+def _reference(template: str, join: str = "") -> Callable[[int], str]:
+    return lambda size: _documented(f"numpy: b = {template}{join * size}", "shapes: M=32, N=32")
+
+
+def _reference_lines(size: int) -> str:
+    lines = [f"numpy: c{i} = {'c' + str(i - 1) if i else 'a'} @ a" for i in range(size)]
+    return _documented(*lines, "numpy: b = a", "shapes: M=1024, N=1024")
+
+
 # ------------------------------------------------------------------------------------------------------------------------ PTX
+
+
+def _printf(width: str) -> Callable[[int], str]:
+    """Asks for numbers of many characters."""
+    extern = ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n"
+
+    def make(size: int) -> str:
+        form = f"%{width}d".encode() * max(1, size // (len(width) + 2)) + b"\0"
+        text = f".global .align 1 .b8 form[{len(form)}] = {{{', '.join(map(str, form))}}};\n"
+        body = ".local .align 8 .b8 buffer[64];\n{ .param .b64 pa; .param .b64 pb; .param .b32 rr;\nmov.u64 %d1, form;\n"
+        body += "cvta.global.u64 %d1, %d1;\nmov.u64 %d2, buffer;\ncvta.local.u64 %d2, %d2;\nst.param.b64 [pa], %d1;\n"
+        body += (
+            "st.param.b64 [pb], %d2;\nmov.b32 %r1, 2147483647;\nst.local.b32 [buffer], %r1;\ncall (rr), vprintf, (pa, pb); }\n"
+        )
+        return _PTX + extern + text + _ENTRY + body + "ret;\n}\n"
+
+    return make
+
+
+def _prefixed(word: str) -> Callable[[int], str]:
+    return lambda size: _PTX + _ENTRY + f"mov.b32 %r1, {word * size}3;\nret;\n}}\n"
+
+
+def _nested_initial_values(size: int) -> str:
+    return f"{_PTX}.global .b32 g{'[1]' * size} = {'{' * size}1{'}' * size};\n{_ENTRY}ret;\n}}\n"
+
+
+def _local_arrays(size: int) -> str:
+    text = "".join(f".local .b8 x{i}[400000];\n" for i in range(size)) + "mov.u64 %d1, x0;\nst.local.b32 [%d1], %r1;\n"
+    return _PTX + _ENTRY.replace("32,1,1", "1024,1,1") + text + "ret;\n}\n"
+
+
+def _chain_of_calls(size: int) -> str:
+    chain = "".join(f".func f{i}() {{ call f{i - 1},(); ret; }}\n" for i in range(1, size))
+    return f"{_PTX}.func f0() {{ ret; }}\n{chain}{_ENTRY}call f{size - 1},();\nret;\n}}\n"
 
 
 def _call_tree(size: int) -> str:
@@ -409,6 +507,7 @@ def _kernel_entries(size: int) -> str:
 
 _CHECK = ("check",)
 _SIM = ("sim",)
+_RUN, _ON_SIM = ("run",), ("--device", "sim")
 
 
 def _sim(name: str, make: Callable[[int], str], *after: str) -> Family:
@@ -433,6 +532,13 @@ FAMILIES = (
     Family("open brackets", _open_brackets), Family("long name", _long_name), Family("number", _number),
     Family("names alike", _names_alike), Family("mistakes", _mistakes), Family("comments", _comments),
     Family("text", _text_lines), Family("slices", _tensor_slices), Family("selects", _semaphores),
+    Family("continued sums", _continued("n +", "n")), Family("continued signs", _continued("-", "n")),
+    Family("continued choices", _continued("1 if n > 0 else", "n")), Family("continued nots", _continued("not", "n > 0")),
+    Family("values and branches", _values_and_branches), Family("values and loops", _values_and_loops),
+    Family("chain of roles", _chain_of_roles, _CHECK), Family("crossed pipelines", _crossed_pipelines, _CHECK),
+    Family("reference of views", _reference("a", ".T"), _RUN, _ON_SIM),
+    Family("reference of products", _reference("a", "@a"), _RUN, _ON_SIM),
+    Family("reference lines", _reference_lines, _RUN, _ON_SIM),
     Family("wide tiles", _wide_tiles), Family("kept tiles", _kept_tiles), Family("kept names", _kept_names), Family("withs", _withs),
     _sim("call tree", _call_tree), _sim("indirect calls", _indirect_calls),
     _sim("PTX adds", _ptx_lines("add.u32 %r1, %r1, {i};")), _sim("PTX labels", _labels), _sim("PTX backward labels", _backward_labels),
@@ -444,6 +550,11 @@ FAMILIES = (
     _sim("PTX local size", _array_of(".local .b8 s[{n}];\n")), _sim("PTX constant size", _array_of(".const .b8 s[{n}];\n")),
     _sim("PTX dimensions", _array_of(".global .b8 s[1]" + "[{n}]" * 40 + ";\n")),
     _sim("PTX alignment", _array_of(".global .align {n} .b8 s[1];\n")),
+    _sim("PTX printf widths", _printf("99999999")), _sim("PTX printf width", _printf(".2000000000")),
+    _sim("PTX printf stars", _printf("*")),
+    _sim("PTX signs", _prefixed("-")), _sim("PTX nots", _prefixed("!~")), _sim("PTX choices", _prefixed("1 ? 2 : ")),
+    _sim("PTX casts", _prefixed("(.s64)")), _sim("PTX nested values", _nested_initial_values), _sim("PTX local arrays", _local_arrays),
+    _sim("PTX chain of calls", _chain_of_calls),
     _sim("PTX scopes", _scopes), _sim("PTX brackets", _nested_brackets), _sim("PTX vectors", _nested_vectors),
     _sim("PTX shifts", _big_shift), _sim("PTX endless loop", _endless),
     _sim("PTX entries", _kernel_entries, "--kernel", "k0", "--grid", "1"),

@@ -1,20 +1,28 @@
 """Operand A of wgmma in registers: every operand type, every way in, and what is in flight meanwhile."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
 from lower.register_kernels import OPERAND_BODIES, operand_arguments, operand_expected, operand_runs, operand_source
 
 import pipec
+from pipec.program import Program
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options, SimulationError
 
 Constants = dict[str, object]
 
 
+@cache
+def compiled(name: str) -> Program:
+    return pipec.compile(operand_source(name), arch="sm_90a")
+
+
 def run(name: str, constants: Constants, timing: str) -> None:
-    kernel = pipec.compile(operand_source(name), arch="sm_90a", constants=constants)["gemm"]
+    program = pipec.compile(operand_source(name), arch="sm_90a", constants=constants) if constants else compiled(name)
+    kernel = program["gemm"]
     given = operand_arguments(constants, 136, 64 if name == "from_the_product" else 72, 3)
     kernel(**given, device="sim", options=LaunchOptions(simulation=Options(timing=timing, seed=5)))
     assert np.array_equal(given["d"], operand_expected(name, constants, given))
@@ -32,7 +40,7 @@ def test_whatever_the_timing(name: str, timing: str) -> None:
 
 
 def ptx(name: str) -> str:
-    return pipec.compile(operand_source(name), arch="sm_90a").ptx
+    return compiled(name).ptx
 
 
 def test_a_tile_that_only_mmas_read_stands_in_the_operand_alone() -> None:
@@ -46,7 +54,7 @@ WAIT = re.compile(r"\twgmma\.wait_group\.sync\.aligned \d+;\n")
 @pytest.mark.parametrize("name", OPERAND_BODIES)
 def test_without_its_waits_every_kernel_races(name: str) -> None:
     """The simulator names registers that are touched while wgmma works on them."""
-    program = pipec.compile(operand_source(name), arch="sm_90a")
+    program = compiled(name)
     broken = WAIT.sub("", program.ptx)
     assert broken != program.ptx
     given = operand_arguments({}, 128, 64, 2)  # no more blocks than stages, so that none is overwritten meanwhile

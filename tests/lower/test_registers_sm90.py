@@ -1,19 +1,27 @@
 """Accumulators in registers: every way out of them, and when the MMAs in flight are waited for."""
 
+from functools import cache
+
 import ml_dtypes
 import numpy as np
 import pytest
 from lower.register_kernels import BODIES, arguments, expected, source
 
 import pipec
+from pipec.program import Program
 from pipec.runtime import LaunchOptions
 from pipec.sim import Options
+
+
+@cache
+def compiled(text: str, *, allow_undecided: bool = False, **constants: object) -> Program:
+    return pipec.compile(text, arch="sm_90a", constants=constants, allow_undecided=allow_undecided)
 
 
 def run(
     text: str, given: dict[str, np.ndarray], timing: str = "late", *, allow_undecided: bool = False, **constants: object
 ) -> None:
-    kernel = pipec.compile(text, arch="sm_90a", constants=constants, allow_undecided=allow_undecided)["gemm"]
+    kernel = compiled(text, allow_undecided=allow_undecided, **constants)["gemm"]
     kernel(**given, device="sim", options=LaunchOptions(simulation=Options(timing=timing, seed=3)))
 
 
@@ -38,7 +46,7 @@ def test_no_k_block_gives_zero() -> None:
 
 
 def ptx(text: str) -> str:
-    return pipec.compile(text, arch="sm_90a").ptx
+    return compiled(text).ptx
 
 
 def test_one_group_stays_in_flight_where_a_stage_more_is_there() -> None:

@@ -1,5 +1,7 @@
 """Tile schedulers on the simulator: every tile is visited once, whatever the extents, the mode, and the timing."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,7 @@ CLUSTER = """kernel visits[MODE: str = "static", CX: int = 2, CY: int = 1, CZ: i
 """
 
 
+@cache
 def kernel(source: str, **constants: object) -> CompiledKernel:
     return next(iter(pipec.compile(source, constants=constants).values()))
 
@@ -73,6 +76,7 @@ def expected(extents: tuple[int, int, int], group: int) -> list[list[int]]:
     return [[i + 1, j + 1, k + 1, 1] for k in range(z) for strip in strips for j in range(y) for i in strip]
 
 
+@pytest.mark.sample(0.5, of="mode")
 @pytest.mark.parametrize("mode", ["static", "clc"])
 @pytest.mark.parametrize("extents", [(1, 1, 1), (2, 1, 1), (1, 3, 2), (5, 3, 1), (4, 2, 2), (7, 1, 3)])
 @pytest.mark.parametrize("group", [1, 2, 4])
@@ -80,6 +84,7 @@ def test_every_tile_is_visited_once_at_its_place(mode: str, extents: tuple[int, 
     assert visited(mode, extents, group).tolist() == expected(extents, group)
 
 
+@pytest.mark.sample(0.5, of="mode")
 @pytest.mark.parametrize("mode", ["static", "clc"])
 @pytest.mark.parametrize("shape", [(2, 1, 1), (3, 1, 1), (2, 2, 2), (1, 2, 1)])
 @pytest.mark.parametrize("timing", ["order", "late", "random"])

@@ -101,6 +101,7 @@ def chosen() -> list[Run]:
     return found
 
 
+@pytest.mark.sample(0.01, of="trip")
 @pytest.mark.parametrize("trip", chosen(), ids=lambda trip: trip.name)
 def test_threads_do_what_their_process_says(trip: Run, seen: Seen) -> None:
     ptx, plan, numbers = compiled(trip.case).ptx or "", trip.plan, trip.numbers
