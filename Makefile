@@ -8,7 +8,7 @@ READY   = $(VENV)/.ready
 QUICK   = tests/errors tests/golden tests/checks tests/kir tests/sema tests/diag tests/project --ignore tests/project/test_packaging.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run quick test unit check format golden fuzz bench clean
+.PHONY: help setup run quick test unit whole check format golden fuzz bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ unit: setup ## all tests (WORKERS=2 processes; PYTEST="-k name" chooses)
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
 
 # With the types of another system's modules: what exists on Linux alone must stand behind a test of the platform.
+whole: setup ## all tests with every case of the families of which `make test` takes samples
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup --whole-matrix $(PYTEST)
+
 check: setup ## ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .

@@ -1,6 +1,7 @@
-"""What the compiler says about a source text: every stage up to the limits."""
+"""What the compiler says about a source text: every stage up to the proof. Asked again, it answers from memory."""
 
 from dataclasses import dataclass, field
+from functools import cache
 
 from pipec import driver
 from pipec.diag.message import Diagnostic
@@ -23,7 +24,13 @@ class Options:
         return Options(pairs.pop("arch", None), dict(pairs))
 
 
-def diagnose(name: str, text: str, options: Options | None = None) -> list[Diagnostic]:
+def diagnose(name: str, text: str, options: Options | None = None, until: str = "prove") -> list[Diagnostic]:
     options = options or Options()
-    state = compile_source(Source(name, text), driver.Options(options.arch, options.constants), until="prove")
-    return state.diagnostics
+    return list(_said(name, text, options.arch, tuple(options.constants.items()), until))
+
+
+@cache
+def _said(
+    name: str, text: str, arch: str | None, constants: tuple[tuple[str, object], ...], until: str
+) -> tuple[Diagnostic, ...]:
+    return tuple(compile_source(Source(name, text), driver.Options(arch, dict(constants)), until).diagnostics)

@@ -16,6 +16,8 @@ from pipec.sema.operation import THREADS
 from pipec.sema.operations import MEMBERS, Operation
 from pipec.source import Span
 
+pytestmark = pytest.mark.xdist_group("seed names")  # one worker compiles the programs that several tests ask about
+
 ROOT = Path(__file__).parents[2]
 
 # The names of each page, as that page spells them; constructors and type parameters are listed below.
@@ -83,7 +85,8 @@ def called(text: str) -> tuple[tuple[Call, ...], tuple[Diagnostic, ...]]:
         patch.setattr(calls, "_operate", recorded)
         for name in constants:
             patch.setitem(expressions._CONSTANTS, name, constant(name))
-        diagnostics = diagnose("names.pipe", text, Options.of(text))
+        # That the examples are proved is tests/checks.
+        diagnostics = diagnose("names.pipe", text, Options.of(text), "limits" if text in texts("examples/*.pipe") else "prove")
     return tuple(found), tuple(diagnostics)
 
 
@@ -102,6 +105,7 @@ def overlap(one: Span, other: Span) -> bool:
     )
 
 
+@cache
 def texts(pattern: str) -> list[str]:
     return [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob(pattern))]
 
