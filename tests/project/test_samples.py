@@ -1,0 +1,39 @@
+"""What `make test` leaves to `make whole`: a share of each family, never all of a kind, the same in every run and in every worker."""
+
+from types import SimpleNamespace
+
+import pytest
+from conftest import _left_out
+
+
+def family(name: str, share: float | None, kinds: dict[str, int]) -> list[SimpleNamespace]:
+    """Tests with a mark (or without) whose parameter `one` has these values so many times."""
+    mark = None if share is None else pytest.mark.sample(share, of="one").mark
+    return [
+        SimpleNamespace(
+            nodeid=f"{name}[{kind}-{number}]",
+            get_closest_marker=lambda _: mark,
+            callspec=SimpleNamespace(params={"one": kind, "other": number}),
+        )
+        for kind, count in kinds.items()
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("share", [0.01, 0.25, 0.5, 1.0])
+@pytest.mark.parametrize("seed", ["1", "20260101"])
+def test_a_sample_has_something_of_every_kind(share: float, seed: str) -> None:
+    kinds = {"a": 1, "b": 7, "c": 40}
+    items: list = [*family("f", share, kinds), *family("g", None, kinds)]
+    left_out = [item.nodeid for item in _left_out(items, seed)]
+    assert left_out == [item.nodeid for item in _left_out(items, seed)]
+    assert len(set(left_out)) == len(left_out) and all(name.startswith("f[") for name in left_out)
+    for kind, count in kinds.items():
+        kept = count - sum(name.startswith(f"f[{kind}-") for name in left_out)
+        assert kept == max(1, -int(-share * count // 1)), kind
+
+
+def test_another_seed_takes_others() -> None:
+    items = family("f", 0.5, {"a": 40})
+    first, second = ([item.nodeid for item in _left_out(items, seed)] for seed in ("1", "2"))
+    assert sorted(first) != sorted(second) and len(first) == len(second) == 20
