@@ -12,9 +12,9 @@ from pipec.driver import Compilation, Options, compile_source
 from pipec.source import Source
 
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
-_SOURCES = [_TOKEN.findall(path.read_text(encoding="utf-8")) for path in sorted(EXAMPLES.glob("*.pipe"))]
-_WORDS = sorted({token for source in _SOURCES for token in source if not token.isspace()})
-_ODD = [
+SOURCES = [_TOKEN.findall(path.read_text(encoding="utf-8")) for path in sorted(EXAMPLES.glob("*.pipe"))]
+WORDS = sorted({token for source in SOURCES for token in source if not token.isspace()})
+ODD = [
     "0",
     "-1",
     "99999999999999999999",
@@ -39,7 +39,7 @@ _edit = st.tuples(
     st.sampled_from(["delete", "replace", "insert", "swap", "repeat"]),
     st.integers(0, 10**6),
     st.integers(0, 10**6),
-    st.sampled_from(_WORDS + _ODD),
+    st.sampled_from(WORDS + ODD),
 )
 
 
@@ -73,8 +73,9 @@ def ends_well(text: str, until: str) -> Compilation:
     return state
 
 
-@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.sampled_from(_SOURCES), st.lists(_edit, min_size=1, max_size=3))
+# `make fuzz` tries others each day (fuzz_sources.py).
+@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(SOURCES), st.lists(_edit, min_size=1, max_size=3))
 def test_mutated_sources_end_in_an_answer(tokens: list[str], edits: list[tuple[str, int, int, str]]) -> None:
     state = ends_well(mutated(tokens, edits), "limits")
     if not state.failed:
@@ -82,7 +83,7 @@ def test_mutated_sources_end_in_an_answer(tokens: list[str], edits: list[tuple[s
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.sampled_from(_SOURCES), st.lists(_edit, min_size=1, max_size=1))
+@given(st.sampled_from(SOURCES), st.lists(_edit, min_size=1, max_size=1))
 def test_what_passes_the_checks_also_compiles(tokens: list[str], edits: list[tuple[str, int, int, str]]) -> None:
     state = ends_well(mutated(tokens, edits), "emit")
     assert state.failed or state.ptx
