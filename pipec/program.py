@@ -235,7 +235,10 @@ class Program(Mapping[str, CompiledKernel]):
         """The kernel with bounded waits; compiled once for each bound."""
         if seconds not in self._watched:
             options = replace(self._compilation.options, watchdog=seconds)
-            self._watched[seconds] = Program(compile_source(self._compilation.source, options))
+            compilation = compile_source(self._compilation.source, options)
+            if compilation.failed:  # its code is longer, and may be more than a budget allows
+                raise CompileError(compilation.diagnostics)
+            self._watched[seconds] = Program(compilation)
         return self._watched[seconds][name]
 
     def __getitem__(self, name: str) -> CompiledKernel:

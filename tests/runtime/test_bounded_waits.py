@@ -10,12 +10,13 @@ from examples.catalogue import EXAMPLES
 from faults import FAULTS, SOURCE, Fault, arrays, compiled
 
 import pipec
-from pipec import watchdog
+from pipec import budgets, watchdog
 from pipec.diag.message import Sink
 from pipec.driver import Options, compile_source
 from pipec.interface import from_json, to_json
 from pipec.isa.targets import TARGETS
 from pipec.ptx.assemble import assemble
+from pipec.record import replace
 from pipec.runtime import HangError, LaunchOptions
 from pipec.runtime.hangs import hang
 from pipec.sim import Options as Simulation
@@ -168,6 +169,13 @@ def test_debug_at_the_launch() -> None:
 def test_debug_of_a_kernel_in_python() -> None:
     kernel = pipec.kernel(SOURCE, arch="sm_90a", debug="watchdog=0.5")
     assert kernel.interface.watchdog.nanoseconds == 500_000_000
+
+
+def test_a_kernel_that_is_too_long_with_its_watchdog(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = pipec.compile(SOURCE, arch="sm_90a")["pass_on"]
+    monkeypatch.setitem(budgets.BUDGETS, "machine code", replace(budgets.BUDGETS["machine code"], limit=1))
+    with pytest.raises(pipec.CompileError, match="E0004"):
+        kernel(*arrays(), device="sim", debug="watchdog")
 
 
 @pytest.mark.parametrize("debug", ["", "watchdogs", "watchdog=", "watchdog=0", "watchdog=-1", "watchdog=nan", "watchdog=1e9"])
