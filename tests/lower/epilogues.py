@@ -106,8 +106,9 @@ def _rows(source: str, warps: int) -> tuple[int, ...]:
 # -------------------------------------------------------------------------------------------------------------- programs
 
 
-def program(case: Case, given: dict[str, np.ndarray]) -> tuple[str, list[Output]]:
-    outputs = _outputs(case, given)
+def program(case: Case, given: dict[str, np.ndarray], *, kept: bool = True) -> tuple[str, list[Output]]:
+    """`kept`: with the forms that keep a tile in registers, where it seems to fit."""
+    outputs = [one for one in _outputs(case, given) if kept or not one.name.startswith("kept")]
     parameters = ", ".join(f"{one.name}: tensor[{one.dtype}, R{index}, C{index}]" for index, one in enumerate(outputs))
     stores = [one.statement.format(at=f"{one.name}[{_row(case)}, 0]", value=one.value) for one in outputs]
     text = _HEADS[case.source](case).replace("OUTPUTS", parameters)
