@@ -61,6 +61,14 @@ BUDGETS: Final = _table(
         "E0604",
         "let the loops of both sides have the same bounds, or pass `--allow-undecided`",
     ),
+    Budget(
+        "proof steps",
+        60_000,
+        "steps of the search for a proof",
+        "the time of the protocol check",
+        "E0604",
+        "let the loops of both sides have the same bounds, or pass `--allow-undecided`",
+    ),
     # LLVM asks at each loop what the loops in front of it say of its bounds: the time grows with the third power of their number.
     Budget("loops", 300, "loops of a kernel", "the time of LLVM", "E0004", _FEWER),
     Budget(

@@ -192,8 +192,7 @@ def _in_the_source(state: Compilation, analysed: tree.Kernel, found: Verdict, ju
     if fits.outcome == "refuted" and (analysed.schedule is not None or analysed.cluster.size > 1):
         return protocol.check(analysed, state.sink)
     if not state.options.allow_undecided:
-        known = f"not decided; no deadlock in {judgement.runs} small sizes" if judgement.network else "not decided"
-        state.sink.report(NotDecided(kernel=analysed.name, known=known, at=analysed.span))
+        state.sink.report(NotDecided(kernel=analysed.name, known=f"not decided{judgement.tried}", at=analysed.span))
     return found
 
 

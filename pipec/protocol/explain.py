@@ -35,7 +35,7 @@ def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, source: Source
     if found.deadlock is not None and found.network is not None and not found.deadlock.why:
         _Report(ptx, kernel, interface, source, found, found.deadlock).to(sink)
         return Verdict("refuted", "protocol: a deadlock was found"), found
-    return Verdict("open", f"protocol: not decided ({found.why}); no deadlock in {found.runs} small sizes"), found
+    return Verdict("open", f"protocol: not decided ({found.why}){found.tried}"), found
 
 
 def _proved(network: Network, certificate: Certificate, situations: int) -> Verdict:

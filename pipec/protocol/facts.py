@@ -144,6 +144,19 @@ class Facts:
             made.at_least((constant, terms))
         return made
 
+    def lean(self, given: Premises) -> "Facts":
+        """The same without what the equations and what is given make of each other: fewer questions for who checks."""
+        known = given.copy()
+        for row in self.equations:
+            known.equal(row)
+        made = Facts(self.dimensions, equations=self.equations)
+        for terms, constant in sorted(self.bounds.items(), key=lambda bound: len(bound[0])):
+            before = len(known.least), known.least.get(tight(known.reduced((constant, terms)))[1])
+            known.at_least((constant, terms))
+            if (len(known.least), known.least.get(tight(known.reduced((constant, terms)))[1])) != before:
+                made.bounds[terms] = constant
+        return made
+
     def rows(self) -> Sequence[Row]:
         return [(constant, terms) for terms, constant in self.bounds.items()]
 

@@ -34,6 +34,11 @@ class Judgement:
     runs: int = 0
 
     @property
+    def tried(self) -> str:
+        """What runs at small sizes have shown, if there were any."""
+        return f"; no deadlock in {self.runs} small sizes" if self.runs else ""
+
+    @property
     def situations(self) -> int:
         return sum(len(case.nodes) for case in self.certificate.cases) if self.certificate else 0
 

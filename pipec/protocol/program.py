@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pipec.protocol.liveness import live_in
-from pipec.protocol.rows import ZERO, Row, negative, one, plus, replaced
+from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced
 from pipec.protocol.sizes import Sizes
 from pipec.protocol.variables import Condition, Variables, comparisons, opposite, substituted
 from pipec.verify.network import Edge, Network, Test
@@ -42,6 +42,11 @@ class Program:
         self.conditions: dict[int, Condition] = {}  # of sizes alone, by number
         self._number: dict[tuple[int, int], int | None] = {}
         self._directions: dict[tuple[int, int], list[Row]] = {}
+        self._constants: dict[Terms, list[int]] | None = None  # by the shape of rows
+        if self.variables.derived:
+            for process in range(len(network.processes)):
+                self._tested(process)
+            self.variables.written = tuple(self.variables.derived)
 
     @property
     def facts(self) -> tuple[Formula, ...]:
@@ -110,9 +115,22 @@ class Program:
             for row in (*self._tested(process), *self._begun(process)):
                 inside = self._registers_in(row)
                 if inside and inside <= live:
-                    found += [row, negative(row)]
-            self._directions[process, place] = found
+                    found += [each for like in self._alike(row) for each in (like, negative(like))]
+            found = self._directions[process, place] = list(dict.fromkeys(found))
         return found
+
+    def _alike(self, row: Row) -> list[Row]:
+        """The row with all constants with which some process compares the like."""
+        if self._constants is None:
+            self._constants = {}
+            for process in range(len(self.network.processes)):
+                for each in self._tested(process):
+                    self._constants.setdefault(self._shape(each), []).append(each[0])
+        return [row, *((constant, row[1]) for constant in self._constants.get(self._shape(row), ()))]
+
+    def _shape(self, row: Row) -> Terms:
+        """The terms of a row, whatever its counters."""
+        return tuple((variable if variable < len(self.variables.sizes) else -1, coefficient) for variable, coefficient in row[1])
 
     def _begun(self, process: int) -> Iterator[Row]:
         """How far counters are from where they begin."""
@@ -130,9 +148,18 @@ class Program:
             if isinstance(state.action, Test):
                 found.update(dict.fromkeys(each.row for each in comparisons(self.test(process, place)[0])))
         steps = [step for state in states for edge in edges_of(state.action) for step in self._steps(edge)]
-        for step in dict.fromkeys(steps):
-            found.update(dict.fromkeys([replaced(row, dict([step])) for row in found]))
-        return list(found)
+        for variable, before in dict.fromkeys(steps):
+            found.update(dict.fromkeys([replaced(row, {variable: before}) for row in found]))
+        return [*found, *self._awaited(list(found), steps)]
+
+    def _awaited(self, tested: list[Row], steps: list[tuple[int, Row]]) -> Iterator[Row]:
+        """What tests compare that is made of counters, in terms of counters before they move on: the answer that is to come next."""
+        for row in tested:
+            for made in {variable for variable, _ in row[1]} & self.variables.derived.keys():
+                for variable, before in dict.fromkeys(steps):
+                    if variable in self.variables.derived[made]:
+                        after = plus(one(variable), plus(before, one(variable), -1), -1)
+                        yield replaced(row, {made: self.variables.renamed(made, {variable: after})})
 
     def _steps(self, edge: Edge) -> Iterator[tuple[int, Row]]:
         """What counters were before the edge, in terms of what they are after it."""

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from pipec.budgets import BUDGETS
 from pipec.protocol.facts import Facts
 from pipec.protocol.program import Program, Values
 from pipec.protocol.rows import Premises, Row, combined, negative, one, plus, scaled
 from pipec.protocol.schedule import Key, Schedule, Situation, Stuck, orders
-from pipec.protocol.variables import Comparison, Condition, Joined, Numbers, holds, opposite
+from pipec.protocol.variables import Comparison, Condition, Joined, Numbers, holds, opposite, substituted
 from pipec.verify.certificate import Case, Certificate, Moves, Node
 from pipec.verify.configuration import Configuration, Refused
 from pipec.verify.logic import System
@@ -43,12 +44,12 @@ class Undecided(Exception):
 class Effort:
     """What a search may cost before it is given up. Counts, so that the answer does not depend on the machine.
 
-    `visits`: of situations, in all attempts together. `combinations`: of inequalities.
+    `visits`: of situations, in all attempts together. `combinations`: of inequalities; None: what the budget allows.
     """
 
     situations: int = 400
     visits: int = 1_000
-    combinations: int = 60_000
+    combinations: int | None = None
     cases: int = 8
 
 
@@ -56,7 +57,8 @@ class _Spent:
     """What the search has cost so far."""
 
     def __init__(self, effort: Effort) -> None:
-        self.visits, self.until = effort.visits, self._combined() + effort.combinations
+        steps = BUDGETS["proof steps"].limit if effort.combinations is None else effort.combinations
+        self.visits, self.until = effort.visits, self._combined() + steps
 
     @staticmethod
     def _combined() -> int:
@@ -107,7 +109,7 @@ class _Splitter:
     ) -> None:
         self.tells_begun = tells_begun
         self.program, self.effort, self.pairs, self.spent = program, effort, pairs, spent
-        self.schedule = Schedule(program.network, order)
+        self.schedule = Schedule(program.network, order, forgets=not tells_begun)
         self.left = effort.cases
 
     def cases(self) -> Iterator[Case]:
@@ -161,7 +163,7 @@ def _comparisons(formula: Formula) -> Iterator[Formula]:
 
 
 _Told = frozenset[int]  # tests of sizes that have come out so: their numbers, or the complement
-_Begun = frozenset[int]  # counters that have not moved on since they were set
+_Begun = frozenset[tuple[int, Row]]  # counters that have not moved on since they were set, and to what
 _Key = tuple[Key, _Told, _Begun]
 
 
@@ -224,7 +226,7 @@ class _Search:
         values, required = self.program.composed(first.edges)
         self._need(self.base, required, frozenset(), None)
         self.first = first, values
-        self.begin = first.key, frozenset[int](), self._set(values) & frozenset(self._dimensions(first))
+        self.begin = first.key, frozenset[int](), self._live(self._set(values), first)
         self._sample(frozenset())
         begin = self.begin
         self._enter(begin, self.base, values)
@@ -321,6 +323,8 @@ class _Search:
             alias = self.variables.renamed(variable, made.solved)
             if alias != one(variable):
                 made.equal(plus(alias, one(variable), -1))
+        for row in self.variables.floors():
+            made.at_least(row)
         return made
 
     def _given(self, told: _Told) -> Premises:
@@ -437,13 +441,21 @@ class _Search:
         if not self.tells_begun:
             return frozenset()
         sizes = len(self.variables.sizes)
-        return frozenset(v for v, row in values.items() if all(variable < sizes for variable, _ in row[1]))
+        return frozenset((v, row) for v, row in values.items() if all(variable < sizes for variable, _ in row[1]))
+
+    def _live(self, begun: _Begun, situation: Situation) -> _Begun:
+        live = frozenset(self._dimensions(situation))
+        return frozenset(one for one in begun if one[0] in live)
 
     def _number(self, place: _Place) -> int | None:
         """Of the test to be decided, where it asks for sizes alone."""
         test = place.situation.test
         assert test is not None
-        return self.program.told_apart(test, place.situation.at.places[test])
+        number = self.program.told_apart(test, place.situation.at.places[test])
+        if number is None and place.begun:
+            known = self.variables.extended(dict(place.begun))
+            number = self.program.numbered(substituted(self._condition(place.situation), known))
+        return number
 
     def _following(self, place: _Place, outcome: bool, way: _Way) -> _Key:
         """The node reached."""
@@ -451,7 +463,8 @@ class _Search:
         if number is not None and len(told) < _MOST_TOLD_APART:
             told |= {number if outcome else ~number}
         if self.tells_begun:
-            begun = (begun.difference(way.values) | way.begun) & frozenset(self._dimensions(way.target))
+            kept = frozenset(one for one in begun if one[0] not in way.values)
+            begun = self._live(kept | way.begun, way.target)
         return way.target.key, told, begun
 
     def _directions(self, situation: Situation) -> Iterator[Row]:
@@ -463,7 +476,9 @@ class _Search:
         found = self.dimensions_of.get(places)
         if found is None:
             live = [variable for process, place in enumerate(places) for variable in sorted(self.program.live[process][place])]
-            found = self.dimensions_of[places] = (*live, *self.variables.sizes)
+            known = frozenset(live)
+            made = [each for each in self.variables.quotients() if known.issuperset(self.variables.derived[each])]
+            found = self.dimensions_of[places] = (*live, *made, *self.variables.sizes)
         return found
 
     def _certificate(self, begin: _Key) -> tuple[Moves, tuple[Node, ...]]:
@@ -482,11 +497,12 @@ class _Search:
     def _node(self, key: _Key, numbers: dict[_Key, int]) -> Node:
         place = self.places[key]
         facts = [self.variables.formula(self.program.conditions[number]) for number in sorted(place.told)]
+        facts += self._formulas(place.facts.lean(self._given(place.told)))
         moves: list[Moves | None] = []
         for outcome in (True, False):
             reached = place.next.get(outcome)
             moves.append(None if reached is None else Moves(self._way(key[0], outcome).steps, numbers[reached]))
-        return Node((*facts, *self._formulas(place.facts)), place.situation.test, *moves)
+        return Node(tuple(facts), place.situation.test, *moves)
 
 
 def _assume(premises: Premises, condition: Condition) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pipec.verify.configuration import Configuration, Layout, waits_of
 from pipec.verify.configuration import Key as Standing
-from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait
+from pipec.verify.network import Arrive, Edge, End, Network, Test, Use, Wait
 
 History = tuple[tuple[tuple[int, bool], ...], ...]  # per process the branches taken since its last wait or arrival
 
@@ -35,9 +35,10 @@ class Situation:
 
 
 class Schedule:
-    """`sources`: processes that produce and never consume."""
+    """`sources`: processes that produce and never consume. `forgets`: how a process came to its end tells no situations apart."""
 
-    def __init__(self, network: Network, order: Sequence[int]) -> None:
+    def __init__(self, network: Network, order: Sequence[int], *, forgets: bool = True) -> None:
+        self.forgets = forgets
         self.network, self.order = network, tuple(order)
         self.layout = Layout(network)
         self.arriving = arriving(network)
@@ -55,10 +56,16 @@ class Schedule:
         assert isinstance(action, Test)
         edge = action.yes if outcome else action.no
         at = source.at.copy()
-        taken = tuple(sorted({*source.history[process], (at.places[process], outcome)}))
-        history = (*source.history[:process], taken, *source.history[process + 1 :])
+        history = (*source.history[:process], self._taken(source, process, outcome), *source.history[process + 1 :])
         at.enter(process, edge)
         return self.settle(at, history, (edge,))
+
+    @staticmethod
+    def _taken(source: Situation, process: int, outcome: bool) -> tuple[tuple[int, bool], ...]:
+        """The way that the process came since its last event, without the turns of loops."""
+        place, past = source.at.places[process], source.history[process]
+        before = next((number for number, (where, _) in enumerate(past) if where == place), len(past))
+        return (*past[:before], (place, outcome))
 
     def settle(self, at: Configuration, history: History, edges: tuple[Edge, ...]) -> Situation:
         """Steps until somebody has to decide. Takes the configuration over. Raises Stuck."""
@@ -66,6 +73,7 @@ class Schedule:
         for _ in range(_MOST_STEPS):
             chosen = self.choose(at)
             if chosen is None or isinstance(at.action(chosen), Test):
+                chosen = self._together(at, past, chosen)
                 break
             edge = self.step(at, chosen)
             past[chosen] = ()
@@ -74,13 +82,36 @@ class Schedule:
         else:
             raise Stuck
         at.lower()
+        if self.forgets:
+            past = [() if isinstance(at.action(process), End) else taken for process, taken in enumerate(past)]
         return Situation(at, tuple(past), chosen, tuple(steps), tuple(followed), (at.key(), tuple(past)))
+
+    def _together(self, at: Configuration, past: list[tuple[tuple[int, bool], ...]], chosen: int | None) -> int | None:
+        """Who has come around in a loop without any event lets those decide who have not: so turns in which nothing happens are taken by
+        all. When everybody has come around, a new turn begins."""
+        if chosen is None or not self._around(at, past, chosen):
+            return chosen
+        testing = [process for process in self.order if isinstance(at.action(process), Test)]
+        behind = next((process for process in testing if not self._around(at, past, process)), None)
+        if behind is not None:
+            return behind
+        for process in testing:
+            past[process] = ()
+        return chosen
+
+    @staticmethod
+    def _around(at: Configuration, past: list[tuple[tuple[int, bool], ...]], process: int) -> bool:
+        return any(place == at.places[process] for place, _ in past[process])
 
     def choose(self, at: Configuration) -> int | None:
         """Who steps next; None when all have ended. Raises Stuck."""
-        able = next((process for process in self.order if process not in self.sources and self._able(at, process)), None)
-        if able is not None:
-            return able
+        able = [process for process in self.order if self._able(at, process)]
+        for process in able:
+            if self._meets(at, process):
+                return process
+        for process in able:
+            if process not in self.sources:
+                return process
         seen: set[int] = set()
         for process in self.order:
             found = self._demanded(at, process, seen)
@@ -89,6 +120,11 @@ class Schedule:
         if at.ended():
             return None
         raise Stuck
+
+    def _meets(self, at: Configuration, process: int) -> bool:
+        """Whether it comes to where threads meet, at no pipeline: beginnings and ends lie behind all before the loops begin."""
+        action = at.action(process)
+        return isinstance(action, (Wait, Arrive)) and self.network.rings[action.use.ring].kind != "mbarrier"
 
     @staticmethod
     def _able(at: Configuration, process: int) -> bool:
@@ -108,11 +144,21 @@ class Schedule:
             return process
         action = at.action(process)
         if isinstance(action, Wait):
-            for other in self.arriving[action.use.ring]:
+            # Who is furthest behind on the ring comes first, and of these who is about to arrive.
+            ring = action.use.ring
+            behind = sorted(
+                self.arriving[ring], key=lambda one: (at.cursors[one[0]][one[1]] + one[2], not self._arrives(at, one[0], ring))
+            )
+            for other, _, _ in behind:
                 found = self._demanded(at, other, seen)
                 if found is not None:
                     return found
         return None
+
+    @staticmethod
+    def _arrives(at: Configuration, process: int, ring: int) -> bool:
+        action = at.action(process)
+        return isinstance(action, Arrive) and action.use.ring == ring
 
     @staticmethod
     def step(at: Configuration, process: int) -> Edge:
@@ -127,13 +173,14 @@ class Schedule:
         return action.edge
 
 
-def arriving(network: Network) -> dict[int, list[int]]:
-    """Per ring the processes that arrive there."""
-    found: dict[int, list[int]] = {ring: [] for ring in range(len(network.rings))}
+def arriving(network: Network) -> dict[int, list[tuple[int, int, int]]]:
+    """Per ring the processes that arrive there, each with the use that it signals first: a cursor and a shift."""
+    found: dict[int, dict[int, Use]] = {ring: {} for ring in range(len(network.rings))}
     for number, process in enumerate(network.processes):
-        for ring in {state.action.use.ring for state in process.states if isinstance(state.action, Arrive)}:
-            found[ring].append(number)
-    return found
+        for state in process.states:
+            if isinstance(state.action, Arrive):
+                found[state.action.use.ring].setdefault(number, state.action.use)
+    return {ring: [(number, use.cursor, use.shift) for number, use in row.items()] for ring, row in found.items()}
 
 
 def fills(network: Network) -> set[tuple[int, int]]:
@@ -144,7 +191,7 @@ def fills(network: Network) -> set[tuple[int, int]]:
         for number, process in enumerate(network.processes)
         for use in waits_of(process)
         if use.shift >= 0 and network.rings[use.ring].kind == "mbarrier"
-        for producer in by[use.ring]
+        for producer, _, _ in by[use.ring]
         if producer != number
     }
 

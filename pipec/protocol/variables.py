@@ -60,6 +60,7 @@ class Variables:
         self.groups: dict[FormTerms, int] = {}
         self.derived: dict[int, tuple[int, ...]] = {}  # made of registers: of these
         self._rows: dict[Linear, Row] = {}
+        self._floors: dict[int, tuple[Row, ...]] = {}
         self._renamed: dict[tuple[int, tuple[Row, ...]], Row] = {}
         self._sizes_only = True
         forms = list(_forms(network))
@@ -206,14 +207,24 @@ class Variables:
             if high < _FAR:
                 rows.append((high, ((variable, -1),)))
         for each, number in list(self.number.items()):
-            if (
-                isinstance(each, Floor)
-                and number not in self.derived
-                and all(inner in self.number for inner, _ in each.form.terms)
-            ):
-                rest = self.row(add(each.form, atom(each), -each.divisor))
-                rows += [rest, (each.divisor - 1 - rest[0], scaled(rest, -1)[1])]
+            known = isinstance(each, Floor) and all(inner in self.number for inner, _ in each.form.terms)
+            if isinstance(each, Floor) and known and number not in self.derived:
+                rows += self._rounded(each)
         return rows
+
+    def _rounded(self, each: Floor) -> tuple[Row, Row]:
+        rest = self.row(add(each.form, atom(each), -each.divisor))
+        return rest, (each.divisor - 1 - rest[0], scaled(rest, -1)[1])
+
+    def quotients(self) -> list[int]:
+        return [number for number in self.written if isinstance(self.forms[number].terms[0][0], Floor)]
+
+    def floors(self) -> list[Row]:
+        """Between which values quotients of counters lie."""
+        for number in self.derived.keys() - self._floors.keys():
+            parts = [each for each, _ in self.forms[number].terms if isinstance(each, Floor)]
+            self._floors[number] = tuple(row for each in parts for row in self._rounded(each))
+        return [row for rows in self._floors.values() for row in rows]
 
 
 class Numbers(dict[int, int]):

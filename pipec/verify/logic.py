@@ -9,6 +9,7 @@ equal arguments give equal values of a function.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import combinations
 from math import gcd
 
@@ -27,6 +28,8 @@ from pipec.verify.terms import (
     atom,
     negate,
     scale,
+    substitute,
+    symbols_of,
 )
 
 _MOST_ROWS = 150  # of inequalities while variables are eliminated
@@ -109,6 +112,7 @@ class System:
         """Whether no integers satisfy the conjunction; False where that is not found out."""
         if self.contradictory:
             return True
+        self._rename()
         self._define()
         if self.contradictory or self._eliminated():
             return True
@@ -239,6 +243,14 @@ class System:
                 case _:
                     pass
 
+    def _rename(self) -> None:
+        """What is made of equal values is equal: each atom is equal to the one whose parts the equations have replaced."""
+        for one in list(self._atoms):
+            parts = _parts(one)
+            if any(self._numbers.get(part) in self._solved for part in parts):
+                made = substitute(atom(one), {part: self.solved(atom(part)) for part in parts})
+                self.assume(Compare("eq", add(atom(one), made, -1)))
+
     def _congruent(self) -> bool:
         """Sets values of one function equal whose arguments are; whether that was news."""
         applied = [one for one in self._atoms if isinstance(one, Apply)]
@@ -326,6 +338,12 @@ def _cheapest(rows: Iterable[tuple[tuple[int, int], ...]]) -> int | None:
     if not variables:
         return None
     return min(variables, key=lambda v: (lower.get(v, 0) * upper.get(v, 0) - lower.get(v, 0) - upper.get(v, 0), v))
+
+
+@lru_cache(4096)
+def _parts(one: Atom) -> frozenset[Symbol]:
+    """The symbols inside of an atom."""
+    return frozenset() if isinstance(one, Symbol) else symbols_of(atom(one))
 
 
 def _different(form: Linear) -> Either:

@@ -129,9 +129,10 @@ class Process:
     start: int = 0
 
 
-AssumptionKind = Literal["loads", "loops", "polling", "preceding grid", "registers", "tensor memory", "turns"]
+AssumptionKind = Literal["answers", "loads", "loops", "polling", "preceding grid", "registers", "tensor memory", "turns"]
 # What is taken for granted though it could make a thread wait, in words that follow "if".
 ASSUMED: dict[AssumptionKind, str] = {
+    "answers": "the scheduler has an end of blocks to hand out",
     "loads": "threads of a role that load one place find the same there",
     "loops": "loops that touch no barrier end",
     "polling": "what is looked for in memory comes",

@@ -8,7 +8,21 @@ from collections.abc import Iterable, Iterator
 
 from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, End, Process, Test, Wait
-from pipec.verify.terms import TRUE, Both, Compare, Formula, Linear, Symbol, add, negate, substitute, symbols_of
+from pipec.verify.terms import (
+    TRUE,
+    Apply,
+    Both,
+    Choose,
+    Compare,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    negate,
+    scale,
+    substitute,
+    symbols_of,
+)
 
 # The state that is left, the edge, and what holds when it is taken.
 Arrow = tuple[int, Edge, Formula]
@@ -68,7 +82,14 @@ def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None
 
 
 def _bounds(condition: Formula) -> Iterator[Linear]:
+    """Forms that cannot fall for ever while the condition holds each time that it is asked."""
     match condition:
+        case Compare("ge", Linear(constant, ((Choose(inner, _, Linear(other, ())), 1),))) if constant + other < 0:
+            yield from _bounds(inner)
+        case Compare("ne", Linear(0, ((Apply("is_canceled", (Linear(0, ((Apply(answer, (position,)), 1),)),)), 1),))):
+            # Each answer of the scheduler is asked for once, and all but finitely many say that there is nothing more.
+            if answer.startswith("answer ") and len(position.terms) == 1 and position.terms[0][1] == 1:
+                yield scale(position, -1)
         case Compare("ge", form):
             yield form
         case Both(parts):

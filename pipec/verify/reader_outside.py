@@ -24,6 +24,7 @@ Definitions = dict[str, list[Instruction | None]]
 _BY_KIND: dict[Kind, AssumptionKind] = {
     Kind.GRID_WAIT: "preceding grid",
     Kind.ALLOCATE: "tensor memory",
+    Kind.ANSWER: "answers",
     Kind.MORE_REGISTERS: "registers",
 }
 _TURN_EVENTS = frozenset({Kind.OBSERVE, Kind.PUBLISH})

@@ -101,7 +101,7 @@ ENDED = {
         ("compile", "--max-memory", "40"),
     ),
 }
-APART = {"protocol steps", "assembly"}  # tested below
+APART = {"proof steps", "protocol steps", "assembly"}  # tested below
 
 
 @pytest.mark.parametrize("name", ENDED)
@@ -132,16 +132,17 @@ def test_the_assembler_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_protocol_check_has_a_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its end is no refusal of its own: the question stays open, which is E0604."""
-    from pipec.driver import Options, compile_source
+    from pipec.driver import compile_source
     from pipec.source import Source
 
-    monkeypatch.setitem(budgets.BUDGETS, "protocol steps", replace(BUDGETS["protocol steps"], limit=50))
     head = "kernel k(n: i32):\n    grid(1)\n    p = ProducerConsumerPipeline(stages=4)\n"
-    filled = "    role a(warps=1) produces p:\n        for i in range(n * n):\n            p.producer_signal_and_step()\n"
-    emptied = "    role b(warps=1) consumes p:\n        for i in range(1, n * n + 1):\n            p.consumer_signal_and_step()\n"
-    state = compile_source(Source("a.pipe", head + filled + emptied), Options(), "limits")
-    assert [diagnostic.code for diagnostic in state.diagnostics] == ["E0604"]
-    assert "budget" in state.diagnostics[0].title
+    filled = "    role a(warps=1) produces p:\n        for i in range(n):\n            p.producer_signal_and_step()\n"
+    emptied = "    role b(warps=1) consumes p:\n        for i in range(n):\n            p.consumer_signal_and_step()\n"
+    source = Source("a.pipe", head + filled + emptied)
+    assert compile_source(source).protocol["k"].outcome == "proved"
+    for name in ("proof steps", "protocol steps"):
+        monkeypatch.setitem(budgets.BUDGETS, name, replace(BUDGETS[name], limit=5))
+    assert [diagnostic.code for diagnostic in compile_source(source).diagnostics] == ["E0604"]
 
 
 def test_the_document_has_every_row() -> None:

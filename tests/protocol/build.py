@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from pipec.verify.network import Arrive, Edge, End, Network, Process, Ring, State, Test, Use, Wait
-from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom
+from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, substitute
 
 PARAMETERS = ("n", "m")
 
@@ -37,10 +37,15 @@ class Consume:
 
 @dataclass(frozen=True)
 class Loop:
+    """`start` and `stop` are forms, or functions of the loop variables around. `turned`: the test comes before the first turn and after
+    each turn, as compilers write loops; otherwise at the head."""
+
     variable: str
-    start: Linear
-    stop: Linear
+    start: object
+    stop: object
     body: tuple[object, ...]
+    step: int = 1
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,12 +117,35 @@ class _Role:
                 yes, no = self._block(then, after, scope), self._block(otherwise, after, scope)
                 test = condition(*(atom(one) for one in scope.values())) if callable(condition) else condition
                 after = Edge(self._put(Test(test, yes, no), live))
-            case Loop(variable, start, stop, body):
-                symbol = Symbol(f"{self.number}:{variable}")
-                inner = {**scope, variable: symbol}
-                test = self._put(End(), ())
-                step = Edge(test, ((symbol, add(atom(symbol), Linear(1))),))
-                first = self._block(body, step, inner)
-                self.states[test] = State(test, Test(below(atom(symbol), stop), first, after), tuple(inner.values()))
-                after = Edge(test, ((symbol, start),))
+            case Loop():
+                after = self._loop(item, after, scope)
         return after
+
+    def _loop(self, loop: Loop, after: Edge, scope: dict[str, Symbol]) -> Edge:
+        symbol = Symbol(f"{self.number}:{loop.variable}")
+        inner = {**scope, loop.variable: symbol}
+        around = [atom(one) for one in scope.values()]
+        start = loop.start(*around) if callable(loop.start) else loop.start
+        stop = loop.stop(*around) if callable(loop.stop) else loop.stop
+        assert isinstance(start, Linear) and isinstance(stop, Linear)
+        counter = atom(symbol)
+        test = self._put(End(), ())
+        if not loop.turned:
+            first = self._block(loop.body, Edge(test, ((symbol, add(counter, Linear(loop.step))),)), inner)
+            self.states[test] = State(test, Test(below(counter, stop), first, after), tuple(inner.values()))
+            return Edge(test, ((symbol, start),))
+        first = self._block(loop.body, Edge(test), inner)
+        again = replace(first, values=(*_before(first, symbol, loop.step), (symbol, add(counter, Linear(loop.step)))))
+        condition = below(add(counter, Linear(loop.step)), stop)
+        self.states[test] = State(test, Test(condition, again, after), tuple(inner.values()))
+        begun = replace(first, values=(*_at(first, symbol, start), (symbol, start)))
+        return Edge(self._put(Test(below(start, stop), begun, after), tuple(scope.values())))
+
+
+def _before(edge: Edge, symbol: Symbol, step: int) -> tuple[tuple[Symbol, Linear | None], ...]:
+    """What the edge assigns, in terms of the counter before it moves on."""
+    return _at(edge, symbol, add(atom(symbol), Linear(step)))
+
+
+def _at(edge: Edge, symbol: Symbol, value: Linear) -> tuple[tuple[Symbol, Linear | None], ...]:
+    return tuple((one, None if form is None else substitute(form, {symbol: value})) for one, form in edge.values)
