@@ -124,8 +124,9 @@ class Program:
         if self._constants is None:
             self._constants = {}
             for process in range(len(self.network.processes)):
-                for each in self._tested(process):
-                    self._constants.setdefault(self._shape(each), []).append(each[0])
+                for each in (like for test in self._tested(process) for like in (test, negative(test))):
+                    constants = self._constants.setdefault(self._shape(each), [])
+                    constants += [each[0]] if each[0] not in constants else []
         return [row, *((constant, row[1]) for constant in self._constants.get(self._shape(row), ()))]
 
     def _shape(self, row: Row) -> Terms:

@@ -44,11 +44,12 @@ class Undecided(Exception):
 class Effort:
     """What a search may cost before it is given up. Counts, so that the answer does not depend on the machine.
 
-    `visits`: of situations, in all attempts together. `combinations`: of inequalities; None: what the budget allows.
+    `visits`: of situations, in all attempts together. `combinations`: of inequalities; None: what the budget allows. `runs`: at some sizes.
     """
 
     situations: int = 400
     visits: int = 1_000
+    runs: int = 300
     combinations: int | None = None
     cases: int = 8
 
@@ -58,7 +59,7 @@ class _Spent:
 
     def __init__(self, effort: Effort) -> None:
         steps = BUDGETS["proof steps"].limit if effort.combinations is None else effort.combinations
-        self.visits, self.until = effort.visits, self._combined() + steps
+        self.visits, self.until, self.runs = effort.visits, self._combined() + steps, effort.runs
 
     @staticmethod
     def _combined() -> int:
@@ -69,7 +70,7 @@ class _Spent:
         return not self.out()
 
     def out(self) -> bool:
-        return self.visits < 0 or self._combined() >= self.until
+        return self.visits < 0 or self.runs < 0 or self._combined() >= self.until
 
 
 Pairs = Sequence[tuple[int, int]]  # rings of full and of empty barriers of a pipeline
@@ -254,6 +255,7 @@ class _Search:
         quiet: dict[_Told, int] = {}  # runs in a row, of those that end alike, that showed nothing new
         changed: dict[_Key, None] = {}
         for numbers in self.program.sizes.within(within):
+            self.spent.runs -= 1
             news, last = self._run(first, numbers.after(values))
             changed.update(news)
             self.runs[last] = self.runs.get(last, 0) + 1

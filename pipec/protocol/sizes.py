@@ -35,28 +35,39 @@ class Sizes:
         self.network, self.variables = network, variables
         self.counts = (*_FIRST, *self._large())
         self.families = [self._family(*one) for one in self._components()]
+        self._state = 1
+        self._tried: list[Numbers | None] = []
 
     def within(self, conditions: Sequence[Condition]) -> Iterator[Numbers]:
         """Values of all sizes for which the conditions hold."""
         found = 0
-        state = 1
-        for number in range(_MOST_TRIED):
-            values: dict[int, int] = {}
-            launch: dict[Symbol, int] = {}
-            for family in self.families:
-                state = (state * 1103515245 + 12345) % 2**31
-                at = number if number < 3 else state >> 12
-                chosen, symbols = family.choices[at % len(family.choices)]
-                values |= chosen
-                launch |= symbols
-            numbers = Numbers(self.variables, launch, values)
-            if any(evaluated(row, numbers) < 0 for row in self.variables.known):
-                continue
+        for numbers in self._all():
             if all(holds(condition, numbers) for condition in conditions):
                 yield numbers
                 found += 1
                 if found >= _MOST_FOUND:
                     return
+
+    def _all(self) -> Iterator[Numbers]:
+        """Values for which the facts of the network hold; each is worked out once."""
+        for number in range(_MOST_TRIED):
+            if number == len(self._tried):
+                self._tried.append(self._next(number))
+            numbers = self._tried[number]
+            if numbers is not None:
+                yield numbers
+
+    def _next(self, number: int) -> Numbers | None:
+        values: dict[int, int] = {}
+        launch: dict[Symbol, int] = {}
+        for family in self.families:
+            self._state = (self._state * 1103515245 + 12345) % 2**31
+            at = number if number < 3 else self._state >> 12
+            chosen, symbols = family.choices[at % len(family.choices)]
+            values |= chosen
+            launch |= symbols
+        numbers = Numbers(self.variables, launch, values)
+        return None if any(evaluated(row, numbers) < 0 for row in self.variables.known) else numbers
 
     def _large(self) -> tuple[int, ...]:
         """Counts with which loops turn several times whose counters move on by more than one."""

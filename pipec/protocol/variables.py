@@ -239,8 +239,8 @@ class Numbers(dict[int, int]):
         inside = self.variables.derived.get(variable)
         if inside is not None:
             registers = {symbol: self[each] for each in inside for symbol in symbols_of(self.variables.forms[each])}
-            return evaluate(form, {**self.launch, **registers})
-        if form.terms and isinstance(form.terms[0][0], Symbol) and form.terms[0][0].name.startswith("unknown"):
+            value = evaluate(form, {**self.launch, **registers})
+        elif form.terms and isinstance(form.terms[0][0], Symbol) and form.terms[0][0].name.startswith("unknown"):
             value = variable * 7919 % 5
         else:
             value = evaluate(form, self.launch)
@@ -250,9 +250,11 @@ class Numbers(dict[int, int]):
     def after(self, values: Mapping[int, Row]) -> "Numbers":
         if not values:
             return self
-        made = Numbers(self.variables, self.launch, self)
+        derived = self.variables.derived
+        kept = {variable: value for variable, value in self.items() if variable not in derived} if derived else self
+        made = Numbers(self.variables, self.launch, kept)
         for variable, row in values.items():
-            if variable not in self.variables.derived:
+            if variable not in derived:
                 made[variable] = evaluated(row, self)
         return made
 
