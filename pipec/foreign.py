@@ -59,7 +59,7 @@ def _argument(reader: ArgumentReader, text: str) -> Loose:
 
 def _launched(source: Source, arguments: list[Loose], options: argparse.Namespace) -> tuple[Result, float]:
     progress, started = Progress(), time.perf_counter()
-    simulation = Options(options.timing, options.seed, options.steps, progress, rules=options.rules)
+    simulation = Options(options.timing, options.seed, options.steps, progress, checks=dict(options.checks), rules=options.rules)
     try:
         result = launch(
             source.text,
@@ -96,13 +96,13 @@ def message_of(error: SimulationError, source: Source, options: argparse.Namespa
         return budget_spent(BudgetEnded(BUDGETS[error.details["budget"]], at))
     if error.kind == "internal":
         return InternalError(stage="simulate", error=error.message)
-    message, _, details = error.message.partition("\n")
+    message = error.message.partition("\n")[0]
     written = f" ({error.source})" if error.source is not None else ""
     return messages.SimulationFailed(
         kernel=name,
         kind=error.kind.replace("_", " "),
         message=message + written,
-        details=details or None,
+        details=error.further,
         at=at,
     )
 

@@ -14,6 +14,8 @@ Command = Callable[[argparse.Namespace], int]
 WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
 FORMS = ("ast", "kir", "llvm", "ptx", "cubin")  # of `--emit`
 TIMINGS = ("order", "late", "random")  # as pipec.sim has them
+CHECKS = ("race", "proxy", "fence", "uninitialised", "bytes", "leak")  # as pipec.sim has them
+SEVERITIES = ("error", "warn", "off")  # as pipec.sim has them
 MOST_DIGITS = 18  # of a whole number; all of them fit 64 bits
 STANDARD_INPUT = "-"
 _FASTEST = 10  # GHz
@@ -197,6 +199,15 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
         help="warp instructions after which the simulator gives up (default %(default)s)",
     )
     parser.add_argument(
+        "--check",
+        dest="checks",
+        metavar="NAME=error|warn|off",
+        type=_severity,
+        action=_Once,
+        default=[],
+        help=f"how grave such findings of the simulator are: {', '.join(CHECKS)}; may be repeated, for another name",
+    )
+    parser.add_argument(
         "--rules",
         choices=("documents", "practice"),
         help="what the simulator lets a kernel rely on: what PTX promises, or what shipped compilers do (default: documents for "
@@ -224,6 +235,13 @@ class _Once(argparse.Action):
 def _short(text: str) -> str:
     """For messages: what was given, not all of it where it is long."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _severity(text: str) -> tuple[str, str]:
+    name, severity = _assignment(text)
+    if name not in CHECKS or severity not in SEVERITIES:
+        raise argparse.ArgumentTypeError(f"{_short(text)} is none of {', '.join(CHECKS)}, = and one of {', '.join(SEVERITIES)}")
+    return name, severity
 
 
 def _assignment(text: str) -> tuple[str, str]:

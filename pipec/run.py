@@ -205,7 +205,7 @@ def _run_one(
 
     gc.enable()  # the command line starts without it
     progress = Progress()
-    simulation = Options(options.timing, options.seed, options.steps, progress, rules=options.rules)
+    simulation = Options(options.timing, options.seed, options.steps, progress, checks=dict(options.checks), rules=options.rules)
     try:
         started = time.perf_counter()
         with _refusals(values):
@@ -263,10 +263,10 @@ def _simulation_message(interface: KernelInterface, error: Any, source: Source |
         return messages.StepLimit(kernel=interface.name, steps=f"{steps:,}")
     if error.source is not None and source is not None and error.source.file.endswith(source.name):
         span = _line_span(source, error.source.line)
-    message, _, details = error.message.partition("\n")
+    message = error.message.partition("\n")[0]
     where = f" (PTX line {error.ptx_line})" if error.ptx_line else ""
     return messages.SimulationFailed(
-        kernel=interface.name, kind=error.kind.replace("_", " "), message=message + where, details=details or None, at=span
+        kernel=interface.name, kind=error.kind.replace("_", " "), message=message + where, details=error.further, at=span
     )
 
 

@@ -75,6 +75,14 @@ class SimulationError(Exception):
             where.append(str(self.source))
         return f"{self.kind}: {self.message}" + (f" ({', '.join(where)})" if where else "")
 
+    @property
+    def further(self) -> str | None:
+        """What a report says below the first line of the message: the rest of it, and what else the run found."""
+        _, _, rest = self.message.partition("\n")
+        others = [f"  {finding}" for finding in self.findings if finding.message != self.message]
+        listed = [f"the run found {len(others)} more:", *others] if others else []
+        return "\n".join([*([rest] if rest else []), *listed]) or None
+
     def located(self, ptx_line: int, source: SourceLocation | None, blame: Mapping[str, Any] | None = None) -> SimulationError:
         """This error with a position, and who was there, unless it has one already."""
         if not self.ptx_line:

@@ -176,6 +176,16 @@ def test_progress_is_for_terminals(terminal: bool, monkeypatch: pytest.MonkeyPat
     assert bool(written) == terminal
 
 
+def test_checks_have_one_name() -> None:
+    from typing import get_args
+
+    from pipec.options import CHECKS, SEVERITIES
+    from pipec.sim.findings import CHECKS as SIMULATED
+    from pipec.sim.findings import Severity
+
+    assert (CHECKS, SEVERITIES) == (tuple(SIMULATED), get_args(Severity))
+
+
 def test_timings_have_one_name() -> None:
     from pipec.sim.launch import TIMINGS as SIMULATED
 

@@ -247,3 +247,43 @@ def test_bits_of_another_type(ptx, tmp_path: Path) -> None:
     arguments = ["--grid", "1", "--block", "32", "--arg", f"bf16@{tmp_path}/a.npy", "--arg", "b=bf16[8]:ones", "--arg", "i32:8"]
     assert main(["sim", ptx(copy), *arguments, "--save", f"b={tmp_path}/b.npy"]) == 0
     assert (np.load(tmp_path / "b.npy").view(ml_dtypes.bfloat16) == values + 1).all()
+
+
+# Two races, of which the first happens three times.
+RACES = (
+    HEAD
+    + """
+.visible .entry races()
+.reqntid 64
+{
+  .reg .pred %p; .reg .b32 %r<6>; .shared .align 4 .b8 s[512];
+  mov.u32 %r0, %tid.x; mov.u32 %r1, s; mad.lo.u32 %r2, %r0, 4, %r1; xor.b32 %r3, %r0, 32; mad.lo.u32 %r4, %r3, 4, %r1;
+  mov.u32 %r5, 0;
+LOOP: bar.sync 0;
+  st.shared.u32 [%r2], %r0;
+  ld.shared.u32 %r3, [%r4];
+  add.u32 %r5, %r5, 1; setp.lt.u32 %p, %r5, 3;
+  @%p bra LOOP;
+  st.shared.u32 [%r1+256], %r0;
+}
+"""
+)
+
+
+def test_findings_of_one_run(ptx, capsys) -> None:
+    """All are told, equal ones once; `--check` says how grave they are."""
+    assert main(["sim", ptx(RACES), "--grid", "1"]) == 1
+    told = capsys.readouterr().err
+    assert "error[E1007]" in told and told.count("nothing orders them") >= 2 and "times)" in told and "the run found" in told
+    assert "PTX line 12" in told and "PTX line 13" in told
+    assert main(["sim", ptx(RACES), "--grid", "1", "--check", "race=warn"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("warning: race: ") >= 2 and "times)" in shown
+    # A word that is read before anybody has written it is a finding of its own.
+    assert main(["sim", ptx(RACES), "--grid", "1", "--check", "race=off"]) == 1
+    assert "uninitialised" in capsys.readouterr().err
+    assert main(["sim", ptx(RACES), "--grid", "1", "--check", "race=off", "--check", "uninitialised=off"]) == 0
+    assert "warning" not in capsys.readouterr().out
+    with pytest.raises(SystemExit) as caught:
+        main(["sim", ptx(RACES), "--grid", "1", "--check", "race=never"])
+    assert caught.value.code == 2 and "race=never" in capsys.readouterr().err

@@ -102,6 +102,14 @@ class Actors:
 
     def __init__(self) -> None:
         self.count = 0
+        self.logs: dict[int, Log] = {}
+
+    def reached(self, clock: Clock, actor: int, time: int) -> bool:
+        """Whether `clock` knows of `actor` at `time`."""
+        if clock.get(actor, 0) >= time:
+            return True
+        logs, asked = self.logs, dict[int, int]()
+        return bool(logs) and any(one in logs and logs[one].knows(version, actor, time, asked) for one, version in clock.items())
 
     def new(self) -> int:
         self.count += 1
@@ -248,38 +256,75 @@ def _nowhere() -> int:
     return -1
 
 
-class Signal:
-    """What threads have told by strong writes to one place in memory, for those who read them there: to the device, to the cluster
-    or to the CTA with that number or name."""
+class Log:
+    """What was told at one place in memory, by versions: an actor whose time is the version, so that who reads there need not copy
+    what thousands have told."""
 
-    def __init__(self) -> None:
-        self.told: dict[int | str | None, Knowledge] = {}
+    def __init__(self, actors: Actors) -> None:
+        self.number, self.actors, self.version = actors.new(), actors, 0
+        self.entries: dict[int, list[tuple[int, int]]] = {}  # by actor: its times, and the version that told of each
+        self.logs: set[int] = set()  # the actors that are logs themselves
+        actors.logs[self.number] = self
+
+    def tell(self, clock: Clock) -> None:
+        self.version += 1
+        for actor, time in clock.items():
+            if actor == self.number:
+                continue
+            told = self.entries.setdefault(actor, [])
+            if not told or told[-1][0] < time:
+                told.append((time, self.version))
+            if actor in self.actors.logs:
+                self.logs.add(actor)
+
+    def knows(self, version: int, actor: int, time: int, asked: dict[int, int]) -> bool:
+        """Whether the versions up to this one tell of `actor` at `time`, by themselves or by other logs that they tell of. `asked`
+        has the logs that were asked already, and up to which version."""
+        if any(told >= time and at <= version for told, at in self.entries.get(actor, ())):
+            return True
+        asked[self.number] = version
+        for other in self.logs:
+            latest = max((told for told, at in self.entries[other] if at <= version), default=0)
+            if latest > asked.get(other, 0) and self.actors.logs[other].knows(latest, actor, time, asked):
+                return True
+        return False
+
+
+_FACETS = Knowledge._fields[:5]  # order to tensor: what signals tell
+
+
+class Signal:
+    """What threads have told by strong writes to one place in memory, for those who read them there: to all, and to the cluster or the
+    CTA with that number or name."""
+
+    def __init__(self, actors: Actors) -> None:
+        self.logs = {facet: Log(actors) for facet in _FACETS}
+        self.near: dict[int | str, Knowledge] = {}
         self.ctas: set[str] = set()
 
-    def write(self, thread: Thread, scope: str, releases: bool, keeps: bool) -> None:
-        """`keeps`: a read-modify-write goes on telling what was told before."""
-        if not keeps:
-            self.told.clear()
-            self.ctas.clear()
-        self.ctas.add(thread.cta)
-        reaches = REACHES[scope]
-        for reach in REACHES["gpu"]:
-            known = thread.tell(releases, reach)
-            audience = _audience(thread, reach)
-            if reach not in reaches:
-                known = merged(UNKNOWING, known, values=False)
-            self.told[audience] = merged(self.told.get(audience, UNKNOWING), known)
+    def write(self, thread: Thread, scope: str, releases: bool) -> None:
+        """What was told before goes on being told, as by a read-modify-write."""
+        if len(self.ctas) < 2:
+            self.ctas.add(thread.cta)
+        far = "gpu" in REACHES[scope]
+        known = thread.tell(releases, "gpu") if far else merged(UNKNOWING, thread.publish(), values=False)
+        for facet, log in self.logs.items():
+            clock: Clock = getattr(known, facet)
+            if clock:
+                log.tell(clock)
+        near: tuple[Reach, ...] = () if far and releases else ("cta",) if scope == "cta" else ("cta", "cluster")
+        for reach in near:
+            audience = thread.cta if reach == "cta" else thread.cluster
+            told = thread.tell(releases, reach)
+            if told.values:
+                self.near[audience] = merged(self.near.get(audience, UNKNOWING), told)
 
     def read(self, thread: Thread, scope: str, acquires: bool) -> None:
         """Who reads with a narrow scope hears of the order alone where others than its CTA have written."""
         reach: Reach = "cta" if self.ctas == {thread.cta} else "gpu"
-        narrow = scope == "cta" and reach != "cta"
-        for audience, known in self.told.items():
-            if audience is None or audience == thread.cluster or audience == thread.cta:
-                thread.hear_signal(known, acquires and not narrow, reach)
-
-
-def _audience(thread: Thread, reach: Reach) -> int | str | None:
-    if reach == "cta":
-        return thread.cta
-    return thread.cluster if reach == "cluster" else None
+        acquires = acquires and (scope != "cta" or reach == "cta")
+        told = {facet: {log.number: log.version} if log.version else NOTHING for facet, log in self.logs.items()}
+        thread.hear_signal(Knowledge(**told), acquires, reach)
+        for audience in (thread.cta, thread.cluster):
+            if audience in self.near:
+                thread.hear_signal(self.near[audience], acquires, reach)

@@ -115,12 +115,13 @@ class Races:
                     signal.read(thread, use.scope, use.acquires)
         mark = self.store if use.writes else self.load
         mark(thread, shadow, offsets // size, size, scope=use.scope)
-        if use.writes:
+        # Who adds to many places at once counts, and signals nothing.
+        if use.writes and (not use.reads or len(places) <= _SIGNALS):
             for place in places:
                 signal = shadow.signals.get(place)
                 if signal is None:
-                    signal = shadow.signals[place] = Signal()
-                signal.write(thread, use.scope, use.releases, use.reads)
+                    signal = shadow.signals[place] = Signal(thread.actors)
+                signal.write(thread, use.scope, use.releases)
 
     # ---- what they set going
 
@@ -306,4 +307,5 @@ def _missing_in_tensor_memory(thread: Thread, knowledge: Knowledge, old: Access,
     return "after" if old.over(knowledge.tensor) else "before"
 
 
+_SIGNALS = 4  # places of one read-modify-write that others may be waiting at
 DEALLOCATION = "tcgen05.dealloc"

@@ -51,10 +51,11 @@ class Access:
         """Whether `clock` knows that it is over; for `actor` itself its own accesses are."""
         if self.ends is None:
             return self.issued(clock, actor)
-        return any(clock.get(one, 0) >= time for one, time in self.ends)
+        reached = self.thread.actors.reached
+        return any(reached(clock, one, time) for one, time in self.ends)
 
     def issued(self, clock: Clock, actor: int) -> bool:
-        return self.thread.number == actor or clock.get(self.thread.number, 0) >= self.time
+        return self.thread.number == actor or self.thread.actors.reached(clock, self.thread.number, self.time)
 
 
 class Sets:
