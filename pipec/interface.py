@@ -170,7 +170,7 @@ class KernelInterface:
     roles: tuple[RoleWarps, ...]
     barriers: tuple[BarrierRange, ...]
     source: str
-    # The launch may start before the grids in front of it in the stream have ended: the kernel waits for them itself
+    # The launch may start before the preceding grids of the stream have ended: the kernel waits for them itself
     # (griddepcontrol.wait; launch attribute CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).
     programmatic_launch: bool = False
     watchdog: Watchdog | None = None

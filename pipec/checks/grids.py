@@ -1,4 +1,4 @@
-"""Kernels that overlap the grids in front of them wait for these before they touch what those may write (E047x)."""
+"""Kernels that overlap preceding grids wait for them before they touch what those may write (E047x)."""
 
 from pipec.diag.catalogue import grids as messages
 from pipec.diag.message import Sink

@@ -1,6 +1,6 @@
-"""Where a kernel waits for the grids in front of it, and where it lets those behind it start (PTX ISA 9.7.13.13, griddepcontrol).
+"""Where a kernel waits for preceding grids, and where it lets dependent grids start (PTX ISA 9.7.13.13, griddepcontrol).
 
-A role that touches a tensor which a grid in front may write waits at its start, unless its author placed the wait. The grids behind
+A role that touches a tensor which a preceding grid may write waits at its start, unless its author placed the wait. Dependent grids
 may start when the blocks have loaded what they need: at the end of the roles that only load. Whenever that is, they wait themselves for
 this grid to end before they read what it wrote.
 """
@@ -44,7 +44,7 @@ def needs_wait(kernel: Kernel, role: Role) -> bool:
 
 
 def early(kernel: Kernel, operation: tree.Operation, names: TileNames) -> tree.TensorParameter | None:
-    """The first tensor that an operation touches and that may not be touched before the grids in front have ended."""
+    """The first tensor that an operation touches and that may not be touched before the preceding grids have ended."""
     ready = kernel.programmatic.ready if kernel.programmatic is not None else ()
     for tensor, written in touched(operation, names):
         if written or tensor not in ready:

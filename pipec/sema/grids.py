@@ -1,4 +1,4 @@
-"""Programmatic dependent launch: kernels that overlap the grids in front of them in their stream."""
+"""Programmatic dependent launch: kernels that overlap the preceding grids of their stream."""
 
 from pipec.diag.catalogue import names as messages
 from pipec.sema import tree

@@ -515,23 +515,23 @@ _FREE = (
         ("",),
         "programmatic_launch(tensor, ...)",
         "programmatic",
-        document="the kernel may start before the grids in front of it have ended; its roles wait for them before they touch any tensor "
-        "but these, which no grid in front writes",
+        document="the kernel may start before the preceding grids have ended; its roles wait for them before they touch any tensor "
+        "but these, which no preceding grid writes",
     ),
     Operation(
         "griddepcontrol.wait",
         ("",),
         "griddepcontrol.wait()",
         "await_grids",
-        waits="the grids in front",
-        document="the grids in front have ended, and what they wrote is seen; all threads of the role; derived where a role has none",
+        waits="the preceding grids",
+        document="the preceding grids have ended, and what they wrote is seen; all threads of the role; derived where a role has none",
     ),
     Operation(
         "griddepcontrol.launch_dependents",
         ("",),
         "griddepcontrol.launch_dependents()",
         "launch_dependents",
-        document="the grids behind may start once every block did this or ended; any thread; derived where a programmatic kernel has "
+        document="dependent grids may start once every block did this or ended; any thread; derived where a programmatic kernel has "
         "none",
     ),
     Operation(

@@ -6,19 +6,12 @@ import ml_dtypes
 import numpy as np
 
 import pipec.embed
+from pipec.isa.dtypes import DTYPES
 from pipec.program import Program
 
-NUMPY = {
-    "bf16": ml_dtypes.bfloat16,
-    "f16": np.float16,
-    "f32": np.float32,
-    "tf32": np.float32,
-    "e4m3": ml_dtypes.float8_e4m3fn,
-    "e5m2": ml_dtypes.float8_e5m2,
-    "i8": np.int8,
-    "u8": np.uint8,
-    "i32": np.int32,
-}
+NUMPY = {row.name: np.dtype(getattr(ml_dtypes, row.numpy, row.numpy)) for row in DTYPES.values() if row.numpy}
+# Types of which threads hold values, but for bool and the two whose values are those of f32.
+CONVERTED = [row.name for row in DTYPES.values() if not row.is_opaque and row.name not in ("bool", "f32", "tf32")]
 
 
 @cache
@@ -37,7 +30,7 @@ def run(source: str, kernel: str, *arguments: object, timing: str = "order") -> 
 def values(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
     """Small numbers that every type holds exactly."""
     generator = np.random.default_rng(seed)
-    low = 0 if dtype == "u8" else -3
+    low = 0 if DTYPES[dtype].family == "unsigned" else -3
     return generator.integers(low, 4, shape).astype(NUMPY[dtype])
 
 

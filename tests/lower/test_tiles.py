@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from running import NUMPY, exact, run, values
+from running import CONVERTED, NUMPY, exact, run, values
+
+from pipec.isa.dtypes import DTYPES
 
 SOURCE = """
 kernel k(x: tensor[{x}, M, N], y: tensor[{y}, M, N]{extra}):
@@ -60,15 +62,15 @@ def test_functions(value, reference, relative, absolute):
     np.testing.assert_allclose(evaluate(value, x), reference(exact(x)), rtol=relative + 1e-9, atol=absolute + 1e-30)
 
 
-@pytest.mark.parametrize("out", ["bf16", "f16", "e4m3", "e5m2", "i8", "u8", "i32"])
+@pytest.mark.parametrize("out", CONVERTED)
 def test_conversion_to(out):
     x = values((M, N), "f32")
-    if out == "u8":
+    if DTYPES[out].family == "unsigned":
         x = abs(x)
     np.testing.assert_array_equal(evaluate(f"cast[{out}](s.x * 4.0)", x, out=out), exact(x) * 4)
 
 
-@pytest.mark.parametrize("kind", ["bf16", "f16", "e4m3", "e5m2", "i8", "u8", "i32"])
+@pytest.mark.parametrize("kind", CONVERTED)
 def test_conversion_from(kind):
     x = values((M, N), kind)
     np.testing.assert_array_equal(evaluate("cast[f32](s.x) * 2.0 + 1.0", x, kind=kind), exact(x) * 2 + 1)

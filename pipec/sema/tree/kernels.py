@@ -140,7 +140,7 @@ ONE_CTA = Cluster((1, 1, 1))
 
 @record
 class ProgrammaticLaunch:
-    """`programmatic_launch(ready, ...)`: the kernel may start before the grids in front have ended, which write none of `ready`."""
+    """`programmatic_launch(ready, ...)`: the kernel may start before the preceding grids have ended, which write none of `ready`."""
 
     ready: tuple[TensorParameter, ...]
     span: Span

@@ -524,12 +524,12 @@ class PassTurn(Operation):
 
 @record(eq=False)
 class AwaitGrids(Operation):
-    """`griddepcontrol.wait`: the grids in front have ended and what they wrote is seen. All threads of the role."""
+    """`griddepcontrol.wait`: the preceding grids have ended and what they wrote is seen. All threads of the role."""
 
     span: Span
 
     def declared(self) -> Effects:
-        otherwise = "the other threads do not wait: they may read what the grids in front have not written yet"
+        otherwise = "the other threads do not wait: they may read what the preceding grids have not written yet"
         return Effects(AllThreads("`griddepcontrol.wait`", otherwise))
 
     def text(self) -> str:
@@ -538,7 +538,7 @@ class AwaitGrids(Operation):
 
 @record(eq=False)
 class LaunchDependents(Operation):
-    """`griddepcontrol.launch_dependents`: the grids behind may start once every block did this, or ended. Any thread."""
+    """`griddepcontrol.launch_dependents`: dependent grids may start once every block did this, or ended. Any thread."""
 
     span: Span
 
