@@ -17,12 +17,12 @@ from pipec.checks import (
     scheduling,
     shapes,
     signals,
-    stated,
+    stated_counts,
     sub_stages,
     tensor_tiles,
     turns,
 )
-from pipec.checks.facts import collect
+from pipec.checks.summary import collect
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel
@@ -30,26 +30,26 @@ from pipec.kir.plan_types import Plan
 
 
 def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
-    facts = collect(kernel)
-    linear.check(facts, sink)
-    roles.check(facts, sink)
-    signals.check(facts, sink)
-    lifetime.check(facts, sink)
-    sub_stages.check(facts, sink)
+    summary = collect(kernel)
+    linear.check(summary, sink)
+    roles.check(summary, sink)
+    signals.check(summary, sink)
+    lifetime.check(summary, sink)
+    sub_stages.check(summary, sink)
     turns.check(kernel, sink)
     grids.check(kernel, sink)
     scheduling.check(kernel, target, sink)
-    wrong = shapes.check(facts, target, sink)
-    accumulators.check(facts, target, sink)
-    mma.check(facts, wrong, sink)
-    tensor_tiles.check(facts, wrong, sink)
-    shapes.check_copies(facts, wrong, sink)
-    shapes.check_proxies(facts, sink)
+    wrong = shapes.check(summary, target, sink)
+    accumulators.check(summary, target, sink)
+    mma.check(summary, wrong, sink)
+    tensor_tiles.check(summary, wrong, sink)
+    shapes.check_copies(summary, wrong, sink)
+    shapes.check_proxies(summary, sink)
 
 
 def check_plan(plan: Plan, sink: Sink) -> None:
     """What only a whole plan can tell; the kernel has passed `check_kernel`."""
     resources.check(plan, sink)
-    stated.check(plan, sink)
+    stated_counts.check(plan, sink)
     registers.check(plan, sink)
     global_order.check(plan, sink)

@@ -1,6 +1,6 @@
 """Accumulators in registers: does the target have them, and can the role share their rows out (E0741, E0902, E0903)."""
 
-from pipec.checks.facts import Facts
+from pipec.checks.summary import Summary
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.catalogue import target as target_messages
 from pipec.diag.message import Sink
@@ -12,8 +12,8 @@ _BLOCK_ROWS = 64  # of one wgmma
 _WARPGROUP_WARPS = 4
 
 
-def check(facts: Facts, target: Target, sink: Sink) -> None:
-    for role in facts.kernel.roles:
+def check(summary: Summary, target: Target, sink: Sink) -> None:
+    for role in summary.kernel.roles:
         operations = [operation for block in role.blocks for operation in block.operations]
         cleared = [operation for operation in operations if isinstance(operation, tree.ClearAccumulator)]
         if target.tensor_columns:

@@ -6,7 +6,7 @@ accumulator still untouched, the next one is the first for it, so that loop may 
 
 from collections.abc import Iterator
 
-from pipec.checks.facts import RoleFacts
+from pipec.checks.summary import RoleSummary
 from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
@@ -24,7 +24,7 @@ class FirstMma:
     adds: bool | None
 
 
-def first_mmas(role: RoleFacts) -> Iterator[FirstMma]:
+def first_mmas(role: RoleSummary) -> Iterator[FirstMma]:
     """The MMAs with an `accumulate` of their own that may be the first after the acquire."""
     keys: dict[_Key, None] = {}
     for block in role.role.blocks:
@@ -39,13 +39,13 @@ def first_mmas(role: RoleFacts) -> Iterator[FirstMma]:
         yield from walk.found
 
 
-def _latch(role: RoleFacts, loop: ir.Loop) -> int:
+def _latch(role: RoleSummary, loop: ir.Loop) -> int:
     """The block whose end is the end of an iteration."""
     return max(block for block in role.predecessors[loop.header] if block >= loop.header)
 
 
 class _Walk:
-    def __init__(self, role: RoleFacts, key: _Key, repeated: frozenset[int]) -> None:
+    def __init__(self, role: RoleSummary, key: _Key, repeated: frozenset[int]) -> None:
         self._role = role
         self._key = key
         self._repeated = repeated  # loops of which a later iteration may be the first to write

@@ -7,8 +7,8 @@ through a pipeline of one stage that both hold around their accesses.
 
 from collections.abc import Iterator
 
-from pipec.checks.facts import RoleFacts
-from pipec.checks.facts import collect as collect_facts
+from pipec.checks.summary import RoleSummary
+from pipec.checks.summary import collect as collect_summary
 from pipec.diag.catalogue import global_memory as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
@@ -33,10 +33,10 @@ def check(plan: Plan, sink: Sink) -> None:
             sink.report(_clash(clash))
     if len(rows) < 2:
         return
-    facts = {one.role.name: one for one in collect_facts(plan.kernel).roles}
-    sides = {row.role.name: _Role(facts[row.role.name], row.places, plan) for row in rows}
+    summary = {one.role.name: one for one in collect_summary(plan.kernel).roles}
+    sides = {row.role.name: _Role(summary[row.role.name], row.places, plan) for row in rows}
     for one in plan.kernel.roles:
-        sides.setdefault(one.name, _Role(facts[one.name], Places(one), plan))
+        sides.setdefault(one.name, _Role(summary[one.name], Places(one), plan))
     told: set[tuple[str, str, str]] = set()
     for number, row in enumerate(rows):
         for other in rows[number + 1 :]:
@@ -79,8 +79,8 @@ def _unordered(role: str, one: Access, other: str, second: Access) -> Message:
 class _Role:
     """What the search asks of a role's graph."""
 
-    def __init__(self, facts: RoleFacts, places: Places, plan: Plan) -> None:
-        self.facts, self.role, self.places = facts, facts.role, places
+    def __init__(self, summary: RoleSummary, places: Places, plan: Plan) -> None:
+        self.summary, self.role, self.places = summary, summary.role, places
         self._plan = plan
         self._operations = [
             ((number, site), operation)
@@ -129,7 +129,7 @@ class _Role:
         ]
 
     def dominates(self, upper: Position, lower: Position) -> bool:
-        return upper[1] < lower[1] if upper[0] == lower[0] else self.facts.dominates(upper[0], lower[0])
+        return upper[1] < lower[1] if upper[0] == lower[0] else self.summary.dominates(upper[0], lower[0])
 
     def leads(self, start: Position, end: Position, around: Position | None = None) -> bool:
         """Whether a path goes on from one operation to another, without passing the operation `around`."""
@@ -159,11 +159,11 @@ class _Role:
         inner = block
         for loop in reversed(self.loops(block)):
             ends = [number for number in loop.blocks if loop.header in ir.successors(self.role.blocks[number].terminator)]
-            if not all(self.facts.dominates(inner, end) for end in ends):
+            if not all(self.summary.dominates(inner, end) for end in ends):
                 return False
             inner = loop.header
         exits = [number for number, one in enumerate(self.role.blocks) if isinstance(one.terminator, ir.Exit)]
-        return all(self.facts.dominates(inner, end) for end in exits)
+        return all(self.summary.dominates(inner, end) for end in exits)
 
     def held(self, access: Access, side: _Half, obtained: Position, handle: tree.Handle) -> bool:
         """Whether the access comes after the stage was obtained and before the signal for it, which speaks for it."""

@@ -1,7 +1,7 @@
 """What memory holds when it is read (E08xx)."""
 
-from pipec.checks.facts import ACCUMULATE, OPERAND, READ, WRITE, Facts, RoleFacts, Touch
 from pipec.checks.first_mma import first_mmas
+from pipec.checks.summary import ACCUMULATE, OPERAND, READ, WRITE, RoleSummary, Summary, Touch
 from pipec.diag.catalogue import lifetime as messages
 from pipec.diag.catalogue import sub_stages
 from pipec.diag.message import Sink
@@ -9,15 +9,15 @@ from pipec.kir.plan_zero import plan_zero
 from pipec.sema import tree
 
 
-def check(facts: Facts, sink: Sink) -> None:
-    _never_written(facts, sink)
-    _unwritten_sub_stages(facts, sink)
-    _nothing_added(facts, sink)
-    for role in facts.roles:
+def check(summary: Summary, sink: Sink) -> None:
+    _never_written(summary, sink)
+    _unwritten_sub_stages(summary, sink)
+    _nothing_added(summary, sink)
+    for role in summary.roles:
         _first_adds(role, sink)
 
 
-def _first_adds(role: RoleFacts, sink: Sink) -> None:
+def _first_adds(role: RoleSummary, sink: Sink) -> None:
     """One message per accumulator stage."""
     told: set[tree.Handle] = set()
     for first in first_mmas(role):
@@ -37,10 +37,10 @@ def _first_adds(role: RoleFacts, sink: Sink) -> None:
         )
 
 
-def _unwritten_sub_stages(facts: Facts, sink: Sink) -> None:
-    if all(pipeline.producer_sub_stages == 1 for pipeline in facts.kernel.pipelines):
+def _unwritten_sub_stages(summary: Summary, sink: Sink) -> None:
+    if all(pipeline.producer_sub_stages == 1 for pipeline in summary.kernel.pipelines):
         return
-    for buffer, (pipeline, _) in plan_zero(facts.kernel).items():
+    for buffer, (pipeline, _) in plan_zero(summary.kernel).items():
         count = pipeline.producer_sub_stages
         if count > 1:
             sink.report(
@@ -50,8 +50,8 @@ def _unwritten_sub_stages(facts: Facts, sink: Sink) -> None:
             )
 
 
-def _nothing_added(facts: Facts, sink: Sink) -> None:
-    for role in facts.roles:
+def _nothing_added(summary: Summary, sink: Sink) -> None:
+    for role in summary.roles:
         operations = [operation for block in role.role.blocks for operation in block.operations]
         added = {operation.accumulator for operation in operations if isinstance(operation, tree.RegisterMma)}
         for operation in operations:
@@ -59,11 +59,11 @@ def _nothing_added(facts: Facts, sink: Sink) -> None:
                 sink.report(messages.NothingAdded(accumulator=operation.accumulator.name, at=operation.span))
 
 
-def _never_written(facts: Facts, sink: Sink) -> None:
+def _never_written(summary: Summary, sink: Sink) -> None:
     """Accumulators of pipelines are covered by their stages, which somebody must fill; these are the kernel's own."""
     written: set[tree.Buffer] = set()
     read: dict[tree.Buffer, Touch] = {}
-    for _, handle in facts.handles():
+    for _, handle in summary.handles():
         for _, touch in handle.touches:
             if touch.buffer is None or touch.buffer.space != "tensor":
                 continue

@@ -9,8 +9,8 @@ makes a fixed point unnecessary. A handle that had an error is poisoned: nothing
 from typing import Literal
 
 from pipec.checks import sub_stages
-from pipec.checks.facts import COPY, INDEX, LOAD, Facts, RoleFacts, Touch
-from pipec.checks.words import USES, PeekWords, StageWords, span_of, stage_name, truth, words_for
+from pipec.checks.phrases import USES, PeekWords, StageWords, span_of, stage_name, truth, words_for
+from pipec.checks.summary import COPY, INDEX, LOAD, RoleSummary, Summary, Touch
 from pipec.diag.catalogue import linear as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
@@ -58,15 +58,15 @@ _POISONED = State("poisoned")
 _States = dict[tree.Handle, State]
 
 
-def check(facts: Facts, sink: Sink) -> None:
-    for role in facts.roles:
-        _RoleCheck(role, facts, sink).run()
+def check(summary: Summary, sink: Sink) -> None:
+    for role in summary.roles:
+        _RoleCheck(role, summary, sink).run()
 
 
 class _RoleCheck:
-    def __init__(self, role: RoleFacts, facts: Facts, sink: Sink) -> None:
+    def __init__(self, role: RoleSummary, summary: Summary, sink: Sink) -> None:
         self._role = role
-        self._facts = facts
+        self._summary = summary
         self._sink = sink
         self._out: list[_States] = []
 
@@ -372,7 +372,7 @@ class _RoleCheck:
         return _POISONED
 
     def _obtained_on_one_branch(self, words: StageWords, when: bool, branch: ir.Branch) -> Message:
-        if not words.facts.releases:
+        if not words.summary.releases:
             return words.never_released(branch.span, messages.branch_ends(words.handle.name))
         return words.obtained_on_one_branch(branch, when)
 
@@ -410,7 +410,7 @@ class _RoleCheck:
     def _carried(self, words: StageWords, after: State, loop: ir.Loop) -> Message:
         if not after.is_held:
             return words.released_inside_loop(loop, span_of(after.released))
-        if not words.facts.releases:
+        if not words.summary.releases:
             return words.never_released(loop.span, messages.iteration_ends(words.handle.name))
         return words.carried(loop)
 
@@ -423,11 +423,11 @@ class _RoleCheck:
     # ------------------------------------------------------------------------------------------------------- helpers
 
     def _unused(self) -> None:
-        for handle, facts in self._role.handles.items():
-            if facts.kinds() or not facts.releases or not facts.acquires or handle.pipeline not in self._facts.carriers:
+        for handle, summary in self._role.handles.items():
+            if summary.kinds() or not summary.releases or not summary.acquires or handle.pipeline not in self._summary.carriers:
                 continue
             producer = handle.side == "producer"
-            obtained, released = facts.acquires[0].operation.span, facts.releases[0].operation.span
+            obtained, released = summary.acquires[0].operation.span, summary.releases[0].operation.span
             name = handle.pipeline.name
             self._sink.report(
                 messages.NotUsed(

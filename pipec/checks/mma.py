@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from pipec.checks.facts import Facts, RoleFacts
 from pipec.checks.scales import check_mma, check_narrow, whole_units
+from pipec.checks.summary import RoleSummary, Summary
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
@@ -26,9 +26,9 @@ _INTEGER_COLUMNS = ((8, 16, 24, *range(32, 257, 16)), tuple(range(32, 257, 32)))
 _TRANSPOSED_BYTE_COLUMNS = (tuple(range(16, 257, 16)), tuple(range(32, 257, 32)))
 
 
-def check(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
+def check(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
     """Adds the tiles that do not fit to `wrong`."""
-    for role, mma in _mmas(facts):
+    for role, mma in _mmas(summary):
         total = _sum(mma)
         if not wrong.isdisjoint(reference.buffer for reference in references(mma)) or _mixed_groups(mma):
             continue
@@ -44,8 +44,8 @@ def check(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
         packed = isinstance(mma, tree.Mma) and reads_packed(mma)
         for operand in _stored(mma):
             _depth(operand, packed, sink)
-    _transposed(facts, sink)
-    check_narrow([mma for _, mma in _mmas(facts) if isinstance(mma, tree.Mma)], sink)
+    _transposed(summary, sink)
+    check_narrow([mma for _, mma in _mmas(summary) if isinstance(mma, tree.Mma)], sink)
 
 
 @record
@@ -75,8 +75,8 @@ def _sum(mma: tree.Mma | tree.RegisterMma) -> _Sum:
     return _Sum(buffer.dtype, buffer.rows, buffer.columns, buffer.span, mma.accumulator.span, buffer, group)
 
 
-def _mmas(facts: Facts) -> Iterator[tuple[RoleFacts, tree.Mma | tree.RegisterMma]]:
-    for role in facts.roles:
+def _mmas(summary: Summary) -> Iterator[tuple[RoleSummary, tree.Mma | tree.RegisterMma]]:
+    for role in summary.roles:
         for block in role.role.blocks:
             for operation in block.operations:
                 if isinstance(operation, tree.Mma | tree.RegisterMma):
@@ -254,11 +254,11 @@ def _depth(operand: tree.BufferRef, packed: bool, sink: Sink) -> None:
     )
 
 
-def _transposed(facts: Facts, sink: Sink) -> None:
+def _transposed(summary: Summary, sink: Sink) -> None:
     """32-bit tiles stored with K outermost have a swizzle of their own, so all their readers must read them so."""
     plain: dict[tree.Buffer, tree.BufferRef] = {}
     flipped: dict[tree.Buffer, tree.BufferRef] = {}
-    for _, mma in _mmas(facts):
+    for _, mma in _mmas(summary):
         for operand in _stored(mma):
             if isinstance(mma, tree.RegisterMma):
                 _transposed_for_registers(operand, sink)

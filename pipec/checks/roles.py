@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipec.checks.facts import ACCUMULATE, COPY, LOAD, OPERAND, READ, STORE, WRITE, Facts, HandleFacts, RoleFacts, Touch
+from pipec.checks.summary import ACCUMULATE, COPY, LOAD, OPERAND, READ, STORE, WRITE, RoleSummary, StageSummary, Summary, Touch
 from pipec.diag.catalogue import roles as messages
 from pipec.diag.message import Sink
 from pipec.isa.targets import WARP
@@ -44,9 +44,9 @@ _SIDES = {
 }
 
 
-def check(facts: Facts, sink: Sink) -> None:
-    _declarations(facts, sink)
-    for role in facts.roles:
+def check(summary: Summary, sink: Sink) -> None:
+    _declarations(summary, sink)
+    for role in summary.roles:
         _participation(role, sink)
         _drains(role, sink)
         _same_in_all_threads(role, sink)
@@ -60,10 +60,10 @@ def check(facts: Facts, sink: Sink) -> None:
 # ------------------------------------------------------------------------------------------------------- declarations
 
 
-def _declarations(facts: Facts, sink: Sink) -> None:
+def _declarations(summary: Summary, sink: Sink) -> None:
     producers: dict[tree.Pipeline, list[tuple[ir.Role, Span]]] = {}
     consumers: dict[tree.Pipeline, list[tuple[ir.Role, Span]]] = {}
-    for role in facts.roles:
+    for role in summary.roles:
         clauses = (role.role.produces, role.role.consumes)
         for side, declared, found in zip(SIDES, clauses, (producers, consumers), strict=True):
             acquired = _acquired(role, side)
@@ -72,28 +72,28 @@ def _declarations(facts: Facts, sink: Sink) -> None:
                 if pipeline not in declared and _other_way_round(role, pipeline):
                     continue
                 found.setdefault(pipeline, []).append((role.role, acquired.get(pipeline, role.role.span)))
-    for pipeline in facts.kernel.pipelines:
+    for pipeline in summary.kernel.pipelines:
         _roles_of_pipeline(pipeline, producers.get(pipeline, []), consumers.get(pipeline, []), sink)
 
 
-def _acquired(role: RoleFacts, side: Side) -> dict[tree.Pipeline, Span]:
+def _acquired(role: RoleSummary, side: Side) -> dict[tree.Pipeline, Span]:
     """The pipelines whose stages the role obtains on that side, with the first place."""
     found: dict[tree.Pipeline, Span] = {}
-    for handle, facts in role.handles.items():
-        if handle.side == side and facts.acquires:
-            found.setdefault(handle.pipeline, facts.acquires[0].operation.span)
+    for handle, summary in role.handles.items():
+        if handle.side == side and summary.acquires:
+            found.setdefault(handle.pipeline, summary.acquires[0].operation.span)
     return found
 
 
 def _compare_with_header(
-    facts: RoleFacts, side: Side, declared: tuple[tree.Pipeline, ...], acquired: dict[tree.Pipeline, Span], sink: Sink
+    summary: RoleSummary, side: Side, declared: tuple[tree.Pipeline, ...], acquired: dict[tree.Pipeline, Span], sink: Sink
 ) -> None:
-    role = facts.role
+    role = summary.role
     undeclared = messages.UndeclaredProducer if side == "producer" else messages.UndeclaredConsumer
     for pipeline, span in acquired.items():
         if pipeline in declared:
             continue
-        if _other_way_round(facts, pipeline):
+        if _other_way_round(summary, pipeline):
             words = _SIDES[side]
             sink.report(
                 messages.OtherWayRound(
@@ -102,7 +102,7 @@ def _compare_with_header(
                     declares=words.other_clause,
                     use=words.use,
                     clause=words.clause,
-                    call=_other_call(facts, pipeline, side),
+                    call=_other_call(summary, pipeline, side),
                     at=span,
                     declared=role.span,
                 )
@@ -110,7 +110,7 @@ def _compare_with_header(
         else:
             sink.report(undeclared(role=role.name, pipeline=pipeline.name, declares=_header(role), at=span, declared=role.span))
     for pipeline in declared:
-        if pipeline in acquired or _other_way_round(facts, pipeline):
+        if pipeline in acquired or _other_way_round(summary, pipeline):
             continue
         call = ROLE_WAITS[side] if pipeline.kind == ROLE else _SIDES[OTHER_SIDE[side]].other_call
         if side == "producer":
@@ -120,10 +120,10 @@ def _compare_with_header(
             sink.report(messages.NeverConsumes(role=role.name, pipeline=pipeline.name, call=call, stages=stages, at=role.span))
 
 
-def _other_way_round(role: RoleFacts, pipeline: tree.Pipeline) -> bool:
+def _other_way_round(role: RoleSummary, pipeline: tree.Pipeline) -> bool:
     """The role declares one side of the pipeline and obtains stages of the other only."""
     declared = {"producer": role.role.produces, "consumer": role.role.consumes}
-    used = {handle.side for handle, facts in role.handles.items() if handle.pipeline is pipeline and facts.acquires}
+    used = {handle.side for handle, summary in role.handles.items() if handle.pipeline is pipeline and summary.acquires}
     return (
         len(used) == 1
         and {side for side, pipelines in declared.items() if pipeline in pipelines}.isdisjoint(used)
@@ -131,7 +131,7 @@ def _other_way_round(role: RoleFacts, pipeline: tree.Pipeline) -> bool:
     )
 
 
-def _other_call(role: RoleFacts, pipeline: tree.Pipeline, side: Side) -> str:
+def _other_call(role: RoleSummary, pipeline: tree.Pipeline, side: Side) -> str:
     """What obtains a stage of the other side than `side`, in the form the role used."""
     if pipeline.kind == ROLE:
         return ROLE_WAITS[OTHER_SIDE[side]]
@@ -173,7 +173,7 @@ def _roles_of_pipeline(
         )
 
 
-def _drains(role: RoleFacts, sink: Sink) -> None:
+def _drains(role: RoleSummary, sink: Sink) -> None:
     """Only the producer of a pipeline can wait for the stages it filled."""
     for block in role.role.blocks:
         for operation in block.operations:
@@ -193,7 +193,7 @@ def _drains(role: RoleFacts, sink: Sink) -> None:
 # ------------------------------------------------------------------------------------------------------ participation
 
 
-def _participation(role: RoleFacts, sink: Sink) -> None:
+def _participation(role: RoleSummary, sink: Sink) -> None:
     _needs_elect(role.role, sink)
     told: set[tuple[str, Span | None]] = set()  # one message per kind of mistake and guard
     for number, block in enumerate(role.role.blocks):
@@ -299,7 +299,7 @@ def _report_elect(role: ir.Role, block: ir.Block, elect: ir.ElectBranch, sink: S
 # ---------------------------------------------------------------------------------------- values that all threads must share
 
 
-def _same_in_all_threads(role: RoleFacts, sink: Sink) -> None:
+def _same_in_all_threads(role: RoleSummary, sink: Sink) -> None:
     """Where a tile lies and what it is combined with cannot depend on which thread asks."""
     threads, elected = of_threads(role.role.values), of_elected(role.role.values)
     for block in role.role.blocks:
@@ -334,7 +334,7 @@ def _shared_parts(value: tree.Expression) -> Iterator[tuple[str, tree.Expression
 # -------------------------------------------------------------------------------------------------- tensor memory and sides
 
 
-def _tensor_memory_readers(role: RoleFacts, sink: Sink) -> None:
+def _tensor_memory_readers(role: RoleSummary, sink: Sink) -> None:
     if role.role.warps % 4 == 0:
         return
     for handle in role.handles.values():
@@ -356,7 +356,7 @@ def _tensor_memory_readers(role: RoleFacts, sink: Sink) -> None:
                 return
 
 
-def _warpgroups(role: RoleFacts, sink: Sink) -> None:
+def _warpgroups(role: RoleSummary, sink: Sink) -> None:
     if role.role.warps % WARPGROUP_WARPS == 0:
         return
     for block in role.role.blocks:
@@ -378,12 +378,12 @@ def _warpgroups(role: RoleFacts, sink: Sink) -> None:
                 return
 
 
-def _sides(facts: HandleFacts, sink: Sink) -> None:
+def _sides(summary: StageSummary, sink: Sink) -> None:
     """One message per handle: the first use on the wrong side."""
-    handle = facts.handle
-    obtained = facts.acquires[0].operation.span if facts.acquires else None
+    handle = summary.handle
+    obtained = summary.acquires[0].operation.span if summary.acquires else None
     wrong_side = handle.side == "producer"
-    for _, touch in facts.touches:
+    for _, touch in summary.touches:
         if touch.buffer is None or (touch.kind in _FILLS) == wrong_side or _returns(touch):
             continue
         message = messages.ReadsProducerStage if wrong_side else messages.FillsConsumerStage

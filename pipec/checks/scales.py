@@ -1,6 +1,6 @@
 """Narrow operands and the scale factors of block-scaled MMAs (E078x; hardware.md 3.1, 3.4 and 3.7)."""
 
-from pipec.checks.facts import RoleFacts
+from pipec.checks.summary import RoleSummary
 from pipec.diag.catalogue import scaling as messages
 from pipec.diag.message import Sink
 from pipec.isa.scaling import CHUNK_BYTES, CHUNK_ROWS, CHUNK_SCALES, ScaledKind, operand_kinds
@@ -46,7 +46,7 @@ def scale_tile(buffer: tree.Buffer, sink: Sink) -> bool:
 # ----------------------------------------------------------------------------------------------------------------- MMAs
 
 
-def check_mma(role: RoleFacts, mma: tree.Mma, sink: Sink) -> bool:
+def check_mma(role: RoleSummary, mma: tree.Mma, sink: Sink) -> bool:
     """What the scale factors of an MMA ask for; False when its kind cannot be told."""
     a, b = mma.a.buffer, mma.b.buffer
     if not operand_kinds(a.dtype, b.dtype):
@@ -112,7 +112,7 @@ def _accumulator(mma: tree.Mma, sink: Sink) -> None:
     )
 
 
-def _rows(role: RoleFacts, mma: tree.Mma, sink: Sink) -> None:
+def _rows(role: RoleSummary, mma: tree.Mma, sink: Sink) -> None:
     assert mma.scale_a is not None and mma.scale_b is not None
     columns = mma.accumulator.buffer.columns
     first = int(mma.scale_b_row.value) if isinstance(mma.scale_b_row, tree.Constant) else 0
@@ -215,7 +215,7 @@ def _narrow(
 # --------------------------------------------------------------------------------------------------------------- copies
 
 
-def check_load(role: RoleFacts, load: tree.TmaLoad, unpacked: set[tree.Buffer], sink: Sink) -> bool:
+def check_load(role: RoleSummary, load: tree.TmaLoad, unpacked: set[tree.Buffer], sink: Sink) -> bool:
     """Loads of scale chunks and those that unpack have rules of their own; False when the copy is neither."""
     if load.source.tensor.dtype is not load.destination.buffer.dtype:
         return False
@@ -246,7 +246,7 @@ def _scale_load(load: tree.TmaLoad, sink: Sink) -> None:
     )
 
 
-def _unpacked_load(role: RoleFacts, load: tree.TmaLoad, sink: Sink) -> None:
+def _unpacked_load(role: RoleSummary, load: tree.TmaLoad, sink: Sink) -> None:
     """TMA unpacks whole pieces of a tensor's rows."""
     tensor, inner = load.source.tensor, load.source.tensor.shape[-1]
     reason = f"TMA unpacks {tensor.dtype} {UNPACKED_ELEMENTS} elements of a row at a time, from rows of whole such pieces"

@@ -2,8 +2,8 @@
 
 from math import gcd
 
-from pipec.checks.facts import COPY, OPERAND, STORE, Facts, RoleFacts
 from pipec.checks.scales import check_load, scale_tile, whole_units
+from pipec.checks.summary import COPY, OPERAND, STORE, RoleSummary, Summary
 from pipec.diag.catalogue import global_memory as global_messages
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.catalogue import scaling as scaling_messages
@@ -30,19 +30,19 @@ REGISTER_STEP = 8  # setmaxnreg (hardware.md 7)
 REGISTER_RANGE = (24, 256)
 
 
-def check(facts: Facts, target: Target, sink: Sink) -> set[tree.Buffer]:
+def check(summary: Summary, target: Target, sink: Sink) -> set[tree.Buffer]:
     """Returns the tiles that are wrong, so that what follows from them is not told again."""
-    kernel = facts.kernel
-    wrong = _buffers(facts, target, sink)
+    kernel = summary.kernel
+    wrong = _buffers(summary, target, sink)
     for role in kernel.roles:
         _role(role, sink)
     return wrong
 
 
-def check_copies(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
+def check_copies(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
     """Copies between tiles, tensors and registers; those of `wrong` tiles are left out."""
-    unpacked = unpacked_tiles(facts.kernel)
-    for role in facts.roles:
+    unpacked = unpacked_tiles(summary.kernel)
+    for role in summary.roles:
         for block, block_touches in zip(role.role.blocks, role.touches, strict=True):
             for operation, touches in zip(block.operations, block_touches, strict=True):
                 if isinstance(operation, tree.TmaLoad) and check_load(role, operation, unpacked, sink):
@@ -54,15 +54,15 @@ def check_copies(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
                         _tall_value(role, operation, sink)
 
 
-def check_proxies(facts: Facts, sink: Sink) -> None:
+def check_proxies(summary: Summary, sink: Sink) -> None:
     """What `cp.async` fills is not read by TMA or an MMA, which look through the async proxy."""
     filled = {
         touch.buffer: touch.span
-        for _, handle in facts.handles()
+        for _, handle in summary.handles()
         for _, touch in handle.touches
         if touch.kind == COPY and touch.buffer is not None
     }
-    for _, handle in facts.handles():
+    for _, handle in summary.handles():
         for _, touch in handle.touches:
             if touch.buffer in filled and touch.kind in _ASYNC_READERS:
                 reader = _ASYNC_READERS[touch.kind]
@@ -73,15 +73,15 @@ def check_proxies(facts: Facts, sink: Sink) -> None:
 # --------------------------------------------------------------------------------------------------------- declarations
 
 
-def _buffers(facts: Facts, target: Target, sink: Sink) -> set[tree.Buffer]:
+def _buffers(summary: Summary, target: Target, sink: Sink) -> set[tree.Buffer]:
     wrong: set[tree.Buffer] = set()
     mmas: dict[tree.Buffer, list[Span]] = {}
-    for role in facts.kernel.roles:
+    for role in summary.kernel.roles:
         for block in role.blocks:
             for operation in block.operations:
                 if isinstance(operation, tree.Mma):
                     mmas.setdefault(operation.accumulator.buffer, []).append(operation.span)
-    for buffer in facts.kernel.buffers:
+    for buffer in summary.kernel.buffers:
         if buffer.space == "shared":
             if _shared_buffer(buffer, sink):
                 wrong.add(buffer)
@@ -102,7 +102,7 @@ def _buffers(facts: Facts, target: Target, sink: Sink) -> set[tree.Buffer]:
             sink.report(messages.AccumulatorRows(buffer=_owner_name(buffer), rows=buffer.rows, at=buffer.span))
             wrong.add(buffer)
         if buffer.owner is None:
-            _slots(facts, buffer, sink)
+            _slots(summary, buffer, sink)
     return wrong
 
 
@@ -137,7 +137,7 @@ def _tall(buffer: tree.Buffer, sink: Sink) -> bool:
     )
 
 
-def _tall_value(role: RoleFacts, operation: tree.Store, sink: Sink) -> None:
+def _tall_value(role: RoleSummary, operation: tree.Store, sink: Sink) -> None:
     """The role's threads stage as many rows at a time as there are threads, and a copy takes those."""
     value, threads = operation.value.type, role.role.warps * WARP
     assert isinstance(value, TileType)
@@ -164,9 +164,9 @@ def _too_tall(what: str, tile: TileType, rows: int, at: Span, sink: Sink) -> boo
     return True
 
 
-def _slots(facts: Facts, buffer: tree.Buffer, sink: Sink) -> None:
+def _slots(summary: Summary, buffer: tree.Buffer, sink: Sink) -> None:
     """A buffer of the kernel's own holds a tile for every stage whose index picks one."""
-    users = [touch for _, handle in facts.handles() for _, touch in handle.touches if touch.buffer is buffer]
+    users = [touch for _, handle in summary.handles() for _, touch in handle.touches if touch.buffer is buffer]
     user = max(users, key=lambda touch: touch.handle.pipeline.stages, default=None)
     stages = user.handle.pipeline.stages if user else 1
     if buffer.count >= max(1, stages):
@@ -263,7 +263,7 @@ def _stride(tensor: tree.TensorParameter, use: Span, sink: Sink) -> None:
     )
 
 
-def _coordinates(role: RoleFacts, operation: tree.Operation, sink: Sink) -> None:
+def _coordinates(role: RoleSummary, operation: tree.Operation, sink: Sink) -> None:
     """TMA reaches memory in units of 16 bytes: where a box starts in its row (hardware.md 2.4)."""
     match operation:
         case tree.TmaLoad(source=place) | tree.TmaStore(destination=place):

@@ -2,7 +2,9 @@
 
 from typing import Literal
 
-from pipec.checks.facts import (
+from pipec.checks.fill_counts import UNBOUNDED, Fills, count_fills
+from pipec.checks.sub_stages import release_call
+from pipec.checks.summary import (
     ACCUMULATE,
     COPY,
     INDEX,
@@ -11,13 +13,11 @@ from pipec.checks.facts import (
     READ,
     STORE,
     WRITE,
-    Facts,
-    HandleFacts,
-    RoleFacts,
+    RoleSummary,
+    StageSummary,
+    Summary,
     Touch,
 )
-from pipec.checks.fills import UNBOUNDED, Fills, count_fills
-from pipec.checks.sub_stages import release_call
 from pipec.diag.catalogue import signals as messages
 from pipec.diag.catalogue import sub_stages
 from pipec.diag.message import Sink
@@ -58,9 +58,9 @@ _DONE = {
 }
 
 
-def check(facts: Facts, sink: Sink) -> None:
-    _one_pipeline_each(facts, sink)
-    for role in facts.roles:
+def check(summary: Summary, sink: Sink) -> None:
+    _one_pipeline_each(summary, sink)
+    for role in summary.roles:
         counts = count_fills(role)
         signatures: dict[tuple[tree.Pipeline, Side], _Signature] = {}
         for handle, found in role.handles.items():
@@ -71,18 +71,18 @@ def check(facts: Facts, sink: Sink) -> None:
                 continue
             _one_way(role, found, signatures, sink)
             if handle.side == "producer" and handle in counts and found.kinds() & set(_FILLS):
-                _Payload(facts, found, counts[handle], sink).check()
+                _Payload(summary, found, counts[handle], sink).check()
 
 
-def _obtained(facts: HandleFacts) -> Span | None:
-    return facts.acquires[0].operation.span if facts.acquires else None
+def _obtained(summary: StageSummary) -> Span | None:
+    return summary.acquires[0].operation.span if summary.acquires else None
 
 
-def _one_pipeline_each(facts: Facts, sink: Sink) -> None:
+def _one_pipeline_each(summary: Summary, sink: Sink) -> None:
     """A buffer of the kernel's own is handed over by the stages of one pipeline."""
     first: dict[tree.Buffer, Touch] = {}
     told: set[tree.Buffer] = set()
-    for _, handle in facts.handles():
+    for _, handle in summary.handles():
         for _, touch in handle.touches:
             buffer = touch.buffer
             if buffer is None or buffer.owner is not None or buffer in told:
@@ -106,13 +106,13 @@ def _one_pipeline_each(facts: Facts, sink: Sink) -> None:
 # ---------------------------------------------------------------------------------------------------------- one way only
 
 
-def _mixed(facts: HandleFacts, sink: Sink) -> bool:
+def _mixed(summary: StageSummary, sink: Sink) -> bool:
     """Whether the stage is filled, or read, in two ways. Threads that multiply in registers may read the stage themselves as well."""
-    producer = facts.handle.side == "producer"
-    if facts.kinds() <= {READ, OPERAND} and _multiplied_in_registers(facts):
+    producer = summary.handle.side == "producer"
+    if summary.kinds() <= {READ, OPERAND} and _multiplied_in_registers(summary):
         return False
     first: Touch | None = None
-    for _, touch in facts.touches:
+    for _, touch in summary.touches:
         if touch.kind not in (_FILLS if producer else _DRAINS):
             continue
         first = first or touch
@@ -121,40 +121,40 @@ def _mixed(facts: HandleFacts, sink: Sink) -> bool:
         message = messages.MixedFill if producer else messages.MixedDrain
         sink.report(
             message(
-                stage=facts.handle.name,
-                pipeline=facts.handle.pipeline.name,
+                stage=summary.handle.name,
+                pipeline=summary.handle.pipeline.name,
                 one=_BY[first.kind],
                 second=_BY[touch.kind],
                 at=touch.span,
                 first=first.span,
-                obtained=_obtained(facts),
+                obtained=_obtained(summary),
             )
         )
         return True
     return False
 
 
-def _explicit_signals_wait(facts: HandleFacts, sink: Sink) -> bool:
-    for site in facts.signals:
+def _explicit_signals_wait(summary: StageSummary, sink: Sink) -> bool:
+    for site in summary.signals:
         signal = site.operation
         assert isinstance(signal, tree.Signal)
-        early = next((touch for _, touch in facts.touches if touch.kind not in (INDEX, *_COVERED[signal.how])), None)
+        early = next((touch for _, touch in summary.touches if touch.kind not in (INDEX, *_COVERED[signal.how])), None)
         if early is None:
             continue
-        instead, edit = _better_signal(facts.handle, early.kind)
+        instead, edit = _better_signal(summary.handle, early.kind)
         sink.report(
             messages.SignalDoesNotWait(
                 signal="mma.commit" if signal.how == "commit" else "arrive",
                 work=_BY[early.kind],
-                stage=facts.handle.name,
+                stage=summary.handle.name,
                 instead=instead,
                 edit=edit,
                 when=_WHEN[signal.how],
                 done=_DONE[early.kind],
-                consequence=_too_early(facts.handle, signal.how, early.kind),
+                consequence=_too_early(summary.handle, signal.how, early.kind),
                 at=signal.span,
                 use=early.span,
-                obtained=_obtained(facts),
+                obtained=_obtained(summary),
             )
         )
         return False
@@ -181,9 +181,9 @@ def _right_signal(handle: tree.Handle, kind: UseKind) -> str:
     return f"{pipeline}.{handle.side}_step()" if kind in (LOAD, COPY) else f"{pipeline}.consume()"
 
 
-def _one_barrier_for_bytes(facts: HandleFacts, sink: Sink) -> bool:
-    pipeline = facts.handle.pipeline
-    load = next((touch for _, touch in facts.touches if touch.kind == LOAD), None)
+def _one_barrier_for_bytes(summary: StageSummary, sink: Sink) -> bool:
+    pipeline = summary.handle.pipeline
+    load = next((touch for _, touch in summary.touches if touch.kind == LOAD), None)
     if load is None or pipeline.producer_sub_stages == 1:
         return True
     count = pipeline.producer_sub_stages
@@ -200,14 +200,14 @@ def _too_early(handle: tree.Handle, how: SignalKind, kind: UseKind) -> str:
     return f"the consumers of `{name}` may read the slot before it is filled"
 
 
-def _arrivals(role: RoleFacts, facts: HandleFacts, sink: Sink) -> None:
-    for site in facts.signals:
+def _arrivals(role: RoleSummary, summary: StageSummary, sink: Sink) -> None:
+    for site in summary.signals:
         participation = role.role.blocks[site.block].participation
         if participation.lanes is not None and participation.lanes <= 0:
             sink.report(
                 messages.NoArrival(
-                    stage=facts.handle.name,
-                    pipeline=facts.handle.pipeline.name,
+                    stage=summary.handle.name,
+                    pipeline=summary.handle.pipeline.name,
                     at=site.operation.span,
                     guard=participation.guard,
                 )
@@ -223,10 +223,12 @@ class _Signature:
     span: Span
 
 
-def _one_way(role: RoleFacts, facts: HandleFacts, signatures: dict[tuple[tree.Pipeline, Side], _Signature], sink: Sink) -> None:
+def _one_way(
+    role: RoleSummary, summary: StageSummary, signatures: dict[tuple[tree.Pipeline, Side], _Signature], sink: Sink
+) -> None:
     """All stages of a pipeline are signalled alike by a role."""
-    handle = facts.handle
-    for signature in _signatures(role, facts):
+    handle = summary.handle
+    for signature in _signatures(role, summary):
         first = signatures.setdefault((handle.pipeline, handle.side), signature)
         if (first.words, first.arrivals) == (signature.words, signature.arrivals):
             continue
@@ -251,32 +253,32 @@ def _arrival_count(count: int) -> str:
     return "1 arrival" if count == 1 else f"{count} arrivals"
 
 
-def _signatures(role: RoleFacts, facts: HandleFacts) -> list[_Signature]:
-    if facts.signals:
+def _signatures(role: RoleSummary, summary: StageSummary) -> list[_Signature]:
+    if summary.signals:
         found = []
-        for site in facts.signals:
+        for site in summary.signals:
             signal = site.operation
             assert isinstance(signal, tree.Signal)
             lanes = role.role.blocks[site.block].participation.lanes
             if signal.how == "own":
-                found.append(_own_signature(role, facts, lanes, signal.span))
+                found.append(_own_signature(role, summary, lanes, signal.span))
             else:
                 found.append(_signature(role, "threads" if signal.how == "arrive" else "commit", lanes, signal.span))
         return found
-    if not facts.releases:
+    if not summary.releases:
         return []
-    return [_own_signature(role, facts, None, facts.releases[0].operation.span)]
+    return [_own_signature(role, summary, None, summary.releases[0].operation.span)]
 
 
-def _multiplied_in_registers(facts: HandleFacts) -> bool:
-    return any(isinstance(touch.operation, tree.RegisterMma) for _, touch in facts.touches if touch.kind == OPERAND)
+def _multiplied_in_registers(summary: StageSummary) -> bool:
+    return any(isinstance(touch.operation, tree.RegisterMma) for _, touch in summary.touches if touch.kind == OPERAND)
 
 
-def _own_signature(role: RoleFacts, facts: HandleFacts, lanes: int | None, span: Span) -> _Signature:
+def _own_signature(role: RoleSummary, summary: StageSummary, lanes: int | None, span: Span) -> _Signature:
     """The signal that the stage's use asks for."""
-    used = _DRAINS if facts.handle.side == "consumer" else _FILLS
-    kinds = facts.kinds() & set(used)
-    if _multiplied_in_registers(facts):
+    used = _DRAINS if summary.handle.side == "consumer" else _FILLS
+    kinds = summary.kinds() & set(used)
+    if _multiplied_in_registers(summary):
         warps = _Signature(f"{role.role.warps} warps whose MMAs are complete", role.role.warps, span)
         if READ not in kinds:
             return warps
@@ -291,7 +293,7 @@ def _own_signature(role: RoleFacts, facts: HandleFacts, lanes: int | None, span:
     return _signature(role, "threads", lanes, span)
 
 
-def _signature(role: RoleFacts, how: Literal["threads", "commit"], lanes: int | None, span: Span) -> _Signature:
+def _signature(role: RoleSummary, how: Literal["threads", "commit"], lanes: int | None, span: Span) -> _Signature:
     if how == "commit":
         return _Signature("an MMA commit", 1, span)
     arrivals = (WARP if lanes is None else lanes) * role.role.warps
@@ -305,11 +307,11 @@ class _Payload:
     """Each tile of the payload is filled exactly once on every path."""
 
     def __init__(
-        self, facts: Facts, handle: HandleFacts, counts: dict[tuple[tree.Handle, tree.Buffer], Fills], sink: Sink
+        self, summary: Summary, handle: StageSummary, counts: dict[tuple[tree.Handle, tree.Buffer], Fills], sink: Sink
     ) -> None:
         self._handle = handle
         self._sink = sink
-        self._tiles = [buffer for buffer in facts.handed_over(handle.handle.pipeline) if buffer.space == "shared"]
+        self._tiles = [buffer for buffer in summary.handed_over(handle.handle.pipeline) if buffer.space == "shared"]
         self._counts = {buffer: fills for (_, buffer), fills in counts.items()}
         self._total = sum(map(_bytes, self._tiles))
 

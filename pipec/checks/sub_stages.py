@@ -3,7 +3,7 @@
 A stage without sub-stages has one of each, so the same questions are asked of every pipeline.
 """
 
-from pipec.checks.facts import ACCUMULATE, COPY, LOAD, WRITE, Facts, HandleFacts, Touch
+from pipec.checks.summary import ACCUMULATE, COPY, LOAD, WRITE, StageSummary, Summary, Touch
 from pipec.diag.catalogue import sub_stages as messages
 from pipec.diag.message import Message, Sink
 from pipec.sema import tree
@@ -16,13 +16,13 @@ _SIGNALLED = {"producer": "handed over", "consumer": "released"}
 _FILLING = frozenset((LOAD, COPY, WRITE, ACCUMULATE))
 
 
-def check(facts: Facts, sink: Sink) -> None:
+def check(summary: Summary, sink: Sink) -> None:
     """A tile picked by the index of a sub-stage is filled and read under that one (E0339); one message per tile.
 
     The numbers are those of the side with more sub-stages, on both sides, so they can be compared.
     """
     places: dict[tuple[tree.Buffer, tree.Pipeline], list[Touch]] = {}
-    for _, handle in facts.handles():
+    for _, handle in summary.handles():
         for _, touch in handle.touches:
             if touch.buffer is not None and touch.sub_stage is not None:
                 places.setdefault((touch.buffer, touch.handle.pipeline), []).append(touch)
@@ -67,7 +67,7 @@ def covered(touch: Touch, side: Side) -> set[int]:
 
 
 def missing(
-    step: tree.Release, given: tuple[tree.Signal, ...], awaited: tuple[tree.Acquire, ...], facts: HandleFacts
+    step: tree.Release, given: tuple[tree.Signal, ...], awaited: tuple[tree.Acquire, ...], summary: StageSummary
 ) -> Message | None:
     """What the stage still lacks at its step."""
     handle = step.handle
@@ -83,7 +83,7 @@ def missing(
             awaited=tuple(acquire.span for acquire in awaited),
         )
     unsignalled = set(range(pipeline.sub_stages(side))) - {signal.sub_stage for signal in given}
-    by_bytes = bool(facts.kinds() & {LOAD, COPY})
+    by_bytes = bool(summary.kinds() & {LOAD, COPY})
     if not unsignalled or step.signals or by_bytes or pipeline.kind != ROLE:
         return None
     return messages.SubStageNotSignalled(

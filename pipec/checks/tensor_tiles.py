@@ -1,6 +1,6 @@
 """Tiles in tensor memory besides accumulators: written by threads, or read by an MMA as operand `a` (E0736 to E0738)."""
 
-from pipec.checks.facts import ACCUMULATE, OPERAND, WRITE, Facts, Touch
+from pipec.checks.summary import ACCUMULATE, OPERAND, WRITE, Summary, Touch
 from pipec.diag.catalogue import tensor_tiles as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
@@ -14,14 +14,14 @@ _WHOLE_COLUMNS = (16, 32)
 _USES = {WRITE: "written by threads", OPERAND: "operand `a` of an MMA"}
 
 
-def check(facts: Facts, wrong: set[tree.Buffer], sink: Sink) -> None:
+def check(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
     """Says nothing of the tiles in `wrong`."""
     first: dict[tuple[tree.Buffer, str], Touch] = {}
-    for _, handle in facts.handles():
+    for _, handle in summary.handles():
         for _, touch in handle.touches:
             if touch.buffer is not None and touch.buffer.space == "tensor" and touch.buffer not in wrong:
                 first.setdefault((touch.buffer, touch.kind), touch)
-    for role in facts.kernel.roles:
+    for role in summary.kernel.roles:
         _folded(role, sink)
     told: set[tree.Buffer] = set()
     for (buffer, kind), touch in first.items():

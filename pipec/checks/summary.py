@@ -44,7 +44,7 @@ class Site:
 
 
 @dataclass(slots=True)
-class HandleFacts:
+class StageSummary:
     handle: tree.Handle
     acquires: list[Site] = field(default_factory=list)
     releases: list[Site] = field(default_factory=list)
@@ -56,19 +56,19 @@ class HandleFacts:
 
 
 @dataclass(slots=True)
-class RoleFacts:
+class RoleSummary:
     """`touches[block][i]` belong to operation i of the block, `condition_touches[block]` to its terminator's condition."""
 
     role: ir.Role
     touches: list[list[tuple[Touch, ...]]]
     condition_touches: list[tuple[Touch, ...]]
-    handles: dict[tree.Handle, HandleFacts]
-    tokens: dict[tree.Handle, HandleFacts]  # peeks: "acquired" where they look, "released" by the wait that takes them up
+    handles: dict[tree.Handle, StageSummary]
+    tokens: dict[tree.Handle, StageSummary]  # peeks: "acquired" where they look, "released" by the wait that takes them up
     predecessors: list[list[int]]
     dominators: list[int]  # immediate ones; block 0 is its own
     innermost: list[int | None]  # loop of each block
 
-    def facts_of(self, handle: tree.Handle) -> HandleFacts:
+    def summary_of(self, handle: tree.Handle) -> StageSummary:
         return (self.tokens if handle.form == "token" else self.handles)[handle]
 
     def narrows(self, block: int) -> bool:
@@ -85,40 +85,42 @@ class RoleFacts:
 
 
 @dataclass(slots=True)
-class Facts:
+class Summary:
     kernel: ir.Kernel
-    roles: list[RoleFacts]
+    roles: list[RoleSummary]
     carriers: set[tree.Pipeline]  # pipelines that hand over tiles (others only synchronise)
 
-    def handles(self) -> Iterator[tuple[RoleFacts, HandleFacts]]:
+    def handles(self) -> Iterator[tuple[RoleSummary, StageSummary]]:
         for role in self.roles:
             for handle in role.handles.values():
                 yield role, handle
 
     def handed_over(self, pipeline: tree.Pipeline) -> list[tree.Buffer]:
         """What a stage of the pipeline gives its consumers: its payload, and the kernel's own buffers that its index picks."""
-        picked = {touch.buffer for _, facts in self.handles() if facts.handle.pipeline is pipeline for _, touch in facts.touches}
+        picked = {
+            touch.buffer for _, summary in self.handles() if summary.handle.pipeline is pipeline for _, touch in summary.touches
+        }
         return [
             buffer for buffer in self.kernel.buffers if buffer.owner is pipeline or (buffer.owner is None and buffer in picked)
         ]
 
 
-def collect(kernel: ir.Kernel) -> Facts:
+def collect(kernel: ir.Kernel) -> Summary:
     roles = [_Collector(role).collect() for role in kernel.roles]
     carriers = {buffer.owner for buffer in kernel.buffers if buffer.owner is not None}
     for role in roles:
-        carriers.update(handle.pipeline for handle, facts in role.handles.items() if facts.kinds())
-    return Facts(kernel, roles, carriers)
+        carriers.update(handle.pipeline for handle, summary in role.handles.items() if summary.kinds())
+    return Summary(kernel, roles, carriers)
 
 
 class _Collector:
     def __init__(self, role: ir.Role) -> None:
         self._role = role
         self._lets: dict[tree.Variable, tuple[Touch, ...]] = {}
-        self._handles: dict[tree.Handle, HandleFacts] = {}
-        self._tokens: dict[tree.Handle, HandleFacts] = {}
+        self._handles: dict[tree.Handle, StageSummary] = {}
+        self._tokens: dict[tree.Handle, StageSummary] = {}
 
-    def collect(self) -> RoleFacts:
+    def collect(self) -> RoleSummary:
         role = self._role
         touches = [
             [self._operation(number, operation) for operation in block.operations] for number, block in enumerate(role.blocks)
@@ -130,13 +132,13 @@ class _Collector:
             self._note(number, found)
             conditions.append(found)
         before = _predecessors(role)
-        return RoleFacts(role, touches, conditions, self._handles, self._tokens, before, _dominators(before), _innermost(role))
+        return RoleSummary(role, touches, conditions, self._handles, self._tokens, before, _dominators(before), _innermost(role))
 
-    def _handle(self, handle: tree.Handle) -> HandleFacts:
-        return self._handles.setdefault(handle, HandleFacts(handle))
+    def _handle(self, handle: tree.Handle) -> StageSummary:
+        return self._handles.setdefault(handle, StageSummary(handle))
 
-    def _token(self, token: tree.Handle) -> HandleFacts:
-        return self._tokens.setdefault(token, HandleFacts(token))
+    def _token(self, token: tree.Handle) -> StageSummary:
+        return self._tokens.setdefault(token, StageSummary(token))
 
     def _note(self, block: int, touches: tuple[Touch, ...]) -> None:
         for touch in touches:

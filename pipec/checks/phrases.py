@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from pipec.checks import sub_stages
-from pipec.checks.facts import HandleFacts, RoleFacts, Touch
+from pipec.checks.summary import RoleSummary, StageSummary, Touch
 from pipec.diag.catalogue import direct, peek
 from pipec.diag.catalogue import linear as messages
 from pipec.diag.message import Message
@@ -56,21 +56,21 @@ def stage_name(handle: tree.Handle) -> StageName:
 class StageWords:
     """A stage with a name: linear, scoped, or consume_explicit."""
 
-    role: RoleFacts
+    role: RoleSummary
     handle: tree.Handle
 
     @property
-    def facts(self) -> HandleFacts:
-        return self.role.facts_of(self.handle)
+    def summary(self) -> StageSummary:
+        return self.role.summary_of(self.handle)
 
     @property
     def obtained(self) -> Span | None:
-        sites = self.facts.acquires
+        sites = self.summary.acquires
         return sites[0].operation.span if sites else None
 
     @property
     def first_release(self) -> Span | None:
-        releases = self.facts.releases
+        releases = self.summary.releases
         return releases[0].operation.span if releases else None
 
     @property
@@ -84,7 +84,7 @@ class StageWords:
 
     @property
     def _leak_arguments(self) -> tuple[Side, str, int, bool]:
-        sites = self.facts.acquires
+        sites = self.summary.acquires
         looped = bool(sites) and self.role.innermost[sites[0].block] is not None
         return self.handle.side, self.handle.pipeline.name, self.handle.pipeline.stages, looped
 
@@ -210,7 +210,7 @@ class DirectWords(StageWords):
 
     def released_without_signal(self, at: Span) -> Message:
         name, side = self.handle.pipeline.name, self.handle.side
-        commits = self.facts.kinds() & {"accumulate", "operand"}
+        commits = self.summary.kinds() & {"accumulate", "operand"}
         return direct.SteppedWithoutSignal(
             pipeline=name,
             consequence=self.leak,
@@ -315,5 +315,5 @@ class PeekWords(StageWords):
 _FORMS: dict[Form, type[StageWords]] = {"direct": DirectWords, "token": PeekWords}
 
 
-def words_for(role: RoleFacts, handle: tree.Handle) -> StageWords:
+def words_for(role: RoleSummary, handle: tree.Handle) -> StageWords:
     return _FORMS.get(handle.form, StageWords)(role, handle)

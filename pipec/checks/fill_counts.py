@@ -1,6 +1,6 @@
 """How often each tile of a stage is filled between its acquire and its release: the fewest and the most over all paths."""
 
-from pipec.checks.facts import COPY, LOAD, WRITE, RoleFacts, Touch
+from pipec.checks.summary import COPY, LOAD, WRITE, RoleSummary, Touch
 from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
@@ -26,7 +26,7 @@ _NONE = Fills()
 _Counts = dict[_Key, Fills]
 
 
-def count_fills(role: RoleFacts) -> dict[tree.Handle, _Counts]:
+def count_fills(role: RoleSummary) -> dict[tree.Handle, _Counts]:
     """For each producer's handle that is released, the counts of its tiles at its first release."""
     return _Counter(role).run()
 
@@ -34,7 +34,7 @@ def count_fills(role: RoleFacts) -> dict[tree.Handle, _Counts]:
 class _Counter:
     """One pass over the blocks in order, as in pipec.checks.linear."""
 
-    def __init__(self, role: RoleFacts) -> None:
+    def __init__(self, role: RoleSummary) -> None:
         self._role = role
         self._out: list[_Counts] = []
         self._found: dict[tree.Handle, _Counts] = {}
