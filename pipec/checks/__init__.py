@@ -15,12 +15,12 @@ from pipec.checks import (
     resources,
     roles,
     scheduling,
+    semaphores,
     shapes,
     signals,
     stated_counts,
     sub_stages,
     tensor_tiles,
-    turns,
 )
 from pipec.checks.summary import collect
 from pipec.diag.message import Sink
@@ -36,7 +36,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     signals.check(summary, sink)
     lifetime.check(summary, sink)
     sub_stages.check(summary, sink)
-    turns.check(kernel, sink)
+    semaphores.check(kernel, sink)
     grids.check(kernel, sink)
     scheduling.check(kernel, target, sink)
     wrong = shapes.check(summary, target, sink)

@@ -4,7 +4,7 @@ from pipec.budgets import BudgetEnded
 from pipec.checks.protocol_model import Opaque, programs
 from pipec.checks.protocol_proof import Programs, State, holds, prove
 from pipec.checks.protocol_search import Failure, Undecided, search
-from pipec.checks.turns import assumption
+from pipec.checks.semaphores import assumption
 from pipec.checks.verdict import Verdict
 from pipec.diag.catalogue import protocol as messages
 from pipec.diag.message import Sink

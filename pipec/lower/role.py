@@ -6,16 +6,16 @@ from pipec.kir import ir
 from pipec.kir.plan_roles import operations
 from pipec.kir.walk import children, subexpressions
 from pipec.lower import (
-    async_copy,  # noqa: F401 - imported for what it lowers, as are mma, tma and turns
+    async_copy,  # noqa: F401 - imported for what it lowers, as are mma, tma and semaphores
     flight,
     fragments,
     global_order,
     launch_control,
     mma,  # noqa: F401
     pipelines,
+    semaphores,  # noqa: F401
     stores,
     tma,  # noqa: F401
-    turns,  # noqa: F401
     wgmma,
 )
 from pipec.lower.context import RoleContext

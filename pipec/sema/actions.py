@@ -45,7 +45,7 @@ from pipec.sema.operation import THREADS
 from pipec.sema.operations import EPILOGUE_LOAD, INPUT, OPERATIONS, RING, Operation
 from pipec.sema.role_pipeline import ROLE_ACTIONS
 from pipec.sema.scope import Scope
-from pipec.sema.turns import semaphore
+from pipec.sema.semaphores import semaphore
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.syntax import ast
 from pipec.vocabulary import Axis, Reduction, StorePath, one_of

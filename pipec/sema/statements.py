@@ -35,7 +35,7 @@ from pipec.sema.expressions import as_runtime, as_value, elaborate, known, known
 from pipec.sema.groups import NeedsValue
 from pipec.sema.scheduling import refuse_assignment, walk
 from pipec.sema.scope import BlockKind
-from pipec.sema.turns import take_turn
+from pipec.sema.semaphores import take_turn
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
