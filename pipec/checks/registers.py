@@ -34,7 +34,7 @@ def check(plan: Plan, sink: Sink) -> None:
     for row in plan.roles:
         _odd_columns(plan, row, sink)
         _odd_fragments(row, sink)
-        if row.flight is not None and not _accumulators(plan, row, sink):
+        if row.mma_waits is not None and not _accumulators(plan, row, sink):
             _instructions(plan, row, sink)
         if any(isinstance(operation, tree.Assign) and operation.variable.kept for operation in operations(row.role)):
             _Pressure(plan, row).check(sink)
@@ -58,7 +58,7 @@ def _odd_fragments(row: RolePlan, sink: Sink) -> None:
     unit = 16 * row.role.warps
     told: set[tree.Variable] = set()
     for operation in operations(row.role):
-        if row.flight is None or not (isinstance(operation, tree.Assign) and operation.variable.kept):
+        if row.mma_waits is None or not (isinstance(operation, tree.Assign) and operation.variable.kept):
             continue
         if operation.variable in told:
             continue
@@ -153,7 +153,7 @@ class _Pressure:
         self._plan = plan
         self._row = row
         self._lets = lazy_tiles(row.role)
-        self._operands = row.flight.operands if row.flight is not None else frozenset[tree.Variable]()
+        self._operands = row.mma_waits.operands if row.mma_waits is not None else frozenset[tree.Variable]()
         self._assigned: dict[tree.Variable, list[tree.Assign]] = {}
         for operation in operations(row.role):
             if isinstance(operation, tree.Assign):

@@ -16,7 +16,7 @@ from pipec.kir.places import (
     overlap_by_numbers,
     same,
 )
-from pipec.kir.plan_flight import lazy_tiles
+from pipec.kir.plan_mma_waits import lazy_tiles
 from pipec.kir.walk import children, operands, subexpressions
 from pipec.record import record
 from pipec.sema import tree

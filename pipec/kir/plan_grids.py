@@ -8,7 +8,7 @@ this grid to end before they read what it wrote.
 from collections.abc import Iterator
 
 from pipec.kir.ir import Kernel, Role
-from pipec.kir.plan_flight import lazy_tiles
+from pipec.kir.plan_mma_waits import lazy_tiles
 from pipec.kir.plan_roles import operations
 from pipec.kir.plan_types import RolePlan
 from pipec.kir.walk import operands, subexpressions

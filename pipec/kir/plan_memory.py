@@ -171,7 +171,7 @@ def plan_shared(
 
 def _panels(row: RolePlan, layouts: Mapping[tree.Store, TileLayout]) -> int:
     """The most panels of one tile that a role which adds up in registers stores, if four buffers hold them."""
-    if row.flight is None:
+    if row.mma_waits is None:
         return 0
     counts = [
         operation.value.type.columns * operation.value.type.dtype.bytes // layouts[operation].span_bytes

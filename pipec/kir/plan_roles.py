@@ -5,7 +5,7 @@ from math import gcd
 
 from pipec.isa.targets import WARP, Target
 from pipec.kir.ir import Kernel, Role
-from pipec.kir.plan_flight import lazy_tiles, plan_flight, reads_accumulator
+from pipec.kir.plan_mma_waits import lazy_tiles, plan_mma_waits, reads_accumulator
 from pipec.kir.plan_types import WARPGROUP_WARPS, RegisterGroup, RolePlan, RowMap, round_up
 from pipec.kir.walk import evaluated_tile, operands, references, subexpressions
 from pipec.record import replace
@@ -61,7 +61,7 @@ def plan_roles(kernel: Kernel) -> tuple[tuple[RolePlan, ...], int]:
             warp = round_up(warp, WARPGROUP_WARPS)
         named = barrier if role.warps > 1 else None
         barrier += named is not None
-        plans.append(replace(_role_plan(role, warp, named), flight=plan_flight(kernel, role)))
+        plans.append(replace(_role_plan(role, warp, named), mma_waits=plan_mma_waits(kernel, role)))
         warp += role.warps
     if any(role.registers is not None for role in kernel.roles):
         warp = round_up(warp, WARPGROUP_WARPS)
@@ -137,7 +137,7 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
     for operation, value in values.items():
         assert isinstance(value.type, TileType)
         rows = value.type.rows
-        if operation in written or reads_accumulator(value, lets) or (row.flight is not None and operation in kept):
+        if operation in written or reads_accumulator(value, lets) or (row.mma_waits is not None and operation in kept):
             maps[operation] = fragment_map(rows, row.role.warps, kept=operation in kept)
             continue
         if rows == 64 and any(buffer.folded for buffer in tensor_tiles(value, lets)):

@@ -21,7 +21,7 @@ def round_up(value: int, unit: int) -> int:
 
 
 @record
-class FlightWait:
+class MmaWait:
     """At most the `pending` latest MMAs of the role stay in flight; `gives_back`: the late stage is given back then."""
 
     pending: int
@@ -29,7 +29,7 @@ class FlightWait:
 
 
 @record
-class Flight:
+class MmaWaits:
     """When a role waits for the MMAs it has in flight (wgmma): each is a group of its own.
 
     `waits`: by the operation in front of which the wait stands; `at_end`: all must be complete when the role ends.
@@ -37,7 +37,7 @@ class Flight:
     that would signal such a stage. `operands`: the kept tiles that only MMAs read, which stand in registers as operand `a` does.
     """
 
-    waits: dict[Operation, FlightWait]
+    waits: dict[Operation, MmaWait]
     at_end: bool
     lagging: Pipeline | None
     late: frozenset[Operation]
@@ -79,7 +79,7 @@ class RolePlan:
     uses_tensor: bool = False
     stores_bulk: bool = False
     touches_shared: bool = False  # its threads read or write stages in shared memory
-    flight: Flight | None = None  # of roles that multiply in registers
+    mma_waits: MmaWaits | None = None  # of roles that multiply in registers
     drains: tuple[Pipeline, ...] = ()  # waited for before the role ends: commits still arrive on their barriers
     global_order: GlobalOrder = GlobalOrder()
     meets: frozenset[tuple[Pipeline, Side]] = frozenset()  # its warps meet after waiting: one thread signals for all

@@ -103,7 +103,7 @@ class RoleContext:
     accumulators: dict[tree.Accumulator, Registers] = field(default_factory=dict)
     operands: dict[tree.Variable | tree.RegisterMma, Registers] = field(default_factory=dict)  # by tile, or by the MMA of a copy
     turns: dict[tuple[tree.Pipeline, Side] | tree.Handle, Slot] = field(default_factory=dict)  # with a watchdog: waits so far
-    late: Slot | None = None  # the barrier of the stage to be given back at the next release, or 0: see Flight.lagging
+    late: Slot | None = None  # the barrier of the stage to be given back at the next release, or 0: see MmaWaits.lagging
 
     @property
     def builder(self) -> Builder:

@@ -223,7 +223,7 @@ def write_accumulator(role: RoleContext, operation: tree.WriteAccumulator) -> No
 
 
 def is_operand(role: RoleContext, variable: tree.Variable) -> bool:
-    return role.plan.flight is not None and variable in role.plan.flight.operands
+    return role.plan.mma_waits is not None and variable in role.plan.mma_waits.operands
 
 
 @lowers(tree.RegisterMma)

@@ -8,7 +8,7 @@ wait with the parity of the phase before a fresh barrier's first returns at once
 from pipec.kir.clusters import LEADER
 from pipec.kir.plan_memory import BARRIER_BYTES
 from pipec.kir.plan_types import WARPGROUP_WARPS, ZeroFill
-from pipec.lower import clusters, flight, global_order, watchdog
+from pipec.lower import clusters, global_order, mma_waits, watchdog
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.llvm import FALSE, Builder, Slot, Value, integer
 from pipec.lower.scalars import scalar
@@ -189,7 +189,7 @@ def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
                     clusters.commit(role, handle, pointer)
             case "warps":
                 global_order.hand_over_by_one(role)
-                flight.give_back(role, operation, pointer)
+                mma_waits.give_back(role, operation, pointer)
             case "read":
                 global_order.hand_over_by_one(role)
                 with role.one_thread("stored"):

@@ -7,11 +7,11 @@ from pipec.kir.plan_roles import operations
 from pipec.kir.walk import children, subexpressions
 from pipec.lower import (
     async_copy,  # noqa: F401 - imported for what it lowers, as are mma, tma and semaphores
-    flight,
     fragments,
     global_order,
     launch_control,
     mma,  # noqa: F401
+    mma_waits,
     pipelines,
     semaphores,  # noqa: F401
     stores,
@@ -78,7 +78,7 @@ def _declare(role: RoleContext) -> None:
             case _:
                 pass
     pipelines.start_cursors(role)
-    flight.start(role)
+    mma_waits.start(role)
     role.kernel.at(role.plan.role.span)
     if role.plan.stores_bulk:
         role.staging_turn = role.builder.variable("i32", f"{role.prefix}.staging")
@@ -112,8 +112,8 @@ def _signalled_at_entry(role: ir.Role) -> list[Signalled]:
 
 
 def _operation(role: RoleContext, operation: tree.Operation) -> None:
-    if role.plan.flight is not None and operation in role.plan.flight.waits:
-        flight.wait(role, role.plan.flight.waits[operation])
+    if role.plan.mma_waits is not None and operation in role.plan.mma_waits.waits:
+        mma_waits.wait(role, role.plan.mma_waits.waits[operation])
     if operation in role.plan.global_order.before:
         global_order.order(role)
     LOWERINGS[type(operation)](role, operation)
@@ -232,8 +232,8 @@ def _finish(role: RoleContext) -> None:
     role.kernel.at(role.plan.role.end)
     for pipeline in role.plan.drains:
         pipelines.drain(role, tree.Drain(pipeline, role.plan.role.end))
-    if role.plan.flight is not None and role.plan.flight.at_end:
-        flight.settle(role)
+    if role.plan.mma_waits is not None and role.plan.mma_waits.at_end:
+        mma_waits.settle(role)
     if role.plan.launches_dependents:
         role.builder.call("griddepcontrol.launch_dependents")
     if role.plan.stores_bulk:

@@ -1,6 +1,6 @@
 """Matrix multiply-accumulate in registers (sm_90a): each warpgroup of the role has its share of the rows.
 
-The multiplication runs on after its instruction. `pipec.kir.plan_flight` says where it must be complete.
+The multiplication runs on after its instruction. `pipec.kir.plan_mma_waits` says where it must be complete.
 """
 
 from pipec.isa import wgmma as isa
@@ -47,8 +47,8 @@ def declare_operand(role: RoleContext, mma: tree.RegisterMma) -> None:
 def operand_key(role: RoleContext, mma: tree.RegisterMma) -> tree.Variable | tree.RegisterMma | None:
     if isinstance(mma.a, tree.BufferRef):
         return None
-    assert role.plan.flight is not None
-    return mma.a.variable if mma.a.variable in role.plan.flight.operands else mma
+    assert role.plan.mma_waits is not None
+    return mma.a.variable if mma.a.variable in role.plan.mma_waits.operands else mma
 
 
 @lowers(tree.ClearAccumulator)
@@ -77,7 +77,7 @@ def read(role: RoleContext, accumulator: tree.Accumulator, block: int, half: int
 
 
 def multiply(role: RoleContext, operation: tree.RegisterMma) -> None:
-    """Each is a group of its own (see pipec.kir.plan_flight)."""
+    """Each is a group of its own (see pipec.kir.plan_mma_waits)."""
     b, registers = operation.b, role.accumulators[operation.accumulator]
     accumulate = TRUE if operation.accumulate is None else scalar(role, operation.accumulate)
     key = operand_key(role, operation)

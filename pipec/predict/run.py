@@ -292,7 +292,7 @@ class _Role:
         handle = operation.handle
         if not operation.signals:
             return
-        late = self.plan.flight is not None and operation in self.plan.flight.late
+        late = self.plan.mma_waits is not None and operation in self.plan.mma_waits.late
         for sub_stage in range(handle.pipeline.sub_stages(handle.side)):
             if (handle, sub_stage) not in self.signalled:
                 if late:
@@ -373,8 +373,8 @@ class _Role:
 
     def _await_products(self, operation: tree.Operation) -> None:
         """Where wgmma's products are waited for, and the stage that is given back late with them."""
-        flight = self.plan.flight
-        wait = flight.waits.get(operation) if flight is not None else None
+        mma_waits = self.plan.mma_waits
+        wait = mma_waits.waits.get(operation) if mma_waits is not None else None
         if wait is None:
             return
         if len(self.products) > wait.pending:

@@ -1,6 +1,6 @@
-"""Waiting for multiplications in registers, and giving back the stages they read: where `pipec.kir.plan_flight` says."""
+"""Waiting for multiplications in registers, and giving back the stages they read: where `pipec.kir.plan_mma_waits` says."""
 
-from pipec.kir.plan_types import FlightWait
+from pipec.kir.plan_types import MmaWait
 from pipec.lower import clusters
 from pipec.lower.context import RoleContext
 from pipec.lower.llvm import Value, integer
@@ -10,12 +10,12 @@ _NONE = integer(0)  # no barrier stands at address 0
 
 
 def start(role: RoleContext) -> None:
-    if role.plan.flight is not None and role.plan.flight.lagging is not None:
+    if role.plan.mma_waits is not None and role.plan.mma_waits.lagging is not None:
         role.late = role.builder.variable("i32", f"{role.prefix}.late")
         role.late.write(_NONE)
 
 
-def wait(role: RoleContext, row: FlightWait) -> None:
+def wait(role: RoleContext, row: MmaWait) -> None:
     """At most `row.pending` multiplications stay in flight."""
     if row.pending == 0:
         # For paths without any multiplication: ptxas would put one in by itself, and say so.
@@ -29,7 +29,7 @@ def wait(role: RoleContext, row: FlightWait) -> None:
 
 def settle(role: RoleContext) -> None:
     """Every multiplication so far is complete, and the late stage is given back."""
-    wait(role, FlightWait(0, gives_back=role.late is not None))
+    wait(role, MmaWait(0, gives_back=role.late is not None))
 
 
 def give_back(role: RoleContext, operation: tree.Release | tree.Signal, pointer: Value) -> None:
@@ -37,9 +37,9 @@ def give_back(role: RoleContext, operation: tree.Release | tree.Signal, pointer:
 
     A stage of the lagging pipeline is noted instead; the one released before it was given back by the wait in front of this.
     """
-    builder, flight = role.builder, role.plan.flight
-    assert flight is not None
-    if operation not in flight.late:
+    builder, mma_waits = role.builder, role.plan.mma_waits
+    assert mma_waits is not None
+    if operation not in mma_waits.late:
         clusters.arrive_per_warp(role, operation.handle.pipeline, operation.handle.side, pointer)
         return
     assert role.late is not None
@@ -47,7 +47,7 @@ def give_back(role: RoleContext, operation: tree.Release | tree.Signal, pointer:
 
 
 def _give_late(role: RoleContext, late: Value) -> None:
-    flight = role.plan.flight
-    assert flight is not None and flight.lagging is not None
+    mma_waits = role.plan.mma_waits
+    assert mma_waits is not None and mma_waits.lagging is not None
     some = role.builder.compare("ne", late, _NONE)
-    clusters.arrive_per_warp(role, flight.lagging, "consumer", role.builder.shared_pointer(late), some)
+    clusters.arrive_per_warp(role, mma_waits.lagging, "consumer", role.builder.shared_pointer(late), some)

@@ -7,7 +7,7 @@ read them (PTX ISA 9.7.15: all else is undefined).
 """
 
 from pipec.kir.ir import Kernel, Role, successors
-from pipec.kir.plan_types import Flight, FlightWait
+from pipec.kir.plan_types import MmaWait, MmaWaits
 from pipec.kir.walk import operands, subexpressions
 from pipec.sema import tree
 from pipec.sema.tree import Pipeline
@@ -22,13 +22,13 @@ _LATE = "late"  # the stage that was released and is still to be given back
 _State = dict[object, int]
 
 
-def plan_flight(kernel: Kernel, role: Role) -> Flight | None:
+def plan_mma_waits(kernel: Kernel, role: Role) -> MmaWaits | None:
     """None for a role without such MMAs."""
     mmas = [operation for block in role.blocks for operation in block.operations if isinstance(operation, tree.RegisterMma)]
     if not mmas:
         return None
     lagging = _lagging(kernel, role, mmas)
-    return _Analysis(role, lagging, _operand_tiles(role, mmas)).flight()
+    return _Analysis(role, lagging, _operand_tiles(role, mmas)).mma_waits()
 
 
 def _operand_tiles(role: Role, mmas: list[tree.RegisterMma]) -> frozenset[tree.Variable]:
@@ -86,9 +86,9 @@ class _Analysis:
         self._operands = operand_tiles
         self._names = lazy_tiles(role)
 
-    def flight(self) -> Flight:
+    def mma_waits(self) -> MmaWaits:
         entries = self._entries()
-        waits: dict[tree.Operation, FlightWait] = {}
+        waits: dict[tree.Operation, MmaWait] = {}
         late: set[tree.Operation] = set()
         at_end = False
         for block, entry in zip(self._role.blocks, entries, strict=True):
@@ -100,7 +100,7 @@ class _Analysis:
                 if wait is not None:
                     waits[operation] = wait
             at_end = at_end or (bool(state) and not successors(block.terminator))
-        return Flight(waits, at_end, self._lagging, frozenset(late), self._operands)
+        return MmaWaits(waits, at_end, self._lagging, frozenset(late), self._operands)
 
     def _entries(self) -> list[_State]:
         """The state at the start of each block: all that is in flight on some path, at the least age that any path gives it."""
@@ -119,13 +119,13 @@ class _Analysis:
                     open_blocks.add(after)
         return entries
 
-    def _step(self, operation: tree.Operation, state: _State) -> FlightWait | None:
+    def _step(self, operation: tree.Operation, state: _State) -> MmaWait | None:
         """The wait in front of the operation; `state` becomes what holds after it."""
         wait = None
         needed = [state[key] for key in self._needs(operation, state) if key in state]
         if needed:
             pending = min(needed)
-            wait = FlightWait(pending, gives_back=state.get(_LATE, -1) >= pending)
+            wait = MmaWait(pending, gives_back=state.get(_LATE, -1) >= pending)
             for key in [key for key, age in state.items() if age >= pending]:
                 del state[key]
         if isinstance(operation, tree.RegisterMma):
