@@ -25,7 +25,7 @@ BARRIER_SIDE: Final[dict[Side, BarrierSide]] = {"producer": "full", "consumer": 
 
 # How a stage is held: by `with`, by a handle that has to be released, by one whose signals are explicit (consume_explicit), between a
 # wait and its step, or not at all yet: a peek's result, which the wait that completes it takes up.
-Form = Literal["scoped", "linear", "explicit", "direct", "token"]
+Form = Literal["scoped", "linear", "explicit", "stepped", "token"]
 
 # Where a tile stands: shared memory or tensor memory.
 Space = Literal["shared", "tensor"]

@@ -266,7 +266,7 @@ class _RoleCheck:
         missing = sub_stages.missing(operation, state.given, state.awaited, self._role.handles[handle])
         if missing is not None or operation.signals or state.signal == "yes" or handle.pipeline.kind == ROLE:
             return missing
-        if handle.form == "direct" and self._signals_itself(handle):
+        if handle.form == "stepped" and self._signals_itself(handle):
             return None
         return self._words(handle).released_without_signal(operation.span)
 

@@ -8,8 +8,8 @@ from typing import TypedDict
 
 from pipec.checks import sub_stages
 from pipec.checks.summary import RoleSummary, StageSummary, Touch
-from pipec.diag.catalogue import direct, peek
 from pipec.diag.catalogue import linear as messages
+from pipec.diag.catalogue import peek, stepping
 from pipec.diag.message import Message
 from pipec.kir import ir
 from pipec.sema import tree
@@ -166,7 +166,7 @@ class StageWords:
         )
 
 
-class DirectWords(StageWords):
+class SteppedWords(StageWords):
     """The current stage between `wait_...()` and `..._step()`."""
 
     __slots__ = ()
@@ -180,17 +180,17 @@ class DirectWords(StageWords):
         return f"{self.handle.pipeline.name}.wait_{OTHER_SIDE[self.handle.side]}()"
 
     def never_released(self, end: Span, ending: str) -> Message:
-        return direct.NeverStepped(
+        return stepping.NeverStepped(
             pipeline=self.handle.pipeline.name,
             ending="ends here, and the stage is still current",
             step=self._step,
-            consequence=direct.never_stepped(self.handle.side),
+            consequence=stepping.never_stepped(self.handle.side),
             at=self.obtained or end,
             end=end,
         )
 
     def replaced(self, at: Span) -> Message | None:
-        return direct.WaitedTwice(
+        return stepping.WaitedTwice(
             side=self.handle.side, pipeline=self.handle.pipeline.name, step=self._step, at=at, first=self.obtained
         )
 
@@ -204,14 +204,14 @@ class DirectWords(StageWords):
         return self._stepped_again(released or loop.span, "move it below the loop, or the wait into the loop", loop.span, None)
 
     def _stepped_again(self, at: Span, edit: str, loop: Span | None, first: Span | None) -> Message:
-        return direct.SteppedAgain(
+        return stepping.SteppedAgain(
             step=at.text(), pipeline=self.handle.pipeline.name, edit=edit, at=at, loop=loop, first=first, obtained=self.obtained
         )
 
     def released_without_signal(self, at: Span) -> Message:
         name, side = self.handle.pipeline.name, self.handle.side
         commits = self.summary.kinds() & {"accumulate", "operand"}
-        return direct.SteppedWithoutSignal(
+        return stepping.SteppedWithoutSignal(
             pipeline=name,
             consequence=self.leak,
             signal=f"{'mma.commit' if commits else 'arrive'}({name}.{side}_mbar({name}.{side}_stage()))",
@@ -220,7 +220,7 @@ class DirectWords(StageWords):
         )
 
     def used_after_release(self, use: str, at: Span, touch: Touch | None, released: Span | None) -> Message:
-        return direct.UsedAfterStep(
+        return stepping.UsedAfterStep(
             pipeline=self.handle.pipeline.name,
             use="its number is read" if touch is not None and touch.kind == "index" else use,
             variable=touch.variable.name if touch and touch.variable else None,
@@ -233,19 +233,19 @@ class DirectWords(StageWords):
         )
 
     def released_on_one_branch(self, branch: ir.Branch, when: bool, released: Span | None) -> Message:
-        return direct.SteppedOnOneBranch(
+        return stepping.SteppedOnOneBranch(
             pipeline=self.handle.pipeline.name,
             yes=truth(when),
             no=truth(not when),
             step=self._step,
-            consequence=direct.never_stepped(self.handle.side),
+            consequence=stepping.never_stepped(self.handle.side),
             at=branch.span,
             released=released,
             obtained=self.obtained,
         )
 
     def obtained_on_one_branch(self, branch: ir.Branch, when: bool) -> Message:
-        return direct.WaitedOnOneBranch(
+        return stepping.WaitedOnOneBranch(
             pipeline=self.handle.pipeline.name,
             yes=truth(when),
             no=truth(not when),
@@ -256,10 +256,10 @@ class DirectWords(StageWords):
         )
 
     def carried(self, loop: ir.Loop) -> Message:
-        return direct.SteppedAfterLoop(
+        return stepping.SteppedAfterLoop(
             pipeline=self.handle.pipeline.name,
             step=self._step,
-            consequence=direct.never_stepped(self.handle.side),
+            consequence=stepping.never_stepped(self.handle.side),
             at=self.obtained or loop.span,
             loop=loop.span,
             released=self.first_release,
@@ -312,7 +312,7 @@ class PeekWords(StageWords):
         return self.never_released(loop.span, "")
 
 
-_FORMS: dict[Form, type[StageWords]] = {"direct": DirectWords, "token": PeekWords}
+_FORMS: dict[Form, type[StageWords]] = {"stepped": SteppedWords, "token": PeekWords}
 
 
 def words_for(role: RoleSummary, handle: tree.Handle) -> StageWords:

@@ -135,7 +135,7 @@ def _other_call(role: RoleSummary, pipeline: tree.Pipeline, side: Side) -> str:
     """What obtains a stage of the other side than `side`, in the form the role used."""
     if pipeline.kind == ROLE:
         return ROLE_WAITS[OTHER_SIDE[side]]
-    if any(handle.form == "direct" for handle in role.handles if handle.pipeline is pipeline):
+    if any(handle.form == "stepped" for handle in role.handles if handle.pipeline is pipeline):
         return f"wait_{side}"
     return _SIDES[side].other_call
 
@@ -411,7 +411,7 @@ def _suggestion(handle: tree.Handle, side: Side) -> str:
     """The call that obtains a stage of the other side in the same form."""
     if handle.pipeline.kind == ROLE:
         return f"{handle.pipeline.name}.{ROLE_WAITS[side]}()"
-    if handle.form == "direct":
+    if handle.form == "stepped":
         return f"{handle.pipeline.name}.wait_{OTHER_SIDE[side]}()"
     if handle.form != "linear":
         return f"{handle.pipeline.name}.{'consume' if side == 'consumer' else 'produce'}()"

@@ -164,7 +164,7 @@ def _explicit_signals_wait(summary: StageSummary, sink: Sink) -> bool:
 def _better_signal(handle: tree.Handle, kind: UseKind) -> tuple[str, str | None]:
     """What to write in place of a signal that does not wait, and the edit where nothing else changes with it."""
     right = _right_signal(handle, kind)
-    if handle.form == "direct" and right.startswith("mma.commit"):
+    if handle.form == "stepped" and right.startswith("mma.commit"):
         return f"write `{right}` in place of it", right
     if handle.pipeline.kind == ROLE:
         return f"write `{right}` in place of it and of the step", None
@@ -173,7 +173,7 @@ def _better_signal(handle: tree.Handle, kind: UseKind) -> tuple[str, str | None]
 
 def _right_signal(handle: tree.Handle, kind: UseKind) -> str:
     """The call that signals once the work of this kind is done."""
-    if handle.form != "direct":
+    if handle.form != "stepped":
         return release_call(handle)
     pipeline = handle.pipeline.name
     if kind in (ACCUMULATE, OPERAND):
@@ -381,7 +381,7 @@ class _Payload:
 
     def _name(self, tile: tree.Buffer) -> str:
         handle = self._handle.handle
-        if handle.form == "direct":
+        if handle.form == "stepped":
             return f"{f'{handle.pipeline.name}.payload.' if tile.owner else ''}{tile.name}[{handle.name}]"
         return f"{handle.name}.{tile.name}" if tile.owner else f"{tile.name}[{handle.name}.index()]"
 

@@ -10,7 +10,6 @@ from pipec.record import replace
 from pipec.sema import arithmetic, tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.direct import DIRECT_ACTIONS, pipeline_of
 from pipec.sema.entities import (
     EXPRESSIONS,
     Acquired,
@@ -46,6 +45,7 @@ from pipec.sema.operations import EPILOGUE_LOAD, INPUT, OPERATIONS, RING, Operat
 from pipec.sema.role_pipeline import ROLE_ACTIONS
 from pipec.sema.scope import Scope
 from pipec.sema.semaphores import semaphore
+from pipec.sema.stepping import STEPPING_ACTIONS, pipeline_of
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.syntax import ast
 from pipec.vocabulary import Axis, Reduction, StorePath, one_of
@@ -534,7 +534,7 @@ ACTIONS: dict[str, Action] = {
     "semaphore": semaphore,
     **GRID_ACTIONS,
     **ROLE_ACTIONS,
-    **DIRECT_ACTIONS,
+    **STEPPING_ACTIONS,
 }
 
 # Of rows that have no action: pipec.sema.kernels reads them where a kernel begins.

@@ -22,7 +22,7 @@ from pipec.sema.operation import (
     VIEWS,
     Operation,
 )
-from pipec.sema.operations_direct import DIRECT, DIRECT_FREE
+from pipec.sema.operations_stepping import STEPPING, STEPPING_FREE
 
 _PIPELINE = (
     Operation(
@@ -569,7 +569,7 @@ _FREE = (
     Operation("cluster", ("",), "cluster(x, y, z)", "cluster", document="how many of them form a cluster, along each axis"),
 )
 
-OPERATIONS: tuple[Operation, ...] = _PIPELINE + DIRECT + _STAGE + _ROLE + _EPILOGUE_STAGE + _FREE + DIRECT_FREE
+OPERATIONS: tuple[Operation, ...] = _PIPELINE + STEPPING + _STAGE + _ROLE + _EPILOGUE_STAGE + _FREE + STEPPING_FREE
 
 MEMBERS: dict[str, dict[str, Operation]] = {}
 for _row in OPERATIONS:

@@ -1,12 +1,11 @@
 """The statements of a role: names bound, stages acquired and released, blocks nested."""
 
-from pipec.diag.catalogue import direct, peek
 from pipec.diag.catalogue import names as messages
+from pipec.diag.catalogue import peek, stepping
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DType
 from pipec.sema import arithmetic, tree
 from pipec.sema.context import Context
-from pipec.sema.direct import bind_peek, completing_wait, take_stage
 from pipec.sema.entities import (
     EXPRESSIONS,
     Acquired,
@@ -36,6 +35,7 @@ from pipec.sema.groups import NeedsValue
 from pipec.sema.scheduling import refuse_assignment, walk
 from pipec.sema.scope import BlockKind
 from pipec.sema.semaphores import take_turn
+from pipec.sema.stepping import bind_peek, completing_wait, take_stage
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
@@ -249,7 +249,7 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
 def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree.Expression, span: Span) -> None:
     assert isinstance(variable.type, DType)
     if variable in context.picked:
-        context.fail(direct.StageNumberChanged(name=variable.name, at=span, first=variable.span))
+        context.fail(stepping.StageNumberChanged(name=variable.name, at=span, first=variable.span))
     context.stage_numbers.pop(variable, None)
     if not isinstance(found, Known):
         widened = arithmetic.widen(found, variable.type)

@@ -116,7 +116,7 @@ class Buffer:
 class Handle:
     """An acquired stage. `side` is "producer" or "consumer".
 
-    `form` is "scoped" (with), "linear", "explicit" (consume_explicit), "direct" (the stage between a wait and its step) or "token":
+    `form` is "scoped" (with), "linear", "explicit" (consume_explicit), "stepped" (the stage between a wait and its step) or "token":
     no stage yet, but the result of a peek, which the wait that completes it takes up.
     """
 

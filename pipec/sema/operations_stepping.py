@@ -48,12 +48,12 @@ def _sides(side: Side, other: str) -> tuple[Operation, ...]:
     )  # fmt: skip
 
 
-DIRECT = (
+STEPPING = (
     *_sides("producer", "consumer"),
     *_sides("consumer", "producer"),
 )  # fmt: skip
 
-DIRECT_FREE = (
+STEPPING_FREE = (
     Operation("cp.async", ("",), "cp.async(tile, tensor[i])", "copy_async", signals="full, by each thread's copies",
               document="a run of a 1-D tensor into a tile of one row, by the role's own threads, without waiting; outside the tensor 0"),
     Operation("arrive", ("",), "arrive(stage.mbar())", "arrive_on", signals="each calling thread", stage="signals", page="S0",

@@ -1,12 +1,12 @@
 """Peeks and the barriers by hand: waits, steps, the number and barrier of the current stage.
 
-A wait acquires a stage that has no name of its own (form "direct"), a step releases it, so every check of held stages holds here too.
+A wait acquires a stage that has no name of its own (form "stepped"), a step releases it, so every check of held stages holds here too.
 """
 
 from typing import NoReturn
 
-from pipec.diag.catalogue import direct as messages
 from pipec.diag.catalogue import names, peek
+from pipec.diag.catalogue import stepping as messages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
@@ -47,7 +47,7 @@ def take_stage(
 def _wait_by_hand(
     context: Context, pipeline: tree.Pipeline, side: Side, span: Span, token: tree.Handle | None = None
 ) -> tree.Handle:
-    return take_stage(context, pipeline, side, "direct", f"{pipeline.name}.{side}_stage()", span, token)
+    return take_stage(context, pipeline, side, "stepped", f"{pipeline.name}.{side}_stage()", span, token)
 
 
 # ------------------------------------------------------------------------------------------------------------ waits and steps
@@ -63,7 +63,7 @@ def _step(context: Context, operation: Operation, receiver: Entity | None, node:
     _no_arguments(context, operation, node)
     pipeline, side = pipeline_of(receiver), _side(operation)
     handle = context.current.get((pipeline, side))
-    if handle is None or handle.form != "direct":
+    if handle is None or handle.form != "stepped":
         _no_current_stage(context, pipeline, side, node)
     context.emit(tree.Release(handle, False, node.span))
     return Void()
@@ -186,7 +186,7 @@ def _wait_if_needed(context: Context, operation: Operation, receiver: Entity | N
     except Reported:
         # Whichever side was meant: what follows the wait is not reported as well.
         for one in OTHER_SIDE:
-            context.current.setdefault((pipeline, one), tree.Handle(pipeline.name, pipeline, one, "direct", node.span))
+            context.current.setdefault((pipeline, one), tree.Handle(pipeline.name, pipeline, one, "stepped", node.span))
         raise
     _wait_by_hand(context, pipeline, side, node.span, token)
     return Void()
@@ -240,7 +240,7 @@ def completing_wait(token: tree.Handle) -> str:
     return f"{token.pipeline.name}.wait_{OTHER_SIDE[token.side]}_if_needed({token.name})"
 
 
-DIRECT_ACTIONS = {
+STEPPING_ACTIONS = {
     "wait": _wait,
     "step": _step,
     "signal_and_step": _signal_and_step,
