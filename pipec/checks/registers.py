@@ -6,7 +6,7 @@ cannot be indexed, so what does not fit would go to memory: that is refused, wit
 
 from collections.abc import Iterator
 
-from pipec.diag.catalogue import kept as messages
+from pipec.diag.catalogue import register_tiles as messages
 from pipec.diag.catalogue import resources
 from pipec.diag.message import Sink
 from pipec.kir import ir
@@ -36,7 +36,7 @@ def check(plan: Plan, sink: Sink) -> None:
         _odd_fragments(row, sink)
         if row.mma_waits is not None and not _accumulators(plan, row, sink):
             _instructions(plan, row, sink)
-        if any(isinstance(operation, tree.Assign) and operation.variable.kept for operation in operations(row.role)):
+        if any(isinstance(operation, tree.Assign) and operation.variable.in_registers for operation in operations(row.role)):
             _Pressure(plan, row).check(sink)
 
 
@@ -48,7 +48,7 @@ def _odd_columns(plan: Plan, row: RolePlan, sink: Sink) -> None:
             continue
         row_map = plan.row_maps[operation]
         columns = value.type.columns
-        if row_map.kept and row_map.half_warps and columns > 1 and columns % 2:
+        if row_map.in_registers and row_map.half_warps and columns > 1 and columns % 2:
             sink.report(messages.OddKeptColumns(columns=columns, at=operation.span))
             return
 
@@ -58,7 +58,7 @@ def _odd_fragments(row: RolePlan, sink: Sink) -> None:
     unit = 16 * row.role.warps
     told: set[tree.Variable] = set()
     for operation in operations(row.role):
-        if row.mma_waits is None or not (isinstance(operation, tree.Assign) and operation.variable.kept):
+        if row.mma_waits is None or not (isinstance(operation, tree.Assign) and operation.variable.in_registers):
             continue
         if operation.variable in told:
             continue
@@ -218,7 +218,7 @@ class _Pressure:
 
     def _copied(self, lazy: tree.Variable) -> Iterator[tree.Variable]:
         for node in subexpressions(self._lets[lazy]):
-            if isinstance(node, tree.ReadVariable) and node.variable.kept and len(self._assigned[node.variable]) > 1:
+            if isinstance(node, tree.ReadVariable) and node.variable.in_registers and len(self._assigned[node.variable]) > 1:
                 yield node.variable
 
     def _reads(self, value: tree.Expression) -> set[tree.Variable]:
@@ -252,7 +252,7 @@ class _Pressure:
             if defined is not None:
                 yield frozenset(live | {defined}), operation
                 live.discard(defined)
-            if defined is None or defined.kept:
+            if defined is None or defined.in_registers:
                 for value in operands(operation):
                     live |= self._reads(value)
             else:

@@ -32,7 +32,7 @@ def plan_mma_waits(kernel: Kernel, role: Role) -> MmaWaits | None:
 
 
 def _operand_tiles(role: Role, mmas: list[tree.RegisterMma]) -> frozenset[tree.Variable]:
-    """The kept tiles that are read as operand `a` and nowhere else."""
+    """The register-resident tiles that are read as operand `a` and nowhere else."""
     read = {
         node.variable
         for block in role.blocks

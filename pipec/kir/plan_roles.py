@@ -138,7 +138,7 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
         assert isinstance(value.type, TileType)
         rows = value.type.rows
         if operation in written or reads_accumulator(value, lets) or (row.mma_waits is not None and operation in kept):
-            maps[operation] = fragment_map(rows, row.role.warps, kept=operation in kept)
+            maps[operation] = fragment_map(rows, row.role.warps, in_registers=operation in kept)
             continue
         if rows == 64 and any(buffer.folded for buffer in tensor_tiles(value, lets)):
             maps[operation] = RowMap(rows, 1, 1, False, row.threads > 2 * rows, folded=True)
@@ -146,24 +146,24 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
         half_warps = rows == 64 and (kept_half_warps if operation in kept else _reads_half_warp_tile(value, lets))
         maps[operation] = row_map_of(rows, row.threads, half_warps=half_warps)
         if operation in kept:
-            maps[operation] = replace(with_split(maps[operation], 2 if half_warps else 1), kept=True)
+            maps[operation] = replace(with_split(maps[operation], 2 if half_warps else 1), in_registers=True)
     return maps
 
 
-def kept_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Variable]:
+def register_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Variable]:
     """The tiles in registers that an expression reads, itself or through lazy ones."""
     read = (node.variable for node in subexpressions(value, lets) if isinstance(node, tree.ReadVariable))
-    yield from dict.fromkeys(variable for variable in read if variable.kept)
+    yield from dict.fromkeys(variable for variable in read if variable.in_registers)
 
 
 def _keeps(operation: tree.Operation, lets: dict[tree.Variable, tree.Expression]) -> bool:
     value = evaluated_tile(operation)
-    return value is not None and (isinstance(operation, tree.Assign) or any(kept_tiles(value, lets)))
+    return value is not None and (isinstance(operation, tree.Assign) or any(register_tiles(value, lets)))
 
 
-def fragment_map(rows: int, warps: int, *, kept: bool) -> RowMap:
+def fragment_map(rows: int, warps: int, *, in_registers: bool) -> RowMap:
     """A warp has 16 of every 64 rows of its warpgroup's share, a lane two of them."""
-    return RowMap(rows, max(1, 2 * rows // (16 * warps)), 1, False, False, fragment=True, kept=kept)
+    return RowMap(rows, max(1, 2 * rows // (16 * warps)), 1, False, False, fragment=True, in_registers=in_registers)
 
 
 def row_map_of(rows: int, threads: int, *, half_warps: bool) -> RowMap:
@@ -192,7 +192,6 @@ def with_split(row_map: RowMap, split: int) -> RowMap:
 
 __all__ = [
     "expressions",
-    "kept_tiles",
     "lazy_tiles",
     "operations",
     "plan_registers",
@@ -200,6 +199,7 @@ __all__ = [
     "plan_row_maps",
     "reads_tensor",
     "references",
+    "register_tiles",
     "tensor_tiles",
     "with_split",
 ]

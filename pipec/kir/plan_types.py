@@ -34,7 +34,7 @@ class MmaWaits:
 
     `waits`: by the operation in front of which the wait stands; `at_end`: all must be complete when the role ends.
     `lagging`: the pipeline whose stages are given back one release late, so that MMAs stay in flight; `late`: the operations
-    that would signal such a stage. `operands`: the kept tiles that only MMAs read, which stand in registers as operand `a` does.
+    that would signal such a stage. `operands`: the resident tiles that only MMAs read, which stand in registers as operand `a` does.
     """
 
     waits: dict[Operation, MmaWait]
@@ -158,7 +158,7 @@ class RowMap:
     Threads work on `block_rows` rows at a time (`blocks` times). `half_warps`: the rows of an M = 64 accumulator, 16 to a warp
     (layout F of tensor memory), lanes 16-31 holding the other half of the columns. `split` threads share a row's columns.
 
-    `kept`: tiles in registers take part. All such operations on tiles with as many rows agree on which thread has which element,
+    `in_registers`: such tiles take part. All such operations on tiles with as many rows agree on which thread has which element,
     and their loops are written out, since registers cannot be indexed. With `half_warps` runs of `half_run` columns alternate
     between the halves.
     """
@@ -168,7 +168,7 @@ class RowMap:
     split: int
     half_warps: bool
     idle: bool  # there are more threads than rows * split
-    kept: bool = False
+    in_registers: bool = False
     fragment: bool = False  # as wgmma spreads an accumulator: see pipec.lower.fragments
     folded: bool = False  # as an accumulator of 64 rows of a pair of CTAs: threads 64-127 have the right half of the columns
 

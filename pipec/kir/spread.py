@@ -102,8 +102,8 @@ def panel_share(row_map: RowMap, tile: TileType, columns: int) -> Share:
     """
     tail = tile.columns % columns != 0
     panels = tile.columns // columns
-    assert not tail or (row_map.half_warps and not row_map.kept and panels * columns == tile.columns - 1)
-    if row_map.kept and row_map.half_warps:
+    assert not tail or (row_map.half_warps and not row_map.in_registers and panels * columns == tile.columns - 1)
+    if row_map.in_registers and row_map.half_warps:
         run = row_map.half_run(tile.columns)
         return Share(columns, panels, 2, columns // (2 * run), run, 2 * run, run)
     if row_map.folded:

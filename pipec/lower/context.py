@@ -70,7 +70,7 @@ class KernelContext:
 
 
 # A tile in registers: the slots of each row that a thread has, by row block.
-KeptTile = list[list[Slot]]
+RegisterTile = list[list[Slot]]
 
 
 @dataclass(slots=True)
@@ -87,9 +87,9 @@ class RoleContext:
     signalled: frozenset[tree.Handle] = frozenset()  # handles whose signal was given on the way to the operation at hand
     variables: dict[tree.Variable, Slot] = field(default_factory=dict)
     lets: dict[tree.Variable, tree.Expression] = field(default_factory=dict)
-    kept: dict[tree.Variable, KeptTile] = field(default_factory=dict)
+    register_tiles: dict[tree.Variable, RegisterTile] = field(default_factory=dict)
     captured: dict[tree.Expression, list[Slot]] = field(default_factory=dict)  # a node's scalars as they were at the `let`
-    captured_tiles: dict[tree.Expression, KeptTile] = field(
+    captured_tiles: dict[tree.Expression, RegisterTile] = field(
         default_factory=dict
     )  # likewise of nodes that read a tile in registers
     cursors: dict[tuple[tree.Pipeline, Side], tuple[Slot, Slot]] = field(default_factory=dict)  # stage, phase

@@ -191,7 +191,7 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
     reader = TileReader(role)
     reader.prepare(value)
     rows = _rows(role, reader, value, role.kernel.plan.row_maps[operation])
-    kept = role.kept[operation.variable]
+    kept = role.register_tiles[operation.variable]
     if value.type.columns == 1:
         for row, registers in zip(rows, kept, strict=True):
             registers[0].write(reader.values(value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])

@@ -57,9 +57,9 @@ def _declare(role: RoleContext) -> None:
     """Variables, and a note per accumulator whether an MMA wrote it."""
     for operation in operations(role.plan.role):
         match operation:
-            case tree.Assign(variable) if variable.kept:
-                if variable not in role.kept and not fragments.is_operand(role, variable):
-                    role.kept[variable] = stores.new_tile(role, operation)
+            case tree.Assign(variable) if variable.in_registers:
+                if variable not in role.register_tiles and not fragments.is_operand(role, variable):
+                    role.register_tiles[variable] = stores.new_tile(role, operation)
             case tree.Assign(variable) if not isinstance(variable.type, TileType):
                 if variable not in role.variables:
                     name = variable.name.replace(".", "_")
@@ -146,7 +146,7 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
     if fragments.is_operand(role, operation.variable):
         fragments.write_operand(role, operation, role.operands[operation.variable])
         return
-    if operation.variable.kept:
+    if operation.variable.in_registers:
         stores.keep(role, operation)
         return
     if not operation.variable.is_lazy:
@@ -161,7 +161,7 @@ def _assign(role: RoleContext, operation: tree.Assign) -> None:
                 scalars = source.coordinates
             case tree.ReadBuffer() if children(node):
                 scalars = children(node)
-            case tree.ReadVariable(variable) if variable.kept:
+            case tree.ReadVariable(variable) if variable.in_registers:
                 _capture_tile(role, node)
                 continue
             case _:
@@ -179,7 +179,7 @@ def _capture_tile(role: RoleContext, node: tree.ReadVariable) -> None:
     if sum(operation.variable is node.variable for operation in assignments) == 1:
         return
     copy = stores.new_tile(role, next(operation for operation in assignments if operation.variable is node.variable))
-    for row, row_copy in zip(role.kept[node.variable], copy, strict=True):
+    for row, row_copy in zip(role.register_tiles[node.variable], copy, strict=True):
         for slot, slot_copy in zip(row, row_copy, strict=True):
             slot_copy.write(slot.read())
     role.captured_tiles[node] = copy

@@ -8,7 +8,7 @@ from pipec.isa.instructions import INSTRUCTIONS
 from pipec.kir import spread
 from pipec.kir.spread import Share, direct_share, first_part, panel_share, with_parts
 from pipec.lower import fragments
-from pipec.lower.context import KeptTile, RoleContext, counted_loop, repeated
+from pipec.lower.context import RegisterTile, RoleContext, counted_loop, repeated
 from pipec.lower.global_memory import GlobalRow, element_pointer, first_rows, global_row, store_element
 from pipec.lower.llvm import Value, integer
 from pipec.lower.memory import pack, pack_converted, row_address, store_tensor, store_words
@@ -65,7 +65,7 @@ def _chunks(role: RoleContext, row: Row, panel: tuple[Value, int | None], share:
     start = builder.multiply(panel[0], share.columns)
     if row.half is not None:
         row.working = spread.half_working(builder, share, row.half, panel[0])
-    inner = share.chunks if share.chunks > _UNROLLED_CHUNKS and not row.map.kept else 1
+    inner = share.chunks if share.chunks > _UNROLLED_CHUNKS and not row.map.in_registers else 1
     for unrolled in range(share.chunks // inner):
         with counted_loop(role.kernel, inner, f"{role.prefix}.chunk") as index:
             step = builder.add(builder.multiply(index, share.step), unrolled * share.step)
@@ -113,11 +113,11 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     reader = TileReader(role)
     reader.prepare(operation.value)
     origin = coordinates(role, operation.destination)
-    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
         row = reader.row(with_parts(row_map, share), block, number)
         inside = builder.bits("urem", row.index, row_map.block_rows) if row_map.blocks > 1 else row.index
         reader.prepare_row(operation.value, row)
-        for panel, at in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.kept):
+        for panel, at in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.in_registers):
             place = (block, row_map.block_rows), (panel, panel_columns)
             with staged_panel(role, staging, row_plan, origin, *place, operation.reduce) as buffer:
                 start = row_address(builder, layout, buffer, 0, inside)
@@ -143,10 +143,10 @@ def write(role: RoleContext, operation: tree.Write) -> None:
     reader = TileReader(role)
     reader.prepare(operation.value)
     tile = shared_tile(role, operation.destination)
-    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
         row = reader.row(with_parts(row_map, share), block, number)
         reader.prepare_row(operation.value, row)
-        for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.kept):
+        for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.in_registers):
             start = row_address(builder, layout, tile, panel, row.index)
             _write_panel(role, reader, operation.value, row, (panel, place), share, start)
 
@@ -159,7 +159,7 @@ def _write_tensor(role: RoleContext, operation: tree.Write, value_type: TileType
     share = panel_share(row_map, value_type, value_type.columns)
     reader = TileReader(role)
     reader.prepare(operation.value)
-    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
         row = reader.row(with_parts(row_map, share), block, number)
         reader.prepare_row(operation.value, row)
         for chunk, _ in _chunks(role, row, (integer(0), 0), share):
@@ -206,7 +206,7 @@ def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) 
     reader.prepare(operation.value)
     origin = [scalar_value for scalar_value in coordinates(role, operation.destination)][-len(tensor.shape) :]
     share = direct_share(row_map, value_type) if value_type.columns > 1 else None
-    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.kept):
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
         row = reader.row(with_parts(row_map, share) if share else row_map, block, number)
         reader.prepare_row(operation.value, row)
         target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
@@ -214,7 +214,7 @@ def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) 
             only = row.index if len(tensor.shape) == 1 else integer(0)
             _store_once(role, reader, operation, target, Chunk(row, integer(0), integer(0), 0, 1, 0), only)
             continue
-        for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.columns", written_out=row_map.kept):
+        for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.columns", written_out=row_map.in_registers):
             for chunk, _ in _chunks(role, row, (panel, place), share):
                 _store_chunk(role, reader, operation, target, row, chunk)
         if share.tail:
@@ -285,7 +285,7 @@ def _whole(role: RoleContext, target: GlobalRow, chunk: Chunk, dtype: DType) -> 
 # ----------------------------------------------------------------------------------------------------- tiles in registers
 
 
-def new_tile(role: RoleContext, operation: tree.Assign) -> KeptTile:
+def new_tile(role: RoleContext, operation: tree.Assign) -> RegisterTile:
     """Registers for the tile that the operation assigns."""
     builder, name = role.builder, f"{role.prefix}.{operation.variable.name}"
     tile = operation.variable.type
@@ -305,7 +305,7 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
         return
     reader = TileReader(role)
     reader.prepare(operation.value)
-    for number, registers in enumerate(role.kept[operation.variable]):
+    for number, registers in enumerate(role.register_tiles[operation.variable]):
         row = reader.row(row_map, integer(number), number)
         reader.prepare_row(operation.value, row)
         if value_type.columns == 1:

@@ -12,7 +12,7 @@ from typing import assert_never
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.isa.targets import WARP
 from pipec.kir import spread
-from pipec.kir.plan_roles import kept_tiles
+from pipec.kir.plan_roles import register_tiles
 from pipec.kir.plan_types import RowMap
 from pipec.kir.spread import GROUP_COLUMNS, chunk_columns
 from pipec.kir.walk import children
@@ -45,7 +45,7 @@ class Row:
     part: Value
     uniform_part: Value
     working: Value | None
-    number: int | None = None  # of the row block, where it is known (`map.kept`)
+    number: int | None = None  # of the row block, where it is known (`map.in_registers`)
     values: dict[tree.Expression, Value] = field(default_factory=dict)  # of one-column expressions
     prepared: set[tree.Expression] = field(default_factory=set)  # their one-column parts are among the values
     fragment: "Place | None" = None
@@ -65,7 +65,7 @@ class Place:
 class Chunk:
     """`count` columns of a row from `column` on; `uniform_column` is the first lane's, `split` how far lanes 16-31 are ahead.
 
-    `register` is the first of a kept tile's registers that hold them, where it is known (`row.map.kept`).
+    `register` is the first of a register-resident tile's registers that hold them, where it is known (`row.map.in_registers`).
     With a `place`, two columns of each of its groups: `column` is the first, element i stands i // 2 groups further. `end` is the number
     of columns of a tile whose last group is not full: some lanes have nothing of that group.
     """
@@ -224,7 +224,7 @@ class TileReader:
                 return [chunk.position(builder, index) for index in range(chunk.count)]
             case tree.Columns(operand, first):
                 return self.values(operand, chunk.moved(builder, first))
-            case tree.ReadVariable() if expression.variable.kept:
+            case tree.ReadVariable() if expression.variable.in_registers:
                 return self._read_kept(expression, chunk)
             case tree.ReadAccumulator(accumulator):
                 assert chunk.place is not None
@@ -241,7 +241,7 @@ class TileReader:
 
     def _read_kept(self, node: tree.ReadVariable, chunk: Chunk) -> list[Value]:
         assert chunk.row.number is not None and chunk.register is not None
-        rows = self.role.captured_tiles.get(node) or self.role.kept[node.variable]
+        rows = self.role.captured_tiles.get(node) or self.role.register_tiles[node.variable]
         slots = rows[chunk.row.number][chunk.register : chunk.register + chunk.count]
         assert len(slots) == chunk.count
         return [slot.read() for slot in slots]
@@ -335,9 +335,9 @@ class TileReader:
         dtype = _F32 if is_narrow_float(operand.type.dtype) else operand.type.dtype
         halves = 2 if row.map.half_warps else 1
         shared = operand.type.columns - operand.type.columns % halves
-        count = row.map.half_run(shared) if row.map.kept and halves == 2 else 0
+        count = row.map.half_run(shared) if row.map.in_registers and halves == 2 else 0
         count = count or chunk_columns(shared // halves)
-        written_out = row.map.kept and any(kept_tiles(operand, role.lets))
+        written_out = row.map.in_registers and any(register_tiles(operand, role.lets))
         total = builder.variable(dtype.llvm, f"{role.prefix}.reduced")
         total.write(_identity(node.function, dtype))
         steps = shared // (count * halves)

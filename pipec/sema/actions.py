@@ -377,7 +377,7 @@ def _mma(context: Context, operation: Operation, receiver: Entity | None, node: 
 
 def _operand_in_registers(context: Context, entity: Entity, node: ast.Expression) -> tree.ReadVariable | None:
     """A register tile as operand `a`: a tile that is kept already, or its values now under a name of their own. None for stages."""
-    if isinstance(entity, tree.ReadVariable) and entity.variable.kept:
+    if isinstance(entity, tree.ReadVariable) and entity.variable.in_registers:
         return entity
     if not isinstance(entity, (Kept, tree.Accumulator, *EXPRESSIONS)):
         return None
@@ -386,7 +386,7 @@ def _operand_in_registers(context: Context, entity: Entity, node: ast.Expression
     )
     if not isinstance(found.type, TileType) or found.type.rows == 1:
         context.fail(messages.WrongType(what="operand `a`", expected="a tile with rows", found=describe(found), at=node.span))
-    variable = tree.Variable(node.span.text(), found.type, node.span, kept=True)
+    variable = tree.Variable(node.span.text(), found.type, node.span, in_registers=True)
     context.emit(tree.Assign(variable, found, node.span))
     return tree.ReadVariable(variable, node.span)
 

@@ -198,13 +198,13 @@ def _kept_variable(context: Context, target: ast.Name) -> tree.Variable | None:
     """The tile in registers that the name stands for already."""
     binding = context.scope.find(target.name)
     variable = binding.entity if binding is not None else None
-    return variable if isinstance(variable, tree.Variable) and variable.kept else None
+    return variable if isinstance(variable, tree.Variable) and variable.in_registers else None
 
 
 def _assign_kept(context: Context, target: ast.Name, found: tree.Expression, span: Span) -> None:
     variable = _kept_variable(context, target)
     if variable is None:
-        _new_tile(context, target, tree.Variable(target.name, found.type, target.span, kept=True), found, span)
+        _new_tile(context, target, tree.Variable(target.name, found.type, target.span, in_registers=True), found, span)
         return
     widened = arithmetic.widen(found, dtype_of(variable.type))
     if widened is None or widened.type != variable.type:
@@ -279,7 +279,7 @@ def _augmented(context: Context, statement: ast.AugmentedAssign) -> None:
             )
         )
     result = operate(context, statement.operator, tree.ReadVariable(entity, statement.target.span), right, statement.span)
-    if entity.kept:
+    if entity.in_registers:
         _assign_kept(context, statement.target, result, statement.span)
         return
     if isinstance(entity.type, TileType):

@@ -61,7 +61,7 @@ def test_half_warps_share_the_rows_of_an_accumulator(warps: int) -> None:
 def test_warpgroups_share_what_wgmma_adds_up(warps: int) -> None:
     for share in (1, 2, 3):
         rows = 16 * warps * share
-        row_map = fragment_map(rows, warps, kept=False)
+        row_map = fragment_map(rows, warps, in_registers=False)
         for width in WIDTHS:
             _covers(row_map, warps, TileType(DTYPES["f32"], rows, width), None)
 
@@ -81,7 +81,7 @@ def test_the_halves_of_a_folded_accumulator(warps: int) -> None:
 def test_kept_tiles(half_warps: bool) -> None:
     for warps in (4, 8, 12) if half_warps else range(1, 13):
         row_map = row_map_of(64, 32 * warps, half_warps=half_warps)
-        row_map = replace(with_split(row_map, 2 if half_warps else 1), kept=True)
+        row_map = replace(with_split(row_map, 2 if half_warps else 1), in_registers=True)
         for width in range(2, 65, 2) if half_warps else range(2, 65):
             tile = TileType(DTYPES["f32"], 64, width)
             for share in (direct_share(row_map, tile), panel_share(row_map, tile, width)):

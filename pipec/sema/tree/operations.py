@@ -87,7 +87,7 @@ class Operation:
 
 @record(eq=False)
 class Assign(Operation):
-    """A lazy tile variable holds its expression, evaluated where it is used (a `let`), and is assigned once; a kept tile gets the
+    """A lazy tile variable holds its expression, evaluated where it is used (a `let`), and is assigned once; a resident tile gets the
     values that its expression has now."""
 
     variable: Variable
@@ -95,12 +95,12 @@ class Assign(Operation):
     span: Span
 
     def declared(self) -> Effects:
-        threads = AllThreads(f"assigning the tile `{self.variable.name}`") if self.variable.kept else ANY_THREADS
-        return Effects(threads, evaluates=(self.value,), tile=self.value if self.variable.kept else None)
+        threads = AllThreads(f"assigning the tile `{self.variable.name}`") if self.variable.in_registers else ANY_THREADS
+        return Effects(threads, evaluates=(self.value,), tile=self.value if self.variable.in_registers else None)
 
     def text(self) -> str:
         value = expression_text(self.value)
-        if self.variable.kept:
+        if self.variable.in_registers:
             return f"{self.variable.name} = registers({value})"
         return f"{self.variable.name} {':=' if self.variable.is_lazy else '='} {value}"
 
@@ -373,7 +373,7 @@ class ClearAccumulator(Operation):
 class RegisterMma(Operation):
     """accumulator[M, N] (+)= a[M, K] @ b[N, K].T in registers, asynchronous. All threads of the role.
 
-    `accumulate` None: adds (a fresh accumulator is zero). Operand `a` stands in shared memory or is a kept tile.
+    `accumulate` None: adds (a fresh accumulator is zero). Operand `a` stands in shared memory or is a register-resident tile.
     """
 
     accumulator: Accumulator

@@ -11,19 +11,19 @@ from pipec.vocabulary import Form, Scope, Side, Space
 class Variable:
     """A run-time variable of one role; assigned any number of times. Its type never changes.
 
-    `kept` is about tiles: a kept tile stands in registers, is evaluated when it is assigned and may be assigned again; any other
+    `in_registers` is about tiles: a resident one stands in registers, is evaluated when it is assigned and may be assigned again; any other
     tile variable is a name for its expression.
     """
 
     name: str
     type: ValueType
     span: Span
-    kept: bool = False
+    in_registers: bool = False
 
     @property
     def is_lazy(self) -> bool:
         """A tile that is evaluated where it is used."""
-        return isinstance(self.type, TileType) and not self.kept
+        return isinstance(self.type, TileType) and not self.in_registers
 
 
 @record
