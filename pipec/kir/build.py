@@ -10,7 +10,7 @@ from typing import assert_never
 
 from pipec.isa.dtypes import DTYPES
 from pipec.kir import ir
-from pipec.kir.participation import narrow
+from pipec.kir.participation import restrict
 from pipec.kir.sameness import of_threads
 from pipec.kir.values import Launch, Values
 from pipec.sema import tree
@@ -150,7 +150,7 @@ class _Builder:
             self.statements(statement.then if statement.condition.value else statement.otherwise)
             return
         outer = self._participation
-        then, otherwise = narrow(outer, statement.condition, differs=self._threads.differs(statement.condition))
+        then, otherwise = restrict(outer, statement.condition, differs=self._threads.differs(statement.condition))
         head = self._blocks[self._current]
         then_block, then_end = self._branch(then, statement.then)
         otherwise_block, otherwise_end = self._branch(otherwise, statement.otherwise) if statement.otherwise else (None, None)
@@ -202,7 +202,7 @@ class _Builder:
         self, loop: _OpenLoop, condition: tree.Expression, body: tuple[tree.Statement, ...], advance: tree.Assign | None
     ) -> None:
         outer = self._participation
-        inside, _ = narrow(outer, condition, differs=self._threads.repeats_differ(loop.statement))
+        inside, _ = restrict(outer, condition, differs=self._threads.repeats_differ(loop.statement))
         header = loop.header = self._open(inside)
         self.finish(ir.Jump(header))
         self._loop = len(self._loops)

@@ -5,7 +5,7 @@ from pipec.kir.ir import Participation
 from pipec.sema import tree
 
 
-def narrow(outer: Participation, condition: tree.Expression, *, differs: bool) -> tuple[Participation, Participation]:
+def restrict(outer: Participation, condition: tree.Expression, *, differs: bool) -> tuple[Participation, Participation]:
     """Who runs the true and the false side of a branch on `condition` inside a block of `outer`; `differs` between threads."""
     lanes = _lane_bound(condition)
     if outer.threads in ("one", "unknown") or (lanes is None and not differs):
