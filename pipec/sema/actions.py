@@ -10,20 +10,6 @@ from pipec.record import replace
 from pipec.sema import arithmetic, tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import (
-    EXPRESSIONS,
-    Acquired,
-    AcquiredPair,
-    Barrier,
-    Entity,
-    Kept,
-    Known,
-    NewAccumulator,
-    Payload,
-    View,
-    Void,
-    describe,
-)
 from pipec.sema.expressions import (
     as_buffer_ref,
     as_runtime,
@@ -40,6 +26,20 @@ from pipec.sema.expressions import (
     value,
 )
 from pipec.sema.grids import GRID_ACTIONS
+from pipec.sema.meanings import (
+    EXPRESSIONS,
+    Acquired,
+    AcquiredPair,
+    Barrier,
+    Known,
+    Meaning,
+    NewAccumulator,
+    NewRegisterTile,
+    Payload,
+    View,
+    Void,
+    describe,
+)
 from pipec.sema.operation import THREADS
 from pipec.sema.operations import EPILOGUE_LOAD, INPUT, OPERATIONS, RING, Operation
 from pipec.sema.role_pipeline import ROLE_ACTIONS
@@ -52,14 +52,14 @@ from pipec.vocabulary import Axis, Reduction, StorePath, one_of
 
 MOST_ACCUMULATOR_ROWS = 65_536  # far beyond what registers hold, which the checks tell; keeps later numbers sane
 _EPILOGUE_LOAD_COUNTS = (1, 128)  # a TMA transaction; the threads of four epilogue warps
-Action = Callable[[Context, Operation, Entity | None, ast.Call], Entity]
+Action = Callable[[Context, Operation, Meaning | None, ast.Call], Meaning]
 
 
 def _no_arguments(context: Context, operation: Operation, node: ast.Call) -> None:
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
 
 
-def _handle(receiver: Entity | None) -> tree.Handle:
+def _handle(receiver: Meaning | None) -> tree.Handle:
     assert isinstance(receiver, tree.Handle)
     return receiver
 
@@ -67,29 +67,29 @@ def _handle(receiver: Entity | None) -> tree.Handle:
 # ------------------------------------------------------------------------------------------------------ stages
 
 
-def _acquire(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _acquire(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     assert operation.side and operation.form
     return Acquired(pipeline_of(receiver), operation.side, operation.form, node.span)
 
 
-def _view(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _view(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     assert operation.side
     return View(pipeline_of(receiver), operation.side)
 
 
-def _underlying(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _underlying(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     return pipeline_of(receiver)
 
 
-def _per_k(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _per_k(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     return View(pipeline_of(receiver), "per_k")
 
 
-def _per_k_epilogue(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _per_k_epilogue(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("input_pipeline",), signature=operation.signature)
     source = elaborate(context, bound["input_pipeline"])
     if not isinstance(source, tree.Pipeline) or source.kind not in (INPUT, RING):
@@ -105,19 +105,19 @@ def _per_k_epilogue(context: Context, operation: Operation, receiver: Entity | N
     return AcquiredPair(output, input_, node.span)
 
 
-def _drain(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _drain(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     context.emit(tree.Drain(pipeline_of(receiver), node.span))
     return Void()
 
 
-def _release(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _release(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     context.emit(tree.Release(_handle(receiver), operation.action == "release", node.span))
     return Void()
 
 
-def _release_stage(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _release_stage(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("stage",), signature=operation.signature)
     stage = elaborate(context, bound["stage"])
     if not isinstance(stage, tree.Handle) or stage.pipeline is not pipeline_of(receiver) or stage.side != operation.side:
@@ -133,7 +133,7 @@ def _release_stage(context: Context, operation: Operation, receiver: Entity | No
     return Void()
 
 
-def _release_current(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _release_current(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     pipeline = pipeline_of(receiver)
     assert operation.side
@@ -151,28 +151,28 @@ def _release_current(context: Context, operation: Operation, receiver: Entity | 
     return Void()
 
 
-def _arrive(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _arrive(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     context.emit(tree.Signal(_handle(receiver), "arrive", node.span))
     return Void()
 
 
-def _index(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _index(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     return tree.StageIndex(_handle(receiver), I32, node.span)
 
 
-def _barrier(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _barrier(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     return Barrier(_handle(receiver), node.span)
 
 
-def _payload(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _payload(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     return Payload(_handle(receiver))
 
 
-def _accumulator(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _accumulator(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     found = reference(context, _handle(receiver), node.span)
     if found.buffer.space != "tensor":
@@ -184,7 +184,7 @@ def _accumulator(context: Context, operation: Operation, receiver: Entity | None
     return found
 
 
-def _of_cta(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _of_cta(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("rank",), signature=operation.signature)
     assert isinstance(receiver, tree.BufferRef)
     pipeline = receiver.handle.pipeline
@@ -203,11 +203,11 @@ def _of_cta(context: Context, operation: Operation, receiver: Entity | None, nod
     return replace(receiver, cta=scalar(context, bound["rank"], I32, "the rank of a CTA"), span=node.span)
 
 
-def _property(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _property(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     context.fail(messages.NotCallable(what=f"`{operation.name}`, a value", at=node.callee.span))
 
 
-def _init(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _init(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     names = ("producer_count", "consumer_count")
     pipeline = pipeline_of(receiver)
     if pipeline.kind == EPILOGUE_LOAD:
@@ -222,7 +222,7 @@ def _init(context: Context, operation: Operation, receiver: Entity | None, node:
     return Void()
 
 
-def _expect_bytes(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _expect_bytes(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("bytes",), signature=operation.signature)
     stated = known_int(context, bound["bytes"], "the number of bytes")
     context.emit(tree.ExpectBytes(_handle(receiver), stated, node.span))
@@ -241,7 +241,7 @@ def _own_barrier(context: Context, node: ast.Expression, handle: tree.Handle) ->
         context.fail(messages.WrongBarrier(stage=handle.name, other=barrier.handle.name, at=node.span, obtained=handle.span))
 
 
-def _tma_load(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _tma_load(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     options = ("barrier", "multicast", "mask")
     bound = bind_arguments(context, node, operation.name, ("tile", "source"), options, signature=operation.signature)
     destination = _shared_tile(context, bound["tile"], "the destination")
@@ -270,7 +270,7 @@ def _axis(context: Context, node: ast.Expression) -> Axis:
     return axis
 
 
-def _copy_async(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _copy_async(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("tile", "source"), ("barrier",), signature=operation.signature)
     destination = _shared_tile(context, bound["tile"], "the destination")
     source = tensor_slice(context, bound["source"], "the source")
@@ -294,7 +294,7 @@ def _shared_tile(context: Context, node: ast.Expression, what: str) -> tree.Buff
     return found
 
 
-def _tma_store(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _tma_store(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("destination", "tile"), ("reduce",), signature=operation.signature)
     destination = tensor_slice(context, bound["destination"], "the destination")
     source = _shared_tile(context, bound["tile"], "the source")
@@ -332,7 +332,7 @@ def _both_scales(
     context.fail(messages.WrongArguments(callee="mma", problem=problem, signature=operation.signature, at=node.span))
 
 
-def _mma(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _mma(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     names, optional = ("accumulator", "a", "b"), ("sfa", "sfb", "accumulate", "sfb_row")
     bound = bind_arguments(context, node, operation.name, names, optional, signature=operation.signature)
     accumulator = _target(context, bound["accumulator"])
@@ -375,14 +375,16 @@ def _mma(context: Context, operation: Operation, receiver: Entity | None, node: 
     return Void()
 
 
-def _operand_in_registers(context: Context, entity: Entity, node: ast.Expression) -> tree.ReadVariable | None:
+def _operand_in_registers(context: Context, entity: Meaning, node: ast.Expression) -> tree.ReadVariable | None:
     """A register tile as operand `a`: a tile that is kept already, or its values now under a name of their own. None for stages."""
     if isinstance(entity, tree.ReadVariable) and entity.variable.in_registers:
         return entity
-    if not isinstance(entity, (Kept, tree.Accumulator, *EXPRESSIONS)):
+    if not isinstance(entity, (NewRegisterTile, tree.Accumulator, *EXPRESSIONS)):
         return None
     found = (
-        entity.value if isinstance(entity, Kept) else as_runtime(context, as_value(context, entity, node.span, "a"), None, "a")
+        entity.value
+        if isinstance(entity, NewRegisterTile)
+        else as_runtime(context, as_value(context, entity, node.span, "a"), None, "a")
     )
     if not isinstance(found.type, TileType) or found.type.rows == 1:
         context.fail(messages.WrongType(what="operand `a`", expected="a tile with rows", found=describe(found), at=node.span))
@@ -404,7 +406,7 @@ def _target(context: Context, node: ast.Expression) -> tree.Accumulator | tree.B
     return entity
 
 
-def _register_accumulator(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _register_accumulator(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("dtype", "rows", "columns"), signature=operation.signature)
     dtype = known_dtype(context, bound["dtype"])
     rows, columns = (known_int(context, bound[name], "an accumulator's size") for name in ("rows", "columns"))
@@ -417,7 +419,7 @@ def _register_accumulator(context: Context, operation: Operation, receiver: Enti
     return NewAccumulator(dtype, rows, columns, node.span)
 
 
-def _commit(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _commit(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("barrier",), signature=operation.signature)
     barrier = elaborate(context, bound["barrier"])
     if not isinstance(barrier, Barrier):
@@ -431,7 +433,7 @@ def _commit(context: Context, operation: Operation, receiver: Entity | None, nod
 # ------------------------------------------------------------------------------------------------------ register tiles
 
 
-def _store(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _store(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     names = ("destination", "tile"), ("reduce", "rows")
     bound = bind_arguments(context, node, operation.name, *names, signature=operation.signature)
     destination = tensor_slice(context, bound["destination"], "the destination")
@@ -449,15 +451,15 @@ def _tile(context: Context, node: ast.Expression, what: str) -> tree.Expression:
     return found
 
 
-def _registers(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _registers(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("tile",), signature=operation.signature)
     found = _tile(context, bound["tile"], "what is kept in registers")
     if isinstance(found.type, TileType) and found.type.rows == 1:
         context.fail(messages.KeptWithoutRows(type=str(found.type), at=bound["tile"].span))
-    return Kept(found, node.span)
+    return NewRegisterTile(found, node.span)
 
 
-def _write(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _write(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("tile", "value"), signature=operation.signature)
     entity = elaborate(context, bound["tile"])
     if isinstance(entity, tree.Accumulator):
@@ -469,7 +471,7 @@ def _write(context: Context, operation: Operation, receiver: Entity | None, node
     return Void()
 
 
-def _write_accumulator(context: Context, accumulator: tree.Accumulator, written: ast.Expression, node: ast.Call) -> Entity:
+def _write_accumulator(context: Context, accumulator: tree.Accumulator, written: ast.Expression, node: ast.Call) -> Meaning:
     found = _tile(context, written, "what is written")
     widened = arithmetic.widen(found, accumulator.dtype)
     if widened is None or widened.type != accumulator.type:
@@ -479,7 +481,7 @@ def _write_accumulator(context: Context, accumulator: tree.Accumulator, written:
     return Void()
 
 
-def _assert(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _assert(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("condition",), ("text",), signature=operation.signature)
     holds = known(context, bound["condition"], bool, "a static_assert", "a condition")
     text = known(context, bound["text"], str, "the text", "a string") if "text" in bound else "static assertion failed"

@@ -9,7 +9,7 @@ from pipec.diag.catalogue import names as messages
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.sema import tree
-from pipec.sema.entities import Known
+from pipec.sema.meanings import Known
 from pipec.sema.types import BOOL, TileType, ValueType, dtype_of, with_dtype
 from pipec.source import Span
 

@@ -13,7 +13,6 @@ from pipec.sema.actions import ACTIONS
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.columns import moving_columns
 from pipec.sema.context import Context
-from pipec.sema.entities import EXPRESSIONS, Barrier, Elected, Entity, EpilogueStage, Helper, Known, Range, Void, describe
 from pipec.sema.expressions import (
     as_runtime,
     coordinate,
@@ -32,6 +31,7 @@ from pipec.sema.expressions import (
 )
 from pipec.sema.functions import FUNCTIONS, REDUCTIONS, ElementFunction
 from pipec.sema.groups import ask_for_value
+from pipec.sema.meanings import EXPRESSIONS, Barrier, Elected, EpilogueStage, Helper, Known, Meaning, Range, Void, describe
 from pipec.sema.operation import ANYWHERE, OUTSIDE, THREADS
 from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, MEMBERS, PRODUCER, TILE, VIEWS, Operation
 from pipec.sema.role_pipeline import sub_stage
@@ -39,7 +39,7 @@ from pipec.sema.types import BOOL, I32, TileType, dtype_of, with_dtype
 from pipec.syntax import ast
 
 
-def call(context: Context, node: ast.Call) -> Entity:
+def call(context: Context, node: ast.Call) -> Meaning:
     """The result of a call; operations are emitted into the context."""
     path = dotted(context, node.callee)
     if path is not None and path in FREE:
@@ -83,7 +83,7 @@ _DECLARATIONS = (
 # ---------------------------------------------------------------------------------------------------------------- methods
 
 
-def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Entity:
+def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Meaning:
     entity = elaborate(context, callee.value)
     if isinstance(entity, tree.Handle):
         receiver = PRODUCER if entity.side == "producer" else CONSUMER
@@ -114,7 +114,7 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Entity:
 _OUTSIDE = {"init": "next to the declaration", "programmatic": "next to `grid(...)`"}
 
 
-def _operate(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _operate(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     """An operation of the table: its action does the work."""
     if operation.action in _OUTSIDE and context.place == "role":
         context.fail(
@@ -131,7 +131,7 @@ def _operate(context: Context, operation: Operation, receiver: Entity | None, no
 # ---------------------------------------------------------------------------------------------------------------- helpers
 
 
-def _inline(context: Context, function: ast.Function, node: ast.Call) -> Entity:
+def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning:
     """Expands an `fn`: its parameters name the arguments, its statements go where the call stands."""
     name = function.name.name
     if name in context.inlining:
@@ -151,7 +151,7 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Entity:
     return elaborate(inner, last.value) if last.value is not None else Void()
 
 
-def _argument(context: Context, node: ast.Expression, name: str) -> Entity:
+def _argument(context: Context, node: ast.Expression, name: str) -> Meaning:
     """An argument is evaluated once, in front of the helper's body."""
     entity = elaborate(context, node)
     if isinstance(entity, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert) and not isinstance(
@@ -166,7 +166,7 @@ def _argument(context: Context, node: ast.Expression, name: str) -> Entity:
 # -------------------------------------------------------------------------------------------------------- value functions
 
 
-def _element_function(context: Context, function: ElementFunction, node: ast.Call) -> Entity:
+def _element_function(context: Context, function: ElementFunction, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, function.name, function.parameters)
     values = [value(context, bound[name], f"`{name}` of `{function.name}`") for name in function.parameters]
     if all(isinstance(one, Known) for one in values) and function.name in _KNOWN:
@@ -239,7 +239,7 @@ def _fold_call(context: Context, name: str, values: list[Any], node: ast.Call) -
     return Known(_KNOWN[name](*numbers), node.span)
 
 
-def _cast(context: Context, node: ast.Call) -> Entity:
+def _cast(context: Context, node: ast.Call) -> Meaning:
     callee = node.callee
     assert isinstance(callee, ast.Subscript)
     if len(callee.items) != 1:
@@ -265,7 +265,7 @@ def _cast(context: Context, node: ast.Call) -> Entity:
     return tree.Convert(operand, with_dtype(operand.type, dtype), node.span)
 
 
-def _select(context: Context, node: ast.Call) -> Entity:
+def _select(context: Context, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, "select", ("condition", "when_true", "when_false"))
     condition, when_true, when_false = (value(context, bound[name]) for name in ("condition", "when_true", "when_false"))
     if isinstance(condition, Known):
@@ -273,7 +273,7 @@ def _select(context: Context, node: ast.Call) -> Entity:
     return select(context, condition, when_true, when_false, node.span)
 
 
-def _reduction(context: Context, node: ast.Call) -> Entity:
+def _reduction(context: Context, node: ast.Call) -> Meaning:
     name = dotted(context, node.callee) or ""
     bound = bind_arguments(context, node, name, ("tile",))
     operand = runtime(context, bound["tile"], None, "what is reduced")
@@ -288,7 +288,7 @@ def _reduction(context: Context, node: ast.Call) -> Entity:
     return tree.RowReduce(REDUCTIONS[name], operand, TileType(dtype, tile.rows, 1), node.span)
 
 
-def _load(context: Context, node: ast.Call) -> Entity:
+def _load(context: Context, node: ast.Call) -> Meaning:
     one = len(node.arguments) == 1
     bound = bind_arguments(context, node, "load", ("tensor",) if one else ("tensor", "rows", "columns"))
     source = tensor_slice(context, bound["tensor"], "what is loaded")
@@ -302,7 +302,7 @@ def _load(context: Context, node: ast.Call) -> Entity:
     return tree.ReadTensor(source, None, TileType(source.tensor.dtype, rows, columns), node.span)
 
 
-def _fill(context: Context, node: ast.Call) -> Entity:
+def _fill(context: Context, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, "fill", ("value", "dtype", "rows", "columns"))
     dtype = known_dtype(context, bound["dtype"])
     filler = scalar(context, bound["value"], dtype, "the value of `fill`")
@@ -312,11 +312,11 @@ def _fill(context: Context, node: ast.Call) -> Entity:
     return tree.Splat(filler, TileType(dtype, rows, columns), node.span)
 
 
-def _vector(axis: int) -> Callable[[Context, ast.Call], Entity]:
+def _vector(axis: int) -> Callable[[Context, ast.Call], Meaning]:
     name = ("per_row", "per_column")[axis]
     size = ("rows", "columns")[axis]
 
-    def load_vector(context: Context, node: ast.Call) -> Entity:
+    def load_vector(context: Context, node: ast.Call) -> Meaning:
         bound = bind_arguments(context, node, name, ("tensor", size))
         source = tensor_slice(context, bound["tensor"], "what is loaded")
         need_values(context, source.tensor.dtype, "loaded into registers", node.span)
@@ -334,11 +334,11 @@ _GROUP_COLUMNS = 8  # that wgmma spreads over the threads of a row together
 _HALF_WARP_ROWS, _HALF_WARP_RUNS = 64, 16  # rows of tiles that the halves of a warp may share, and of how many columns
 
 
-def _position(axis: int) -> Callable[[Context, ast.Call], Entity]:
+def _position(axis: int) -> Callable[[Context, ast.Call], Meaning]:
     name = ("row_index", "column_index")[axis]
     size = ("rows", "columns")[axis]
 
-    def number(context: Context, node: ast.Call) -> Entity:
+    def number(context: Context, node: ast.Call) -> Meaning:
         bound = bind_arguments(context, node, name, (size,))
         count = known_int(context, bound[size], "a tile size")
         _need_size(context, count, bound[size])
@@ -348,7 +348,7 @@ def _position(axis: int) -> Callable[[Context, ast.Call], Entity]:
     return number
 
 
-def _columns(context: Context, node: ast.Call) -> Entity:
+def _columns(context: Context, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, "columns", ("tile", "first", "count"))
     start = elaborate(context, bound["first"])
     if not isinstance(start, Known):
@@ -405,15 +405,15 @@ def _need_size(context: Context, size: int, node: ast.Expression) -> None:
         context.fail(messages.WrongType(what="a tile size", expected="between 1 and 65536", found=str(size), at=node.span))
 
 
-def _special(name: str) -> Callable[[Context, ast.Call], Entity]:
-    def read(context: Context, node: ast.Call) -> Entity:
+def _special(name: str) -> Callable[[Context, ast.Call], Meaning]:
+    def read(context: Context, node: ast.Call) -> Meaning:
         bind_arguments(context, node, name, ())
         return tree.Special(name, I32, node.span)
 
     return read
 
 
-def _elect(context: Context, node: ast.Call) -> Entity:
+def _elect(context: Context, node: ast.Call) -> Meaning:
     bind_arguments(context, node, "elect", ())
     return Elected(node.span)
 
@@ -438,7 +438,7 @@ def _is_positive(expression: tree.Expression) -> bool:
             return False
 
 
-def _range(context: Context, node: ast.Call) -> Entity:
+def _range(context: Context, node: ast.Call) -> Meaning:
     """`range` with one to three arguments, as in Python; the step is a constant, or made of `grid.x` and the like."""
     positional = [argument.value for argument in node.arguments if argument.name is None]
     if len(positional) != len(node.arguments) or not 1 <= len(positional) <= 3:
@@ -459,7 +459,7 @@ def _range(context: Context, node: ast.Call) -> Entity:
     return Range(coordinate(context, positional[0]), scalar(context, positional[1], I32, "the end of a range"), step, node.span)
 
 
-_BUILT_IN: dict[str, Callable[[Context, ast.Call], Entity]] = {
+_BUILT_IN: dict[str, Callable[[Context, ast.Call], Meaning]] = {
     "select": _select,
     "load": _load,
     "fill": _fill,

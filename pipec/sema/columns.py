@@ -12,8 +12,8 @@ from pipec.diag.catalogue import columns as messages
 from pipec.diag.catalogue import names
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.entities import Entity
 from pipec.sema.expressions import buffer_ref, coordinate, known_int
+from pipec.sema.meanings import Meaning
 from pipec.sema.types import TileType
 from pipec.source import Span
 from pipec.syntax import ast
@@ -23,7 +23,7 @@ _STARTS_PER_OPERATION = 16  # what trying them is in the budget of the kernel
 _MOST_AT_ONCE = 32  # columns a thread reads at once from shared memory, by wide loads
 
 
-def moving_columns(context: Context, bound: dict[str, ast.Expression], node: ast.Call) -> Entity:
+def moving_columns(context: Context, bound: dict[str, ast.Expression], node: ast.Call) -> Meaning:
     """The arguments are those of `columns`."""
     source = buffer_ref(context, bound["tile"], "the tile of columns that move with a loop")
     if source.transposed:

@@ -12,7 +12,7 @@ from pipec.diag.catalogue.syntax import OtherForm
 from pipec.diag.message import Message, Reports, Sink
 from pipec.isa.targets import Target
 from pipec.sema import tree
-from pipec.sema.entities import BarrierArray, Entity, Poison, Reported
+from pipec.sema.meanings import BarrierArray, Meaning, Poison, Reported
 from pipec.sema.other_names import OTHER_MEMBERS, OtherName, other_name
 from pipec.sema.scope import BlockKind, Scope, closest
 from pipec.source import Span
@@ -59,7 +59,7 @@ class Checkpoint:
 class Recursion:
     """Expressions hold calls, calls of helpers hold statements, and statements hold expressions: how the inner ones reach the outer."""
 
-    call: "Callable[[Context, ast.Call], Entity]"
+    call: "Callable[[Context, ast.Call], Meaning]"
     run_body: "Callable[[Context, tuple[ast.Statement, ...]], None]"
 
 
@@ -108,7 +108,7 @@ class Context:
             self.fail(result)
         return result
 
-    def call(self, node: ast.Call) -> Entity:
+    def call(self, node: ast.Call) -> Meaning:
         """The result of a call; its operations are emitted."""
         return self.recursion.call(self, node)
 
@@ -125,17 +125,17 @@ class Context:
         self.kernel_meter.spend(count, span)
         self.file_meter.spend(count, span)
 
-    def bind(self, name: str, entity: Entity, span: Span | None) -> None:
+    def bind(self, name: str, entity: Meaning, span: Span | None) -> None:
         self.scope.bind(name, entity, span)
 
-    def define(self, name: ast.Name, entity: Entity) -> None:
+    def define(self, name: ast.Name, entity: Meaning) -> None:
         """Binds a kernel-level or file-level name, which is defined once."""
         earlier = self.scope.names.get(name.name)
         if earlier is not None:
             self.fail(messages.Redefined(name=name.name, at=name.span, first=earlier.span))
         self.scope.bind(name.name, entity, name.span)
 
-    def look_up(self, name: ast.Name, extra: tuple[str, ...] = ()) -> Entity:
+    def look_up(self, name: ast.Name, extra: tuple[str, ...] = ()) -> Meaning:
         binding = self.scope.find(name.name)
         if binding is None:
             ended = self.scope.ended_at(name.name)

@@ -12,8 +12,8 @@ from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import PayloadSpec, TileSpec, describe
 from pipec.sema.expressions import elaborate, known, known_int
+from pipec.sema.meanings import PayloadSpec, TileSpec, describe
 from pipec.sema.operation import SCHEDULER
 from pipec.sema.operations import EPILOGUE_LOAD, INPUT, OUTPUT, RING, ROLE
 from pipec.sema.scheduling import declare_scheduler

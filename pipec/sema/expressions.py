@@ -13,12 +13,13 @@ from pipec.isa.specials import MEMBERS as MEMBERS_OF_SPECIALS
 from pipec.record import replace
 from pipec.sema import arithmetic, tree
 from pipec.sema.context import Context
-from pipec.sema.entities import (
+from pipec.sema.groups import known_place, pick, tile_group
+from pipec.sema.meanings import (
     EXPRESSIONS,
     Barrier,
-    Entity,
     EpilogueStage,
     Known,
+    Meaning,
     Payload,
     PipelinePayload,
     Reported,
@@ -29,7 +30,6 @@ from pipec.sema.entities import (
     View,
     describe,
 )
-from pipec.sema.groups import known_place, pick, tile_group
 from pipec.sema.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, INPUT, MEMBERS, PRODUCER, TILE, VIEWS
 from pipec.sema.other_names import library_member
 from pipec.sema.tile_order import tile_place
@@ -65,7 +65,7 @@ BUILT_IN = (
 )
 
 
-def elaborate(context: Context, node: ast.Expression) -> Entity:
+def elaborate(context: Context, node: ast.Expression) -> Meaning:
     """What the expression stands for. Reports and raises Reported when it stands for nothing."""
     context.spend(node.span)
     match node:
@@ -93,7 +93,7 @@ def value(context: Context, node: ast.Expression, what: str = "the value") -> Va
     return as_value(context, entity, node.span, what)
 
 
-def as_value(context: Context, entity: Entity, span: Span, what: str) -> Value:
+def as_value(context: Context, entity: Meaning, span: Span, what: str) -> Value:
     """The value of an entity; a stage or tile stands for its elements."""
     if isinstance(entity, Known) and not isinstance(entity.value, str | DType):
         return entity
@@ -180,7 +180,7 @@ def buffer_ref(context: Context, node: ast.Expression, what: str) -> tree.Buffer
     return as_buffer_ref(context, elaborate(context, node), node.span, what)
 
 
-def as_buffer_ref(context: Context, entity: Entity, span: Span, what: str) -> tree.BufferRef:
+def as_buffer_ref(context: Context, entity: Meaning, span: Span, what: str) -> tree.BufferRef:
     if isinstance(entity, tree.Handle):
         entity = reference(context, entity, span)
     if not isinstance(entity, tree.BufferRef):
@@ -226,7 +226,7 @@ def _tile_of(context: Context, handle: tree.Handle, node: ast.Attribute) -> tree
 
 
 # What a pipeline tells of itself.
-_CONSTANTS: dict[str, Callable[[Context, tree.Pipeline, Span], Entity]] = {
+_CONSTANTS: dict[str, Callable[[Context, tree.Pipeline, Span], Meaning]] = {
     "num_group_stages": lambda context, pipeline, span: Known(pipeline.stages, span),
     "k_group_size": lambda context, pipeline, span: Known(pipeline.k_group_size, span),
     "num_stages": lambda context, pipeline, span: Known(pipeline.stages, span),
@@ -244,7 +244,7 @@ def _member_names(context: Context, pipeline: tree.Pipeline) -> tuple[str, ...]:
     return tuple(dict.fromkeys(buffer.member for buffer in buffers if buffer.space == "shared"))
 
 
-def members_of(context: Context, entity: Entity) -> tuple[str, tuple[str, ...]]:
+def members_of(context: Context, entity: Meaning) -> tuple[str, tuple[str, ...]]:
     """What a message calls the owner of members, and their names."""
     match entity:
         case tree.Pipeline():
@@ -276,13 +276,13 @@ def members_of(context: Context, entity: Entity) -> tuple[str, tuple[str, ...]]:
 # ------------------------------------------------------------------------------------------------------------ node kinds
 
 
-def _name(context: Context, node: ast.Name) -> Entity:
+def _name(context: Context, node: ast.Name) -> Meaning:
     if context.scope.find(node.name) is None and node.name in DTYPES:
         return Known(DTYPES[node.name], node.span)
     return _at(context.look_up(node, BUILT_IN + tuple(FREE)), node.span)
 
 
-def _at(entity: Entity, span: Span) -> Entity:
+def _at(entity: Meaning, span: Span) -> Meaning:
     """The entity as used here: messages point to the use."""
     match entity:
         case Known(value, _):
@@ -327,7 +327,7 @@ def _fact(context: Context, name: str, span: Span) -> Known:
     return Known(facts[name], span)
 
 
-def _attribute(context: Context, node: ast.Attribute) -> Entity:
+def _attribute(context: Context, node: ast.Attribute) -> Meaning:
     path = dotted(context, node)
     if path is not None:
         first, _, rest = path.partition(".")
@@ -375,7 +375,7 @@ def _is_tile_word(context: Context, name: str) -> bool:
     return binding is None or isinstance(binding.entity, tree.TensorAllocation)
 
 
-def _subscript(context: Context, node: ast.Subscript) -> Entity:
+def _subscript(context: Context, node: ast.Subscript) -> Meaning:
     if isinstance(node.value, ast.Name) and node.value.name in ("tile", "tmem") and _is_tile_word(context, node.value.name):
         return _tile_spec(context, node, "shared" if node.value.name == "tile" else "tensor")
     entity = elaborate(context, node.value)
@@ -423,7 +423,7 @@ def _slot(context: Context, buffer: tree.Buffer, node: ast.Subscript) -> tree.Bu
     return tree.BufferRef(buffer, handle, False, node.span, index.sub_stage if isinstance(index, tree.StageIndex) else None)
 
 
-def picked_stage(context: Context, index: Entity) -> tree.Handle | None:
+def picked_stage(context: Context, index: Meaning) -> tree.Handle | None:
     """The stage whose number this is: `s.index()`, `p.producer_stage()`, or a variable that holds one."""
     if isinstance(index, tree.StageIndex):
         return index.handle
@@ -480,7 +480,7 @@ def _tile_spec(context: Context, node: ast.Subscript, space: Space) -> TileSpec:
     return TileSpec(space, dtype, rows, columns, node.span)
 
 
-def _unary(context: Context, node: ast.Unary) -> Entity:
+def _unary(context: Context, node: ast.Unary) -> Meaning:
     operand = value(context, node.operand, f"the operand of `{node.operator}`")
     if isinstance(operand, Known):
         return context.accept(arithmetic.fold_unary(node.operator, operand, node.span))
@@ -488,7 +488,7 @@ def _unary(context: Context, node: ast.Unary) -> Entity:
     return context.fail(made) if isinstance(made, Message) else made
 
 
-def _binary(context: Context, node: ast.Binary) -> Entity:
+def _binary(context: Context, node: ast.Binary) -> Meaning:
     sides: list[Value] = []
     for side in (node.left, node.right):
         try:
@@ -526,7 +526,7 @@ def _beside(context: Context, found: Value, other: Value) -> tree.Expression:
     return context.accept(arithmetic.constant(found, dtype_of(other.type)))
 
 
-def _conditional(context: Context, node: ast.Conditional) -> Entity:
+def _conditional(context: Context, node: ast.Conditional) -> Meaning:
     condition = value(context, node.condition, "the condition")
     if isinstance(condition, Known):
         chosen = known(context, node.condition, bool, "the condition", "a condition")

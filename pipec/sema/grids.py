@@ -4,13 +4,13 @@ from pipec.diag.catalogue import names as messages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import Entity, Void, describe
 from pipec.sema.expressions import elaborate
+from pipec.sema.meanings import Meaning, Void, describe
 from pipec.sema.operation import Operation
 from pipec.syntax import ast
 
 
-def _programmatic(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _programmatic(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     """Any number of tensors, by position."""
     if context.programmatic:
         context.fail(messages.Redefined(name=operation.name, at=node.span, first=context.programmatic[0].span))
@@ -27,13 +27,13 @@ def _programmatic(context: Context, operation: Operation, receiver: Entity | Non
     return Void()
 
 
-def _await_grids(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _await_grids(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
     context.emit(tree.AwaitGrids(node.span))
     return Void()
 
 
-def _launch_dependents(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _launch_dependents(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
     context.emit(tree.LaunchDependents(node.span))
     return Void()

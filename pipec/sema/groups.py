@@ -7,7 +7,7 @@ asks for the variable's value, that attempt is taken back and the body analysed 
 from pipec.diag.catalogue import names as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.entities import Entity, Known, TileGroup, describe
+from pipec.sema.meanings import Known, Meaning, TileGroup, describe
 from pipec.source import Span
 
 
@@ -25,14 +25,14 @@ def tile_group(context: Context, pipeline: tree.Pipeline, handle: tree.Handle | 
     return TileGroup(tiles, handle, span) if tiles else None
 
 
-def pick(context: Context, group: TileGroup, index: Entity, span: Span, at: Span) -> tree.BufferRef:
+def pick(context: Context, group: TileGroup, index: Meaning, span: Span, at: Span) -> tree.BufferRef:
     """The tile of the group at `index`, an expression at `at`."""
     assert group.handle is not None
     place = known_place(context, index, len(group.tiles), at)
     return tree.BufferRef(group.tiles[place], group.handle, False, span)
 
 
-def known_place(context: Context, index: Entity, count: int, at: Span) -> int:
+def known_place(context: Context, index: Meaning, count: int, at: Span) -> int:
     """The index of one of `count` things, known while compiling. Raises NeedsValue for the variable of a constant loop."""
     ask_for_value(context, index)
     if not isinstance(index, Known):
@@ -45,14 +45,14 @@ def known_place(context: Context, index: Entity, count: int, at: Span) -> int:
     return place
 
 
-def ask_for_value(context: Context, index: Entity) -> None:
+def ask_for_value(context: Context, index: Meaning) -> None:
     """Raises NeedsValue where the value of a constant loop's variable would make the index known."""
     variable = None if isinstance(index, Known) else _unrollable(context, index)
     if variable is not None:
         raise NeedsValue(variable)
 
 
-def _unrollable(context: Context, index: Entity) -> tree.Variable | None:
+def _unrollable(context: Context, index: Meaning) -> tree.Variable | None:
     match index:
         case tree.ReadVariable(variable):
             return variable if variable in context.unrollable else None

@@ -18,9 +18,9 @@ from pipec.sema.arguments import bind_arguments
 from pipec.sema.calls import call
 from pipec.sema.context import Context, Recursion
 from pipec.sema.declarations import declare, is_declaration
-from pipec.sema.entities import EXPRESSIONS, Helper, Known, KnownValue, Poison, Reported, TileSpec, describe
 from pipec.sema.expressions import coordinate, elaborate, known, known_dtype, known_int
 from pipec.sema.launch_values import launch_uniform
+from pipec.sema.meanings import EXPRESSIONS, Helper, Known, KnownValue, Poison, Reported, TileSpec, describe
 from pipec.sema.scheduling import clauses_of_walk, derived_grid, refuse_unused, scheduler_role
 from pipec.sema.scope import Scope
 from pipec.sema.statements import comptime, run_body

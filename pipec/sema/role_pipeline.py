@@ -11,9 +11,9 @@ from pipec.diag.catalogue import sub_stages as messages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import Barrier, Elected, Entity, Void, describe
 from pipec.sema.expressions import elaborate, known_int
 from pipec.sema.groups import ask_for_value
+from pipec.sema.meanings import Barrier, Elected, Meaning, Void, describe
 from pipec.sema.operations import Operation
 from pipec.sema.types import I32
 from pipec.source import Span
@@ -23,7 +23,7 @@ from pipec.vocabulary import OTHER_SIDE, SIDES, Side
 _WAIT = {"producer": "acquire", "consumer": "wait"}
 
 
-def _pipeline(receiver: Entity | None) -> tree.Pipeline:
+def _pipeline(receiver: Meaning | None) -> tree.Pipeline:
     assert isinstance(receiver, tree.Pipeline)
     return receiver
 
@@ -75,7 +75,7 @@ def _in_range(
     )
 
 
-def _wait(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _wait(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
     pipeline, side = _pipeline(receiver), _side(operation)
     found = _checked_sub_stage(context, operation, pipeline, node)
@@ -126,7 +126,7 @@ def _step_of(context: Context, handle: tree.Handle, span: Span) -> None:
     context.open_stages.discard(handle)
 
 
-def _signal(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _signal(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     """commit(), release[sub]() and release_no_step[sub](): the signal that the stage's use asks for."""
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
     pipeline = _pipeline(receiver)
@@ -138,7 +138,7 @@ def _signal(context: Context, operation: Operation, receiver: Entity | None, nod
     return Void()
 
 
-def _commit_mma(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _commit_mma(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, (), ("elect",), signature=operation.signature)
     handle = _held(context, operation, _pipeline(receiver), "producer", node.span)
     sub_stage(context, operation, node)
@@ -155,21 +155,21 @@ def _commit_mma(context: Context, operation: Operation, receiver: Entity | None,
     return Void()
 
 
-def _step(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _step(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
     sub_stage(context, operation, node)
     _step_of(context, _either(context, operation, _pipeline(receiver), node.span), node.span)
     return Void()
 
 
-def _barrier(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _barrier(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
     pipeline = _pipeline(receiver)
     found = _checked_sub_stage(context, operation, pipeline, node)
     return Barrier(_held(context, operation, pipeline, _side(operation), node.span), node.span, found)
 
 
-def _arrive(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _arrive(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
     assert isinstance(receiver, Barrier)
     sub_stage(context, operation, node)
@@ -177,7 +177,7 @@ def _arrive(context: Context, operation: Operation, receiver: Entity | None, nod
     return Void()
 
 
-def _index(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _index(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bind_arguments(context, node, operation.name, (), signature=operation.signature)
     pipeline = _pipeline(receiver)
     found = sub_stage(context, operation, node)
@@ -187,7 +187,7 @@ def _index(context: Context, operation: Operation, receiver: Entity | None, node
     return tree.StageIndex(_either(context, operation, pipeline, node.span), I32, node.span, found)
 
 
-ROLE_ACTIONS: dict[str, Callable[[Context, Operation, Entity | None, ast.Call], Entity]] = {
+ROLE_ACTIONS: dict[str, Callable[[Context, Operation, Meaning | None, ast.Call], Meaning]] = {
     "role_wait": _wait,
     "role_signal": _signal,
     "role_commit_mma": _commit_mma,

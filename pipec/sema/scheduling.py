@@ -15,9 +15,9 @@ from pipec.isa.specials import AXES
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import Tile
 from pipec.sema.expressions import coordinate, known, known_int
 from pipec.sema.launch_values import launch_uniform
+from pipec.sema.meanings import Tile
 from pipec.sema.operation import RING, SCHEDULER
 from pipec.sema.tile_order import Order, tile_count
 from pipec.sema.types import BOOL, I32

@@ -5,13 +5,13 @@ from difflib import get_close_matches
 from typing import Literal
 
 from pipec.sema import tree
-from pipec.sema.entities import Entity
+from pipec.sema.meanings import Meaning
 from pipec.source import Span
 
 
 @dataclass(slots=True)
 class Binding:
-    entity: Entity
+    entity: Meaning
     span: Span | None
 
 
@@ -46,7 +46,7 @@ class Scope:
             scope = scope.parent
         return None
 
-    def bind(self, name: str, entity: Entity, span: Span | None) -> None:
+    def bind(self, name: str, entity: Meaning, span: Span | None) -> None:
         self.names[name] = Binding(entity, span)
 
     def end(self, inner: "Scope", kind: BlockKind) -> None:

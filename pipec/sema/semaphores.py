@@ -9,8 +9,8 @@ from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import Entity, Turn
 from pipec.sema.expressions import scalar, tensor_slice
+from pipec.sema.meanings import Meaning, Turn
 from pipec.sema.operation import Operation
 from pipec.sema.types import BOOL, I32
 from pipec.source import Span
@@ -19,7 +19,7 @@ from pipec.syntax import ast
 COUNTER = "i32"
 
 
-def semaphore(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def semaphore(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("counter", "turn", "turns"), signature=operation.signature)
     counter = tensor_slice(context, bound["counter"], "the counter")
     if counter.tensor.dtype.name != COUNTER:

@@ -6,16 +6,18 @@ from pipec.diag.message import Message
 from pipec.isa.dtypes import DType
 from pipec.sema import arithmetic, tree
 from pipec.sema.context import Context
-from pipec.sema.entities import (
+from pipec.sema.expressions import as_runtime, as_value, elaborate, known, known_dtype, operate, runtime
+from pipec.sema.groups import NeedsValue
+from pipec.sema.meanings import (
     EXPRESSIONS,
     Acquired,
     AcquiredPair,
     Barrier,
     Elected,
     EpilogueStage,
-    Kept,
     Known,
     NewAccumulator,
+    NewRegisterTile,
     Payload,
     Peeked,
     PipelinePayload,
@@ -30,8 +32,6 @@ from pipec.sema.entities import (
     Void,
     describe,
 )
-from pipec.sema.expressions import as_runtime, as_value, elaborate, known, known_dtype, operate, runtime
-from pipec.sema.groups import NeedsValue
 from pipec.sema.scheduling import refuse_assignment, walk
 from pipec.sema.scope import BlockKind
 from pipec.sema.semaphores import take_turn
@@ -135,7 +135,7 @@ def _assign(context: Context, statement: ast.Assign) -> None:
             context.bind(target.name, acquire(context, target.name, entity, "linear"), target.span)
         case AcquiredPair(output):
             _not_linear(context, output, statement)
-        case Kept(value):
+        case NewRegisterTile(value):
             _assign_kept(context, target, value, statement.span)
         case NewAccumulator():
             _new_accumulator(context, target, entity)

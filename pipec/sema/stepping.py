@@ -10,8 +10,8 @@ from pipec.diag.catalogue import stepping as messages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import Acquired, Barrier, Entity, Peeked, Reported, Token, View, Void, describe
 from pipec.sema.expressions import elaborate, picked_stage
+from pipec.sema.meanings import Acquired, Barrier, Meaning, Peeked, Reported, Token, View, Void, describe
 from pipec.sema.operation import Operation
 from pipec.sema.types import BOOL, I32
 from pipec.source import Span
@@ -19,7 +19,7 @@ from pipec.syntax import ast
 from pipec.vocabulary import BARRIER_SIDE, OTHER_SIDE, Form, Side
 
 
-def pipeline_of(receiver: Entity | None) -> tree.Pipeline:
+def pipeline_of(receiver: Meaning | None) -> tree.Pipeline:
     assert isinstance(receiver, tree.Pipeline | View)
     return receiver.pipeline if isinstance(receiver, View) else receiver
 
@@ -53,13 +53,13 @@ def _wait_by_hand(
 # ------------------------------------------------------------------------------------------------------------ waits and steps
 
 
-def _wait(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _wait(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     _wait_by_hand(context, pipeline_of(receiver), _side(operation), node.span)
     return Void()
 
 
-def _step(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _step(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     pipeline, side = pipeline_of(receiver), _side(operation)
     handle = context.current.get((pipeline, side))
@@ -82,7 +82,7 @@ def _no_current_stage(context: Context, pipeline: tree.Pipeline, side: Side, nod
     )
 
 
-def _signal_and_step(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _signal_and_step(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     handle = _wait_by_hand(context, pipeline_of(receiver), _side(operation), node.span)
     context.emit(tree.Signal(handle, "arrive", node.span))
@@ -100,12 +100,12 @@ def _current(context: Context, pipeline: tree.Pipeline, side: Side, node: ast.Ca
     return handle
 
 
-def _current_stage(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _current_stage(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     return tree.StageIndex(_current(context, pipeline_of(receiver), _side(operation), node), I32, node.span)
 
 
-def _stage_barrier(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _stage_barrier(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, (), ("stage",), signature=operation.signature)
     pipeline, side = pipeline_of(receiver), _side(operation)
     if "stage" in bound:
@@ -153,7 +153,7 @@ def _other_sides_barrier(context: Context, handle: tree.Handle, side: Side, node
     )
 
 
-def _arrive_on(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _arrive_on(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("barrier",), signature=operation.signature)
     barrier = elaborate(context, bound["barrier"])
     if not isinstance(barrier, Barrier):
@@ -167,7 +167,7 @@ def _arrive_on(context: Context, operation: Operation, receiver: Entity | None, 
 # ---------------------------------------------------------------------------------------------------------------------- peeks
 
 
-def _peek(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _peek(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     _no_arguments(context, operation, node)
     return Peeked(pipeline_of(receiver), _side(operation), node.span)
 
@@ -179,7 +179,7 @@ def bind_peek(context: Context, peeked: Peeked, name: str) -> Token:
     return token
 
 
-def _wait_if_needed(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _wait_if_needed(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     pipeline, side = pipeline_of(receiver), _side(operation)
     try:
         token = _token(context, operation, receiver, node)
@@ -192,12 +192,12 @@ def _wait_if_needed(context: Context, operation: Operation, receiver: Entity | N
     return Void()
 
 
-def _acquire_if_needed(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> Entity:
+def _acquire_if_needed(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     token = _token(context, operation, receiver, node)
     return Acquired(pipeline_of(receiver), _side(operation), "either", node.span, token)
 
 
-def _token(context: Context, operation: Operation, receiver: Entity | None, node: ast.Call) -> tree.Handle:
+def _token(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> tree.Handle:
     """The peek that this wait completes: one of the same side of the same pipeline."""
     bound = bind_arguments(context, node, operation.name, ("ready",), signature=operation.signature)
     entity = elaborate(context, bound["ready"])

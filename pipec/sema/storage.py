@@ -9,8 +9,8 @@ from pipec.diag.catalogue import output as output_messages
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
 from pipec.sema.context import Context
-from pipec.sema.entities import BarrierArray, describe
 from pipec.sema.expressions import elaborate, known_int
+from pipec.sema.meanings import BarrierArray, describe
 from pipec.syntax import ast
 
 _BARRIERS_PER_STAGE = 2

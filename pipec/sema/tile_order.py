@@ -14,7 +14,7 @@ All numbers are below 2**31 and none is negative, so the arithmetic is unsigned,
 
 from pipec.isa.specials import AXES
 from pipec.sema import tree
-from pipec.sema.entities import Tile
+from pipec.sema.meanings import Tile
 from pipec.sema.types import I32, U32
 from pipec.source import Span
 

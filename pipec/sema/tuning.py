@@ -15,8 +15,8 @@ from pipec.diag.catalogue import tuning as messages
 from pipec.record import fields_of, is_record
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.entities import Known, KnownValue
 from pipec.sema.expressions import known
+from pipec.sema.meanings import Known, KnownValue
 from pipec.sema.scope import Scope
 from pipec.source import Span
 from pipec.syntax import ast

@@ -11,7 +11,7 @@ from seed_programs import RIGHT, WRONG, Wrong
 
 from pipec.diag.message import Diagnostic
 from pipec.sema import calls, expressions
-from pipec.sema.entities import Entity
+from pipec.sema.meanings import Meaning
 from pipec.sema.operation import THREADS
 from pipec.sema.operations import MEMBERS, Operation
 from pipec.source import Span
@@ -70,12 +70,12 @@ def called(text: str) -> tuple[tuple[Call, ...], tuple[Diagnostic, ...]]:
         pipelines = [one for one in operation.receivers if one in PAGES and one.endswith("Pipeline")]
         found.extend((f"{one}.{operation.name}", span) for one in operation.receivers if one not in pipelines or one == kind)
 
-    def recorded(context: object, operation: Operation, receiver: Entity | None, node: object) -> Entity:
+    def recorded(context: object, operation: Operation, receiver: Meaning | None, node: object) -> Meaning:
         met(operation, receiver, node.span)
         return operate(context, operation, receiver, node)
 
     def constant(name: str) -> object:
-        def read(context: object, pipeline: object, span: Span) -> Entity:
+        def read(context: object, pipeline: object, span: Span) -> Meaning:
             found.append((f"{pipeline.kind}.{name}", span))
             return constants[name](context, pipeline, span)
 

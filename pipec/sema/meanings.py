@@ -143,7 +143,7 @@ class EpilogueStage:
 
 
 @record
-class Kept:
+class NewRegisterTile:
     """`registers(tile)` before it has a name."""
 
     value: "tree.Expression"
@@ -207,7 +207,7 @@ class Helper:
     function: ast.Function
 
 
-Entity = (
+Meaning = (
     Known
     | Poison
     | TileSpec
@@ -222,7 +222,7 @@ Entity = (
     | BarrierArray
     | tree.TensorAllocation
     | EpilogueStage
-    | Kept
+    | NewRegisterTile
     | NewAccumulator
     | Peeked
     | Token
@@ -277,7 +277,7 @@ _PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (Acquired, "a newly acquired stage"),
     (tree.TensorAllocation, "an allocation of tensor memory"),
     (AcquiredPair, "two newly acquired stages"),
-    (Kept, "a tile in registers that has no name"),
+    (NewRegisterTile, "a tile in registers that has no name"),
     (Peeked, "the result of a peek"),
     (NewAccumulator, "an accumulator without a name"),
     (Elected, "an election"),
@@ -288,13 +288,13 @@ _PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 )
 
 
-def describe(entity: Entity) -> str:
+def describe(entity: Meaning) -> str:
     """What an entity is, in the words of a message: `this is ...`."""
     plain = next((words for kinds, words in _PLAIN_WORDS if isinstance(entity, kinds)), None)
     return plain or _named(entity) or f"a value of type {getattr(entity, 'type', None)}"
 
 
-def _named(entity: Entity) -> str | None:
+def _named(entity: Meaning) -> str | None:
     """The words for an entity that a name, a type or a number belongs to; None for an expression."""
     match entity:
         case Known(value=DType() as dtype):
