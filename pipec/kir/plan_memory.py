@@ -99,6 +99,7 @@ def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer,
     column += taken
     allocated = 0
     if column:
+        # tcgen05.alloc takes powers of two from 32 to 512.
         allocated = max(_SMALLEST_ALLOCATION, stated)
         while allocated < column:
             allocated *= 2
@@ -143,6 +144,7 @@ def plan_shared(
 ) -> SharedPlan:
     """Tiles first, each on a 1024-byte boundary, then staging, then the small things."""
     shared = _Shared()
+    # Each stage on the boundary, not only the first: a descriptor's base offset is then 0 for all of them (hardware.md 3.3).
     strides = {buffer: round_up(layout.bytes, TILE_ALIGNMENT) for buffer, layout in layouts.items()}
     offsets = {buffer: shared.take(buffer.label, strides[buffer] * buffer.count, TILE_ALIGNMENT) for buffer in layouts}
     small = sum(
@@ -152,6 +154,7 @@ def plan_shared(
     small += sum(4 * buffer.count for buffer, (_, condition) in unwritten.items() if condition is None)
     responses = kernel.schedule.responses if kernel.schedule is not None else None
     response_bytes = RESPONSE_BYTES * responses.stages if responses is not None else 0
+    # And the address of tensor memory, and what aligning barriers and answers may cost.
     small = round_up(small + 4 + 8, 16) + response_bytes
     staging = _plan_staging(shared, target, roles, row_maps, small)
     answers = shared.take(f"{responses.name} responses", response_bytes, RESPONSE_BYTES) if responses is not None else None
@@ -206,6 +209,7 @@ def _plan_staging(
             wanted.append((row, panels))
     strides = [round_up(max(layout.bytes for layout in panels.values()), TILE_ALIGNMENT) for _, panels in wanted]
     free = target.shared_bytes - small - round_up(shared.offset, TILE_ALIGNMENT)
+    # All roles alike, since which of them stores longest is not known here.
     counts = [2 if 2 * sum(strides) <= free else 1] * len(wanted)
     for index, ((row, panels), stride) in enumerate(zip(wanted, strides, strict=True)):
         extra = 2 * stride

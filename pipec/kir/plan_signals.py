@@ -94,6 +94,7 @@ def _kinds(row: RolePlan, pipeline: Pipeline, side: Side, reach: Reach) -> list[
         if operation.how != "own"
     }
     found = _fills(role, pipeline) if side == "producer" else _drains(role, pipeline)
+    # The loads keep their arrival that announces the bytes; the threads' arrivals come on top.
     if "tma" in found and "arrive" in explicit:
         return ["tma", "threads"]
     if explicit:
@@ -203,6 +204,7 @@ def _most_bytes(role: Role, handle: Handle, layouts: Mapping[Buffer, TileLayout]
         ]
         trips = _trips(role, number, acquired)
         weights.append(sum(tile_bytes(operation.destination.buffer) for operation in loads) * trips)
+    # The barrier expects one number for every path; a check refuses kernels in which a path brings fewer bytes.
     heaviest = [0] * len(role.blocks)
     for number in reversed(range(len(role.blocks))):
         # Blocks are numbered so that a forward edge goes up; see pipec.kir.build.

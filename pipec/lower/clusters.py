@@ -137,6 +137,7 @@ def arrive_per_warp(role: RoleContext, pipeline: tree.Pipeline, side: Side, poin
     builder, reach = role.builder, reach_of(role, pipeline, side)
     mask = role.masks.get((pipeline, side))
     if mask is None:
+        # A predicate in place of a branch: lanes that part would have to be brought together before the next wgmma.
         chosen = builder.compare("eq", role.lane, integer(0))
         chosen = chosen if when is None else builder.binary("and", when, chosen)
         if reach.to == LEADER:
@@ -161,6 +162,7 @@ def _targets(role: RoleContext, handle: tree.Handle, reach: Reach) -> Iterator[t
         yield integer(0), TRUE
         return
     mask = role.masks[handle.pipeline, handle.side]
+    # Written out, not looped over: at most eight CTAs, and predicated arrivals keep the warp together.
     for number in range(role.kernel.plan.kernel.cluster.size):
         if reach.to == EVERY:
             yield integer(number), TRUE

@@ -30,6 +30,7 @@ def lower(plans: Sequence[Plan], source: Source) -> str:
     metadata = Metadata(source)
     lines = [
         f'target triple = "{_TRIPLE}"',
+        # Tiles begin at multiples of 1,024 bytes of it, where the pattern of every swizzle starts anew: hardware.md 2.3 and 5.2.
         f"{SHARED_SYMBOL} = external addrspace(3) global [0 x i8], align 1024",
     ]
     if any(plan.interface.watchdog for plan in plans):
@@ -45,6 +46,7 @@ def _kernel(plan: Plan, metadata: Metadata, meter: Meter) -> list[str]:
     function = metadata.function(plan.kernel.name, plan.kernel.span)
     builder.location = metadata.location(plan.kernel.span, function)
     thread = builder.call("thread.x")
+    # Lane 0 tells the others, so that ptxas knows the number to be the same in a warp: the dispatch is then a uniform branch.
     warp = builder.call("shuffle.idx", FULL_WARP, builder.bits("lshr", thread, 5), integer(0), integer(31))
     kernel = KernelContext(plan, builder, metadata, function, thread, warp)
     watchdog.start(kernel)
@@ -104,15 +106,18 @@ def _prologue(kernel: KernelContext) -> None:
             for number in range(pipeline.stages * pipeline.sub_stages(side)):
                 builder.call("mbarrier.init", kernel.shared_pointer(plan.barrier_offsets[pipeline, side] + 8 * number), count)
     kernel.at(plan.kernel.span)
+    # Copies reach the barriers through the async proxy, and other CTAs may signal them: both see them initialised from here on.
     builder.call("fence.mbarrier_init")
     builder.jump(rest)
     builder.place(rest)
+    # Thread 0 had left its warp, which the aligned instructions below want whole.
     builder.call("barrier.warp", FULL_WARP)
     if plan.crosses_ctas:
         # Before the allocation: a pair's needs the peer CTA, which may not have been launched yet.
         _meet_cluster(kernel)
     if plan.allocated_columns:
         _allocate(kernel)
+        # One warp allocates and all use the memory: a hand-over of tensor memory like any other (hardware.md 3.8).
         builder.call("tcgen05.fence.before")
         builder.call("barrier.cta", integer(0))
         builder.call("tcgen05.fence.after")
@@ -138,6 +143,7 @@ def _allocate(kernel: KernelContext) -> None:
     builder.call(
         f"tcgen05.alloc.cg{plan.cta_group}", kernel.shared_pointer(plan.tensor_address_offset), integer(plan.allocated_columns)
     )
+    # No further allocation follows: another CTA of the multiprocessor need not wait for this one to end.
     builder.call(f"tcgen05.relinquish.cg{plan.cta_group}")
     builder.jump(after)
     builder.place(after)
@@ -206,6 +212,7 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
         here = builder.label(f"{row.role.name}.leader")
         builder.branch(clusters.leads(role), here, end)
         builder.place(here)
+    # Asked before the role runs: `elect` needs all lanes, and the same one has to speak every time.
     elected = builder.extract(builder.call("elect", FULL_WARP), 1, "i1")
     if row.single_thread:
         body = builder.label(f"{row.role.name}.elected")
@@ -218,6 +225,7 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
         first = builder.compare("eq", role.role_warp, integer(0))
         role.leader = elected if row.role.warps == 1 else builder.binary("and", elected, first)
     lower_role(role, end)
+    # The lanes that did not run the role wait here: the barriers of the teardown want whole warps.
     builder.place(end)
     builder.call("barrier.warp", FULL_WARP)
     builder.jump(join)

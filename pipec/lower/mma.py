@@ -10,6 +10,7 @@ from pipec.lower.scaled_mma import Issue, scaled
 from pipec.lower.table import lowers
 from pipec.sema import tree
 
+# Operand A is not kept in the collector buffer: which MMA comes next is decided at run time, and a stale `use` is wrong silently.
 _DISCARD_COLLECTOR = integer(0)
 
 
@@ -32,6 +33,7 @@ def mma(role: RoleContext, operation: tree.Mma) -> None:
         firsts = _tensor_operand(role, a) if a.buffer.space == "tensor" else _descriptors(role, a, packed)
         for step, (first, second) in enumerate(zip(firsts, _descriptors(role, b, packed), strict=True)):
             issue(target, first, second, accumulate, step)
+            # The steps along K are one product: only the first may find an accumulator that is to be overwritten.
             accumulate = TRUE
     written.write(TRUE)
 

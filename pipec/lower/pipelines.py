@@ -82,6 +82,7 @@ def _step(builder: Builder, pipeline: tree.Pipeline, stage_slot: Slot, phase_slo
     if pipeline.stages == 1:
         phase_slot.write(builder.bits("xor", phase, 1))
         return
+    # A comparison in place of a remainder: stages are rarely a power of two, and the phase needs to know of the wrap anyway.
     advanced = builder.add(stage, 1)
     wraps = builder.compare("eq", advanced, integer(pipeline.stages))
     stage_slot.write(builder.select(wraps, integer(0), advanced))
@@ -119,8 +120,10 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
         role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.parity")
         role.parities[handle].write(parity)
         watchdog.keep(role, handle, turn)
+    # What was told by the barrier holds for tensor memory only behind this fence (hardware.md 3.8); a tile's number is not there.
     if role.plan.uses_tensor and pipeline.kind != SCHEDULER:
         builder.call("tcgen05.fence.after")
+    # The accumulator may hold an earlier tile: until an MMA of this stage has run, the first one overwrites.
     for (written, _), slot in role.written.items():
         if written is handle:
             slot.write(FALSE)
@@ -167,6 +170,7 @@ def _expect_bytes(role: RoleContext, handle: tree.Handle, stage: Value) -> None:
         if expected:
             role.builder.call("mbarrier.arrive.expect_tx", pointer, integer(expected))
         else:
+            # The barrier counts this arrival whether or not a path loads anything.
             role.builder.call("mbarrier.arrive", pointer, integer(1))
 
 
@@ -193,6 +197,7 @@ def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
             case "read":
                 global_order.hand_over_by_one(role)
                 with role.one_thread("stored"):
+                    # Reading is enough: the stage may be filled again while its bytes are still on their way to global memory.
                     builder.call("bulk.wait_group.read", integer(0))
                     clusters.arrive(role, handle, pointer)
             case "copies":
@@ -280,6 +285,7 @@ def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: Z
     clear, done = builder.label(f"{role.prefix}.clear"), builder.label(f"{role.prefix}.cleared")
     builder.branch(unwritten, clear, done)
     builder.place(clear)
+    # tcgen05.st comes in powers of two, and its columns must not run into the next accumulator.
     width = _ZERO_COLUMNS
     while buffer.width % width:
         width //= 2
@@ -321,6 +327,7 @@ def tensor_address(role: RoleContext, reference: tree.BufferRef, column: Value) 
 def lane_quarter(role: RoleContext) -> Value:
     """The lane field of this warp's quarter: warp w of a warpgroup may touch lanes 32w .. 32w + 31 only (hardware.md 3.9)."""
     quarter = role.role_warp if role.plan.role.warps <= 4 else role.builder.bits("and", role.role_warp, 3)
+    # 32 lanes to a quarter, and lanes from bit 16 on: hardware.md 3.6.
     return role.builder.bits("shl", quarter, 21)
 
 

@@ -47,6 +47,7 @@ def pass_turn(role: RoleContext, operation: tree.PassTurn) -> None:
         role.synchronise()
     with role.one_thread("turn.pass"):
         if role.plan.stores_bulk:
+            # Not `.read`: the next block reads global memory, so the bytes must have arrived there.
             builder.call("bulk.wait_group", integer(0))
             builder.call("fence.proxy.async.global")
         builder.call("store.release.gpu", pointer, turn)

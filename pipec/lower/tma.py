@@ -38,6 +38,7 @@ def _load_into_cluster(
     """By multicast, this CTA's part of the rows to the same place in every CTA of the line; a pair's bytes are counted by its leader."""
     builder = role.builder
     in_pair = clusters.reach_of(role, pipeline, "producer").to == LEADER
+    # The bytes of both CTAs are counted where the MMA waits for them, in the leader.
     if in_pair:
         full = clusters.leaders_barrier(role, full)
     mask, first = integer(0, "i16"), integer(0)
@@ -45,6 +46,7 @@ def _load_into_cluster(
         mask = builder.cast("trunc", clusters.line_mask(role, row.line, 1), "i16")
         first = builder.multiply(clusters.line_coordinate(role, row.line), row.box_rows * row.row_boxes)
         tile = builder.binary("add", tile, builder.multiply(first, row.layout.span_bytes))
+    # Cache policy, whether multicast, whether with that policy, CTA group.
     tail = integer(0, "i64"), TRUE if row.line is not None else FALSE, FALSE, integer(2 if in_pair else 0)
     for offset, rows, columns in boxes(row):
         target = builder.cluster_pointer(builder.add(tile, offset))

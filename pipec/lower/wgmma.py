@@ -93,6 +93,7 @@ def multiply(role: RoleContext, operation: tree.RegisterMma) -> None:
 def _multiply_shared(role: RoleContext, operation: tree.RegisterMma, registers: isa.Registers, accumulate: Value) -> None:
     a, b = operation.a, operation.b
     assert isinstance(a, tree.BufferRef)
+    # B is read by all warpgroups; of A each reads its own rows.
     group = role.builder.bits("lshr", role.role_warp, 2)
     a_descriptors = [
         descriptor
@@ -120,6 +121,7 @@ def _descriptors(role: RoleContext, operand: tree.BufferRef, offset: Value) -> l
     layout = role.kernel.plan.layouts[buffer]
     row = operand_descriptor(layout, k_extent, buffer.dtype, transposed=operand.transposed, version=0)
     start = builder.binary("add", shared_tile(role, operand), offset)
+    # 14 bits in units of 16 bytes (hardware.md 3.3); what lies above would run into the next field.
     address = builder.bits("and", builder.bits("lshr", start, 4), 0x3FFF)
     first = builder.binary("or", builder.cast("zext", address, "i64"), integer(row.constant, "i64"))
     return [builder.add(first, step >> 4) for step in row.steps]
