@@ -17,7 +17,6 @@ TIMINGS = ("order", "late", "random")  # as pipec.sim has them
 CHECKS = ("race", "proxy", "fence", "uninitialised", "bytes", "leak")  # as pipec.sim has them
 SEVERITIES = ("error", "warn", "off")  # as pipec.sim has them
 MOST_DIGITS = 18  # of a whole number; all of them fit 64 bits
-STANDARD_INPUT = "-"
 _FASTEST = 10  # GHz
 
 

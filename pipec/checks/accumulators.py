@@ -4,12 +4,11 @@ from pipec.checks.summary import Summary
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.catalogue import target as target_messages
 from pipec.diag.message import Sink
-from pipec.isa.targets import Target
+from pipec.isa.targets import WARPGROUP_WARPS, Target
 from pipec.kir import ir
 from pipec.sema import tree
 
 _BLOCK_ROWS = 64  # of one wgmma
-_WARPGROUP_WARPS = 4
 
 
 def check(summary: Summary, target: Target, sink: Sink) -> None:
@@ -22,7 +21,7 @@ def check(summary: Summary, target: Target, sink: Sink) -> None:
         for operation in operations:
             if isinstance(operation, tree.Signal) and operation.how == "commit":
                 sink.report(target_messages.NoCommit(target=target.name, stage=operation.handle.name, at=operation.span))
-        if role.warps % _WARPGROUP_WARPS == 0:
+        if role.warps % WARPGROUP_WARPS == 0:
             _shared_out(role, cleared, sink)
 
 
@@ -44,7 +43,7 @@ def _not_here(target: Target, cleared: list[tree.ClearAccumulator], operations: 
 
 
 def _shared_out(role: ir.Role, cleared: list[tree.ClearAccumulator], sink: Sink) -> None:
-    groups = role.warps // _WARPGROUP_WARPS
+    groups = role.warps // WARPGROUP_WARPS
     unit = _BLOCK_ROWS * groups
     for clear in cleared:
         rows = clear.accumulator.rows

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pipec.checks.summary import ACCUMULATE, COPY, LOAD, OPERAND, READ, STORE, WRITE, RoleSummary, StageSummary, Summary, Touch
 from pipec.diag.catalogue import roles as messages
 from pipec.diag.message import Sink
-from pipec.isa.targets import WARP
+from pipec.isa.targets import WARP, WARPGROUP_WARPS
 from pipec.kir import ir
 from pipec.kir.sameness import of_elected, of_threads
 from pipec.kir.walk import subexpressions
@@ -16,7 +16,6 @@ from pipec.sema.types import TileType
 from pipec.source import Span
 from pipec.vocabulary import OTHER_SIDE, SIDES, Side, Threads
 
-WARPGROUP_WARPS = 4
 _OPERATION = {
     LOAD: "tma.load",
     COPY: "cp.async",

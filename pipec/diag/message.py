@@ -59,11 +59,11 @@ class Edit:
 
 @record
 class EditTemplate:
-    """`where` relates to the span in `field`: a line "below" has the indentation of the span's first line."""
+    """`where` relates to the span in `field`: a line "above" has the indentation of the span's first line."""
 
     field: str
     text: str
-    where: Literal["replace", "before", "after", "above", "below", "line", "argument", "keyword"]
+    where: Literal["replace", "before", "above", "line", "argument", "keyword"]
 
 
 def replace(field: str, text: str) -> EditTemplate:
@@ -73,15 +73,6 @@ def replace(field: str, text: str) -> EditTemplate:
 
 def insert_before(field: str, text: str) -> EditTemplate:
     return EditTemplate(field, text, "before")
-
-
-def insert_after(field: str, text: str) -> EditTemplate:
-    return EditTemplate(field, text, "after")
-
-
-def add_line_below(field: str, text: str) -> EditTemplate:
-    """A line of its own below the span's last one, indented like the span's first."""
-    return EditTemplate(field, text, "below")
 
 
 def add_line_above(field: str, text: str) -> EditTemplate:
@@ -204,12 +195,6 @@ def _edit(template: EditTemplate, span: Span, text: str) -> Edit | None:
             return Edit(span, text)
         case "before":
             return Edit(source.span(span.line, span.column, span.line, span.column), text)
-        case "after":
-            return Edit(source.span(span.end_line, span.end_column, span.end_line, span.end_column), text)
-        case "below":
-            first, end = source.line(span.line), len(source.line(span.end_line)) + 1
-            indent = first[: len(first) - len(first.lstrip())]
-            return Edit(source.span(span.end_line, end, span.end_line, end), f"\n{indent}{text}")
         case "above":
             first = source.line(span.line)
             indent = first[: len(first) - len(first.lstrip())]

@@ -3,7 +3,8 @@
 from pipec.record import record
 
 WARP = 32  # threads
-_WARPGROUP_THREADS = 4 * WARP
+WARPGROUP_WARPS = 4
+_WARPGROUP_THREADS = WARPGROUP_WARPS * WARP
 _REGISTER_STEP = 8
 _MOST_REGISTERS = 255  # that an instruction can name
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from math import gcd
 
-from pipec.isa.targets import WARP, Target
+from pipec.isa.targets import WARP, WARPGROUP_WARPS, Target
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.plan_mma_waits import lazy_tiles, plan_mma_waits, reads_accumulator
-from pipec.kir.plan_types import WARPGROUP_WARPS, RegisterGroup, RolePlan, RowMap, round_up
+from pipec.kir.plan_types import RegisterGroup, RolePlan, RowMap, round_up
 from pipec.kir.walk import evaluated_tile, operands, references, subexpressions
 from pipec.record import replace
 from pipec.sema import tree

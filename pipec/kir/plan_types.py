@@ -8,7 +8,6 @@ from pipec.record import record
 from pipec.sema.tree import Buffer, Expression, Handle, Operation, Pipeline, Store, TmaLoad, TmaStore, Variable
 from pipec.vocabulary import Completion, Side, Swizzle
 
-WARPGROUP_WARPS = 4
 PANEL_ALIGNMENT = 128  # what TMA asks of a shared address, in bytes (hardware.md 2.2)
 RESPONSE_BYTES = 16  # of an answer to clusterlaunchcontrol.try_cancel, and its alignment (hardware.md 6)
 TILE_ALIGNMENT = 1024  # the repeat of the 128-byte swizzle (hardware.md 2.3)

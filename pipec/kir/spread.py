@@ -8,8 +8,8 @@ it counts.
 from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
-from pipec.isa.targets import WARP
-from pipec.kir.plan_types import WARPGROUP_WARPS, RowMap
+from pipec.isa.targets import WARP, WARPGROUP_WARPS
+from pipec.kir.plan_types import RowMap
 from pipec.record import record, replace
 from pipec.sema.types import TileType
 

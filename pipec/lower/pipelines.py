@@ -5,9 +5,10 @@ moves the cursor on, so that handles acquired one after the other stand on diffe
 wait with the parity of the phase before a fresh barrier's first returns at once (hardware.md 1.1).
 """
 
+from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.kir.clusters import LEADER
 from pipec.kir.plan_memory import BARRIER_BYTES
-from pipec.kir.plan_types import WARPGROUP_WARPS, ZeroFill
+from pipec.kir.plan_types import ZeroFill
 from pipec.lower import clusters, global_order, mma_waits, watchdog
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.llvm import FALSE, Builder, Slot, Value, integer

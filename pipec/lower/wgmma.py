@@ -4,6 +4,7 @@ The multiplication runs on after its instruction. `pipec.kir.plan_mma_waits` say
 """
 
 from pipec.isa import wgmma as isa
+from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.lower.context import RoleContext
 from pipec.lower.descriptors import operand_descriptor
 from pipec.lower.llvm import TRUE, Value, integer
@@ -14,7 +15,6 @@ from pipec.sema import tree
 from pipec.sema.types import TileType
 
 BLOCK_ROWS = 64  # M of one instruction
-WARPGROUP_WARPS = 4
 
 
 def warpgroups(role: RoleContext) -> int:

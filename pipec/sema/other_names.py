@@ -29,7 +29,6 @@ def _row(names: str, why: str, instead: str) -> OtherName:
 _ENDS_BY_HEADER = (
     "how many stages a loop takes is read from its header, so that both sides of a pipeline are seen to take as many"
 )
-_NO_HOST = "a kernel runs on the GPU, without the host's libraries"
 _OWN_BARRIERS = "a pipeline derives its barriers, their counts and their phases, and checks that each is signalled and waited for"
 
 _ROWS = (

@@ -52,6 +52,7 @@ __all__ = [
 ]
 
 OPERATIONS: dict[str, type["Operation"]] = {}
+_NOT_WAITED = "the other threads do not wait: they go on before the stage is theirs, and their stage count falls behind"
 
 
 class Operation:
@@ -120,9 +121,8 @@ class Acquire(Operation):
     token: Handle | None = None
 
     def declared(self) -> Effects:
-        otherwise = "the other threads do not wait: they go on before the stage is theirs, and their stage count falls behind"
         wait = replace(stage_event(self.handle, "wait", self.span, self.sub_stage), first=self.first)
-        return Effects(AllThreads(f"obtaining stage `{self.handle.name}`", otherwise), event=wait)
+        return Effects(AllThreads(f"obtaining stage `{self.handle.name}`", _NOT_WAITED), event=wait)
 
     def text(self) -> str:
         handle = self.handle
@@ -202,9 +202,8 @@ class Drain(Operation):
     span: Span
 
     def declared(self) -> Effects:
-        otherwise = "the other threads do not wait: they go on before the stage is theirs, and their stage count falls behind"
         drain = Event("drain", self.pipeline, "producer", None, self.span)
-        return Effects(AllThreads(f"draining `{self.pipeline.name}`", otherwise), event=drain)
+        return Effects(AllThreads(f"draining `{self.pipeline.name}`", _NOT_WAITED), event=drain)
 
     def text(self) -> str:
         return f"drain {self.pipeline.name}"
@@ -285,6 +284,7 @@ class CopyAsync(Operation):
         return Effects(
             AllThreads("`cp.async`"),
             evaluates=self.source.coordinates,
+            shared=coordinates(self.source),
             uses=(TileUse("copy", self.destination, "copies"),),
             memory=GlobalAccess(self.source, "copies", writes=False),
             event=stage_event(self.destination.handle, "signal", self.span, self.destination.sub_stage or 0),
@@ -345,7 +345,7 @@ class Mma(Operation):
         return Effects(
             OneThread("mma", "each thread adds the product to the accumulator again"),
             evaluates=given(self.accumulate, self.scale_b_row),
-            shared=_accumulate(self.accumulate),
+            shared=(*_accumulate(self.accumulate), *((("`sfb_row`", self.scale_b_row),) if self.scale_b_row is not None else ())),
             uses=(TileUse("accumulate", self.accumulator, "commit"), *(TileUse("operand", tile, "commit") for tile in read)),
         )
 
