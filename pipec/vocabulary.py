@@ -4,7 +4,7 @@ A set that only one module speaks of stands there.
 """
 
 from collections.abc import Iterable
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar, get_args
 
 Word = TypeVar("Word", bound=str)
 
@@ -18,6 +18,22 @@ def one_of(choices: Iterable[Word], word: str) -> Word | None:
 Side = Literal["producer", "consumer"]
 SIDES: Final[tuple[Side, Side]] = ("producer", "consumer")
 OTHER_SIDE: Final[dict[Side, Side]] = {"producer": "consumer", "consumer": "producer"}
+
+# The operators of expressions, as they are written.
+BinaryOperator = Literal[
+    "+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "==", "!=", "<", "<=", ">", ">=", "and", "or",
+]  # fmt: skip
+UnaryOperator = Literal["-", "not", "~"]
+BINARY_OPERATORS: Final[tuple[BinaryOperator, ...]] = get_args(BinaryOperator)
+UNARY_OPERATORS: Final[tuple[UnaryOperator, ...]] = get_args(UnaryOperator)
+
+# The pipeline types of the language; the tile scheduler is one, whose stages hold the hardware's answers.
+PipelineKind = Literal[
+    "ProducerConsumerPipeline", "InputTilePipeline", "OutputTilePipeline", "EpiLoadPipeline", "RolePipeline", "TileScheduler",
+]  # fmt: skip
+
+# The threads that run an instruction together, converged; one by itself.
+Converged = Literal["thread", "warp", "warpgroup", "cta"]
 
 # Which of a stage's barriers: producers complete the full one, consumers the empty one.
 BarrierSide = Literal["full", "empty"]

@@ -8,6 +8,7 @@ from pipec.isa.dtypes import BYTE_FLOATS, DTYPES
 from pipec.isa.reductions import ALLOWED, OPERATIONS, red_type, red_vector
 from pipec.isa.specials import SPECIALS
 from pipec.record import record
+from pipec.vocabulary import Converged
 
 I1, I16, I32, I64, F32, VOID = "i1", "i16", "i32", "i64", "float", "void"
 SHARED = "ptr addrspace(3)"
@@ -31,14 +32,14 @@ class Instruction:
     result: str
     operands: tuple[str, ...]
     ptx: str
-    participation: str
+    participation: Converged
     section: str
     target: str = "sm_90a"
     constraints: str | None = None
     pure: bool = False  # of templates: the result depends on the operands alone
 
 
-def _intrinsic(name: str, llvm: str, result: str, operands: tuple[str, ...], ptx: str, participation: str, section: str,
+def _intrinsic(name: str, llvm: str, result: str, operands: tuple[str, ...], ptx: str, participation: Converged, section: str,
                target: str = "sm_90a") -> Instruction:  # fmt: skip
     return Instruction(name, f"llvm.nvvm.{llvm}", result, operands, ptx, participation, section, target)
 
@@ -195,7 +196,7 @@ def _async_copies() -> list[Instruction]:
 def _tensor_memory_of(group: int) -> list[Instruction]:
     """What names the CTAs it works for: this one, or the pair."""
 
-    def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: str, section: str) -> Instruction:
+    def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: Converged, section: str) -> Instruction:
         ptx = f"tcgen05.{ptx}".replace("cta_group", f"cta_group::{group}")
         return _intrinsic(
             f"tcgen05.{name}.cg{group}", f"tcgen05.{llvm}.cg{group}", VOID, operands, ptx, participation, section, "sm_100a"
@@ -213,7 +214,7 @@ def _tensor_memory_of(group: int) -> list[Instruction]:
 
 
 def _tensor_memory() -> list[Instruction]:
-    def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: str, section: str) -> Instruction:
+    def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: Converged, section: str) -> Instruction:
         return _intrinsic(name, llvm, VOID, operands, ptx, participation, section, "sm_100a")
 
     rows = [

@@ -5,6 +5,7 @@ in here that may meet.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from pipec.kir.ir import Branch, Kernel, Role
 from pipec.kir.places import (
@@ -22,8 +23,11 @@ from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.source import Span
+from pipec.vocabulary import Reduction
 
-THREADS, BULK, COPIES = "threads", "bulk", "copies"  # who moves the bytes: loads and stores, TMA, cp.async
+THREADS: Final[tree.Engine] = "threads"
+BULK: Final[tree.Engine] = "bulk"
+COPIES: Final[tree.Engine] = "copies"
 
 
 @record
@@ -38,12 +42,12 @@ class Access:
     block: int
     site: int
     writes: bool
-    engine: str
+    engine: tree.Engine
     place: Place
     span: Span
     operation: tree.Operation | None
     handle: tree.Handle | None = None
-    reduce: str | None = None
+    reduce: Reduction | None = None
     elementwise: bool = False
 
 

@@ -10,6 +10,7 @@ from pipec.kir.walk import subexpressions
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Expression, Handle, Pipeline
 from pipec.sema.types import BOOL
+from pipec.vocabulary import BinaryOperator
 
 _LAUNCH_SPECIALS = ("block.x", "block.y", "block.z", "grid.x", "grid.y", "grid.z")
 
@@ -184,7 +185,7 @@ def _is_launch_value(node: Expression) -> bool:
             return False
 
 
-def _combine(operator: str, parts: list[Expression]) -> Expression:
+def _combine(operator: BinaryOperator, parts: list[Expression]) -> Expression:
     combined = parts[0]
     for part in parts[1:]:
         combined = tree.Binary(operator, combined, part, BOOL, part.span)

@@ -12,6 +12,7 @@ from pipec.sema import tree
 from pipec.sema.meanings import Known
 from pipec.sema.types import BOOL, TileType, ValueType, dtype_of, with_dtype
 from pipec.source import Span
+from pipec.vocabulary import BinaryOperator, UnaryOperator
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 LOGICAL = ("and", "or")
@@ -163,7 +164,7 @@ def joint_shape(left: ValueType, right: ValueType) -> tuple[int, int] | None | L
     return joined[0], joined[1]
 
 
-def binary(symbol: str, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression | Message:
+def binary(symbol: BinaryOperator, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression | Message:
     """The typed node of a run-time operator, or the message that says what is wrong."""
     if symbol in LOGICAL:
         wrong = next((side for side in (left, right) if dtype_of(side.type) is not BOOL), None)
@@ -215,7 +216,7 @@ def _operator_problem(symbol: str, dtype: DType) -> str | None:
     return None
 
 
-def unary(symbol: str, operand: tree.Expression, span: Span) -> tree.Expression | Message:
+def unary(symbol: UnaryOperator | Literal["+"], operand: tree.Expression, span: Span) -> tree.Expression | Message:
     dtype = dtype_of(operand.type)
     good = {"not": dtype is BOOL, "~": dtype.is_integer, "-": dtype.is_float or dtype.family == "signed", "+": dtype is not BOOL}[
         symbol

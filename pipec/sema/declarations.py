@@ -19,7 +19,7 @@ from pipec.sema.operations import EPILOGUE_LOAD, INPUT, OUTPUT, RING, ROLE
 from pipec.sema.scheduling import declare_scheduler
 from pipec.sema.storage import declare_allocation, declare_barriers, own_barriers, tensor_allocation
 from pipec.syntax import ast
-from pipec.vocabulary import Scope, Space, one_of
+from pipec.vocabulary import PipelineKind, Scope, Space, one_of
 
 _SCOPES: tuple[Scope, ...] = ("cta", "cluster")
 _SIGNATURES = {
@@ -61,7 +61,7 @@ def is_declaration(node: ast.Expression) -> str | None:
     return None
 
 
-def _barriers_only(kind: str) -> Callable[[Context, ast.Name, ast.Call], None]:
+def _barriers_only(kind: PipelineKind) -> Callable[[Context, ast.Name, ast.Call], None]:
     def make(context: Context, target: ast.Name, node: ast.Call) -> None:
         options = ("cta_group", "scope") if kind == RING else ()
         bound = bind_arguments(context, node, kind, ("stages",), options, signature=_SIGNATURES[kind])
@@ -163,7 +163,7 @@ def _pipeline(
     context: Context,
     target: ast.Name,
     node: ast.Call,
-    kind: str,
+    kind: PipelineKind,
     bound: dict[str, ast.Expression],
     tiles: dict[str, TileSpec],
     **counts: Any,

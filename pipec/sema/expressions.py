@@ -36,7 +36,7 @@ from pipec.sema.tile_order import tile_place
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.source import Span
 from pipec.syntax import ast
-from pipec.vocabulary import Space
+from pipec.vocabulary import BinaryOperator, Space
 
 Value = Known | tree.Expression
 Kind = TypeVar("Kind")
@@ -503,14 +503,14 @@ def _binary(context: Context, node: ast.Binary) -> Meaning:
     return _combine(context, node.operator, sides[0], sides[1], node.span)
 
 
-def _combine(context: Context, operator: str, left: Value, right: Value, span: Span) -> Value:
+def _combine(context: Context, operator: BinaryOperator, left: Value, right: Value, span: Span) -> Value:
     """`left operator right`, folded when both are known."""
     if isinstance(left, Known) and isinstance(right, Known):
         return context.accept(arithmetic.fold(operator, left, right, span))
     return operate(context, operator, left, right, span)
 
 
-def operate(context: Context, operator: str, left: Value, right: Value, span: Span) -> tree.Expression:
+def operate(context: Context, operator: BinaryOperator, left: Value, right: Value, span: Span) -> tree.Expression:
     """`left operator right`, of which at least one is a run-time value."""
     if isinstance(right, Known) and operator in ("/", "//", "%") and right.value == 0:
         context.fail(messages.DivisionByZero(at=right.span))

@@ -1,9 +1,9 @@
 """What a row of the operation table is, and the receivers it may have."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pipec.record import record
-from pipec.vocabulary import SIDES, Form, Side
+from pipec.vocabulary import SIDES, Form, PipelineKind, Side
 
 
 @record
@@ -45,12 +45,12 @@ class Operation:
         return self.side or " or ".join(sides)
 
 
-RING = "ProducerConsumerPipeline"
-SCHEDULER = "TileScheduler"  # the kind of the pipeline that hands a scheduler's answers out
-INPUT = "InputTilePipeline"
-OUTPUT = "OutputTilePipeline"
-EPILOGUE_LOAD = "EpiLoadPipeline"
-ROLE = "RolePipeline"
+RING: Final[PipelineKind] = "ProducerConsumerPipeline"
+SCHEDULER: Final[PipelineKind] = "TileScheduler"  # the kind of the pipeline that hands a scheduler's answers out
+INPUT: Final[PipelineKind] = "InputTilePipeline"
+OUTPUT: Final[PipelineKind] = "OutputTilePipeline"
+EPILOGUE_LOAD: Final[PipelineKind] = "EpiLoadPipeline"
+ROLE: Final[PipelineKind] = "RolePipeline"
 BARRIER = "barrier"
 PRODUCER = "producer stage"
 CONSUMER = "consumer stage"

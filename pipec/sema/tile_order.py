@@ -17,6 +17,7 @@ from pipec.sema import tree
 from pipec.sema.meanings import Tile
 from pipec.sema.types import I32, U32
 from pipec.source import Span
+from pipec.vocabulary import BinaryOperator
 
 
 class Order:
@@ -62,7 +63,7 @@ class Order:
         self._assignments.append(tree.Assign(variable, value, self._at))
         return tree.ReadVariable(variable, self._at)
 
-    def _binary(self, operator: str, left: tree.Expression, right: tree.Expression) -> tree.Expression:
+    def _binary(self, operator: BinaryOperator, left: tree.Expression, right: tree.Expression) -> tree.Expression:
         return tree.Binary(operator, left, right, U32, self._at)
 
     def _constant(self, value: int) -> tree.Expression:

@@ -1,7 +1,10 @@
 """The syntax tree: what was written, before any name is looked up. Every node knows its span."""
 
+from typing import Literal
+
 from pipec.record import record
 from pipec.source import Span
+from pipec.vocabulary import BinaryOperator, UnaryOperator
 
 
 @record
@@ -60,7 +63,7 @@ class Call:
 
 @record
 class Unary:
-    operator: str
+    operator: UnaryOperator | Literal["+"]
     operand: "Expression"
     span: Span
 
@@ -69,7 +72,7 @@ class Unary:
 class Binary:
     """Arithmetic, comparison and logical operators alike; a chain `a < b < c` arrives as `a < b and b < c`."""
 
-    operator: str
+    operator: BinaryOperator
     left: "Expression"
     right: "Expression"
     span: Span
@@ -99,7 +102,7 @@ class Assign:
 @record
 class AugmentedAssign:
     target: Name
-    operator: str
+    operator: BinaryOperator
     value: Expression
     span: Span
 

@@ -1,11 +1,12 @@
 """What each rule of the grammar becomes. Rule names are method names; no user error is raised in here."""
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from lark import Token
 
 from pipec.source import Source, Span
 from pipec.syntax import ast
+from pipec.vocabulary import BINARY_OPERATORS, UNARY_OPERATORS, UnaryOperator, Word, one_of
 
 # What the parser hands up is as the grammar says, which no type checker reads: each method takes its children apart by their places.
 Children = list[Any]
@@ -26,12 +27,22 @@ _TIGHTNESS = {
 }
 
 
+_SIGNS: tuple[UnaryOperator | Literal["+"], ...] = (*UNARY_OPERATORS, "+")
+
+
+def _chosen(choices: tuple[Word, ...], token: str) -> Word:
+    """The operator that a token spells: the grammar lets no other through."""
+    found = one_of(choices, token)
+    assert found is not None
+    return found
+
+
 def _climb(items: Children, least: int) -> ast.Expression:
     """The tree of a chain: `items` are operands and operators from the last to the first; stops at an operator looser than `least`."""
     left: ast.Expression = items.pop()
     compared: ast.Expression | None = None
     while items and (tightness := _TIGHTNESS[items[-1]]) >= least:
-        operator = str(items.pop())
+        operator = _chosen(BINARY_OPERATORS, items.pop())
         right = _climb(items, tightness + 1)
         operand = left if compared is None else compared
         link = ast.Binary(operator, operand, right, operand.span.to(right.span))
@@ -127,7 +138,9 @@ class Builder:
 
     def augmented_assign(self, meta: Meta, children: Children) -> ast.AugmentedAssign:
         name, operator, value = children
-        return ast.AugmentedAssign(self._name(name), str(operator)[:-1], value, self._header(meta, value.span))
+        return ast.AugmentedAssign(
+            self._name(name), _chosen(BINARY_OPERATORS, operator[:-1]), value, self._header(meta, value.span)
+        )
 
     def return_statement(self, meta: Meta, children: Children) -> ast.Return:
         (value,) = children
@@ -192,7 +205,7 @@ class Builder:
 
     def unary(self, meta: Meta, children: Children) -> ast.Unary:
         operator, operand = children
-        return ast.Unary(str(operator), operand, self._span(meta))
+        return ast.Unary(_chosen(_SIGNS, operator), operand, self._span(meta))
 
     def attribute(self, meta: Meta, children: Children) -> ast.Attribute:
         value, name = children

@@ -7,7 +7,7 @@ from pipec.record import record
 from pipec.sema.tree.symbols import Accumulator, Buffer, Handle, ScalarParameter, TensorParameter, Variable
 from pipec.sema.types import ScalarType, TileType, ValueType
 from pipec.source import Span
-from pipec.vocabulary import RowFunction
+from pipec.vocabulary import BinaryOperator, RowFunction, UnaryOperator
 
 
 @record(eq=False)
@@ -103,7 +103,7 @@ class ReadResponse:
 class Unary:
     """operator: "-", "not", "~"."""
 
-    operator: str
+    operator: UnaryOperator
     operand: "Expression"
     type: ValueType
     span: Span
@@ -116,7 +116,7 @@ class Binary:
     Both operands have the same element type (conversions are explicit nodes); tiles broadcast over rows or columns of size 1.
     """
 
-    operator: str
+    operator: BinaryOperator
     left: "Expression"
     right: "Expression"
     type: ValueType

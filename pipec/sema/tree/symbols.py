@@ -4,7 +4,7 @@ from pipec.isa.dtypes import DType
 from pipec.record import record
 from pipec.sema.types import ScalarType, TileType, ValueType
 from pipec.source import Span
-from pipec.vocabulary import Form, Scope, Side, Space
+from pipec.vocabulary import Form, PipelineKind, Scope, Side, Space
 
 
 @record(eq=False)
@@ -53,7 +53,7 @@ class Pipeline:
     """
 
     name: str
-    kind: str
+    kind: PipelineKind
     stages: int
     span: Span
     k_group_size: int = 1
