@@ -153,6 +153,7 @@ def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) ->
     working = None
     if row_map.idle:
         working = ops.compare("ult", part, ops.constant(row_map.split))
+        # Idle threads compute what the first part does, so that no address is out of bounds; only their stores are left out.
         part = ops.select(working, part, zero)
     index = ops.add(inside, ops.multiply(block, row_map.block_rows)) if row_map.blocks > 1 else inside
     return Place(index, part, part, working)

@@ -77,6 +77,7 @@ def load_shared(
         if layout.panels == 1:
             panel, inside = integer(0), position
         else:
+            # Spans are powers of two: LLVM makes a shift and a mask of these.
             panel = builder.bits("udiv", position, span)
             inside = builder.bits("urem", position, span)
         address = row_address(builder, layout, tile, panel, row)

@@ -139,6 +139,7 @@ def finish(kernel: KernelContext) -> None:
     builder = kernel.builder
     builder.place(alarm.label)
     mask, lane = builder.call("activemask"), builder.call("lane")
+    # One record for the lanes that got here together, by the lowest of them: a lane each would fill the table with one wait.
     lowest = builder.binary("and", mask, builder.binary("sub", integer(0), mask))
     chosen = builder.compare("eq", lowest, builder.binary("shl", integer(1), lane))
     claim, store, written = (builder.label(f"watchdog.{part}") for part in ("claim", "store", "written"))
@@ -175,6 +176,7 @@ def _store(kernel: KernelContext, alarm: Alarm, index: Value, mask: Value) -> No
         if word != "mark":
             builder.call("store.system", _word(builder, address, number), values[word])
     builder.call("fence.system")
+    # Last, and behind a fence: the host reads while other warps still write, and takes only records that have their mark.
     builder.call("store.system", address, integer(MARK))
     builder.call("fence.system")
 
@@ -210,6 +212,7 @@ def _linger(kernel: KernelContext, alarm: Alarm) -> None:
     linger, over = builder.label("watchdog.linger"), builder.label("watchdog.over")
     builder.jump(linger)
     builder.place(linger)
+    # Asleep, so that the warps whose waits still count down have the multiprocessor to themselves.
     builder.call("nanosleep", integer(max(1, min(limit // _LOOKS, _LONGEST_NAP))))
     passed = builder.binary("sub", builder.call("globaltimer"), started)
     builder.branch(builder.compare("ugt", passed, integer(2 * limit, "i64")), over, linger)
