@@ -69,7 +69,7 @@ BUDGETS: Final = _table(
         "E0604",
         "let the loops of both sides have the same bounds, or pass `--allow-undecided`",
     ),
-    # LLVM asks at each loop what the loops in front of it say of its bounds: the time grows with the third power of their number.
+    # LLVM asks at each loop what the loops before it say of its bounds: the time grows with the third power of their number.
     Budget("loops", 300, "loops of a kernel", "the time of LLVM", "E0004", _FEWER),
     Budget(
         "machine code",
@@ -90,7 +90,7 @@ BUDGETS: Final = _table(
     Budget(
         "inlined instructions",
         200_000,
-        "instructions of a PTX kernel with its calls put in place",
+        "instructions of a PTX kernel with its calls inlined",
         "the simulator's memory",
         "E0004",
         "simulate a kernel whose functions call each other less often",

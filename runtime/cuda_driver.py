@@ -29,7 +29,7 @@ _FAULTS = {
     "CUDA_ERROR_HARDWARE_STACK_ERROR": "a kernel's stack was corrupted",
     "CUDA_ERROR_ASSERT": "a kernel's assertion failed",
 }
-_WAITING = ("cuStreamSynchronize",)  # calls that report what the launch in front of them did
+_WAITING = ("cuStreamSynchronize",)  # calls that report what the launch before them did
 _FIND = "go on in a fresh process; device='sim' with the same arguments, or compute-sanitizer, finds the access"
 _HELP = {
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the machine code is for another GPU: compile for the architecture of this one",

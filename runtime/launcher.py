@@ -27,7 +27,7 @@ REMEMBERED = 1024  # signatures whose plans are kept per kernel
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """`simulation`: options of the simulator. `programmatic`: the kernel may start before the one in front of it in the
+    """`simulation`: options of the simulator. `programmatic`: the kernel may start before its predecessor in the
     stream has ended (programmatic dependent launch; the kernel must wait for it itself); None: as the kernel says."""
 
     simulation: "Options | None" = None

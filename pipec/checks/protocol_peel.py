@@ -1,7 +1,7 @@
-"""Loops taken apart: some first and last iterations apart from the ones between, for which conditions on the iteration are settled.
+"""Loop peeling: some first and last iterations apart from the ones between, for which conditions on the iteration are settled.
 
 A role that runs ahead of another within an iteration (it multiplies the next scores before this block's values) has its first
-iterations in front of the loop and a condition that ends it. In lockstep with others it is found when their loops are taken apart, too:
+iterations in front of the loop and a condition that ends it. In lockstep with others it is found when their loops are peeled, too:
 each gives `peeled` iterations, as its first or as its last ones, and what is left runs equally often in all of them.
 """
 
@@ -73,7 +73,7 @@ def ways(rest: dict[str, tuple[Item, ...]], key: str, peeled: int) -> Iterator[d
 
 
 def keys(rest: dict[str, tuple[Item, ...]]) -> dict[str, int]:
-    """The loops that can be taken apart, and how often each runs at least."""
+    """The loops that can be peeled, and how often each runs at least."""
     return {
         item.key: item.least
         for items in rest.values()

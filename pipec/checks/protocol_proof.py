@@ -191,7 +191,7 @@ class Tries:
 
 def prove(programs: Programs, state: State) -> tuple[Order, ...] | None:
     """An order in which every role reaches its end; None when none is found. `state` is left as the order leaves it."""
-    for tries in (None, Tries()):  # most kernels need no loop taken apart
+    for tries in (None, Tries()):  # most kernels need no loop peeled
         after = state.copy()
         order = _prove(programs, after, tries)
         if order is not None:
@@ -213,7 +213,7 @@ def _prove(programs: Programs, state: State, tries: Tries | None) -> tuple[Order
 
 
 def _by_cases(rest: Programs, state: State, tries: Tries | None) -> Cases | None:
-    """For loops that only fit together when some of their first and last iterations are taken apart: no others inside of these."""
+    """For loops that only fit together when some of their first and last iterations are peeled: no others inside of these."""
     if tries is None:
         return None
     for key, least in protocol_peel.keys(rest).items():

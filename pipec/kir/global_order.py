@@ -2,7 +2,7 @@
 
 A forward pass over the role's graph carries the accesses that have not been ordered yet, with the loops whose ends they have crossed.
 In front of an access that may meet one of them the role is ordered: bulk stores complete, a proxy fence, a meeting. Where fewer threads
-run a block, the role is ordered in front of the branch that leads there.
+run a block, the role is ordered before the branch that leads there.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Clash:
 
 @record
 class Ordering:
-    """`before`: operations in front of which the role is ordered; `at_end`: blocks at whose end, before the branch."""
+    """`before`: operations before which the role is ordered; `at_end`: blocks at whose end, before the branch."""
 
     before: frozenset[tree.Operation]
     at_end: frozenset[int]
@@ -109,7 +109,7 @@ class _Walk:
         operation: tree.Operation | None,
         guarded: list[int] | None = None,
     ) -> _Pending:
-        """The role is ordered in front of `accesses` (and of those that only some threads do next) if one of them asks for it."""
+        """The role is ordered before `accesses` (and of those that only some threads do next) if one of them asks for it."""
         clashing = [(one, next_) for one in pending for next_ in (*accesses, *(guarded or ())) if self._meet(one, next_)]
         if clashing:
             self._order(number, operation, clashing)

@@ -120,7 +120,7 @@ class _Analysis:
         return entries
 
     def _step(self, operation: tree.Operation, state: _State) -> MmaWait | None:
-        """The wait in front of the operation; `state` becomes what holds after it."""
+        """The wait before the operation; `state` becomes what holds after it."""
         wait = None
         needed = [state[key] for key in self._needs(operation, state) if key in state]
         if needed:
@@ -156,7 +156,7 @@ class _Analysis:
         return mma.a.variable if mma.a.variable in self._operands else mma
 
     def _needs(self, operation: tree.Operation, state: _State) -> list[object]:
-        """What must not be in flight in front of the operation."""
+        """What must not be in flight before the operation."""
         match operation:
             case tree.RegisterMma(a=tree.ReadVariable(variable)) if variable not in self._operands:
                 return [operation]

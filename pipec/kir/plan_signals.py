@@ -52,7 +52,7 @@ def plan_meetings(
 ) -> dict[str, frozenset[tuple[Pipeline, Side]]]:
     """Role name -> the pipelines and sides in which its warps wait together but one thread signals.
 
-    Where all signals stand in blocks of one thread, the role meets in front of those blocks.
+    Where all signals stand in blocks of one thread, the role meets before those blocks.
     """
     found: dict[str, frozenset[tuple[Pipeline, Side]]] = {}
     for row in roles:

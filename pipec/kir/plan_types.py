@@ -31,7 +31,7 @@ class MmaWait:
 class MmaWaits:
     """When a role waits for the MMAs it has in flight (wgmma): each is a group of its own.
 
-    `waits`: by the operation in front of which the wait stands; `at_end`: all must be complete when the role ends.
+    `waits`: by the operation before which the wait stands; `at_end`: all must be complete when the role ends.
     `lagging`: the pipeline whose stages are given back one release late, so that MMAs stay in flight; `late`: the operations
     that would signal such a stage. `operands`: the resident tiles that only MMAs read, which stand in registers as operand `a` does.
     """
@@ -47,7 +47,7 @@ class MmaWaits:
 class GlobalOrder:
     """How a role orders its accesses to global memory that the kernel writes and reads (pipec.kir.global_order).
 
-    In front of the operations `before`, and in front of the branches that end the blocks `at_end`, the threads meet; `waits`:
+    Before the operations `before`, and before the branches that end the blocks `at_end`, the threads meet; `waits`:
     the bulk stores so far are complete then; `fences`: with a fence between the proxies. `hand_over_waits` and `hand_over_fences` ask for
     the same before a stage is handed over.
     """

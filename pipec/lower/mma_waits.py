@@ -35,7 +35,7 @@ def settle(role: RoleContext) -> None:
 def give_back(role: RoleContext, operation: tree.Release | tree.Signal, pointer: Value) -> None:
     """The signal of a stage that multiplications read: one lane of each warp arrives; those of its own are complete.
 
-    A stage of the lagging pipeline is noted instead; the one released before it was given back by the wait in front of this.
+    A stage of the lagging pipeline is noted instead; the one released before it was given back by the wait before this.
     """
     builder, mma_waits = role.builder, role.plan.mma_waits
     assert mma_waits is not None

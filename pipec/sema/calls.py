@@ -152,7 +152,7 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning
 
 
 def _argument(context: Context, node: ast.Expression, name: str) -> Meaning:
-    """An argument is evaluated once, in front of the helper's body."""
+    """An argument is evaluated once, before the helper's body."""
     entity = elaborate(context, node)
     if isinstance(entity, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert) and not isinstance(
         entity.type, TileType

@@ -143,7 +143,7 @@ class Context:
                 self.fail(scheduling.TileOutsideLoop(tile=name.name, at=name.span, loop=ended.span))
             if ended is not None:
                 block, why = _ENDED[ended.kind]
-                more = f", or give `{name.name}` a first value in front of it" if ended.value else ""
+                more = f", or give `{name.name}` a first value before it" if ended.value else ""
                 self.fail(messages.OutOfBlock(name=name.name, block=block, why=why, more=more, at=name.span, assigned=ended.span))
             self.refuse_other(name.name, other_name(name.name), name.span)
             self.fail(messages.UnknownName(name=name.name, close=self.scope.close_to(name.name, extra), at=name.span))

@@ -444,7 +444,7 @@ class _Kernel:
             )
         self._cluster = context.cluster = tree.Cluster((x, y, z), node.span)
         if context.walks.loops:
-            where, to = "behind a role that walks over tiles", "in front of the roles"
+            where, to = "behind a role that walks over tiles", "before the roles"
             context.fail(messages.Misplaced(what="`cluster(...)`", where=where, to=to, at=node.span))
 
     # ---------------------------------------------------------------------------------------------------------- roles

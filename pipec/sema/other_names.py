@@ -10,7 +10,7 @@ from pipec.sema.functions import FUNCTIONS
 
 @record
 class OtherName:
-    """`edit` takes the place of the name (and of the library in front of it)."""
+    """`edit` takes the place of the name (and of the library before it)."""
 
     names: tuple[str, ...]
     why: str

@@ -24,7 +24,7 @@ class Ended:
 
     span: Span
     kind: BlockKind
-    value: bool  # a number or tile of values, that could as well be assigned in front of the block
+    value: bool  # a number or tile of values, that could as well be assigned before the block
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ def semaphore(context: Context, operation: Operation, receiver: Meaning | None, 
 
 @contextmanager
 def take_turn(context: Context, entity: Turn) -> Iterator[Context]:
-    """The context of the block that the turn lasts for. What the turn is made of is computed once, in front of it."""
+    """The context of the block that the turn lasts for. What the turn is made of is computed once, before it."""
     if context.turn is not None:
         context.fail(messages.NestedTurn(at=entity.span, outer=context.turn))
     at = entity.span

@@ -28,7 +28,7 @@ class Order:
         self._assignments: list[tree.Assign] = []
 
     def assignments(self, wanted: dict[str, tree.Variable]) -> list[tree.Assign]:
-        """What gives the coordinates (axis -> i32 variable) their values, in front of what reads them."""
+        """What gives the coordinates (axis -> i32 variable) their values, before what reads them."""
         if wanted:
             places = self._places()
             for axis, variable in wanted.items():

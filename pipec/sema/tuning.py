@@ -21,7 +21,7 @@ from pipec.sema.scope import Scope
 from pipec.source import Span
 from pipec.syntax import ast
 
-# The value of one compile-time parameter, given those in front of it.
+# The value of one compile-time parameter, given those before it.
 Evaluate = Callable[[Context, ast.Constant], KnownValue]
 
 
@@ -132,7 +132,7 @@ class Tuning:
                 yield combination
 
     def _following(self, chosen: dict[str, KnownValue], current: Mapping[str, KnownValue]) -> dict[str, KnownValue]:
-        """Every parameter under a choice: a default may be computed from the parameters in front of it."""
+        """Every parameter under a choice: a default may be computed from the parameters before it."""
         values: dict[str, KnownValue] = {}
         for constant in self._node.constants:
             name = constant.name.name

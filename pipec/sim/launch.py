@@ -105,7 +105,7 @@ def launch(
     except MemoryError:
         raise SimulationError("argument", "the kernel's memory does not fit this machine's") from None
     except RecursionError:
-        raise SimulationError("unsupported", "the kernel's calls nest too deeply to be put in place") from None
+        raise SimulationError("unsupported", "the kernel's calls nest too deeply to be inlined") from None
 
 
 def _check_options(options: Options, dynamic_smem: int) -> None:

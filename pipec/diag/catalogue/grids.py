@@ -20,7 +20,7 @@ class WaitWithoutStatement(Message):
 
 class BeforeWait(Message):
     """A kernel with `programmatic_launch()` may start while the preceding grids still run. What they write is there, and what they
-    read may be overwritten, only after `griddepcontrol.wait()`. A role whose author placed the wait has it on every path in front of each
+    read may be overwritten, only after `griddepcontrol.wait()`. A role whose author placed the wait has it on every path before each
     access; tensors that no preceding grid writes may be read earlier when the statement names them: `programmatic_launch(weights)`."""
 
     code = "E0472"

@@ -182,7 +182,7 @@ class WaitedOnOneBranch(Message):
         secondary("released", "stepped past outside the branch"),
     )
     note = "on the other path the step skips a slot that the other side still uses"
-    help = "move `{wait}` in front of the `if`"
+    help = "move `{wait}` before the `if`"
     pipeline: str
     yes: str
     no: str

@@ -1,1 +1,1 @@
-"""PTX text, read: tokens, the parsed module, calls put in place, where control flow meets again."""
+"""PTX text, read: tokens, the parsed module, inlined calls, where control flow meets again."""

@@ -2,7 +2,7 @@
 
 A `.param` variable of a call sequence and the callee's parameter are one place; every call has its own copy of the
 callee's registers, labels and local variables (PTX ISA 7.1, 9.7.12.5). An indirect call becomes a comparison with every
-function of fitting parameters whose address is taken. A call that cannot be put in place (recursive, of a function
+function of fitting parameters whose address is taken. A call that cannot be inlined (recursive, of a function
 without a body) stays, and is reported when it is reached.
 """
 

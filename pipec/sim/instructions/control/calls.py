@@ -1,4 +1,4 @@
-"""Calls that were not put in place, and the two functions of the device runtime that every compiler calls: `vprintf` and
+"""Calls that were not inlined, and the two functions of the device runtime that every compiler calls: `vprintf` and
 `__assertfail` (CUDA programming guide: formatted output, assertion)."""
 
 from __future__ import annotations
