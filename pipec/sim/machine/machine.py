@@ -94,7 +94,6 @@ class Machine:
         self.events = Events(options.timing, options.seed)
         self.progress = 0
         self.clock_reads = 0
-        self.sequence = 0
         self.now = 0
         self.warp_instructions = 0
         self.thread_instructions = 0
@@ -132,11 +131,6 @@ class Machine:
         With timing "random" one in four does; what was refused starts as a cluster of its own later.
         """
         return self.options.timing == "random" and self._refusals.random() < _REFUSED
-
-    def tick(self) -> int:
-        """A number that grows with every memory effect."""
-        self.sequence += 1
-        return self.sequence
 
     def record(self, now: int, kind: TraceKind, cta: Triple, details: Details) -> None:
         if self.options.trace:
