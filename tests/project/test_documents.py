@@ -18,6 +18,9 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md",
 LINK = re.compile(r"\]\(([\w./-]+\.\w+)(?:#[^)]*)?\)")
 # A file of the repository in backticks: `pipec/sema/functions.py`, `tests/errors`, `lower/mma_waits.py`.
 NAMED = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9.]*|[a-z_]+\.py)`")
+# Documents of prose; proof.md is set as its authors broke it, and the reference cites formulas.
+PROSE = [path for path in DOCUMENTS if path.parent.name != "reference" and path.name not in ("errors.md", "proof.md")]
+WIDEST = 140  # of prose; tables, code and links are as wide as they must be
 GEMM = (ROOT / "examples" / "gemm.pipe").read_text(encoding="utf-8")
 
 
@@ -25,6 +28,13 @@ def commands(text: str) -> list[str]:
     """The `pipec` commands of indented code, joined where a line goes on, without their remarks."""
     joined = re.sub(r"\\\n\s*", "", text)
     return [line.split("  #")[0].strip() for line in joined.splitlines() if line.startswith("    pipec ") and ": " not in line]
+
+
+def prose(text: str) -> list[str]:
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    text = re.sub(r"<!-- (?!figures).*? -->.*?<!-- /.*? -->", "", text, flags=re.DOTALL)
+    text = re.sub(r"<!-- figures.*?<!-- end of figures -->", "", text, flags=re.DOTALL)
+    return [line for line in text.splitlines() if not line.startswith(("|", "    ", "#"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -56,6 +66,11 @@ def test_there_are_commands_to_try() -> None:
     assert len(found) > 10
     with pytest.raises(SystemExit):
         parser_of(_COMMANDS).parse_args(["compile", "x.pipe", "--no-such-option"])
+
+
+@pytest.mark.parametrize("document", PROSE, ids=lambda path: path.name)
+def test_prose_is_not_wide(document: Path) -> None:
+    assert [line for line in prose(document.read_text(encoding="utf-8")) if len(line) > WIDEST] == []
 
 
 def test_the_readme_shows_what_a_forgotten_release_gives() -> None:
