@@ -5,7 +5,7 @@ access of the one before every access of the other; or iteration by iteration, w
 through a pipeline of one stage that both hold around their accesses.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pipec.checks.summary import RoleSummary
 from pipec.checks.summary import collect as collect_summary
@@ -14,9 +14,11 @@ from pipec.diag.message import Message, Sink
 from pipec.kir import ir
 from pipec.kir.global_accesses import Access, collect, may_meet
 from pipec.kir.global_order import Clash, order
-from pipec.kir.places import Place, Places, apart_in_other_iterations, renamed
+from pipec.kir.places import Place, apart_in_other_iterations, renamed
 from pipec.kir.plan_types import Plan
+from pipec.kir.values import Loop
 from pipec.sema import tree
+from pipec.terms.term import Term
 from pipec.vocabulary import OTHER_SIDE, Side
 
 Position = tuple[int, int]  # block, operation in it
@@ -34,9 +36,9 @@ def check(plan: Plan, sink: Sink) -> None:
     if len(rows) < 2:
         return
     summary = {one.role.name: one for one in collect_summary(plan.kernel).roles}
-    sides = {row.role.name: _Role(summary[row.role.name], row.places, plan) for row in rows}
+    sides = {row.role.name: _Role(summary[row.role.name], plan) for row in rows}
     for one in plan.kernel.roles:
-        sides.setdefault(one.name, _Role(summary[one.name], Places(one), plan))
+        sides.setdefault(one.name, _Role(summary[one.name], plan))
     told: set[tuple[str, str, str]] = set()
     for number, row in enumerate(rows):
         for other in rows[number + 1 :]:
@@ -79,8 +81,8 @@ def _unordered(role: str, one: Access, other: str, second: Access) -> Message:
 class _Role:
     """What the search asks of a role's graph."""
 
-    def __init__(self, summary: RoleSummary, places: Places, plan: Plan) -> None:
-        self.summary, self.role, self.places = summary, summary.role, places
+    def __init__(self, summary: RoleSummary, plan: Plan) -> None:
+        self.summary, self.role = summary, summary.role
         self._plan = plan
         self._operations = [
             ((number, site), operation)
@@ -256,25 +258,22 @@ def _same_iterations(role: _Role, start: Position, one: Access, partner: _Role, 
     loops, theirs = role.loops(start[0]), partner.loops(wait[0])
     if len(loops) != len(theirs) or not (role.once_each_time(start[0]) and partner.once_each_time(wait[0])):
         return False
-    names: dict[tree.Variable, tree.Variable] = {}
+    counters: dict[Loop, Term] = {}
     for mine, their in zip(loops, theirs, strict=True):
-        if not _equal_bounds(role, mine, partner, their, names):
+        counter = partner.role.values.counters.get(their.statement)
+        if counter is None or not _equal_bounds(role, mine, partner, their, counters):
             return False
-        assert mine.variable is not None and their.variable is not None
-        names[mine.variable] = their.variable
-    steps = {loop.variable: loop.step for loop in theirs if loop.variable is not None}
-    place = Place(tuple(renamed(form, names) for form in one.place.corner), one.place.extent, one.place.ranges)
+        counters[mine.statement] = counter
+    steps = {loop.statement: loop.step for loop in theirs}
+    place = Place(tuple(renamed(term, counters) for term in one.place.corner), one.place.extent, one.place.ranges)
     return not steps or apart_in_other_iterations(place, other.place, steps)
 
 
-def _equal_bounds(role: _Role, mine: ir.Loop, partner: _Role, their: ir.Loop, names: dict[tree.Variable, tree.Variable]) -> bool:
+def _equal_bounds(role: _Role, mine: ir.Loop, partner: _Role, their: ir.Loop, counters: Mapping[Loop, Term]) -> bool:
     if mine.variable is None or their.variable is None or mine.step != their.step:
         return False
-    for one, other in ((mine.start, their.start), (mine.stop, their.stop)):
-        assert one is not None and other is not None
-        if renamed(role.places.of(one), names) != partner.places.of(other):
-            return False
-    return True
+    bounds, others = role.role.values.controls[mine.statement], partner.role.values.controls[their.statement]
+    return tuple(renamed(bound, counters) for bound in bounds) == others
 
 
 def _by_turns(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:

@@ -5,36 +5,29 @@ from collections.abc import Iterator
 from pipec.diag.catalogue import global_memory as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
-from pipec.kir.walk import subexpressions
+from pipec.kir.values import Launch, Values, statements
 from pipec.sema import tree
+from pipec.terms.term import Atom, Operator, atom_of, leaves
 
 _AXES = ("block.x", "block.y", "block.z")
-Assignments = dict[tree.Variable, list[tree.Expression]]
+# What the blocks of a grid have in common along an axis: all but what says where a block is.
+_COMMON = frozenset((Operator.DIMENSION, Operator.PARAMETER, Operator.ELEMENT))
+_COMMON_FAMILIES = ("grid", "clusters")
 
 
 def check(kernel: ir.Kernel, sink: Sink) -> None:
     """Where every block along an axis of the grid takes a turn, there are as many turns as blocks."""
     for role in kernel.roles:
-        assigned: Assignments = {}
-        for block in role.blocks:
-            for operation in block.operations:
-                if isinstance(operation, tree.Assign):
-                    assigned.setdefault(operation.variable, []).append(operation.value)
         for operation in _on_every_path(role):
-            if not isinstance(operation, tree.AwaitTurn):
-                continue
-            axis = _axis(operation, assigned)
-            if axis is None:
+            axis = _axis(operation, role.values) if isinstance(operation, tree.AwaitTurn) else None
+            if axis is None or not isinstance(operation, tree.AwaitTurn):
                 continue
             blocks, turns = kernel.grid[_AXES.index(axis)], operation.turns
-            if isinstance(blocks, tree.Constant) and isinstance(turns, tree.Constant) and blocks.value != turns.value:
+            known, stated = kernel.launch.term(blocks).number, role.values.of(turns).number
+            if known is not None and stated is not None and known != stated:
                 sink.report(
                     messages.TurnsOfGrid(
-                        axis=axis.removeprefix("block."),
-                        blocks=int(blocks.value),
-                        turns=int(turns.value),
-                        at=operation.span,
-                        grid=blocks.span,
+                        axis=axis.removeprefix("block."), blocks=known, turns=stated, at=operation.span, grid=blocks.span
                     )
                 )
 
@@ -53,52 +46,35 @@ def _on_every_path(role: ir.Role) -> Iterator[tree.Operation]:
 def assumption(kernel: tree.Kernel) -> str:
     """What the launch must give so that every turn comes; the end of a sentence, empty where no block waits for another."""
     parts: dict[str, str] = {}
-    for role in kernel.roles:
-        assigned: Assignments = {}
-        awaited: list[tree.AwaitTurn] = []
-        _collect(role.body, assigned, awaited)
-        for operation in awaited:
-            name = operation.counter.tensor.name
-            ordered = _axis(operation, assigned) is not None
-            parts.setdefault(name, "blocks start in the order of their numbers" if ordered else "all blocks run at the same time")
+    for operation, values in _awaited(kernel):
+        ordered = _axis(operation, values) is not None
+        needed = "blocks start in the order of their numbers" if ordered else "all blocks run at the same time"
+        parts.setdefault(operation.counter.tensor.name, needed)
     return "".join(f", given that {needed} (turns by `{name}`)" for name, needed in parts.items())
 
 
-def _collect(statements: tuple[tree.Statement, ...], assigned: Assignments, awaited: list[tree.AwaitTurn]) -> None:
-    for statement in statements:
-        match statement:
-            case tree.Assign():
-                assigned.setdefault(statement.variable, []).append(statement.value)
-            case tree.AwaitTurn():
-                awaited.append(statement)
-            case tree.If():
-                _collect((*statement.then, *statement.otherwise), assigned, awaited)
-            case tree.For() | tree.While() | tree.Elect():
-                _collect(statement.body, assigned, awaited)
-            case _:
-                pass
+def _awaited(kernel: tree.Kernel) -> Iterator[tuple[tree.AwaitTurn, Values]]:
+    launch = Launch(kernel)
+    for role in kernel.roles:
+        found = [statement for statement in statements(role.body) if isinstance(statement, tree.AwaitTurn)]
+        if found:
+            values = Values(role, launch)
+            yield from ((operation, values) for operation in found)
 
 
-def _axis(operation: tree.AwaitTurn, assigned: Assignments) -> str | None:
+def _axis(operation: tree.AwaitTurn, values: Values) -> str | None:
     """The axis of the grid whose place is the turn, where the blocks along it share a counter: earlier turns are blocks of lower number."""
-    turn: tree.Expression = operation.turn
-    while isinstance(turn, tree.ReadVariable) and len(assigned.get(turn.variable, ())) == 1:
-        turn = assigned[turn.variable][0]
-    if not isinstance(turn, tree.Special) or turn.name not in _AXES:
+    turn = atom_of(values.of(operation.turn))
+    name = turn.operands[0] if turn is not None and turn.operator is Operator.SPECIAL else None
+    if turn is None or not isinstance(name, str) or name not in _AXES:
         return None
-    shared = not any(_depends(coordinate, turn.name, assigned, frozenset()) for coordinate in operation.counter.coordinates)
-    return turn.name if shared else None
+    where = [atom for coordinate in operation.counter.coordinates for atom in leaves(values.of(coordinate))]
+    return name if all(_is_common(atom, name) for atom in where) else None
 
 
-def _depends(expression: tree.Expression, axis: str, assigned: Assignments, seen: frozenset[tree.Variable]) -> bool:
-    for node in subexpressions(expression):
-        if isinstance(node, tree.Special) and node.name == axis:
-            return True
-        if isinstance(node, tree.ReadVariable) and node.variable not in seen:
-            values = assigned.get(node.variable)
-            if values is None:  # of a loop
-                return True
-            inner = seen | {node.variable}
-            if any(_depends(value, axis, assigned, inner) for value in values):
-                return True
-    return False
+def _is_common(atom: Atom, axis: str) -> bool:
+    """Whether the blocks along an axis of the grid see the same: in particular, not where a block stands in its cluster."""
+    if atom.operator is not Operator.SPECIAL:
+        return atom.operator in _COMMON
+    name = str(atom.operands[0])
+    return name.partition(".")[0] in _COMMON_FAMILIES or (name in _AXES and name != axis)

@@ -8,16 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pipec.kir.ir import Branch, Kernel, Role
-from pipec.kir.places import (
-    Form,
-    Place,
-    Places,
-    apart,
-    apart_in_other_iterations,
-    overlap_by_numbers,
-    same,
-)
+from pipec.kir.places import Place, apart, apart_in_other_iterations, overlap_by_numbers, place_of, same
 from pipec.kir.plan_mma_waits import lazy_tiles
+from pipec.kir.values import Loop, Values
 from pipec.kir.walk import children, operands, subexpressions
 from pipec.record import record
 from pipec.sema import tree
@@ -55,7 +48,6 @@ class Access:
 class RoleAccesses:
     role: Role
     accesses: tuple[Access, ...]
-    places: Places
 
 
 def collect(kernel: Kernel) -> tuple[RoleAccesses, ...]:
@@ -63,10 +55,9 @@ def collect(kernel: Kernel) -> tuple[RoleAccesses, ...]:
     written = _written(kernel)
     found: list[RoleAccesses] = []
     for role in kernel.roles if written else ():
-        places = Places(role)
-        accesses = tuple(access for access in _accesses(role, places) if access.tensor in written)
+        accesses = tuple(access for access in _accesses(role) if access.tensor in written)
         if accesses:
-            found.append(RoleAccesses(role, accesses, places))
+            found.append(RoleAccesses(role, accesses))
     return tuple(found)
 
 
@@ -80,17 +71,18 @@ def _written(kernel: Kernel) -> frozenset[str]:
     )
 
 
-def _accesses(role: Role, places: Places) -> Iterator[Access]:
+def _accesses(role: Role) -> Iterator[Access]:
+    values = role.values
     lets = lazy_tiles(role)
     for number, block in enumerate(role.blocks):
         for site, operation in enumerate(block.operations):
-            yield from _of_operation(operation, number, site, places, lets)
+            yield from _of_operation(operation, number, site, values, lets)
         if isinstance(block.terminator, Branch):
-            yield from _reads(block.terminator.condition, number, len(block.operations), None, places, lets)
+            yield from _reads(block.terminator.condition, number, len(block.operations), None, values, lets)
 
 
 def _of_operation(
-    operation: tree.Operation, block: int, site: int, places: Places, lets: dict[tree.Variable, tree.Expression]
+    operation: tree.Operation, block: int, site: int, values: Values, lets: dict[tree.Variable, tree.Expression]
 ) -> Iterator[Access]:
     match operation:
         case tree.Assign(variable) if variable in lets:
@@ -98,28 +90,28 @@ def _of_operation(
         case tree.TmaLoad() | tree.CopyAsync():
             engine = BULK if isinstance(operation, tree.TmaLoad) else COPIES
             buffer, source = operation.destination.buffer, operation.source
-            place = _place(source, _tile_extent(source, buffer.rows, buffer.columns, buffer), places)
+            place = place_of(source, _tile_extent(source, buffer.rows, buffer.columns, buffer), values)
             yield Access(
                 source.tensor.name, block, site, False, engine, place, operation.span, operation, operation.destination.handle
             )
         case tree.TmaStore():
             buffer, target = operation.source.buffer, operation.destination
-            place = _place(target, _tile_extent(target, buffer.rows, buffer.columns, buffer), places)
+            place = place_of(target, _tile_extent(target, buffer.rows, buffer.columns, buffer), values)
             yield Access(target.tensor.name, block, site, True, BULK, place, operation.span, operation, reduce=operation.reduce)
         case tree.Store():
             target, value = operation.destination, operation.value.type
             assert isinstance(value, TileType)
-            place = _place(target, _tile_extent(target, value.rows, value.columns, None), places)
+            place = place_of(target, _tile_extent(target, value.rows, value.columns, None), values)
             engine = BULK if operation.path == "tma" else THREADS
             yield Access(target.tensor.name, block, site, True, engine, place, operation.span, operation, reduce=operation.reduce)
         case _:
             pass
     for operand in operands(operation):
-        yield from _reads(operand, block, site, operation, places, lets)
+        yield from _reads(operand, block, site, operation, values, lets)
 
 
 def _reads(
-    value: tree.Expression, block: int, site: int, operation: tree.Operation | None, places: Places,
+    value: tree.Expression, block: int, site: int, operation: tree.Operation | None, values: Values,
     lets: dict[tree.Variable, tree.Expression],
 ) -> Iterator[Access]:  # fmt: skip
     own = _elementwise(value, lets)
@@ -131,7 +123,7 @@ def _reads(
                 extent = (1,) * len(source.tensor.shape)
             case _:
                 continue
-        place = _place(source, extent, places)
+        place = place_of(source, extent, values)
         yield Access(source.tensor.name, block, site, False, THREADS, place, node.span, operation, elementwise=node in own)
 
 
@@ -145,11 +137,6 @@ def _elementwise(value: tree.Expression, lets: dict[tree.Variable, tree.Expressi
         if isinstance(node, tree.RowReduce | tree.Columns):
             below.update(inner for child in children(node) for inner in subexpressions(child, lets))
     return found - below
-
-
-def _place(where: tree.TensorSlice, extent: tuple[int | None, ...], places: Places) -> Place:
-    corner: tuple[Form, ...] = tuple(places.of(coordinate) for coordinate in where.coordinates)
-    return Place(corner, extent, places.ranges)
 
 
 def _tile_extent(where: tree.TensorSlice, rows: int, columns: int, buffer: tree.Buffer | None) -> tuple[int | None, ...]:
@@ -171,13 +158,11 @@ def commute(one: Access, other: Access) -> bool:
     return one.reduce is not None and one.reduce == other.reduce and one.writes and other.writes
 
 
-def may_meet(
-    one: Access, other: Access, loops: Mapping[tree.Variable, int | None] | None = None, *, followed: bool = True
-) -> bool:
+def may_meet(one: Access, other: Access, loops: Mapping[Loop, int | None] | None = None, *, followed: bool = True) -> bool:
     """Whether the order of two accesses can matter; `loops` are those in which they are in different iterations (None: in none).
 
     Stores whose places cannot be compared are taken for different tiles, as those of a block that stores one tile after the other are;
-    a load and a store must be shown to be apart. `followed` says whether all of the loops have variables.
+    a load and a store must be shown to be apart. `followed` says whether all of the loops are counted.
     """
     if one.tensor != other.tensor or not (one.writes or other.writes) or commute(one, other):
         return False

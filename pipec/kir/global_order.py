@@ -161,7 +161,7 @@ class _Walk:
         if outermost is None:
             return may_meet(a, b)
         loops = [self._role.loops[index] for index in common[outermost:]]
-        steps = {loop.variable: loop.step for loop in loops if loop.variable is not None}
+        steps = {loop.statement: loop.step for loop in loops if loop.variable is not None}
         return may_meet(a, b, steps, followed=len(steps) == len(loops))
 
     def _guarded(self, number: int) -> Iterator[int]:

@@ -249,6 +249,15 @@ class Values:
         """An expression that stands in no statement of the role is read where the role starts."""
         return self._terms.get(expression) or Reader(self.launch, {}, self._threads)(expression)
 
+    @property
+    def numbered(self) -> dict[Atom, tuple[int, int]]:
+        """The counters of loops whose bounds are numbers, with the ends of their ranges."""
+        return {
+            atom: (count.least, count.largest)
+            for atom, count in self.counts.items()
+            if count.start.number is not None and count.stop.number is not None
+        }
+
     def is_multiple(self, expression: tree.Expression, unit: int) -> bool:
         """Whether the value is always a multiple, given that launch values are: only the launch can tell of those."""
         if unit not in self._multiples:
@@ -340,6 +349,7 @@ class Values:
         self._terms: dict[tree.Expression, Term] = {}
         self._carried: dict[tuple[Loop, Key], Term] = {}
         self.counts: dict[Atom, Count] = {}
+        self.counters: dict[Loop, Term] = {}
         self.recurrences: dict[Atom, Recurrence] = {}
         self.left: dict[Atom, Term] = {}  # what it was carried as
         self.controls: dict[Loop, tuple[Term, ...]] = {}  # what decides how often it runs
@@ -409,6 +419,7 @@ class Values:
             return
         term = environment[variable] = leaf(Operator.COUNTER, loop, least=count.least, largest=count.largest)
         counter = atom_of(term)
+        self.counters[loop] = term
         if counter is not None:
             self.counts[counter] = count
         self._loop(loop, environment)

@@ -335,7 +335,7 @@ def wrapped(term: Term, bits: int, signed: bool) -> Term:
     least, largest = type_range(bits, signed)
     if least <= term.least and term.largest <= largest:
         return term
-    term = _unwrapped(term, bits)
+    term = congruent(term, bits)
     if least <= term.least and term.largest <= largest:
         return term
     if term.number is not None:
@@ -347,15 +347,15 @@ def type_range(bits: int, signed: bool) -> tuple[int, int]:
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
 
 
-def _unwrapped(term: Term, bits: int) -> Term:
-    """A congruent term modulo 2 ** bits, in a normal form: of sums and of products with numbers only the result is wrapped."""
+def congruent(term: Term, bits: int) -> Term:
+    """An equal term modulo 2 ** bits, in a normal form: of sums and of products with numbers only the result is wrapped."""
     modulus, half = 1 << bits, 1 << bits - 1
     found = number((term.constant + half) % modulus - half)
     for atom, factor in term.parts:
         inner = _terms(atom)[0] if atom.operator is Operator.WRAPPED and _bits(atom) >= bits else None
         factor = (factor + half) % modulus - half
         found += _sum(0, ((atom, factor),)) if inner is None else inner * factor
-    return found if found is term else _unwrapped(found, bits)
+    return found if found is term else congruent(found, bits)
 
 
 def _bits(atom: Atom) -> int:
