@@ -6,13 +6,15 @@ exactly when no MMA ran, or None where no such condition exists and the MMA role
 
 from pipec.kir.ir import Kernel, Loop, Role, successors
 from pipec.kir.plan_roles import operations
-from pipec.kir.walk import subexpressions
+from pipec.kir.walk import children, subexpressions, with_children
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Expression, Handle, Pipeline
 from pipec.sema.types import BOOL
+from pipec.terms.term import LAUNCH, Atom, Operator, leaves
 from pipec.vocabulary import BinaryOperator
 
 _LAUNCH_SPECIALS = ("block.x", "block.y", "block.z", "grid.x", "grid.y", "grid.z")
+_DEEPEST = 8  # variables that stand for each other
 
 
 def plan_zero(kernel: Kernel) -> dict[Buffer, tuple[Pipeline, Expression | None]]:
@@ -151,38 +153,24 @@ class _Analysis:
             return None
         return tree.Binary(">=" if loop.step > 0 else "<=", start, stop, BOOL, loop.span)
 
-    def resolved(self, expression: Expression, depth: int = 8) -> Expression | None:
+    def resolved(self, expression: Expression) -> Expression | None:
         """The expression over launch values only: a variable assigned once stands for its value."""
+        known = all(_is_launch_value(atom) for atom in leaves(self.role.values.of(expression)))
+        return self.written_out(expression, _DEEPEST) if known else None
+
+    def written_out(self, expression: Expression, depth: int) -> Expression | None:
+        if not any(isinstance(node, tree.ReadVariable) for node in subexpressions(expression)):
+            return expression
         if isinstance(expression, tree.ReadVariable):
             values = self.assigned.get(expression.variable, [])
-            return self.resolved(values[0], depth - 1) if len(values) == 1 and depth else None
-        if all(_is_launch_value(node) for node in subexpressions(expression)):
-            return expression
-        match expression:
-            case tree.Binary(operator, left, right, type_, span):
-                a, b = self.resolved(left, depth), self.resolved(right, depth)
-                return tree.Binary(operator, a, b, type_, span) if a is not None and b is not None else None
-            case tree.Convert(operand, type_, span):
-                inner = self.resolved(operand, depth)
-                return tree.Convert(inner, type_, span) if inner is not None else None
-            case tree.Call(function, arguments, type_, span):
-                inner_arguments = [self.resolved(argument, depth) for argument in arguments]
-                known = tuple(argument for argument in inner_arguments if argument is not None)
-                return tree.Call(function, known, type_, span) if len(known) == len(arguments) else None
-            case _:
-                return None
+            return self.written_out(values[0], depth - 1) if len(values) == 1 and depth else None
+        inner = {child: self.written_out(child, depth) for child in children(expression)}
+        known = {child: written for child, written in inner.items() if written is not None}
+        return with_children(expression, known) if len(known) == len(inner) else None
 
 
-def _is_launch_value(node: Expression) -> bool:
-    match node:
-        case tree.Constant() | tree.ReadDimension() | tree.ReadParameter():
-            return True
-        case tree.Unary() | tree.Binary() | tree.Convert() | tree.Select() | tree.Call():
-            return True
-        case tree.Special(name):
-            return name in _LAUNCH_SPECIALS
-        case _:
-            return False
+def _is_launch_value(atom: Atom) -> bool:
+    return atom.operator in LAUNCH or (atom.operator is Operator.SPECIAL and atom.operands[0] in _LAUNCH_SPECIALS)
 
 
 def _combine(operator: BinaryOperator, parts: list[Expression]) -> Expression:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
+from pipec.record import fields_of, replace
 from pipec.sema import tree
 
 
@@ -27,6 +28,14 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
             return expression.source.coordinates
         case _:
             assert_never(expression)
+
+
+def with_children(expression: tree.Expression, made: Mapping[tree.Expression, tree.Expression]) -> tree.Expression:
+    """The same operation on other operands: each child stands in `made` with what takes its place."""
+    changes: dict[str, object] = {}
+    for name, value in fields_of(expression).items():
+        changes[name] = tuple(made.get(one, one) for one in value) if isinstance(value, tuple) else made.get(value, value)
+    return replace(expression, **changes)
 
 
 def subexpressions(

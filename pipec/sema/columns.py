@@ -4,7 +4,6 @@ The tile is a stage's. The first column is made of numbers and of variables of l
 takes is known: each is checked, and each thread of a warp has the same one, which loads from tensor memory ask for.
 """
 
-from collections.abc import Callable
 from itertools import product
 from math import prod
 
@@ -17,6 +16,7 @@ from pipec.sema.meanings import Meaning
 from pipec.sema.types import TileType
 from pipec.source import Span
 from pipec.syntax import ast
+from pipec.terms.machine import EXACT
 
 _MOST_STARTS = 65_536  # combinations of loop values that are tried
 _STARTS_PER_OPERATION = 16  # what trying them is in the budget of the kernel
@@ -82,19 +82,10 @@ def _collect(context: Context, expression: tree.Expression, variables: set[tree.
         case tree.ReadVariable(variable) if variable in context.ranges:
             variables.add(variable)
             return True
-        case tree.Binary(operator, left, right) if operator in _OPERATORS:
+        case tree.Binary(operator, left, right) if operator in EXACT:
             return _collect(context, left, variables) and _collect(context, right, variables)
         case _:
             return False
-
-
-_OPERATORS: dict[str, Callable[[int, int], int]] = {
-    "+": lambda left, right: left + right,
-    "-": lambda left, right: left - right,
-    "*": lambda left, right: left * right,
-    "//": lambda left, right: left // right if right else 0,
-    "%": lambda left, right: left % right if right else 0,
-}
 
 
 def _evaluate(expression: tree.Expression, values: dict[tree.Variable, int]) -> int:
@@ -104,6 +95,6 @@ def _evaluate(expression: tree.Expression, values: dict[tree.Variable, int]) -> 
         case tree.ReadVariable(variable):
             return values[variable]
         case tree.Binary(operator, left, right):
-            return _OPERATORS[operator](_evaluate(left, values), _evaluate(right, values))
+            return EXACT[operator](_evaluate(left, values), _evaluate(right, values))
         case _:
             raise AssertionError("`_collect` lets no other expression through")

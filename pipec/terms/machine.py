@@ -4,11 +4,20 @@ A divisor 0 counts as 1 and a shift by the width or more leaves zero or the sign
 """
 
 from collections.abc import Callable, Mapping
+from operator import add, mul, sub
 
 from pipec.isa.dtypes import DType
 from pipec.terms import term as terms
 from pipec.terms.term import ONE, ZERO, Operator, Term, at_least, choose, equal, extreme, quotient, remainder
 
+# On numbers, before anything wraps: what the terms below are on terms.
+EXACT: Mapping[str, Callable[[int, int], int]] = {
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "//": lambda left, right: left // (right or 1),
+    "%": lambda left, right: left % (right or 1),
+}
 _FLOATS = 1 << 1100  # no finite number of a float type lies outside
 
 
