@@ -145,3 +145,18 @@ def test_terms_are_shared() -> None:
         node = binary("*", binary("+", node, M), binary("+", node, N))
     assert term_of(node).depth <= terms.DEEPEST
     assert gcd(*(factor for _, factor in term_of(node).parts)) == 1
+
+
+def test_what_is_left_by_a_divisor_that_may_be_zero() -> None:
+    """16 * M + 8 leaves 8 modulo 16, but 0 where N is 0."""
+    left = binary(
+        "%",
+        binary("+", binary("*", binary("%", M, number(4)), number(16)), number(8)),
+        binary("*", binary("%", N, number(4)), number(16)),
+    )
+
+    def leaf(atom: terms.Atom) -> tuple[int, int] | None:
+        return residues.follows(atom) if atom.operator not in LEAVES else (1, 0)
+
+    residues = Residues(leaf)
+    assert residues(term_of(left)) == (8, 0)
