@@ -112,7 +112,9 @@ def _build(state: Compilation) -> None:
 
 
 def _check(state: Compilation) -> None:
-    from pipec.checks import check_kernel, clusters, tile_axes
+    from pipec.checks import check_kernel
+    from pipec.checks.grid import clusters
+    from pipec.checks.tiles import tile_axes
 
     assert state.kernels is not None and state.trees is not None
     for analysed, kernel in zip(state.trees, state.kernels, strict=True):

@@ -4,25 +4,11 @@ Each check reports every independent mistake it finds. A check module holds one 
 put its messages into the catalogue.
 """
 
-from pipec.checks import (
-    accumulators,
-    global_order,
-    grids,
-    lifetime,
-    linear,
-    mma,
-    registers,
-    resources,
-    roles,
-    scheduling,
-    semaphores,
-    shapes,
-    signals,
-    stated_counts,
-    sub_stages,
-    tensor_tiles,
-)
+from pipec.checks.grid import grids, scheduling, semaphores
+from pipec.checks.memory import global_order, registers, resources
+from pipec.checks.stages import linear, roles, signals, stated_counts, sub_stages
 from pipec.checks.summary import collect
+from pipec.checks.tiles import accumulators, lifetime, mma, shapes, tensor_tiles
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel

@@ -1,10 +1,10 @@
 """No role waits for ever (E06xx): proved for all trip counts, refuted with the smallest sizes found, or left open and said so."""
 
 from pipec.budgets import BudgetEnded
+from pipec.checks.grid.semaphores import assumption
 from pipec.checks.protocol_model import Opaque, programs
 from pipec.checks.protocol_proof import Programs, State, holds, prove
 from pipec.checks.protocol_search import Failure, Undecided, search
-from pipec.checks.semaphores import assumption
 from pipec.checks.verdict import Verdict
 from pipec.diag.catalogue import protocol as messages
 from pipec.diag.message import Sink

@@ -1,6 +1,6 @@
 """Everything the compiler derives from a kernel: warp numbers, barrier counts, bytes, memory layout, tensor maps.
 
-`plan(kernel, target)` is pure and never fails: a plan that exceeds a limit is still a plan, and `pipec.checks.resources`
+`plan(kernel, target)` is pure and never fails: a plan that exceeds a limit is still a plan, and `pipec.checks.memory.resources`
 says what is wrong with it. Lowering follows the plan and derives nothing again.
 """
 

@@ -128,7 +128,7 @@ def _tma(
     """`bits` are those of a stored element, where they are not the tensor's. The CTAs of `shared` copy a part each."""
     part = layout.rows // shared.count if shared else layout.rows
     rows = box_rows(part, layout.span_bytes)
-    assert rows is not None, "pipec.checks.shapes lets no such tile pass"
+    assert rows is not None, "pipec.checks.tiles.shapes lets no such tile pass"
     stored = bits or 8 * tensor.dtype.bytes
     inner = layout.span_bytes * 8 // stored
     box = (*(1,) * (max(2, len(tensor.shape)) - 2), rows, inner)

@@ -72,7 +72,7 @@ VIEWS = {"producer": PRODUCER_VIEW, "consumer": CONSUMER_VIEW, "per_k": PER_K_VI
 
 FULL, EMPTY = "full barrier", "empty barrier"
 
-# Which threads of a role perform an action (pipec.checks.roles refuses others).
+# Which threads of a role perform an action (pipec.checks.stages.roles refuses others).
 ANYWHERE, OUTSIDE = "anywhere", "outside roles"
 _ALL, _ONE, _ANY = "all threads", "one thread", "any thread"
 _LANES = "all threads, or the first lanes of each warp"

@@ -7,7 +7,7 @@ from diagnose import diagnose
 from hand_built import Gemm
 
 from pipec.checks import check_kernel, check_plan
-from pipec.checks.fill_counts import UNBOUNDED, count_fills
+from pipec.checks.stages.fill_counts import UNBOUNDED, count_fills
 from pipec.checks.summary import collect
 from pipec.diag.message import Sink
 from pipec.isa.targets import TARGETS

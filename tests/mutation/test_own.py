@@ -21,9 +21,9 @@ def test_changes_are_many_and_can_be_compiled() -> None:
 
 def test_a_change_is_noticed_by_a_case_that_comes_through_it() -> None:
     cases = known([WAIT])
-    lines = {line for file, line in cases[0].lines if file == "pipec/checks/linear.py"}
+    lines = {line for file, line in cases[0].lines if file == "pipec/checks/stages/linear.py"}
     assert lines
-    through = [change for change in changes() if change.file == "pipec/checks/linear.py" and change.line in lines]
+    through = [change for change in changes() if change.file == "pipec/checks/stages/linear.py" and change.line in lines]
     assert any(judged(change, cases) != SURVIVED for change in through[:12])
 
 

@@ -1,6 +1,6 @@
 """Each stage that was obtained is signalled once and released once on every path, and not touched afterwards (E03xx).
 
-A stage with sub-stages is waited for once and signalled once in each of them; what concerns them is in pipec.checks.sub_stages.
+A stage with sub-stages is waited for once and signalled once in each of them; what concerns them is in pipec.checks.stages.sub_stages.
 
 One pass over each role's blocks in order. A loop must leave every stage as it found it, which is the rule of the language and
 makes a fixed point unnecessary. A handle that had an error is poisoned: nothing more is said about it.
@@ -8,8 +8,8 @@ makes a fixed point unnecessary. A handle that had an error is poisoned: nothing
 
 from typing import Literal
 
-from pipec.checks import sub_stages
-from pipec.checks.phrases import USES, PeekWords, StageWords, span_of, stage_name, truth, words_for
+from pipec.checks.stages import sub_stages
+from pipec.checks.stages.phrases import USES, PeekWords, StageWords, span_of, stage_name, truth, words_for
 from pipec.checks.summary import COPY, INDEX, LOAD, RoleSummary, Summary, Touch
 from pipec.diag.catalogue import linear as messages
 from pipec.diag.message import Message, Sink
@@ -356,13 +356,13 @@ class _RoleCheck:
             return yes
         signals = _more_signals(yes, no)
         if self._role.narrows(head):
-            return signals  # some threads arrive: pipec.checks.roles and .signals tell how many
+            return signals  # some threads arrive: pipec.checks.stages.roles and .signals tell how many
         return replace(signals, signal="mixed", branch=(terminator, signals is yes))
 
     def _held_on_one_branch(self, handle: tree.Handle, yes: State, no: State, head: int) -> State:
         terminator = self._role.role.blocks[head].terminator
         if self._role.narrows(head) or not isinstance(terminator, ir.Branch):
-            return _POISONED  # only some threads: pipec.checks.roles tells
+            return _POISONED  # only some threads: pipec.checks.stages.roles tells
         words = self._words(handle)
         if not self._out[head].get(handle, _FREE).is_held:
             self._sink.report(self._obtained_on_one_branch(words, yes.is_held, terminator))

@@ -2,8 +2,8 @@
 
 from math import gcd
 
-from pipec.checks.scales import check_load, scale_tile, whole_units
 from pipec.checks.summary import COPY, OPERAND, STORE, RoleSummary, Summary
+from pipec.checks.tiles.scales import check_load, scale_tile, whole_units
 from pipec.diag.catalogue import global_memory as global_messages
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.catalogue import scaling as scaling_messages

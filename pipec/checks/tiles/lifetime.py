@@ -1,7 +1,7 @@
 """What memory holds when it is read (E08xx)."""
 
-from pipec.checks.first_mma import first_mmas
 from pipec.checks.summary import ACCUMULATE, OPERAND, READ, WRITE, RoleSummary, Summary, Touch
+from pipec.checks.tiles.first_mma import first_mmas
 from pipec.diag.catalogue import lifetime as messages
 from pipec.diag.catalogue import sub_stages
 from pipec.diag.message import Sink

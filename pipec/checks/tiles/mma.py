@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from pipec.checks.scales import check_mma, check_narrow, whole_units
 from pipec.checks.summary import RoleSummary, Summary
+from pipec.checks.tiles.scales import check_mma, check_narrow, whole_units
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
@@ -87,7 +87,7 @@ Operand = tree.BufferRef | tree.ReadVariable
 
 
 def _mixed_groups(mma: tree.Mma | tree.RegisterMma) -> bool:
-    """Told by pipec.checks.clusters."""
+    """Told by pipec.checks.grid.clusters."""
     return len({reference.handle.pipeline.cta_group for reference in references(mma)}) > 1
 
 

@@ -1,12 +1,12 @@
 """What the linear check says, in the words of how a stage is held: by a handle, between a wait and its step, or as a peek.
 
-One class per way, one method per mistake; `pipec.checks.linear` finds the mistakes and knows nothing of the words.
+One class per way, one method per mistake; `pipec.checks.stages.linear` finds the mistakes and knows nothing of the words.
 """
 
 from dataclasses import dataclass
 from typing import TypedDict
 
-from pipec.checks import sub_stages
+from pipec.checks.stages import sub_stages
 from pipec.checks.summary import RoleSummary, StageSummary, Touch
 from pipec.diag.catalogue import linear as messages
 from pipec.diag.catalogue import peek, stepping

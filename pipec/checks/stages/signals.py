@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from pipec.checks.fill_counts import UNBOUNDED, Fills, count_fills
-from pipec.checks.sub_stages import release_call
+from pipec.checks.stages.fill_counts import UNBOUNDED, Fills, count_fills
+from pipec.checks.stages.sub_stages import release_call
 from pipec.checks.summary import (
     ACCUMULATE,
     COPY,

@@ -32,7 +32,7 @@ def count_fills(role: RoleSummary) -> dict[tree.Handle, _Counts]:
 
 
 class _Counter:
-    """One pass over the blocks in order, as in pipec.checks.linear."""
+    """One pass over the blocks in order, as in pipec.checks.stages.linear."""
 
     def __init__(self, role: RoleSummary) -> None:
         self._role = role
@@ -71,7 +71,7 @@ class _Counter:
         one, two = (self._out[block] for block in before)
         dominator = self._role.dominators[number]
         head = self._role.role.blocks[dominator].terminator
-        # A fill under `elect()` is one fill; under other guards pipec.checks.roles speaks.
+        # A fill under `elect()` is one fill; under other guards pipec.checks.stages.roles speaks.
         narrowed = isinstance(head, ir.ElectBranch) or self._role.narrows(dominator)
         joined: _Counts = {}
         for key in {**one, **two}:

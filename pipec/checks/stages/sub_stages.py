@@ -1,4 +1,4 @@
-"""What pipec.checks.linear asks about sub-stages: each is waited for once and signalled once before the step (E032x).
+"""What pipec.checks.stages.linear asks about sub-stages: each is waited for once and signalled once before the step (E032x).
 
 A stage without sub-stages has one of each, so the same questions are asked of every pipeline.
 """
