@@ -4,8 +4,8 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.gemm_shapes import FP8, KERNEL, Kind, Shape, Tile, tiles
+from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
-from pipec.files import read_source
 from pipec.tune.choice import Choices
 
 _SOURCE = Path(__file__).resolve().parent.parent / "examples" / f"{KERNEL}.pipe"

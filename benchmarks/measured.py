@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.gemm_shapes import Kind
+from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
-from pipec.files import read_source
 from pipec.sema import tree
 from pipec.tune.workload import Workload, workload
 

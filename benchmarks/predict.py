@@ -22,8 +22,8 @@ sys.path[:0] = [str(ROOT)]
 
 from benchmarks.common import write
 from benchmarks.measured import Measured, measured
+from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
-from pipec.files import read_source
 from pipec.predict.device import DEVICES
 from pipec.predict.launch import Launch, Prediction
 from pipec.predict.words import finding

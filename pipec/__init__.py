@@ -16,17 +16,17 @@ if (_CHECKOUT / "grammar" / "pipec.lark").is_file():
     __path__.append(str(_CHECKOUT))
 
 if TYPE_CHECKING:
-    from pipec.embed import check, compile, kernel
-    from pipec.program import CompiledKernel, CompileError, Program
+    from pipec.api.embed import check, compile, kernel
+    from pipec.api.program import CompiledKernel, CompileError, Program
 
 # Imported on first use: `import pipec` costs a command line almost nothing.
 _LAZY = {
-    "check": "pipec.embed",
-    "compile": "pipec.embed",
-    "kernel": "pipec.embed",
-    "CompileError": "pipec.program",
-    "CompiledKernel": "pipec.program",
-    "Program": "pipec.program",
+    "check": "pipec.api.embed",
+    "compile": "pipec.api.embed",
+    "kernel": "pipec.api.embed",
+    "CompileError": "pipec.api.program",
+    "CompiledKernel": "pipec.api.program",
+    "Program": "pipec.api.program",
 }
 
 __all__ = ["CompileError", "CompiledKernel", "Program", "__version__", "check", "compile", "kernel"]

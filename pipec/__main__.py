@@ -10,7 +10,7 @@ gc.disable()
 
 
 def entry() -> NoReturn:
-    from pipec.cli import main
+    from pipec.commands.cli import main
 
     sys.exit(main())
 

@@ -1,8 +1,8 @@
 """What pipec may spend on any input: one table, whose rows name the limit, what it protects and what to do when it ends.
 
 A pass that could do work out of proportion to its input counts that work against its row (`Meter`) and stops with `BudgetEnded`, which
-becomes the diagnostic of the row. The command line holds processor time and memory as a whole to the last rows (`pipec.guard`), for
-whatever the counts above them miss. docs/limits.md shows this table.
+becomes the diagnostic of the row. The command line holds processor time and memory as a whole to the last rows
+(`pipec.commands.guard`), for whatever the counts above them miss. docs/limits.md shows this table.
 """
 
 from typing import Final

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
+from pipec.api.program import CompiledKernel
 from pipec.interface import TensorArgument
 from pipec.isa.dtypes import DTYPES
 from pipec.operators import NotAnOperator, Signature, signature
-from pipec.program import CompiledKernel
 
 NAMESPACE = "pipec"
 Gradient = Callable[..., Any]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from pipec.api.program import Program
 from pipec.driver import STAGES, Compilation, Options, compile_source
 from pipec.kir.plan_types import Plan
-from pipec.program import Program
 from pipec.record import replace
 from pipec.source import Source
 

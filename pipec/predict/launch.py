@@ -13,10 +13,10 @@ from pipec.kir.walk import subexpressions
 from pipec.predict.device import DEVICES, Device
 from pipec.predict.events import Event, Step, steps
 from pipec.predict.run import Block, Conditions, Multiprocessor, Stretch, Unpredictable, goes_over_tiles
+from pipec.predict.sizes import sizes_of
 from pipec.predict.values import Values
 from pipec.record import record
 from pipec.sema import tree
-from pipec.sizes import sizes_of
 from pipec.source import Span
 from pipec.tune.model import ROUNDING, dram_bytes, resident
 from pipec.tune.workload import workload

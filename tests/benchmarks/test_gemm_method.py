@@ -12,8 +12,8 @@ from benchmarks.gemm_automatic import automatic, contending
 from benchmarks.gemm_dry import DryField
 from benchmarks.gemm_method import BASE, Settings, measure
 from benchmarks.gemm_shapes import GROUPS, KERNEL, SHAPES, Shape, Tile, named, tiles
+from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
-from pipec.files import read_source
 
 SHAPE = next(shape for shape in SHAPES if str(shape) == "4096x4096x4096")
 ROOT = Path(__file__).parents[2]

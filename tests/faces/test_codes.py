@@ -8,7 +8,7 @@ from faces.kernels import SCALE
 
 import pipec
 from pipec import driver
-from pipec.cli import main
+from pipec.commands.cli import main
 from pipec.source import Source
 
 _EMPTY = ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k() {{\n{}\nret;\n}}\n"

@@ -12,10 +12,10 @@ import pytest
 from faces.kernels import SCALE, WRONG
 
 import pipec
-from pipec.cli import main
+from pipec.commands.cli import main
+from pipec.commands.options import TIMINGS
+from pipec.commands.run import Progress
 from pipec.diag.explain import load_catalogue
-from pipec.options import TIMINGS
-from pipec.run import Progress
 
 Capture = pytest.CaptureFixture[str]
 
@@ -169,7 +169,7 @@ def test_progress_is_for_terminals(terminal: bool, monkeypatch: pytest.MonkeyPat
     written: list[str] = []
     stream = SimpleNamespace(isatty=lambda: terminal, write=written.append, flush=lambda: None)
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr("pipec.run._ANSWER_AFTER", -1.0)
+    monkeypatch.setattr("pipec.commands.run._ANSWER_AFTER", -1.0)
     progress = Progress()
     progress(1, 2)
     progress.end()
@@ -179,7 +179,7 @@ def test_progress_is_for_terminals(terminal: bool, monkeypatch: pytest.MonkeyPat
 def test_checks_have_one_name() -> None:
     from typing import get_args
 
-    from pipec.options import CHECKS, SEVERITIES
+    from pipec.commands.options import CHECKS, SEVERITIES
     from pipec.sim.findings import CHECKS as SIMULATED
     from pipec.sim.findings import Severity
 

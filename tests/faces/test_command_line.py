@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pipec
-from pipec.cli import main
+from pipec.commands.cli import main
 
 Capture = pytest.CaptureFixture[str]
 

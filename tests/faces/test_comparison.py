@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipec.cli import main
+from pipec.commands.cli import main
 
 Capture = pytest.CaptureFixture[str]
 

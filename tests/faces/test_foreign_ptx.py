@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pipec import sim
-from pipec.cli import main
+from pipec.commands.cli import main
 
 HEAD = ".version 9.0\n.target sm_100a\n.address_size 64\n"
 ADD = (

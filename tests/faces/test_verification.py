@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from faces.kernels import SCALE
 
-from pipec.cli import main
+from pipec.commands.cli import main
 from pipec.driver import Options, compile_source
 from pipec.source import Source
 from pipec.verify.document import document_of, to_json
@@ -72,7 +72,7 @@ def test_assumptions_are_printed(tmp_path: Path, capsys: Capture) -> None:
 
 def test_the_compiler_is_not_needed(files: tuple[Path, Path]) -> None:
     """In a process of its own: nothing of the compiler, of the search or of what these need is loaded."""
-    code = "import sys; from pipec.cli import main; status = main(sys.argv[1:]); print(*sys.modules); sys.exit(status)"
+    code = "import sys; from pipec.commands.cli import main; status = main(sys.argv[1:]); print(*sys.modules); sys.exit(status)"
     run = subprocess.run(
         [sys.executable, "-c", code, "verify", *map(str, files)], capture_output=True, check=False, text=True, timeout=60
     )
@@ -223,7 +223,7 @@ def test_emitting_another_form_writes_the_certificate_too(tmp_path: Path, capsys
 
 
 def test_every_form_that_is_emitted_is_that_of_a_stage() -> None:
-    from pipec.cli import _EMITTED
+    from pipec.commands.cli import _EMITTED
     from pipec.driver import STAGES
 
     assert set(_EMITTED.values()) <= STAGES.keys()

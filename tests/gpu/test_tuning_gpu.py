@@ -7,7 +7,7 @@ import pytest
 from gpu.test_hopper import gpu_missing
 
 import pipec
-from pipec.cli import main
+from pipec.commands.cli import main
 from pipec.tune.table import parsed
 
 pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")

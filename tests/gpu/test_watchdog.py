@@ -85,7 +85,7 @@ def test_the_command_line_prints_it(tmp_path: Path) -> None:
     path = tmp_path / "pass_on.pipe"
     path.write_text(FAULTS["missing_release"].source(SOURCE), encoding="utf-8")
     script = (
-        "import sys; from pipec import cli, driver\n"
+        "import sys; from pipec import driver; from pipec.commands import cli\n"
         "assert cli.Options is driver.Options\n"
         "cli.Options = lambda *fields, **named: driver.Options(*fields, **named, unchecked=True)\n"
         "raise SystemExit(cli.main(sys.argv[1:]))\n"

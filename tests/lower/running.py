@@ -5,9 +5,9 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 
-import pipec.embed
+import pipec.api.embed
+from pipec.api.program import Program
 from pipec.isa.dtypes import DTYPES
-from pipec.program import Program
 
 NUMPY = {row.name: np.dtype(getattr(ml_dtypes, row.numpy, row.numpy)) for row in DTYPES.values() if row.numpy}
 # Types of which threads hold values, but for bool and the two whose values are those of f32.
@@ -16,7 +16,7 @@ CONVERTED = [row.name for row in DTYPES.values() if not row.is_opaque and row.na
 
 @cache
 def compiled(source: str) -> Program:
-    return pipec.embed.compile(source, allow_undecided=True)
+    return pipec.api.embed.compile(source, allow_undecided=True)
 
 
 def run(source: str, kernel: str, *arguments: object, timing: str = "order") -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from epilogues import MORE_WIDTHS, WIDTHS, Case, arguments, cases, program
 
-import pipec.embed
+import pipec.api.embed
 from pipec.runtime.launcher import LaunchOptions
 from pipec.sim.launch import Options
 
@@ -39,12 +39,12 @@ def test_every_element_is_stored_once(case: Case) -> None:
     given = arguments(case)
     text, outputs = program(case, given)
     try:
-        compiled = pipec.embed.compile(text, arch=case.target, allow_undecided=True)
+        compiled = pipec.api.embed.compile(text, arch=case.target, allow_undecided=True)
     except pipec.CompileError as refused:
         # Rows that no warps share evenly may take more registers of a thread than there are, which is told.
         assert {one.code for one in refused.diagnostics} == {"E0733"} and case.rows * case.width >= 16 * 32 * case.warps, refused
         text, outputs = program(case, given, kept=False)
-        compiled = pipec.embed.compile(text, arch=case.target, allow_undecided=True)
+        compiled = pipec.api.embed.compile(text, arch=case.target, allow_undecided=True)
     found = [one.poisoned() for one in outputs]
     options = LaunchOptions(simulation=Options(timing="random", seed=case.width))
     compiled["k"](*given.values(), *found, device="sim", options=options)

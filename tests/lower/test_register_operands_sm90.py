@@ -8,7 +8,7 @@ import pytest
 from lower.register_kernels import OPERAND_BODIES, operand_arguments, operand_expected, operand_runs, operand_source
 
 import pipec
-from pipec.program import Program
+from pipec.api.program import Program
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options, SimulationError
 

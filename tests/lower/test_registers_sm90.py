@@ -8,7 +8,7 @@ import pytest
 from lower.register_kernels import BODIES, arguments, expected, source
 
 import pipec
-from pipec.program import Program
+from pipec.api.program import Program
 from pipec.runtime import LaunchOptions
 from pipec.sim import Options
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from running import compiled, run
 
-from pipec import narrow
 from pipec.isa.dtypes import DTYPES
+from pipec.reference import narrow
 
 TYPES = {
     "e4m3": ml_dtypes.float8_e4m3fn,

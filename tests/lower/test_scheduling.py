@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pipec
-from pipec.program import CompiledKernel
+from pipec.api.program import CompiledKernel
 from pipec.runtime import LaunchOptions
 from pipec.sim import Options as Simulation
 

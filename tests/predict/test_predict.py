@@ -12,7 +12,7 @@ import pytest
 
 import pipec
 from benchmarks.predict import MAIN_LOOP, main_loops, predicted_main_loop
-from pipec.cli import main
+from pipec.commands.cli import main
 from pipec.driver import Options, compile_source
 from pipec.predict.device import DEVICES
 from pipec.predict.launch import Prediction, prediction

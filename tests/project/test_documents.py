@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pipec.cli import _COMMANDS
+from pipec.api.report import report_of
+from pipec.commands.cli import _COMMANDS
+from pipec.commands.options import parser_of
 from pipec.diag.render import render_text
 from pipec.driver import Options, compile_source
-from pipec.options import parser_of
-from pipec.report import report_of
 from pipec.source import Source
 
 ROOT = Path(__file__).parents[2]

@@ -24,29 +24,13 @@ LAYERS = (
     "sim",
     "runtime",
     "driver",
-    "report",
-    "narrow",
     "reference",
-    "timeline",
-    "files",
-    "printer",
-    "verification",
-    "options",
-    "sizes",
     "tune",
     "predict",
-    "timeline_page",
-    "program",
+    "api",
     "operators",
     "torch",
-    "embed",
-    "run",
-    "tuner",
-    "predictor",
-    "argument_text",
-    "foreign",
-    "guard",
-    "cli",
+    "commands",
     "__main__",
 )
 # Beyond the order: the simulator is a second reading of the reference, so it shares nothing with what emits PTX; the checker of proofs
@@ -172,6 +156,8 @@ def test_the_rules_themselves() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == {frozenset({"b", "c"})}
     assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == set()
     assert inner_order("pipec.sim.ptx.parse", "pipec.sim.machine.cta") and inner_order("pipec.sim.machine.cta", "pipec.sim.load")
-    assert not inner_order("pipec.sim.machine.cta", "pipec.sim.ptx.tree") and not inner_order("pipec.run", "pipec.sim.launch")
+    assert not inner_order("pipec.sim.machine.cta", "pipec.sim.ptx.tree") and not inner_order(
+        "pipec.commands.run", "pipec.sim.launch"
+    )
     assert complaint("isa", "lower") and complaint("isa", "sim") and complaint("sim", "lower") and complaint("sema", "kir")
-    assert not complaint("sim", "isa") and not complaint("diag", "source") and not complaint("cli", "sim")
+    assert not complaint("sim", "isa") and not complaint("diag", "source") and not complaint("commands", "sim")

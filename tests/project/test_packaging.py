@@ -120,7 +120,7 @@ def test_installed_wheel_compiles_an_example(installed: Path, tmp_path: Path) ->
     run(
         sys.executable,
         "-m",
-        "pipec.cli",
+        "pipec.commands.cli",
         "compile",
         example,
         "-o",

@@ -195,7 +195,8 @@ def test_unchecked_claims_no_proofs() -> None:
 @pytest.mark.parametrize("fault", ["missing_release"])
 def test_the_command_line_shows_the_lines(fault: str, monkeypatch, capsys) -> None:
     """`pipec run --watchdog` of a kernel that hangs; the checks would refuse it, so they are left out for this once."""
-    from pipec import cli, driver
+    from pipec import driver
+    from pipec.commands import cli
 
     path = "pass_on.pipe"
     monkeypatch.setattr(cli, "read_input", lambda _: Source(path, FAULTS[fault].source(SOURCE)))

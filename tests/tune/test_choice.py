@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
-from pipec.files import read_source
 from pipec.source import Source
 from pipec.tune.choice import Choices
 

@@ -10,7 +10,7 @@ from test_choice import choices
 from test_rounds import FakeGpu
 
 import pipec
-from pipec.cli import main
+from pipec.commands.cli import main
 from pipec.diag.message import Failure
 from pipec.tune.choice import Candidate, Choices
 from pipec.tune.measure import NothingRuns, Outcome, best
@@ -231,7 +231,7 @@ def test_the_command_ranks_by_the_model_and_says_what_it_dropped(tmp_path: Path,
 def test_what_the_command_refuses(
     arguments: list[str], code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipec.tuner.gpu_for", lambda *_: None)  # also where there is a GPU
+    monkeypatch.setattr("pipec.commands.tuner.gpu_for", lambda *_: None)  # also where there is a GPU
     path = tmp_path / "scale.pipe"
     path.write_text(KERNEL)
     assert main(["tune", str(path), *arguments]) == 1

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipec.api.files import write_output
+from pipec.api.program import CompiledKernel, Program
 from pipec.diag.catalogue import tuning as messages
 from pipec.diag.message import Failure
 from pipec.driver import Compilation
-from pipec.files import write_output
-from pipec.program import CompiledKernel, Program
-from pipec.sizes import sizes_of
+from pipec.predict.sizes import sizes_of
 from pipec.tune.choice import Choices
 from pipec.tune.devices import gpu_for
 from pipec.tune.measure import NothingRuns, Outcome, best

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from pipec.files import write_output
+from pipec.api.files import write_output
 from pipec.predict.run import Stretch
 
 _PAGE = """<!doctype html>

@@ -6,12 +6,12 @@ from functools import cached_property, partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from pipec.api.report import KernelReport, report_of
 from pipec.diag.message import Diagnostic, Failure, Sink
 from pipec.diag.shown import shown
 from pipec.driver import Compilation, compile_source
 from pipec.interface import KernelInterface, TensorArgument
 from pipec.kir.plan_types import Plan
-from pipec.report import KernelReport, report_of
 
 if TYPE_CHECKING:
     from pipec.predict.launch import Prediction

@@ -8,18 +8,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pipec.api.files import read_input
+from pipec.api.report import KernelReport, report_of
 from pipec.budgets import BUDGETS, BudgetEnded
+from pipec.commands.printer import Printer
 from pipec.diag.catalogue import run as messages
 from pipec.diag.catalogue.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message, Sink
 from pipec.driver import Compilation
-from pipec.files import read_input
 from pipec.interface import KernelInterface, RoleWarps, TensorArgument, from_json
 from pipec.kir.plan_types import Plan
-from pipec.printer import Printer
 from pipec.record import fields_of
 from pipec.reference import Comparison, ReferenceProblem, Trial, reference_lines, shape_sets, trial_of
-from pipec.report import KernelReport, report_of
 from pipec.runtime.errors import ArgumentError, HangError, RuntimeFault
 from pipec.source import Source, Span
 
@@ -295,8 +295,8 @@ def _print_simulation(interface: KernelInterface, result: "LaunchResult", option
         if not result.launched:
             printer.text("  the grid is empty: nothing to run")
         return
-    from pipec.timeline import chart, chrome_trace
-    from pipec.timeline_page import write_timeline
+    from pipec.commands.timeline import chart, chrome_trace
+    from pipec.commands.timeline_page import write_timeline
 
     statistics = result.simulation.statistics
     rate = statistics.thread_instructions / max(statistics.seconds, 1e-9)

@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pipec._version import VERSION
+from pipec.api.files import cannot_write, read_input, spare, write_output
 from pipec.budgets import BUDGETS, BudgetEnded
+from pipec.commands.guard import Guard
+from pipec.commands.options import FORMS, WATCHDOG, parser_of
+from pipec.commands.printer import Printer
 from pipec.diag.catalogue.verification import CertificateOfWatched
 from pipec.diag.message import Diagnostic, Failure
-from pipec.files import cannot_write, read_input, spare, write_output
-from pipec.guard import Guard
-from pipec.options import FORMS, WATCHDOG, parser_of
-from pipec.printer import Printer
 from pipec.record import fields_of
 
 # `pipec verify` must not need the compiler: what compiles is imported by the commands that do.
@@ -154,7 +154,7 @@ def _emitted(state: "Compilation", form: str) -> str | bytes:
             assert state.llvm is not None
             return state.llvm
         case "cubin":
-            from pipec.program import Program
+            from pipec.api.program import Program
 
             return Program(state).cubin()
         case _:
@@ -163,7 +163,7 @@ def _emitted(state: "Compilation", form: str) -> str | bytes:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from pipec.report import report_of
+    from pipec.api.report import report_of
 
     printer: Printer = options.printer
     spare(options.file, options.certificate)
@@ -182,13 +182,13 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from pipec.verification import verify
+    from pipec.commands.verification import verify
 
     return verify(options)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from pipec.run import run_kernels
+    from pipec.commands.run import run_kernels
 
     spare(options.file, options.timeline)
     return run_kernels(_compiled(options), options)
@@ -205,23 +205,23 @@ def _sim(options: argparse.Namespace) -> int:
         or options.shared
         or options.cooperative
     ):
-        from pipec.foreign import run_foreign
+        from pipec.commands.foreign import run_foreign
 
         return run_foreign(options)
-    from pipec.run import run_ptx
+    from pipec.commands.run import run_ptx
 
     return run_ptx(options)
 
 
 def _tune(options: argparse.Namespace) -> int:
-    from pipec.tuner import tune
+    from pipec.commands.tuner import tune
 
     spare(options.file, options.output)
     return tune(_compiled(options), options)
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from pipec.predictor import predict
+    from pipec.commands.predictor import predict
 
     spare(options.file, options.timeline)
     return predict(_compiled(options, "limits"), options)

@@ -3,10 +3,10 @@
 import argparse
 import json
 
+from pipec.commands.timeline_page import trace, write_timeline
 from pipec.driver import Compilation
 from pipec.predict.launch import Prediction, prediction
 from pipec.predict.words import finding
-from pipec.timeline_page import trace, write_timeline
 
 
 def predict(state: Compilation, options: argparse.Namespace) -> int:

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pipec.argument_text import ArgumentReader, BadText
+from pipec.api.files import read_array, read_input, write_array
 from pipec.budgets import BUDGETS, BudgetEnded
+from pipec.commands.argument_text import ArgumentReader, BadText
+from pipec.commands.printer import Printer
+from pipec.commands.run import Progress
+from pipec.commands.timeline_page import write_timeline
 from pipec.diag.catalogue import run as messages
 from pipec.diag.catalogue.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message
-from pipec.files import read_array, read_input, write_array
-from pipec.printer import Printer
-from pipec.run import Progress
 from pipec.sim import Loose, Options, Result, SimulationError, chrome_trace, launch, parse
 from pipec.sim.ptx.tree import Function
 from pipec.source import Source, Span
-from pipec.timeline_page import write_timeline
 
 
 def run_foreign(options: argparse.Namespace) -> int:

@@ -3,10 +3,10 @@ does not rest on the compiler or on the search for proofs; a test holds it to th
 
 import argparse
 
+from pipec.api.files import read_input, read_source
+from pipec.commands.printer import Printer
 from pipec.diag.catalogue import verification as messages
 from pipec.diag.message import Failure, Message
-from pipec.files import read_input, read_source
-from pipec.printer import Printer
 from pipec.source import Source
 from pipec.verify.accept import Accepted, accept
 from pipec.verify.certificate import Malformed

@@ -1,0 +1,1 @@
+"""The command line: its options, what it prints, and what each command does."""
