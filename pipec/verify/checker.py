@@ -48,6 +48,22 @@ def _registers(network: Network) -> set[Symbol]:
     return {symbol for action in actions for edge in edges_of(action) for symbol, _ in edge.values}
 
 
+def _distances(case: Case) -> dict[int, int]:
+    """Nodes in an order in which, loops aside, each comes after all that lead to it."""
+    finished: dict[int, int] = {}
+    stack: list[tuple[int, bool]] = [(case.begin.node, False)]
+    seen: set[int] = set()
+    while stack:
+        number, done = stack.pop()
+        if done:
+            finished[number] = -len(finished)
+        elif number not in seen and 0 <= number < len(case.nodes):
+            seen.add(number)
+            stack.append((number, True))
+            stack += [(moves.node, False) for moves in (case.nodes[number].yes, case.nodes[number].no) if moves is not None]
+    return finished
+
+
 class _Checker:
     def __init__(self, network: Network, case: Case, sizes: System) -> None:
         self.network, self.case, self.sizes = network, case, sizes
@@ -60,10 +76,13 @@ class _Checker:
     def run(self) -> None:
         start, known = Configuration(self.layout), Knowledge.start(self.layout, Entries(self.layout))
         self._follow(None, True, self.case.begin, self.sizes, start, known, None)
-        work = [self.case.begin.node]
+        # Nodes in front first, so that most is known of a node before it is left.
+        order = _distances(self.case)
+        work = {self.case.begin.node}
         while work:
-            number = work.pop()
-            work += [moves.node for moves in self._leave(number) if moves is not None]
+            number = min(work, key=lambda node: order.get(node, 0))
+            work.remove(number)
+            work |= {moves.node for moves in self._leave(number) if moves is not None}
         self._fair()
 
     def _leave(self, number: int) -> list[Moves | None]:
