@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from pipec.kir import ir
 from pipec.kir.global_accesses import BULK, THREADS, Access, RoleAccesses, may_meet, own_elements
+from pipec.kir.walk import subexpressions
 from pipec.record import record
 from pipec.sema import tree
 
@@ -162,7 +163,23 @@ class _Walk:
             return may_meet(a, b)
         loops = [self._role.loops[index] for index in common[outermost:]]
         steps = {loop.statement: loop.step for loop in loops if loop.variable is not None}
-        return may_meet(a, b, steps, followed=len(steps) == len(loops))
+        return may_meet(a, b, steps, followed=len(steps) == len(loops)) or (first == second and self._repeats(first, loops))
+
+    def _repeats(self, number: int, loops: list[ir.Loop]) -> bool:
+        """Whether a store goes to the same place again, whatever that place is: nothing that its coordinates read changes in the loops."""
+        operation, blocks = self._accesses[number].operation, self._role.blocks
+        if not isinstance(operation, tree.Store | tree.TmaStore) or operation.reduce is not None:
+            return False
+        inside = [blocks[number] for number in frozenset().union(*(loop.blocks for loop in loops))]
+        assigned = {one.variable for block in inside for one in block.operations if isinstance(one, tree.Assign)}
+        changed = assigned | {loop.variable for loop in loops}
+        parts = [part for coordinate in operation.destination.coordinates for part in subexpressions(coordinate)]
+        return not any(
+            part.variable in changed
+            if isinstance(part, tree.ReadVariable)
+            else isinstance(part, tree.ReadElement | tree.ReadResponse | tree.StageIndex)
+            for part in parts
+        )
 
     def _guarded(self, number: int) -> Iterator[int]:
         """The blocks behind a branch that fewer threads run than run the branch."""

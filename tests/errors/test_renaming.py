@@ -87,6 +87,7 @@ def renamed(text: str, names: dict[str, str]) -> str:
         after = tokens[number + 1][1] if number + 1 < len(tokens) else ""
         keyword = depth > 0 and after == "=" and before in ("(", ",")
         language = (after == "(" or word in SPACES and after == "." or word == "tile" and after == "[") and word not in callable_
+        language = language and before != "role"
         if kind == tokenize.NAME and word in names and before != "." and not keyword and not language:
             place = starts[at[0] - 1] + at[1]
             made += [text[last:place], names[word]]

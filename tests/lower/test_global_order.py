@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from running import compiled, values
 
+import pipec
 from pipec.runtime.launcher import LaunchOptions
 from pipec.sim import Options
 
@@ -180,3 +181,21 @@ def test_stores_to_one_place_keep_their_order() -> None:
         y = values((64, 64), "f32", 1)
         launch(source, timing, y)
         np.testing.assert_array_equal(y, np.full_like(y, 14))
+
+
+# The place does not depend on the inner loop; where it lies is the scheduler's answer, which nothing is known of.
+AGAIN = """
+kernel again(x: tensor[f32, M, 32], y: tensor[f32, M, 32]):
+    tiles = TileScheduler(ceildiv(M, 32), mode="{mode}", blocks=2)
+    role one(warps=1):
+        for tile in tiles:
+            for i in range(3):
+                store(y[tile.x * 32, 0], load(x[tile.x * 32, 0], 32, 32) * cast[f32](i))
+"""
+
+
+@pytest.mark.parametrize("mode", ["static", "clc"])
+def test_a_bulk_store_to_the_same_place_waits_for_the_one_before(mode: str) -> None:
+    ptx = pipec.compile(AGAIN.format(mode=mode)).ptx
+    body = ptx[: ptx.index("cp.async.bulk.tensor.2d.global")]
+    assert re.search(r"cp\.async\.bulk\.wait_group\s+0;", body)

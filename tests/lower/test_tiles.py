@@ -147,7 +147,8 @@ kernel k(x: tensor[f32, B, M, N], y: tensor[f32, B, M, N], v: tensor[f32, L], w:
     role compute(warps=4) consumes ring:
         with ring.consume() as s:
             store(y[block.z, block.x * 128, block.y * 32], s.x * 2.0)
-            store.direct(w[0], s.v + 1.0)
+            if block.x + block.y + block.z == 0:
+                store.direct(w[0], s.v + 1.0)
 """
     x, v = values((2, M, 32), "f32"), values((100,), "f32", 2)
     y, w = np.zeros_like(x), np.zeros_like(v)

@@ -200,7 +200,8 @@ def test_the_command_line_shows_the_lines(fault: str, monkeypatch, capsys) -> No
 
     path = "pass_on.pipe"
     monkeypatch.setattr(cli, "read_input", lambda _: Source(path, FAULTS[fault].source(SOURCE)))
-    monkeypatch.setattr(cli, "Options", lambda *fields, **named: driver.Options(*fields, **named, unchecked=True))
+    options = driver.Options
+    monkeypatch.setattr(driver, "Options", lambda *fields, **named: options(*fields, **named, unchecked=True))
     arguments = ["run", "--watchdog=0.0001", path, "--arch", "sm_90a", "--device", "sim", "--shape", "M=768", "N=16"]
     assert cli.main(arguments) == 1
     shown = capsys.readouterr().err
