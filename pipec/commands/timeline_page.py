@@ -70,12 +70,7 @@ function draw() {
       pen.strokeRect(a, top + 2, Math.max(b - a, .6), ROW - 4);
       pen.lineWidth = 1;
     }
-    if (b - a > 60) {
-      pen.fillStyle = ink; pen.save();
-      pen.beginPath(); pen.rect(a, top, b - a - 4, ROW); pen.clip();
-      pen.fillText(e.name, a + 4, top + ROW / 2);
-      pen.restore();
-    }
+    if (b - a > 60) { pen.fillStyle = ink; pen.fillText(e.name, a + 4, top + ROW / 2, b - a - 8); }
   }
   pen.clearRect(0, 0, LEFT, height); pen.fillStyle = ink;
   tracks.forEach((t, i) => pen.fillText(`${t.pid}  ${t.tid}`, 8, HEAD + i * ROW + ROW / 2));
