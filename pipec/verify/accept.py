@@ -28,13 +28,18 @@ def accept(ptx: str, proof: Proof) -> Accepted:
     """Raises Unreadable where the text's protocol cannot be read, Refused where the certificate does not prove it."""
     certificate = proof.certificate
     network = read(ptx, certificate.kernel)
-    need(proof.assumptions == network.assumed, "the assumptions are not those of the kernel")
-    try:
-        check(network, certificate)
-    except RecursionError:
-        raise Refused("the certificate is nested too deeply") from None
+    need_proof(network, proof)
     conditions = tuple(in_words(ptx, network, one) for one in certificate.assumes)
     return Accepted(network.name, conditions, network.assumed, sum(len(case.nodes) for case in certificate.cases))
+
+
+def need_proof(network: Network, proof: Proof) -> None:
+    """Raises Refused."""
+    need(proof.assumptions == network.assumed, "the assumptions are not those of the kernel")
+    try:
+        check(network, proof.certificate)
+    except RecursionError:
+        raise Refused("the certificate is nested too deeply") from None
 
 
 def in_words(ptx: str, network: Network, condition: Formula) -> str:

@@ -150,7 +150,10 @@ def formula_data(formula: Formula) -> list[object]:
 
 
 def _read_formulas(data: object) -> tuple[Formula, ...]:
-    return tuple(formula_of(one) for one in items(data))
+    made = tuple(formula_of(one) for one in items(data))
+    if len({*made}) < len(made):
+        raise Malformed("a condition stands there twice")
+    return made
 
 
 def formula_of(data: object, depth: int = 0) -> Formula:

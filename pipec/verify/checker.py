@@ -33,6 +33,7 @@ def check(network: Network, certificate: Certificate) -> None:
     """Raises Refused. What the certificate assumes of sizes is the caller's to say, and the launch's to keep."""
     need(certificate.kernel == network.name, f"the certificate is for kernel `{certificate.kernel}`")
     need(bool(certificate.cases), "the certificate has no case")
+    need(len({*certificate.cases}) == len(certificate.cases), "a case stands there twice")
     registers = _registers(network)
     need(not any(symbols_in(one) & registers for one in certificate.assumes), "something is assumed of a register")
     sizes = System([*network.facts, *certificate.assumes])
@@ -83,6 +84,7 @@ class _Checker:
             number = min(work, key=lambda node: order.get(node, 0))
             work.remove(number)
             work |= {moves.node for moves in self._leave(number) if moves is not None}
+        need(len(self.reached) == len(self.case.nodes), "a node that no way leads to")
         self._fair()
 
     def _leave(self, number: int) -> list[Moves | None]:

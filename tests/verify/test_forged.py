@@ -1,0 +1,101 @@
+"""Forged certificates: a thousand files, one change each. What is not refused says something else that is true, which runs confirm."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pipec.protocol.judge import judge
+from pipec.verify.accept import need_proof
+from pipec.verify.certificate import Certificate, Malformed
+from pipec.verify.configuration import Refused
+from pipec.verify.document import Document, Proof, document_of, from_json, to_json
+from pipec.verify.network import Network
+from tests.verify.follow import follow_certificate, sizes_of
+from tests.verify.forging import Forgery, forgeries, kind_of
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+EXAMPLES = ("gemm", "gemm_sm90", "gemm_linear", "gemm_types", "gemm_k_group", "softmax", "rms_norm_cluster", "role_pipeline")
+EACH = 125
+RUNS = 12  # of a certificate that is not refused
+
+
+@cache
+def proved(example: str) -> tuple[Network, Document]:
+    """The first kernel of an example with its certificate."""
+    ptx = (GOLDEN / f"{example}.ptx").read_text(encoding="utf-8")
+    name = ptx.split(".entry ")[1].split("(")[0]
+    found = judge(ptx, name)
+    assert found.network is not None and found.certificate is not None, found.why
+    return found.network, document_of(ptx, [Proof(found.certificate, found.network.assumptions)])
+
+
+def verdict(forgery: Forgery, network: Network, document: Document) -> tuple[str, Certificate | None]:
+    """Where a forged file is found out; with the certificate where it is not."""
+    try:
+        read = from_json(forgery.text)
+    except Malformed:
+        return "no file of certificates", None
+    if read.digest != document.digest:
+        return "of another PTX", None
+    if [one.certificate.kernel for one in read.proofs] != [network.name]:
+        return "of another kernel", None
+    (proof,) = read.proofs
+    try:
+        need_proof(network, proof)
+    except Refused:
+        return "refused", None
+    return ("the same" if plain(proof.certificate) == plain(document.proofs[0].certificate) else "another"), proof.certificate
+
+
+def plain(certificate: Certificate) -> object:
+    """Without the order of conditions that all hold, which says nothing."""
+    return [
+        (frozenset(case.when), case.begin, [replace(node, facts=frozenset(node.facts)) for node in case.nodes])  # type: ignore[arg-type]
+        for case in certificate.cases
+    ]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_forged_certificates_are_refused(example: str) -> None:
+    network, document = proved(example)
+    chosen = random.Random(example)
+    found: Counter[str] = Counter()
+    fields = set()
+    for forgery in forgeries(to_json(document), EACH, chosen):
+        what, certificate = verdict(forgery, network, document)
+        found[what] += 1
+        fields.add(kind_of(forgery.path))
+        if what == "another":
+            # A fact that says less, or a step that may come earlier, makes another proof: only what is part of the argument may differ.
+            assert {"facts", "steps", "when"} & {*forgery.path}, forgery
+            assert certificate is not None
+            confirm(network, certificate, chosen)
+    assert sum(found.values()) == EACH and found["refused"] > EACH // 20 and found["no file of certificates"] > EACH // 20
+    assert found["another"] + found["the same"] < EACH // 8, found
+    assert ("kernels", "[]", "certificate", "cases", "[]", "begin", "steps", "[]") in fields
+
+
+def confirm(network: Network, certificate: Certificate, chosen: random.Random) -> None:
+    runs = 0
+    for _ in range(RUNS):
+        sizes = sizes_of(network, chosen)
+        if sizes is not None:
+            follow_certificate(network, certificate, sizes, chosen)
+            runs += 1
+    assert runs > RUNS // 2
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_what_confirms_is_no_formality(example: str) -> None:
+    """A right certificate is confirmed; one whose schedule lacks a step, or whose facts are wrong, is not."""
+    network, document = proved(example)
+    (proof,) = document.proofs
+    confirm(network, proof.certificate, random.Random(1))
+    case, *others = proof.certificate.cases
+    shorter = replace(case, begin=replace(case.begin, steps=case.begin.steps[1:]))
+    with pytest.raises(AssertionError):
+        confirm(network, replace(proof.certificate, cases=(shorter, *others)), random.Random(1))
