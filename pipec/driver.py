@@ -19,6 +19,7 @@ from pipec.isa.targets import DEFAULT_TARGET, TARGETS, Target
 from pipec.kir import ir
 from pipec.kir.plan_types import Plan
 from pipec.protocol.judge import Judgement
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.source import Source
 from pipec.syntax import ast
@@ -172,13 +173,37 @@ def _prove(state: Compilation) -> None:
     if state.options.watchdog is not None:
         plans = _planned(state)
         ptx = emit(lower(plans, state.source), state.target, plans, state.source)
-    for plan, analysed in zip(state.plans, state.trees, strict=True):
+    for number, (plan, analysed) in enumerate(zip(state.plans, state.trees, strict=True)):
         found, judgement = verdict(ptx, plan.kernel, plan.interface, state.source, state.sink)
+        if judgement.certificate is not None and judgement.certificate.assumes:
+            ptx, found, judgement = _with_launch_checks(state, number, ptx, judgement)
         if judgement.certificate is None and found.outcome == "open":
             found = _in_the_source(state, analysed, found, judgement)
         state.protocol[plan.kernel.name] = found
         if found.outcome == "proved" and judgement.certificate is not None and judgement.network is not None:
             state.certificates[plan.kernel.name] = Proof(judgement.certificate, judgement.network.assumed)
+
+
+def _with_launch_checks(state: Compilation, number: int, ptx: str, judgement: Judgement) -> tuple[str, Verdict, Judgement]:
+    """What the proof assumes of sizes becomes part of how the kernel is called, and the proof is checked on the text that says so."""
+    from pipec.protocol.conditions import with_conditions
+    from pipec.protocol.explain import proved, undecided
+    from pipec.protocol.judge import confirmed
+    from pipec.ptx.normalise import with_interface
+
+    assert state.plans is not None and state.ptx is not None and state.trees is not None
+    plan = state.plans[number]
+    interface = with_conditions(plan.interface, judgement.certificate.assumes if judgement.certificate else ())
+    if interface is None:
+        found = Judgement(judgement.network, why="the proof needs a condition that no launch can check")
+        return ptx, undecided(found), found
+    ptx = with_interface(ptx, interface)
+    found = confirmed(ptx, judgement)
+    if found.certificate is None:
+        return ptx, undecided(found), found
+    state.ptx = with_interface(state.ptx, replace(plan.interface, conditions=interface.conditions))
+    state.plans[number] = replace(plan, interface=replace(plan.interface, conditions=interface.conditions))
+    return ptx, proved(found, interface), found
 
 
 def _in_the_source(state: Compilation, analysed: tree.Kernel, found: Verdict, judgement: Judgement) -> Verdict:
@@ -191,7 +216,8 @@ def _in_the_source(state: Compilation, analysed: tree.Kernel, found: Verdict, ju
         return Verdict(
             "open", f"protocol: the roles' loops fit together in the source; not proved of the emitted code ({judgement.why})"
         )
-    if fits.outcome == "refuted" and (analysed.schedule is not None or analysed.cluster.size > 1):
+    # What refutes in the source knows nothing of assumptions: its sizes may be none that are launched.
+    if fits.outcome == "refuted" and not analysed.assumptions and (analysed.schedule is not None or analysed.cluster.size > 1):
         return protocol.check(analysed, state.sink)
     if not state.options.allow_undecided:
         state.sink.report(NotDecided(kernel=analysed.name, known=f"not decided{judgement.tried}", at=analysed.span))

@@ -174,6 +174,8 @@ class KernelInterface:
     # (griddepcontrol.wait; launch attribute CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).
     programmatic_launch: bool = False
     watchdog: Watchdog | None = None
+    # What a launch must keep to, as pipec.verify.certificate writes formulas, over dimensions, integer scalars and `grid.x` and the like.
+    conditions: tuple[Any, ...] = ()
 
 
 # ------------------------------------------------------------------------------------------------------------------- JSON
@@ -200,6 +202,8 @@ def to_json(interface: KernelInterface) -> str:
     row["parameters"] = [_tagged(parameter, _PARAMETER_KINDS) for parameter in interface.parameters]
     if interface.watchdog is None:
         del row["watchdog"]
+    if not interface.conditions:
+        del row["conditions"]
     return json.dumps(row, default=fields_of)
 
 
@@ -220,6 +224,7 @@ def from_json(text: str) -> KernelInterface:
         source=row["source"],
         programmatic_launch=row.get("programmatic_launch", False),
         watchdog=_watchdog(row.get("watchdog")),
+        conditions=_tuples(row.get("conditions", [])),
     )
 
 

@@ -89,8 +89,10 @@ class Launcher:
         self.image = Image.of(code)
         self._names = tuple(argument.name for argument in interface.arguments)
         scalars = [argument.name for argument in interface.arguments if isinstance(argument, ScalarArgument)]
-        # Scalars that the grid depends on: their values belong to the signature.
-        self._shaping = tuple(scalars.index(name) for name in sorted({*scalars} & {*_names_in(interface.grid)}))
+        # Scalars that the grid or a condition depends on: their values belong to the signature.
+        self._shaping = tuple(
+            scalars.index(name) for name in sorted({*scalars} & {*_names_in((interface.grid, interface.conditions))})
+        )
         self._read = Reader(interface)
         self._cuda: dict[int, CudaKernel] = {}
         self._known: dict[tuple[object, ...], _Known] = {}

@@ -17,6 +17,9 @@ from pipec.interface import (
 from pipec.runtime.arguments import TENSOR_MAP_ALIGNMENT, UNPACKED_ELEMENTS, UNPACKING_ALIGNMENT, UNPACKING_MAPS, Bound
 from pipec.runtime.errors import ArgumentError
 from pipec.runtime.views import View
+from pipec.verify.certificate import formula_of
+from pipec.verify.conditions import GRID, met, names_in
+from pipec.verify.words import condition_words
 
 MAXIMUM_GRID = (2**31 - 1, 65_535, 65_535)  # CUDA programming guide, compute capabilities
 
@@ -69,7 +72,24 @@ def grid_of(interface: KernelInterface, bound: Bound, multiprocessors: int) -> t
                 interface, bound, f"the extent along {'xyz'[axis]} is {extent}, no multiple of the cluster's {size}"
             )
         extents.append(extent)
+    _check_conditions(interface, bound, extents)
     return extents[0], extents[1], extents[2]
+
+
+def _check_conditions(interface: KernelInterface, bound: Bound, extents: list[int]) -> None:
+    """Refuses a launch of which the proof that no role waits for ever does not speak."""
+    numbers = {**bound.integers, **dict(zip(GRID, extents, strict=True))}
+    for condition in map(formula_of, interface.conditions):
+        if not met(condition, numbers):
+            names = names_in(condition)
+            values = ", ".join(f"{name} = {numbers[name]}" for name in names)
+            words = condition_words(condition)
+            raise ArgumentError(
+                interface.name,
+                names[0],
+                f"the kernel needs {words} ({values})",
+                "it is written for such sizes only, and proved for them",
+            )
 
 
 def _grid_error(interface: KernelInterface, bound: Bound, problem: str) -> ArgumentError:

@@ -61,10 +61,8 @@ def _outcome(source: Source, kernel: str, proof: Proof | None) -> Accepted | Mes
 
 
 def _print(printer: Printer, found: Accepted) -> None:
-    sizes = "all sizes with" if found.conditions else "all sizes"
-    printer.text(
-        f"{found.kernel}: no role waits for ever, for {sizes}{' ' if found.conditions else ''}{', '.join(found.conditions)}"
-    )
+    sizes = f"all sizes with {found.conditions}" if found.conditions else "all sizes"
+    printer.text(f"{found.kernel}: no role waits for ever, for {sizes}")
     for assumption in found.assumptions:
         printer.text(f"  if      {assumption}")
     printer.row(

@@ -41,6 +41,7 @@ def build(kernel: tree.Kernel) -> ir.Kernel:
         schedule=kernel.schedule,
         stated_grid=kernel.stated_grid,
         launch=launch,
+        assumptions=kernel.assumptions,
     )
 
 

@@ -8,6 +8,7 @@ from pipec.kir.values import Launch, Values
 from pipec.record import record
 from pipec.sema.tree import (
     ONE_CTA,
+    Assumption,
     Buffer,
     Cluster,
     Expression,
@@ -140,6 +141,7 @@ class Kernel:
     programmatic: ProgrammaticLaunch | None = None
     schedule: Schedule | None = None
     stated_grid: StatedGrid | None = None
+    assumptions: tuple[Assumption, ...] = ()
 
 
 def successors(terminator: Terminator) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from pipec.kir.plan_scales import element_type, scale_box, stored_bits, unpacked
 from pipec.kir.plan_types import PANEL_ALIGNMENT, RolePlan, SideSignals, Staging, TileLayout, TmaPlan
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Pipeline, TensorParameter
+from pipec.verify.conditions import condition_data
 from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
 
 _MOST_BOX_ROWS = 256  # boxDim of a tensor map (hardware.md 2.1)
@@ -179,6 +180,7 @@ def plan_interface(
         barriers=barriers,
         source=kernel.span.source.name,
         programmatic_launch=kernel.programmatic is not None,
+        conditions=tuple(condition_data(one.formula) for one in kernel.assumptions),
     )
 
 

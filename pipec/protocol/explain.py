@@ -12,8 +12,9 @@ from pipec.kir.ir import Kernel
 from pipec.protocol.judge import Judgement, Side, judge
 from pipec.protocol.refute import Deadlock
 from pipec.source import Source, Span
-from pipec.verify.certificate import Certificate
-from pipec.verify.network import ASSUMED, OPEN, Network, Wait
+from pipec.verify.certificate import formula_of
+from pipec.verify.network import ASSUMED, OPEN, Wait
+from pipec.verify.words import conditions_words
 
 _LOCATION = re.compile(r"\s*\.loc\s+\d+ (\d+) (\d+)")
 _AWAITED = {"full": "filled", "empty": "given back"}
@@ -30,26 +31,32 @@ def _side(row: BarrierRange) -> Literal["full", "empty"]:
 def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, source: Source, sink: Sink) -> tuple[Verdict, Judgement]:
     """Judges one kernel of a PTX text and reports what refutes it."""
     found = judge(ptx, interface.name, sides_of(interface))
-    if found.certificate is not None and found.network is not None:
-        return _proved(found.network, found.certificate, found.situations), found
+    if found.certificate is not None:
+        return proved(found, interface), found
     if found.deadlock is not None and found.network is not None and not found.deadlock.why:
         _Report(ptx, kernel, interface, source, found, found.deadlock).to(sink)
         return Verdict("refuted", "protocol: a deadlock was found"), found
-    return Verdict("open", f"protocol: not decided ({found.why}){found.tried}"), found
+    return undecided(found), found
 
 
-def _proved(network: Network, certificate: Certificate, situations: int) -> Verdict:
+def proved(found: Judgement, interface: KernelInterface) -> Verdict:
     """With all on which the proof rests. What is left open is of the program itself: whether the blocks that it waits for go on."""
-    unshown = [str(one) for one in network.assumptions if one.kind in OPEN]
+    assert found.network is not None
+    unshown = [str(one) for one in found.network.assumptions if one.kind in OPEN]
     if unshown:
         return Verdict("open", f"protocol: no role waits for ever if {' and '.join(unshown)}, which is not decided")
-    needed = [ASSUMED[one.kind] for one in network.assumptions]
-    if certificate.assumes:
-        needed.append("sums and products of sizes stay within 32 bits")
+    needed = [ASSUMED[one.kind] for one in found.network.assumptions]
     given = f", if {' and '.join(needed)}" if needed else ""
+    words = conditions_words(map(formula_of, interface.conditions))
+    sizes = f"all sizes with {words}" if words else "all sizes"
     return Verdict(
-        "proved", f"protocol: no role waits for ever, for all sizes{given}; proof of {situations} situations checked on the PTX"
+        "proved",
+        f"protocol: no role waits for ever, for {sizes}{given}; proof of {found.situations} situations checked on the PTX",
     )
+
+
+def undecided(found: Judgement) -> Verdict:
+    return Verdict("open", f"protocol: not decided ({found.why}){found.tried}")
 
 
 class _Report:

@@ -1,7 +1,7 @@
 """What holds of a kernel's protocol, found on the PTX that is emitted: proved and checked, refuted at some sizes, or not decided."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pipec.protocol.prove import Undecided, prove
@@ -24,7 +24,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`certificate`: with it the protocol is proved, and the checker has accepted it. `deadlock`: it is refuted. Neither: `why` says what
+    """`certificate`: with it the protocol is proved, once what it assumes is a condition of the launch, and the checker has accepted it
+    so. `deadlock`: it is refuted. Neither: `why` says what
     stopped the search, and `runs` at how many small sizes no deadlock was met. `network`: None where the PTX could not be read."""
 
     network: Network | None
@@ -58,6 +59,18 @@ def judge(ptx: str, kernel: str, sides: Sequence[Side] = ()) -> Judgement:
             return Judgement(network, why=str(why))
         deadlock, runs = refute(network, pairs)
         return Judgement(network, None, deadlock, str(why), runs)
+    try:
+        check(replace(network, facts=(*network.facts, *certificate.assumes)), certificate)
+    except Refused as why:
+        return Judgement(network, why=f"the checker does not accept the proof: {why}")
+    return Judgement(network, certificate)
+
+
+def confirmed(ptx: str, judgement: Judgement) -> Judgement:
+    """The same proof for a text whose launches keep to what it assumes."""
+    assert judgement.certificate is not None
+    certificate = replace(judgement.certificate, assumes=())
+    network = read(ptx, certificate.kernel)
     try:
         check(network, certificate)
     except Refused as why:

@@ -44,6 +44,13 @@ def normalise(ptx: str, interfaces: Sequence[KernelInterface], source: Source) -
     return "\n".join([banner, *lines[:header], *files, *lines[header:], ""])
 
 
+def with_interface(ptx: str, interface: KernelInterface) -> str:
+    """The text with another description of one kernel."""
+    begins = f'{INTERFACE_MARK}{{"kernel": "{interface.name}",'
+    start = ptx.index(begins)
+    return ptx[:start] + INTERFACE_MARK + to_json(interface) + ptx[ptx.index("\n", start) :]
+
+
 def _location(lines: list[str], location: re.Match[str], last: str | None, source: Source) -> str | None:
     """Adds the directive unless it says nothing new; gives what the next one is compared with."""
     file, line, column = (int(number) for number in location.groups())

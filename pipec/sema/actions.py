@@ -540,7 +540,7 @@ ACTIONS: dict[str, Action] = {
 }
 
 # Of rows that have no action: pipec.sema.kernels reads them where a kernel begins.
-_HEAD = {"grid", "cluster"}
+_HEAD = {"grid", "cluster", "assume"}
 
 
 def _compare_tables() -> None:

@@ -122,7 +122,7 @@ def _operate(context: Context, operation: Operation, receiver: Meaning | None, n
         )
     if context.place != "role" and THREADS.get(operation.action) not in (ANYWHERE, OUTSIDE):
         context.fail(messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span))
-    if operation.action in ("grid", "cluster"):
+    if operation.action in ("grid", "cluster", "assume"):
         what = f"`{operation.name}(...)`"
         context.fail(messages.Misplaced(what=what, where="here", to="to the kernel, outside its roles", at=node.span))
     return ACTIONS[operation.action](context, operation, receiver, node)

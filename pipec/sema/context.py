@@ -81,7 +81,7 @@ class Context:
     current: dict[tuple[tree.Pipeline, Side], tree.Handle] = field(default_factory=dict)
     stage_numbers: dict[tree.Variable, tree.Handle] = field(default_factory=dict)
     picked: set[tree.Variable] = field(default_factory=set)
-    dimensions: dict[str, Span] = field(default_factory=dict)
+    dimensions: set[str] = field(default_factory=set)  # that the launch binds
     buffers: dict[tree.Pipeline, tuple[tree.Buffer, ...]] = field(default_factory=dict)  # the tiles each pipeline's stages hold
     kernel_meter: Meter = field(default_factory=lambda: Meter("operations"))
     file_meter: Meter = field(default_factory=lambda: Meter("file operations"))

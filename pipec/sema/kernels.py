@@ -15,6 +15,7 @@ from pipec.isa.specials import AXES
 from pipec.isa.targets import DEFAULT_TARGET, MOST_CLUSTER_CTAS, TARGETS, Target
 from pipec.sema import tree
 from pipec.sema.arguments import bind_arguments
+from pipec.sema.assumptions import read_assumption
 from pipec.sema.calls import call
 from pipec.sema.context import Context, Recursion
 from pipec.sema.declarations import declare, is_declaration
@@ -170,6 +171,7 @@ class _Kernel:
         self._pipelines: list[tree.Pipeline] = []
         self._buffers: list[tree.Buffer] = []
         self._stated_grid: tree.StatedGrid | None = None
+        self._assumptions: list[tree.Assumption] = []
         self._constants: dict[str, KnownValue] = {}
         self._tuning = Tuning(self.context, self.node, frozenset(self.overrides), self._default)
 
@@ -215,6 +217,7 @@ class _Kernel:
             schedule=context.walks.schedule,
             stated_grid=self._stated_grid,
             tuning=tuning,
+            assumptions=tuple(self._assumptions),
         )
 
     def _candidates(self) -> tree.Tuning | None:
@@ -332,6 +335,7 @@ class _Kernel:
             binding = context.scope.find(node.name)
             if binding is None and node.name not in DTYPES:
                 context.bind(node.name, tree.ReadDimension(node.name, I32, node.span), node.span)
+                context.dimensions.add(node.name)
                 return node.name
             if binding is not None and isinstance(binding.entity, tree.ReadDimension):
                 return node.name
@@ -370,6 +374,8 @@ class _Kernel:
                 self._read_grid(statement.value)
             case ast.ExpressionStatement(ast.Call(ast.Name("cluster"))) if context.scope.find("cluster") is None:
                 self._read_cluster(statement.value)
+            case ast.ExpressionStatement(ast.Call(ast.Name("assume"))) if context.scope.find("assume") is None:
+                self._assumptions.append(read_assumption(context, statement.value, tuple(self._assumptions)))
             case ast.ExpressionStatement(ast.Call()):
                 run_body(context, (statement,))
             case ast.Return():

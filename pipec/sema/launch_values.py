@@ -22,10 +22,10 @@ def launch_uniform(context: Context, expression: tree.Expression, what: str) -> 
             for argument in arguments:
                 launch_uniform(context, argument, what)
         case _:
-            context.fail(messages.NotLaunchUniform(what=what, found=_found(expression), at=expression.span))
+            context.fail(messages.NotLaunchUniform(what=what, found=found_in(expression), at=expression.span))
 
 
-def _found(expression: tree.Expression) -> str:
+def found_in(expression: tree.Expression) -> str:
     """Why the host cannot compute it."""
     match expression:
         case tree.ReadParameter(parameter):

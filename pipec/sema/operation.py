@@ -88,5 +88,5 @@ THREADS: dict[str, str] = {
     **dict.fromkeys(("index", "barrier", "payload", "accumulator", "current_stage", "stage_barrier", "role_barrier"), _ANY),
     **dict.fromkeys(("role_index", "view", "per_k", "expect_bytes"), _ANY),
     **dict.fromkeys(("property", "underlying", "assert"), ANYWHERE),
-    **dict.fromkeys(("init", "programmatic", "grid", "cluster"), OUTSIDE),
+    **dict.fromkeys(("init", "programmatic", "grid", "cluster", "assume"), OUTSIDE),
 }

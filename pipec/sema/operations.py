@@ -558,6 +558,13 @@ _FREE = (
         document="a register tile into a producer stage's tile, in shared or tensor memory, or into an accumulator in registers",
     ),
     Operation("static_assert", ("",), 'static_assert(condition, "text")', "assert", document="a compile-time check"),
+    Operation(
+        "assume",
+        ("",),
+        "assume(condition)",
+        "assume",
+        document="a condition on sizes and integer parameters: every launch is checked, and the proof uses it",
+    ),
     Operation("grid", ("",), "grid(x, y, z)", "grid", document="how many blocks (CTAs) run"),
     Operation(
         "of",

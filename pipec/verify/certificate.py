@@ -43,7 +43,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """`assumes`: conditions on sizes under which the proof holds, and which a launch has to keep to."""
+    """`assumes`: conditions that the search found to be missing from the network's facts. The checker does not know them: the proof
+    holds once they are facts (conditions of the launch), and they are no part of a file of certificates."""
 
     kernel: str
     cases: tuple[Case, ...]
@@ -72,15 +73,15 @@ def data_of(certificate: Certificate) -> dict[str, object]:
         }
         for case in certificate.cases
     ]
-    return {"kernel": certificate.kernel, "assumes": [formula_data(one) for one in certificate.assumes], "cases": cases}
+    return {"kernel": certificate.kernel, "cases": cases}
 
 
 def certificate_of(data: object) -> Certificate:
     """The inverse of `data_of`. Raises Malformed."""
-    kernel, assumes, cases = fields(data, "kernel", "assumes", "cases")
+    kernel, cases = fields(data, "kernel", "cases")
     if not isinstance(kernel, str) or not _NAME.fullmatch(kernel):
         raise Malformed(f"the name of a kernel is expected, not {_short(kernel)}")
-    return Certificate(kernel, tuple(map(_read_case, items(cases))), _read_formulas(assumes))
+    return Certificate(kernel, tuple(map(_read_case, items(cases))))
 
 
 def _read_case(data: object) -> Case:

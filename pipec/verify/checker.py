@@ -30,13 +30,12 @@ class _Reached:
 
 
 def check(network: Network, certificate: Certificate) -> None:
-    """Raises Refused. What the certificate assumes of sizes is the caller's to say, and the launch's to keep."""
+    """Raises Refused."""
     need(certificate.kernel == network.name, f"the certificate is for kernel `{certificate.kernel}`")
     need(bool(certificate.cases), "the certificate has no case")
     need(len({*certificate.cases}) == len(certificate.cases), "a case stands there twice")
     registers = _registers(network)
-    need(not any(symbols_in(one) & registers for one in certificate.assumes), "something is assumed of a register")
-    sizes = System([*network.facts, *certificate.assumes])
+    sizes = System(network.facts)
     need(sizes.extended([negate(Both(case.when)) for case in certificate.cases]).impossible(), "the cases do not cover all sizes")
     for case in certificate.cases:
         need(not any(symbols_in(one) & registers for one in case.when), "a case is told apart by a register")

@@ -12,7 +12,7 @@ from pipec.verify.network import Network, Ring, Unreadable
 from pipec.verify.reader_arithmetic import Arithmetic
 from pipec.verify.reader_flow import Flow
 from pipec.verify.reader_graph import Graph
-from pipec.verify.reader_interface import LARGEST_SIZE, Interface, interface_of
+from pipec.verify.reader_interface import LARGEST_SIZE, Interface, facts_of, interface_of
 from pipec.verify.reader_machine import Machine
 from pipec.verify.reader_memory import Writes
 from pipec.verify.reader_network import Assembly, Class, Cta
@@ -86,7 +86,9 @@ class _Reading:
         ctas = []
         for rank, counts in enumerate(inits):
             ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0]] for ring in rings)))
-        assembly = Assembly(self.kernel.name, self.interface, rings, self.threads, self.ranges)
+        assembly = Assembly(
+            self.kernel.name, self.interface, rings, self.threads, self.ranges, facts_of(self.interface, self.kernel.parameters)
+        )
         check_tensor_memory(flow, self.around.columns)
         return assembly.network(ctas, assumptions(flow, self.around))
 

@@ -5,11 +5,14 @@ are the stages of one ring. A wrong hint makes a network that is not proved, nev
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipec.verify.certificate import Malformed, formula_of
+from pipec.verify.conditions import GRID, names_in
 from pipec.verify.network import Unreadable
-from pipec.verify.terms import Linear, Symbol, add, atom, floor, scale
+from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, choose, floor, scale, substituted
 
 _MARK = "// pipec.kernel "
 # Bits in shared memory of an element, by the name that the tensor map has for its type.
@@ -55,9 +58,37 @@ class Interface:
     grid: tuple[int, int, int] = (LARGEST_SIZE, 65535, 65535)  # at most so many CTAs along each axis
     names: dict[str, str] = field(default_factory=dict)
     launch: tuple[Linear | None, ...] = (None, None, None)  # how many CTAs exactly, where that is linear
+    scalars: dict[str, tuple[str, str]] = field(default_factory=dict)  # by their names: symbol, type
+    conditions: tuple[Formula, ...] = ()  # that every launch keeps to, over names of the source
 
     def role(self, warp: int) -> str:
         return next((name for name, first, count in self.roles if first <= warp < first + count), f"warp {warp}")
+
+
+def facts_of(interface: Interface, parameters: Mapping[str, str]) -> tuple[Formula, ...]:
+    """The conditions that are about values which the kernel has, of its own symbols. `parameters`: their types, by symbol."""
+    values: dict[Symbol, Linear] = {Symbol(here): atom(Symbol(f"%nctaid.{axis}")) for here, axis in zip(GRID, "xyz", strict=True)}
+    values |= {Symbol(interface.names[symbol]): atom(Symbol(symbol)) for symbol in interface.sizes if symbol in parameters}
+    for name, (symbol, dtype) in interface.scalars.items():
+        if form := _scalar(symbol, dtype, parameters.get(symbol, "")):
+            values[Symbol(name)] = form
+    known = {symbol.name for symbol in values}
+    return tuple(substituted(one, values) for one in interface.conditions if {*names_in(one)} <= known)
+
+
+def _scalar(symbol: str, dtype: str, kind: str) -> Linear | None:
+    """The value of a scalar, whose symbol stands for the bits as its parameter's type reads them."""
+    signed, width = dtype[:1] == "i", dtype[1:]
+    if dtype[:1] not in ("i", "u") or kind[1:] != width or not width.isdigit():
+        return None
+    form, all_ = atom(Symbol(symbol)), 1 << int(width)
+    match signed, kind[0] in "sb":
+        case True, False:
+            return choose(Compare("ge", add(form, Linear(-(all_ >> 1)))), add(form, Linear(-all_)), form)
+        case False, True:
+            return choose(Compare("ge", form), form, add(form, Linear(all_)))
+        case _:
+            return form
 
 
 def interface_of(ptx: str, kernel: str) -> Interface:
@@ -70,7 +101,7 @@ def interface_of(ptx: str, kernel: str) -> Interface:
             found = json.loads(line)
             if isinstance(found, dict) and found.get("kernel") == kernel:
                 return _interface(found)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, Malformed) as error:
             raise Unreadable(ptx.count("\n", 0, at) + 1, "the line that describes the kernel is damaged") from error
         at = ptx.find(_MARK, at + 1)
     return Interface()
@@ -123,7 +154,7 @@ def _combined(sign: str, left: Linear, right: Linear) -> Linear | None:
 
 
 def _interface(found: dict[str, Any]) -> Interface:
-    boxes, sizes, names = {}, set(), dict[str, str]()
+    boxes, sizes, names, scalars = {}, set(), dict[str, str](), dict[str, tuple[str, str]]()
     for row in found["parameters"]:
         if row["kind"] == "tensor_map":
             boxes[str(row["symbol"])] = _bytes(row)
@@ -132,13 +163,25 @@ def _interface(found: dict[str, Any]) -> Interface:
             names[str(row["symbol"])] = str(row["dimension"])
         elif row["kind"] == "scalar":
             names[str(row["symbol"])] = str(row["scalar"])
+            scalars[str(row["scalar"])] = str(row["symbol"]), str(row["dtype"])
     roles = tuple((str(row["name"]), int(row["first_warp"]), int(row["warps"])) for row in found["roles"])
     hints = _hints(found["barriers"])
+    conditions = tuple(formula_of(one) for one in found.get("conditions", []))
     most = [_most(one) for one in found["grid"]]
     grid = tuple(int(min(limit, one)) for limit, one in zip((LARGEST_SIZE, 65535, 65535), most, strict=True))
     dimensions = {names[symbol]: Symbol(symbol) for symbol in sizes}
     launch = tuple(_exactly(one, dimensions) for one in found["grid"])
-    return Interface(boxes, frozenset(sizes), roles, hints, grid=(grid[0], grid[1], grid[2]), names=names, launch=launch)
+    return Interface(
+        boxes,
+        frozenset(sizes),
+        roles,
+        hints,
+        grid=(grid[0], grid[1], grid[2]),
+        names=names,
+        scalars=scalars,
+        conditions=conditions,
+        launch=launch,
+    )
 
 
 def _hints(barriers: list[dict[str, Any]]) -> tuple[Hint, ...]:

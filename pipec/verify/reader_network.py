@@ -10,7 +10,7 @@ from pipec.verify.reader_machine import Machine
 from pipec.verify.reader_surroundings import Act
 from pipec.verify.reader_tidy import mentioned, reached_from, renamed, tidied
 from pipec.verify.reader_walk import Node, Walk, Way
-from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom
+from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom, symbols_in
 
 
 @dataclass
@@ -39,9 +39,11 @@ class Assembly:
     """`rings`: of mbarriers, the same in all CTAs but for the counts."""
 
     def __init__(
-        self, name: str, interface: Interface, rings: list[Ring], threads: int, ranges: dict[str, tuple[int, int]]
-    ) -> None:
+        self, name: str, interface: Interface, rings: list[Ring], threads: int, ranges: dict[str, tuple[int, int]],
+        conditions: tuple[Formula, ...],
+    ) -> None:  # fmt: skip
         self.name, self.interface, self.threads, self.ranges = name, interface, threads, ranges
+        self.conditions = conditions
         self.rings = list(rings)
         self.numbers: dict[object, int] = {}
 
@@ -228,7 +230,8 @@ class Assembly:
         for process in processes:
             for state in process.states:
                 names |= {symbol.name for symbol in mentioned(state)}
-        made: list[Formula] = []
+        names |= {symbol.name for one in self.conditions for symbol in symbols_in(one)}
+        made: list[Formula] = [*self.conditions]
         for name in sorted(names & self.ranges.keys()):
             low, high = self.ranges[name]
             form = atom(Symbol(name))

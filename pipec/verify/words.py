@@ -1,32 +1,37 @@
 """Conditions on sizes in words, for people: `K >= 1`, `M * N <= 2147483516`."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable
 
-from pipec.verify.terms import Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, add
-
-Names = Mapping[str, str]  # what a symbol is called in the source
+from pipec.verify.terms import TRUE, Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, add, atom, both
 
 
-def condition_words(formula: Formula, names: Names) -> str:
+def condition_words(formula: Formula) -> str:
     match formula:
         case Compare(relation, form):
-            return _comparison(relation, form, names)
+            return _comparison(relation, form)
         case Both(()):
             return "true"
         case Either(()):
             return "false"
         case Both(parts):
-            return " and ".join(_part(one, names) for one in parts)
+            return " and ".join(_part(one) for one in parts)
         case Either(parts):
-            return " or ".join(_part(one, names) for one in parts)
+            return " or ".join(_part(one) for one in parts)
 
 
-def _part(formula: Formula, names: Names) -> str:
-    words = condition_words(formula, names)
+def conditions_words(conditions: Iterable[Formula]) -> str:
+    """All of them; nothing where there is none."""
+    made = both(*conditions)
+    return "" if made == TRUE else condition_words(made)
+
+
+def _part(formula: Formula) -> str:
+    words = condition_words(formula)
     return words if isinstance(formula, Compare) else f"({words})"
 
 
-def _comparison(relation: str, form: Linear, names: Names) -> str:
+def _comparison(relation: str, form: Linear) -> str:
     """What is added on the left, what is taken off on the right; a number alone on the right."""
     left = Linear(0, tuple((one, times) for one, times in form.terms if times > 0))
     right = add(left, form, -1)
@@ -36,39 +41,59 @@ def _comparison(relation: str, form: Linear, names: Names) -> str:
         sign = "<=" if relation == "ge" else sign
     elif right.terms and right.constant < 0:
         left, right = add(left, Linear(-right.constant)), add(right, Linear(-right.constant))
-    return f"{sum_words(left, names)} {sign} {sum_words(right, names)}"
+    if relation != "ge" and len(_terms(form)) == 1:
+        left, right = add(form, Linear(-form.constant)), Linear(-form.constant)
+    return f"{sum_words(left)} {sign} {sum_words(right)}"
 
 
-def sum_words(form: Linear, names: Names) -> str:
+def sum_words(form: Linear) -> str:
     words = ""
-    for one, times in sorted(form.terms, key=lambda term: term[1] < 0):
-        product = _atom(one, names)
+    for one, times in sorted(_terms(form), key=lambda term: term[1] < 0):
+        product = one
         if abs(times) > 1:
-            product = f"{abs(times)} * {product if isinstance(one, Symbol | Choose) else f'({product})'}"
+            product = f"{abs(times)} * {one if one.isidentifier() or one[-1] == ')' else f'({one})'}"
         words += f" {'-' if times < 0 else '+'} {product}" if words else f"{'-' if times < 0 else ''}{product}"
     if not words:
         return str(form.constant)
     return words + (f" {'-' if form.constant < 0 else '+'} {abs(form.constant)}" if form.constant else "")
 
 
-def _atom(one: Atom, names: Names) -> str:
+def _terms(form: Linear) -> list[tuple[str, int]]:
+    """Values with their coefficients; remainders and quotients rounded up by their names."""
+    left, found = dict(form.terms), list[tuple[str, int]]()
+    for one, times in form.terms:
+        if not isinstance(one, Floor):
+            continue
+        rest = add(one.form, atom(one), -one.divisor)
+        more = Choose(Compare("ne", rest), Linear(1), Linear(0))
+        if left.get(more) == times:
+            found.append((f"ceildiv({sum_words(one.form)}, {one.divisor})", times))
+            del left[one], left[more]
+        elif len(one.form.terms) == 1 and not one.form.constant:
+            ((inner, each),) = one.form.terms
+            if each == 1 and times % one.divisor == 0 and left.get(inner) == -times // one.divisor:
+                found.append((f"{_inner(one.form)} % {one.divisor}", -times // one.divisor))
+                del left[one], left[inner]
+    return found + [(_atom(one), times) for one, times in left.items()]
+
+
+def _atom(one: Atom) -> str:
     match one:
         case Symbol(name):
-            return names.get(name, name)
+            return name
+        case Floor(Linear(constant, terms), divisor) if constant == divisor - 1 and terms:
+            return f"ceildiv({sum_words(Linear(0, terms))}, {divisor})"
         case Floor(form, divisor):
-            return f"{_inner(form, names)} // {divisor}"
+            return f"{_inner(form)} // {divisor}"
         case Choose(condition, yes, no):
-            return f"({sum_words(yes, names)} if {condition_words(condition, names)} else {sum_words(no, names)})"
+            return f"({sum_words(yes)} if {condition_words(condition)} else {sum_words(no)})"
         case Apply("mul.lo.s32" | "mul.lo.u32", (left, right)):
-            return f"{_inner(left, names)} * {_inner(right, names)}"
+            return f"{_inner(left)} * {_inner(right)}"
         case Apply(function, arguments):
-            return f"{function}({', '.join(sum_words(each, names) for each in arguments)})"
+            return f"{function}({', '.join(sum_words(each) for each in arguments)})"
 
 
-def _inner(form: Linear, names: Names) -> str:
-    """Between other signs: alone only what is one name or number."""
-    match form:
-        case Linear(_, ()) | Linear(0, ((Symbol(), 1),)):
-            return sum_words(form, names)
-        case _:
-            return f"({sum_words(form, names)})"
+def _inner(form: Linear) -> str:
+    """Between other signs: alone only what is one name, number or call."""
+    words = sum_words(form)
+    return words if re.fullmatch(r"[\w.]+|ceildiv\([^()]*\)", words) else f"({words})"

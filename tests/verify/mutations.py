@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 BARRIER = re.compile(
     r"\s+(@!?\S+\s+)?(mbarrier\.|tcgen05\.commit|\S*mbarrier::complete_tx|cp\.async\.mbarrier|clusterlaunchcontrol\.try"
-    r"|bar(rier)?\.(cta\.)?(sync|arrive)|barrier\.cluster|bar\.warp\.sync|mapa)"
+    r"|bar(rier)?\.(cta\.)?(sync|arrive)|barrier\.cluster|bar\.warp\.sync|mapa\S*\s+remote)"
 )
 _PREDICATE = re.compile(r"(\s+)@(!?)(\S+)\s+")
 _LAST_ADDRESS = re.compile(r"\[([%$\w]+)(?:\+(\d+))?\](?=[^\[]*$)")

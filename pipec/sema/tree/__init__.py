@@ -33,6 +33,7 @@ from pipec.sema.tree.expressions import (
 )
 from pipec.sema.tree.kernels import (
     ONE_CTA,
+    Assumption,
     Cluster,
     Elect,
     For,
@@ -64,6 +65,7 @@ __all__ = [
     "Accumulator",
     "AllThreads",
     "AnyThreads",
+    "Assumption",
     "Binary",
     "Buffer",
     "BufferRef",

@@ -5,6 +5,7 @@ from pipec.sema.tree.expressions import Expression
 from pipec.sema.tree.operations import Operation
 from pipec.sema.tree.symbols import Buffer, Pipeline, ScalarParameter, TensorParameter, Variable
 from pipec.source import Span
+from pipec.verify.terms import Formula
 from pipec.vocabulary import ScheduleMode
 
 
@@ -90,6 +91,14 @@ class Schedule:
     span: Span
     responses: Pipeline | None = None
     throttle: Pipeline | None = None
+
+
+@record
+class Assumption:
+    """`assume(condition)`: a formula over the names of dimensions and integer scalars, which holds in every launch."""
+
+    formula: Formula
+    span: Span
 
 
 @record
@@ -179,3 +188,4 @@ class Kernel:
     schedule: Schedule | None = None
     stated_grid: StatedGrid | None = None
     tuning: Tuning | None = None
+    assumptions: tuple[Assumption, ...] = ()

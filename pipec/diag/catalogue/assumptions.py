@@ -1,0 +1,27 @@
+"""E029x: `assume`, conditions on what a kernel is launched with."""
+
+from pipec.diag.message import Message, primary, secondary
+from pipec.source import Span
+
+
+class NeverHolds(Message):
+    """`assume(condition)` says which launches there are: the proof that no role waits for ever uses it, and every launch is refused that
+    does not keep to it. A condition that no sizes meet, by itself or together with those before it, would let the proof
+    show anything of a kernel that can never run. Sizes are not negative."""
+
+    code = "E0291"
+    title = "no launch meets this assumption"
+    labels = (primary("at", "no sizes make this true"), secondary("others", "given this"))
+    note = "every launch of the kernel would be refused"
+    at: Span
+    others: tuple[Span, ...]
+
+
+class AssumedDivisor(Message):
+    """In `assume`, `//`, `%` and `ceildiv` divide by a compile-time number above 0: what they give is then known to the proof for all
+    sizes. Write a condition with a product instead, `M >= N * 2`, or make the divisor a compile-time parameter."""
+
+    code = "E0292"
+    title = "an assumption divides by what is no compile-time number above 0"
+    labels = (primary("at", "the divisor"),)
+    at: Span

@@ -1,0 +1,110 @@
+"""Conditions on what a kernel is launched with: facts for the proof, and what the launcher checks.
+
+They are formulas whose symbols are names of the source: dimensions, integer scalars, and `grid.x` and the like, the blocks of the grid. A
+kernel carries them in the line that describes its interface, so whoever reads the PTX knows them, and every launch keeps to them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipec.verify.certificate import formula_data
+from pipec.verify.logic import RANGES
+from pipec.verify.terms import Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Relation, Symbol, symbols_in
+
+_PRODUCTS = frozenset(f"mul.lo.{kind}" for kind in RANGES)
+GRID = ("grid.x", "grid.y", "grid.z")
+
+
+class Beyond(Exception):
+    """A product that does not fit its type: what the kernel computes then is something else."""
+
+
+def met(condition: Formula, numbers: Mapping[str, int]) -> bool:
+    """Whether it holds, in exact arithmetic; a comparison does not where a product would wrap in the kernel."""
+    match condition:
+        case Compare(relation, form):
+            try:
+                return _holds(relation, _value(form, numbers))
+            except Beyond:
+                return False
+        case Both(parts):
+            return all(met(part, numbers) for part in parts)
+        case Either(parts):
+            return any(met(part, numbers) for part in parts)
+
+
+def _holds(relation: Relation, value: int) -> bool:
+    return value >= 0 if relation == "ge" else (value == 0) == (relation == "eq")
+
+
+def _chosen(condition: Formula, numbers: Mapping[str, int]) -> bool:
+    """As `met`, but what wraps ends the comparison around it: neither answer would be right."""
+    match condition:
+        case Compare(relation, form):
+            return _holds(relation, _value(form, numbers))
+        case Both(parts):
+            return all(_chosen(part, numbers) for part in parts)
+        case Either(parts):
+            return any(_chosen(part, numbers) for part in parts)
+
+
+def _value(form: Linear, numbers: Mapping[str, int]) -> int:
+    return form.constant + sum(times * _atom(one, numbers) for one, times in form.terms)
+
+
+def _atom(one: Atom, numbers: Mapping[str, int]) -> int:
+    match one:
+        case Symbol(name):
+            return numbers[name]
+        case Floor(form, divisor):
+            return _value(form, numbers) // divisor
+        case Choose(condition, yes, no):
+            return _value(yes if _chosen(condition, numbers) else no, numbers)
+        case Apply(function, (left, right)):
+            product = _value(left, numbers) * _value(right, numbers)
+            least, most = RANGES[function.rpartition(".")[2]]
+            if not least <= product <= most:
+                raise Beyond
+            return product
+        case Apply():
+            raise AssertionError("only products are launch conditions")
+
+
+def condition_data(condition: Formula) -> tuple[Any, ...]:
+    """As an interface has it: data that does not change."""
+    return tuple(map(_fixed, formula_data(condition)))
+
+
+def _fixed(data: object) -> object:
+    return tuple(map(_fixed, data)) if isinstance(data, list) else data
+
+
+def names_in(condition: Formula) -> list[str]:
+    return sorted(symbol.name for symbol in symbols_in(condition))
+
+
+def launchable(condition: Formula, names: frozenset[str]) -> bool:
+    """Whether a launch can check it: it is about these names, and has no functions but products."""
+    return {*names_in(condition)} <= names and all(
+        function in _PRODUCTS and count == 2 for function, count in _functions(condition)
+    )
+
+
+def _functions(formula: Formula) -> set[tuple[str, int]]:
+    match formula:
+        case Compare(_, form):
+            return set().union(*(_functions_of(one) for one, _ in form.terms))
+        case Both(parts) | Either(parts):
+            return set().union(*map(_functions, parts))
+
+
+def _functions_of(one: Atom) -> set[tuple[str, int]]:
+    match one:
+        case Symbol():
+            return set()
+        case Floor(form, _):
+            return _functions(Compare("eq", form))
+        case Choose(condition, yes, no):
+            return _functions(condition) | _functions(Compare("eq", yes)) | _functions(Compare("eq", no))
+        case Apply(function, arguments):
+            return {(function, len(arguments))}.union(*(_functions(Compare("eq", each)) for each in arguments))

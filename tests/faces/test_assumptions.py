@@ -1,0 +1,186 @@
+"""`assume`: what the proof may use, what every launch keeps to on any device, and what `pipec verify` says of it."""
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pipec
+from pipec.cli import main
+from pipec.driver import Options, compile_source
+from pipec.interface import from_json, to_json
+from pipec.runtime import ArgumentError
+from pipec.runtime.launcher import Launcher
+from pipec.sema import tree
+from pipec.source import Source
+from pipec.verify.certificate import formula_data, formula_of
+from pipec.verify.conditions import met
+from pipec.verify.reader import read
+from pipec.verify.terms import Formula
+from pipec.verify.words import condition_words
+from tests.verify.interpret import holds
+
+Capture = pytest.CaptureFixture[str]
+
+# The consumer takes the first tile apart from the others: right only where there is one.
+PEELED = """
+kernel peeled[BK: int = 64](a: tensor[f32, M, K], d: tensor[f32, M, K], n: i32):
+    grid(ceildiv(M, 64))
+{}
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 64, BK]), stages=2)
+
+    role load(warps=1) produces ring:
+        for k in range(ceildiv(K, BK)):
+            with ring.produce() as s:
+                tma.load(s.x, a[block.x * 64, k * BK])
+
+    role copy(warps=4) consumes ring:
+        with ring.consume() as s:
+            store(d[block.x * 64, 0], s.x)
+        for k in range(1, ceildiv(K, BK)):
+            with ring.consume() as s:
+                store(d[block.x * 64, k * BK], s.x)
+"""
+RIGHT = PEELED.format("    assume(K > 0)\n    assume(n * 2 < 100 or n == 1000)")
+
+
+def arrays(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.ones((rows, columns), np.float32), np.zeros((rows, columns), np.float32)
+
+
+def test_the_proof_rests_on_it() -> None:
+    wrong = compile_source(Source("p.pipe", PEELED.format("    assume(n > 0)")), Options())
+    assert [one.code for one in wrong.diagnostics] == ["E0601"] and "K = 0" in wrong.diagnostics[0].title
+    right = compile_source(Source("p.pipe", RIGHT), Options())
+    assert right.protocol["peeled"].outcome == "proved"
+    assert "for all sizes with K >= 1 and (2 * n <= 99 or n == 1000);" in right.protocol["peeled"].sentence
+
+
+def test_a_launch_that_does_not_keep_to_it_is_refused() -> None:
+    kernel = pipec.compile(RIGHT)["peeled"]
+    a, d = arrays(64, 128)
+    kernel(a, d, 3, device="sim")
+    assert (d == 1).all()
+    kernel(a, d, 1000, device="sim")
+    for given, values in (((*arrays(64, 0), 3), "K >= 1 (K = 0)"), ((a, d, 50), "2 * n <= 99 or n == 1000 (n = 50)")):
+        with pytest.raises(ArgumentError) as error:
+            kernel(*given, device="sim")
+        assert values in str(error.value) and "kernel `peeled`" in str(error.value)
+
+
+def test_scalars_of_conditions_belong_to_a_prepared_launch() -> None:
+    """A launch on a GPU is prepared once for each set of sizes: another scalar may not slip through."""
+    interface = pipec.compile(RIGHT)["peeled"].interface
+    assert Launcher(interface, "")._shaping == (0,)
+    other = pipec.compile(PEELED.format("    assume(K > 0)"))["peeled"].interface
+    assert Launcher(other, "")._shaping == ()
+
+
+def test_the_command_line_tells(tmp_path: Path, capsys: Capture) -> None:
+    source, ptx, certificate = tmp_path / "p.pipe", tmp_path / "p.ptx", tmp_path / "p.json"
+    source.write_text(RIGHT, encoding="utf-8")
+    sizes = ["--shape", "M=64", "K=0", "n=0"]
+    assert main(["run", str(source), "--device", "sim", *sizes]) == 1
+    assert "error[E1008]" in capsys.readouterr().err
+    assert main(["compile", str(source), "-o", str(ptx), "--certificate", str(certificate)]) == 0
+    assert main(["sim", str(ptx), *sizes]) == 1
+    assert "error[E1008]" in capsys.readouterr().err
+    assert main(["verify", str(ptx), str(certificate)]) == 0
+    assert capsys.readouterr().out == "peeled: no role waits for ever, for all sizes with K >= 1 and (2 * n <= 99 or n == 1000)\n"
+
+
+def test_a_certificate_does_not_hold_without_the_condition(tmp_path: Path) -> None:
+    """The condition is part of the PTX: without it there, the same certificate proves nothing."""
+    from pipec.verify.checker import check
+    from pipec.verify.configuration import Refused
+
+    state = compile_source(Source("p.pipe", RIGHT), Options())
+    assert state.ptx is not None
+    certificate = state.certificates["peeled"].certificate
+    check(read(state.ptx), certificate)
+    begin = state.ptx.index(', "conditions": ')
+    with pytest.raises(Refused):
+        check(read(state.ptx[:begin] + "}" + state.ptx[state.ptx.index("\n", begin) :]), certificate)
+
+
+def test_interfaces_keep_conditions() -> None:
+    interface = pipec.compile(RIGHT)["peeled"].interface
+    assert len(interface.conditions) == 2 and from_json(to_json(interface)) == interface
+
+
+def test_compile_time_conditions_that_hold_say_nothing() -> None:
+    program = pipec.compile(PEELED.format("    assume(BK <= 64)\n    assume(K > 0)"))
+    assert "for all sizes with K >= 1;" in " ".join(program.report["peeled"].proofs)
+
+
+# ------------------------------------------------------------------------------------------------------------- arithmetic
+
+CONDITIONS = {
+    "K % 8 == 3": lambda M, K, n: K % 8 == 3,
+    "n % 7 == 3": lambda M, K, n: n % 7 == 3,
+    "n // 7 >= -3": lambda M, K, n: n // 7 >= -3,
+    "ceildiv(K, 64) != ceildiv(M, 48)": lambda M, K, n: -(-K // 64) != -(-M // 48),
+    "min(K, M) < 9": lambda M, K, n: min(K, M) < 9,
+    "max(n, M - 20) <= K": lambda M, K, n: max(n, M - 20) <= K,
+    "not (K < M or n > 5)": lambda M, K, n: not (K < M or n > 5),
+    "K * M <= 50 * n + 3": lambda M, K, n: K * M <= 50 * n + 3,
+    "n * n >= M and -n < K": lambda M, K, n: n * n >= M and -n < K,
+}
+
+
+def formula(condition: str) -> Formula:
+    state = compile_source(Source("p.pipe", PEELED.format(f"    assume({condition})")), Options(), "analyse")
+    assert state.trees is not None and not state.failed
+    (found,) = state.trees[0].assumptions
+    assert isinstance(found, tree.Assumption)
+    return found.formula
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_conditions_mean_what_python_says(condition: str) -> None:
+    found, chosen = formula(condition), random.Random(condition)
+    assert formula_of(json.loads(json.dumps(formula_data(found)))) == found
+    answers = set()
+    for _ in range(300):
+        numbers = {"M": chosen.randrange(80), "K": chosen.randrange(80), "n": chosen.randrange(-40, 40)}
+        expected = bool(CONDITIONS[condition](**numbers))
+        answers.add(expected)
+        assert met(found, numbers) == holds(found, numbers) == expected, numbers
+    assert answers == {True, False}
+
+
+def test_a_product_beyond_32_bits_is_not_met() -> None:
+    """The kernel would compute another number, of which the condition says nothing."""
+    found = formula("K * M >= 0 or n == 3")
+    assert met(found, {"K": 1 << 15, "M": 1 << 15, "n": 0})
+    assert not met(found, {"K": 1 << 16, "M": 1 << 16, "n": 0})
+    assert met(found, {"K": 1 << 16, "M": 1 << 16, "n": 3})
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("K > 0", "K >= 1"),
+        ("K % 8 == 3", "K % 8 == 3"),
+        ("ceildiv(K, 64) >= 2", "ceildiv(K, 64) >= 2"),
+        ("K // 64 < n", "n >= K // 64 + 1"),
+        ("K * M < 1000", "K * M <= 999"),
+        ("K == M", "K == M"),
+        ("not (K == M and n < 3)", "K != M or n >= 3"),
+    ],
+)
+def test_words(condition: str, words: str) -> None:
+    assert condition_words(formula(condition)) in (words, words.replace("K == M", "M == K"))
+
+
+@pytest.mark.parametrize(("value", "kind"), [(-5, "i32"), (7, "i32"), (7, "u32"), (3_000_000_000, "u32")])
+def test_scalars_are_read_as_the_source_means_them(value: int, kind: str) -> None:
+    """A parameter of PTX has bits; the fact about them must be true of the bits that the launcher passes."""
+    source = PEELED.format("    assume(K > 0)\n    assume(n < 0 or n > 5)").replace("n: i32", f"n: {kind}")
+    source = source.replace("s.x)\n", "s.x + cast[f32](n))\n")
+    state = compile_source(Source("p.pipe", source), Options(), "emit")
+    assert state.ptx is not None
+    facts = [fact for fact in read(state.ptx).facts if "peeled_scalar_n" in str(fact)]
+    assert facts and all(holds(fact, {"peeled_scalar_n": value % (1 << 32)}) for fact in facts)
