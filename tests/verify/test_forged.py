@@ -30,7 +30,7 @@ def proved(example: str) -> tuple[Network, Document]:
     name = ptx.split(".entry ")[1].split("(")[0]
     found = judge(ptx, name)
     assert found.network is not None and found.certificate is not None, found.why
-    return found.network, document_of(ptx, [Proof(found.certificate, found.network.assumptions)])
+    return found.network, document_of(ptx, [Proof(found.certificate, found.network.assumed)])
 
 
 def verdict(forgery: Forgery, network: Network, document: Document) -> tuple[str, Certificate | None]:
