@@ -13,14 +13,16 @@ from pipec.protocol.rows import evaluated
 from pipec.protocol.sample import evaluate
 from pipec.protocol.sample import holds as holds_at
 from pipec.protocol.variables import Condition, Numbers, Variables, holds
+from pipec.verify.logic import System
 from pipec.verify.network import Network
 from pipec.verify.progress import edges_of
-from pipec.verify.terms import Apply, Atom, Choose, Floor, Linear, Symbol, atom, symbols_in, symbols_of
+from pipec.verify.terms import Apply, Atom, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, symbols_in, symbols_of
 
 _FIRST = (2, 1, 0, 3, 4, 5)
 _MOST_TRIED = 240
 _MOST_OF_A_FAMILY = 40
 _MOST_FOUND = 40
+_LARGE = 65_534  # no bound that is this large or larger is one that a program sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +113,32 @@ class Sizes:
         ]
 
     def _family(self, numbers: tuple[int, ...], symbols: tuple[Symbol, ...], exact: bool) -> _Family:
+        facts = [fact for fact in self.network.facts if symbols_in(fact) <= set(symbols)]
         if len(numbers) == 1 and not exact:
             form = self.variables.forms[numbers[0]]
             bare = len(symbols) == 1 and form == atom(symbols[0])
             low = max([-row[0] for row in self.variables.known if row[1] == ((numbers[0], 1),)], default=0)
             start = max(0, low)
-            return _Family(tuple(({numbers[0]: start + n}, {symbols[0]: start + n} if bare else {}) for n in self.counts))
-        facts = [fact for fact in self.network.facts if symbols_in(fact) <= set(symbols)]
+            values = [start + n for n in self.counts if self._launched(form, start + n, facts)]
+            choices = [({numbers[0]: value}, {symbols[0]: value} if bare else {}) for value in values]
+            return _Family(tuple(choices) or (({}, {}),))
         steps = dict.fromkeys(symbols, 1)
         for number in numbers:
             _steps(self.variables.forms[number], steps)
         choices = []
-        for values in self._mixtures(symbols, steps):
-            if all(holds_at(fact, values) for fact in facts):
-                choices.append(({number: evaluate(self.variables.forms[number], values) for number in numbers}, values))
+        for mixture in self._mixtures(symbols, steps):
+            if all(holds_at(fact, mixture) for fact in facts):
+                choices.append(({number: evaluate(self.variables.forms[number], mixture) for number in numbers}, mixture))
                 if len(choices) >= _MOST_OF_A_FAMILY:
                     break
         return _Family(tuple(choices) or (({}, {}),))
+
+    @staticmethod
+    def _launched(form: Linear, value: int, facts: Sequence[Formula]) -> bool:
+        """Whether a launch may have the value: where conditions stand on sizes, a run at another may end where none of a launch does."""
+        if all(_of_a_type(fact) for fact in facts):
+            return True
+        return not System([*facts, Compare("eq", add(form, Linear(-value)))]).impossible()
 
     def _mixtures(self, symbols: tuple[Symbol, ...], steps: Mapping[Symbol, int]) -> Iterator[dict[Symbol, int]]:
         state = 1
@@ -139,6 +150,17 @@ class Sizes:
                 # Every second size is no multiple of what the program divides it by.
                 values[symbol] = count * steps[symbol] - (number % 2 if steps[symbol] > 1 and count else 0)
             yield values
+
+
+def _of_a_type(fact: Formula) -> bool:
+    """Whether it says only that a size is not negative, or fits its type."""
+    match fact:
+        case Compare("ge", Linear(0, ((Symbol(), 1),))):
+            return True
+        case Compare("ge", Linear(constant, ((Symbol(), -1),))):
+            return constant >= _LARGE
+        case _:
+            return False
 
 
 def _steps(form: Linear, steps: dict[Symbol, int]) -> None:

@@ -1,4 +1,4 @@
-"""E029x: `assume`, conditions on what a kernel is launched with."""
+"""E0293 and E0294: `assume`, conditions on what a kernel is launched with."""
 
 from pipec.diag.message import Message, primary, secondary
 from pipec.source import Span
@@ -9,7 +9,7 @@ class NeverHolds(Message):
     does not keep to it. A condition that no sizes meet, by itself or together with those before it, would let the proof
     show anything of a kernel that can never run. Sizes are not negative."""
 
-    code = "E0291"
+    code = "E0293"
     title = "no launch meets this assumption"
     labels = (primary("at", "no sizes make this true"), secondary("others", "given this"))
     note = "every launch of the kernel would be refused"
@@ -21,7 +21,7 @@ class AssumedDivisor(Message):
     """In `assume`, `//`, `%` and `ceildiv` divide by a compile-time number above 0: what they give is then known to the proof for all
     sizes. Write a condition with a product instead, `M >= N * 2`, or make the divisor a compile-time parameter."""
 
-    code = "E0292"
+    code = "E0294"
     title = "an assumption divides by what is no compile-time number above 0"
     labels = (primary("at", "the divisor"),)
     at: Span
