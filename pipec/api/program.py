@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from pipec.api.report import KernelReport, report_of
+from pipec.api.report import KernelReport, report_of, statements
 from pipec.diag.message import Diagnostic, Failure, Sink
 from pipec.diag.shown import shown
 from pipec.driver import Compilation, compile_source
@@ -252,7 +252,9 @@ class Program(Mapping[str, CompiledKernel]):
     def _repr_html_(self) -> str:
         """For notebooks: a row for each kernel."""
         rows = [_html_row(kernel) for kernel in self._kernels.values()]
-        heads = "".join(f"<th>{head}</th>" for head in ("kernel", "threads", "shared memory", "tensor columns", "proved"))
+        heads = "".join(
+            f"<th>{head}</th>" for head in ("kernel", "threads", "shared memory", "tensor columns", "checked and proved")
+        )
         return f"<table><caption>pipec program for {escape(self.arch)}</caption><tr>{heads}</tr>{''.join(rows)}</table>"
 
     def __iter__(self) -> Iterator[str]:
@@ -291,6 +293,6 @@ def _html_row(kernel: CompiledKernel) -> str:
         str(report.threads),
         memory,
         str(report.tensor_columns),
-        "<br>".join(map(escape, report.proofs)),
+        "<br>".join(escape(f"{word}: {sentence}") for word, sentence in statements(report)),
     )
     return f"<tr><td><code>{escape(cells[0])}</code></td>" + "".join(f"<td>{cell}</td>" for cell in cells[1:]) + "</tr>"

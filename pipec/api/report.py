@@ -12,7 +12,8 @@ from pipec.sema import tree
 
 @record
 class KernelReport:
-    """Sizes in bytes; `tensor_columns` of 512; `proofs` are sentences, one per property that holds for every launch;
+    """Sizes in bytes; `tensor_columns` of 512; sentences: `proofs` of what the checker of proofs confirmed on the PTX, `checked` of what
+    other checks found on the source, for every launch;
     `undecided` says what was looked for and neither proved nor refuted; `tiles` how a tile scheduler shares its tiles out."""
 
     name: str
@@ -24,6 +25,7 @@ class KernelReport:
     roles: tuple[RoleWarps, ...]
     barriers: tuple[BarrierRange, ...]
     proofs: tuple[str, ...]
+    checked: tuple[str, ...]
     undecided: tuple[str, ...]
     tiles: str | None = None
 
@@ -41,10 +43,17 @@ def report_of(plan: Plan, protocol: Verdict) -> KernelReport:
         interface.tensor_columns,
         interface.roles,
         interface.barriers,
-        () if protocol.outcome == "unchecked" else (*_proofs(plan), *((protocol.sentence,) if proved else ())),
+        (protocol.sentence,) if proved else (),
+        () if protocol.outcome == "unchecked" else tuple(_checked(plan)),
         () if proved else (protocol.sentence,),
         _tiles(plan.kernel.schedule),
     )
+
+
+def statements(report: KernelReport) -> Iterator[tuple[str, str]]:
+    """What is known of a kernel: each sentence with the word for how."""
+    for word, sentences in (("checked", report.checked), ("proved", report.proofs), ("open", report.undecided)):
+        yield from ((word, sentence) for sentence in sentences)
 
 
 def _tiles(schedule: tree.Schedule | None) -> str | None:
@@ -61,7 +70,7 @@ def _tiles(schedule: tree.Schedule | None) -> str | None:
     return f"`{schedule.name}`, shared out to {blocks}{order}"
 
 
-def _proofs(plan: Plan) -> Iterator[str]:
+def _checked(plan: Plan) -> Iterator[str]:
     """Each sentence restates a check that passed, with the numbers of this kernel."""
     acquires = [operation for role in plan.kernel.roles for operation in _operations(role) if isinstance(operation, tree.Acquire)]
     handles = {operation.handle for operation in acquires}

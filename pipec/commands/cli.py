@@ -163,7 +163,7 @@ def _emitted(state: "Compilation", form: str) -> str | bytes:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from pipec.api.report import report_of
+    from pipec.api.report import report_of, statements
 
     printer: Printer = options.printer
     spare(options.file, options.certificate)
@@ -172,10 +172,8 @@ def _check(options: argparse.Namespace) -> int:
     for plan in state.plans:
         report = report_of(plan, state.protocol[plan.kernel.name])
         printer.text(f"{report.name}: every check passed for {state.arch}")
-        for proof in report.proofs:
-            printer.text(f"  proved  {proof}")
-        for question in report.undecided:
-            printer.text(f"  open    {question}")
+        for word, sentence in statements(report):
+            printer.text(f"  {word:7} {sentence}")
         printer.row("kernel", arch=state.arch, **fields_of(report))
     _write_certificates(options, state)
     return 0
@@ -229,8 +227,15 @@ def _predict(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     from pipec.diag.explain import explain, load_catalogue, plain_title
+    from pipec.verify.explanation import TITLE, explanation
 
+    if options.code is not None and options.code.lower() == "proof":
+        options.printer.text(explanation().rstrip("\n"))
+        options.printer.row("topic", topic="proof", title=TITLE, text=explanation())
+        return 0
     if options.code is None:
+        options.printer.text(f"proof  {TITLE}")
+        options.printer.row("topic", topic="proof", title=TITLE)
         for code, message in sorted(load_catalogue().items()):
             options.printer.text(f"{code}  {plain_title(message.title)}")
             options.printer.row("code", code=code, title=plain_title(message.title))

@@ -80,8 +80,8 @@ def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "--timeline", metavar="FILE", help="write who does what when: a page (.html), or JSON for Chrome or Perfetto"
     )
 
-    five = listed.add_parser("explain", parents=[shared], help="the long text of a diagnostic code")
-    five.add_argument("code", metavar="CODE", nargs="?", help="for example E0303; left out: all codes with their titles")
+    five = listed.add_parser("explain", parents=[shared], help="the long text of a diagnostic code, or what a proof says")
+    five.add_argument("code", metavar="CODE", nargs="?", help="for example E0303, or `proof`; left out: all with their titles")
 
     for name, command in zip(listed.choices, (one, two, seven, three, four, six, eight, five), strict=True):
         command.set_defaults(command=commands[name])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pipec.api.files import read_input
-from pipec.api.report import KernelReport, report_of
+from pipec.api.report import KernelReport, report_of, statements
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.commands.printer import Printer
 from pipec.diag.catalogue import run as messages
@@ -370,10 +370,8 @@ def _warps(role: RoleWarps) -> str:
 
 def _print_report(printer: Printer, report: KernelReport, arch: str) -> None:
     printer.text(f"{report.name}: compiled for {arch}")
-    for proof in report.proofs:
-        printer.text(f"  proved  {proof}")
-    for question in report.undecided:
-        printer.text(f"  open    {question}")
+    for word, sentence in statements(report):
+        printer.text(f"  {word:7} {sentence}")
     printer.text(f"  uses    {report.threads} threads: {', '.join(_warps(role) for role in report.roles)}")
     memory = f"{report.shared_bytes:,} of {report.shared_limit:,} bytes of shared memory"
     printer.text(f"  uses    {memory}, {report.tensor_columns} of 512 tensor-memory columns")

@@ -12,7 +12,9 @@ from pipec.cli import main
 from pipec.driver import Options, compile_source
 from pipec.interface import from_json, to_json
 from pipec.runtime import ArgumentError
+from pipec.runtime.arguments import Bound
 from pipec.runtime.launcher import Launcher
+from pipec.runtime.parameters import grid_of
 from pipec.sema import tree
 from pipec.source import Source
 from pipec.verify.certificate import formula_data, formula_of
@@ -103,6 +105,21 @@ def test_a_certificate_does_not_hold_without_the_condition(tmp_path: Path) -> No
     begin = state.ptx.index(', "conditions": ')
     with pytest.raises(Refused):
         check(read(state.ptx[:begin] + "}" + state.ptx[state.ptx.index("\n", begin) :]), certificate)
+
+
+def test_what_a_proof_needs_beyond_is_checked_at_the_launch(tmp_path: Path, capsys: Capture) -> None:
+    """The number of tiles is a product of sizes: nobody stated that it stays within 32 bits, so the launch has to see to it."""
+    source = Path(__file__).parents[2] / "examples" / "copy_tma.pipe"
+    ptx, certificate = tmp_path / "c.ptx", tmp_path / "c.json"
+    assert main(["compile", str(source), "-o", str(ptx), "--certificate", str(certificate)]) == 0
+    assert main(["verify", str(ptx), str(certificate)]) == 0
+    assert "for all sizes with ceildiv(M, 4) * ceildiv(N, 1024) <= 2147483384" in capsys.readouterr().out
+    (line,) = [line for line in ptx.read_text(encoding="utf-8").splitlines() if line.startswith("// pipec.kernel ")]
+    interface = from_json(line.removeprefix("// pipec.kernel "))
+    integers = {"M": 1 << 20, "N": 1 << 20}
+    assert grid_of(interface, Bound({}, {}, {}, integers), 132)
+    with pytest.raises(ArgumentError, match=r"needs ceildiv\(M, 4\) .* \(M = 2147483647, N = 1048576\)"):
+        grid_of(interface, Bound({}, {}, {}, {**integers, "M": (1 << 31) - 1}), 132)
 
 
 def test_interfaces_keep_conditions() -> None:

@@ -227,3 +227,30 @@ def test_every_form_that_is_emitted_is_that_of_a_stage() -> None:
     from pipec.driver import STAGES
 
     assert set(_EMITTED.values()) <= STAGES.keys()
+
+
+# --------------------------------------------------------------------------------------------------------- what is said of it
+
+
+def test_proved_is_said_of_what_the_checker_confirmed(tmp_path: Path, capsys: Capture) -> None:
+    """Nothing else in a report begins with the word, and without a certificate it does not stand there."""
+    assert main(["check", str(EXAMPLES / "gemm.pipe")]) == 0
+    lines = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [line for line in lines if line[0] == "proved"] == [["proved", "protocol:"]]
+    assert {word for word, _ in lines} == {"checked", "proved"}
+    for example in sorted(EXAMPLES.glob("gemm_sm90*.pipe"))[:4]:
+        state = compile_source(Source(example.name, example.read_text(encoding="utf-8")), Options())
+        assert {name for name, verdict in state.protocol.items() if verdict.outcome == "proved"} == state.certificates.keys()
+
+
+def test_explain_says_what_a_proof_rests_on(capsys: Capture) -> None:
+    from pipec.verify.network import ASSUMED
+
+    assert main(["explain", "proof"]) == 0
+    said = capsys.readouterr().out
+    assert all(words in said for words in ASSUMED.values())
+    assert all(word in said for word in ("Assumed", "Trusted", "Not covered", '"checked"', '"open"'))
+    assert main(["explain"]) == 0
+    assert "\nproof  what" in "\n" + capsys.readouterr().out
+    document = (EXAMPLES.parent / "docs" / "proof.md").read_text(encoding="utf-8")
+    assert all(words in document for words in ASSUMED.values())

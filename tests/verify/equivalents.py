@@ -10,7 +10,9 @@ from typing import Literal
 from pipec.verify.certificate import Certificate
 from pipec.verify.checker import check
 from pipec.verify.configuration import Refused
-from pipec.verify.network import Network, Unreadable
+from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Unreadable, Wait
+from pipec.verify.network import Test as Branch
+from pipec.verify.progress import edges_of
 from pipec.verify.reader import read
 from tests.verify.mutations import Mutant
 
@@ -36,18 +38,35 @@ REASONS = (
         "the same",
         "only threads of one process meet there, all of them each time: nobody else waits for them. What the meeting orders is data",
     ),
+    Reason(r"bar\.sync", "barrier named otherwise", "the same", "only threads of one process meet there, under whatever name"),
     Reason(
         r"bar\.sync",
         "barrier named otherwise",
         "other names",
         "all who meet there meet under the other name, which nobody else uses",
     ),
-    Reason(r"bar\.sync", "barrier named otherwise", "the same", "threads of one process meet there, under whatever name"),
+    Reason(
+        r"bar\.sync",
+        "barrier named otherwise",
+        "another",
+        "all who meet there meet under the other name, which nobody else uses; elsewhere they meet under the old one",
+    ),
     Reason(r".", "by lane 0 alone", "the same", "no other lane comes there"),
     Reason(r".", "not by lane 0", "the same", "lane 0 does not come there"),
     Reason(r"^@", "predicate left out", "the same", "the predicate always holds there"),
     Reason(r"mapa", "twice", "the same", "an address is computed twice"),
-    Reason(r"mapa", r"CTA 0", "the same", "it is CTA 0 anyway"),
+    Reason(r"mapa", "CTA 0", "the same", "it is CTA 0 anyway"),
+    Reason(r"mbarrier\.init", "arrivals .*", "another", "the kernel never comes to this stage: it uses fewer than there are"),
+    Reason(
+        r"mbarrier\.try_wait", "twice|branch removed", "the same", "it only looks whether a phase is over; the wait comes later"
+    ),
+    Reason(r"bra", "branch removed", "the same", "what it leads around changes nothing there"),
+    Reason(
+        r"mapa",
+        r"CTA \+ 1",
+        "another",
+        "the barrier of the other CTA gets the arrivals, as many as it takes, and nobody waits at either: it is the last use",
+    ),
     Reason(
         r"try_wait",
         r"barrier at .*",
@@ -86,7 +105,41 @@ def likeness_of(network: Network, other: Network) -> Likeness:
 
 
 def plain(network: Network, names: bool = True) -> Network:
-    """Without line numbers, and without the names of named barriers."""
-    processes = tuple(replace(one, states=tuple(replace(state, line=0) for state in one.states)) for one in network.processes)
-    rings = tuple(ring if names or ring.kind != "named" else replace(ring, instances=(0,)) for ring in network.rings)
-    return replace(network, processes=processes, rings=rings, assumptions=())
+    """Without what says nothing: line numbers, the numbers of states, how many arrivals a barrier takes where nobody arrives or waits; and
+    without the names of named barriers, if not asked for."""
+    used = {
+        state.action.use.ring
+        for process in network.processes
+        for state in process.states
+        if isinstance(state.action, Wait | Arrive)
+    }
+    rings = tuple(
+        replace(
+            ring, count=ring.count if number in used else 0, instances=ring.instances if names or ring.kind != "named" else (0,)
+        )
+        for number, ring in enumerate(network.rings)
+    )
+    return replace(network, processes=tuple(map(_numbered, network.processes)), rings=rings, assumptions=())
+
+
+def _numbered(process: Process) -> Process:
+    """The states in the order in which they are come upon."""
+    order = [process.start]
+    for number in order:
+        order += [edge.target for edge in edges_of(process.states[number].action) if edge.target not in order]
+    places = {old: new for new, old in enumerate(order)}
+    states = tuple(replace(process.states[old], line=0, action=_renumbered(process.states[old].action, places)) for old in order)
+    return replace(process, states=states, start=0)
+
+
+def _renumbered(action: Action, places: dict[int, int]) -> Action:
+    def there(edge: Edge) -> Edge:
+        return replace(edge, target=places[edge.target])
+
+    match action:
+        case Branch():
+            return replace(action, yes=there(action.yes), no=there(action.no))
+        case End():
+            return action
+        case _:
+            return replace(action, edge=there(action.edge))

@@ -97,7 +97,7 @@ def _numbers(line: str) -> Iterator[tuple[str, str]]:
         by = {"bytes": 16, "threads": 32, "arrivals": 1}[what]
         for operation, sign in (("add.s32", "+"), ("sub.s32", "-")):
             yield f"{what} {sign}{by}", _changed(line, count, operation, by)
-    elif "mbarrier.arrive" in line and "expect_tx" not in line:
+    elif re.search(r"\smbarrier\.arrive", line) and "expect_tx" not in line:
         yield "arrivals +1", line.replace("];", "], 2;")
     if parity := _PARITY.search(line):
         yield "other parity", _changed(line, parity, "xor.b32", 1)
