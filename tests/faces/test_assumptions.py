@@ -117,9 +117,9 @@ def test_what_a_proof_needs_beyond_is_checked_at_the_launch(tmp_path: Path, caps
     (line,) = [line for line in ptx.read_text(encoding="utf-8").splitlines() if line.startswith("// pipec.kernel ")]
     interface = from_json(line.removeprefix("// pipec.kernel "))
     integers = {"M": 1 << 20, "N": 1 << 20}
-    assert grid_of(interface, Bound({}, {}, {}, integers), 132)
+    assert grid_of(interface, Bound({}, {}, integers, integers, "cpu"), 132)
     with pytest.raises(ArgumentError, match=r"needs ceildiv\(M, 4\) .* \(M = 2147483647, N = 1048576\)"):
-        grid_of(interface, Bound({}, {}, {}, {**integers, "M": (1 << 31) - 1}), 132)
+        grid_of(interface, Bound({}, {}, {**integers, "M": (1 << 31) - 1}, {}, "cpu"), 132)
 
 
 def test_interfaces_keep_conditions() -> None:
