@@ -110,8 +110,10 @@ def texts(pattern: str) -> list[str]:
     return [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob(pattern))]
 
 
-# `grid` and `cluster` are taken up before any operation is looked at: tests/errors/names/grid_*.pipe, cluster_*.pipe and the examples.
-ALL = sorted(f"{owner}.{name}" for owner, members in MEMBERS.items() for name in members if name not in ("grid", "cluster"))
+# These are taken up before any operation is looked at: tests/errors/names/grid_*.pipe, cluster_*.pipe, tests/errors/assumptions and the
+# examples, and tests/faces/test_assumptions.py.
+_HEAD = ("grid", "cluster", "assume")
+ALL = sorted(f"{owner}.{name}" for owner, members in MEMBERS.items() for name in members if name not in _HEAD)
 
 
 @pytest.mark.parametrize("text", RIGHT, ids=range(len(RIGHT)))

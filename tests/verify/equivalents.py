@@ -56,7 +56,12 @@ REASONS = (
     Reason(r"^@", "predicate left out", "the same", "the predicate always holds there"),
     Reason(r"mapa", "twice", "the same", "an address is computed twice"),
     Reason(r"mapa", "CTA 0", "the same", "it is CTA 0 anyway"),
-    Reason(r"mbarrier\.init", "arrivals .*", "another", "the kernel never comes to this stage: it uses fewer than there are"),
+    Reason(
+        r"mbarrier\.init",
+        "arrivals .*|barrier at .*|removed",
+        "another",
+        "the kernel never comes to this stage: it uses fewer than there are",
+    ),
     Reason(
         r"mbarrier\.try_wait", "twice|branch removed", "the same", "it only looks whether a phase is over; the wait comes later"
     ),
