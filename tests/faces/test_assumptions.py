@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pipec
-from pipec.cli import main
+from pipec.commands.cli import main
 from pipec.driver import Options, compile_source
 from pipec.interface import from_json, to_json
 from pipec.runtime import ArgumentError
