@@ -270,7 +270,9 @@ def test_messages_as_json(wrong: str, capsys: Capture) -> None:
 def test_check_says_what_was_proved(scale: str, capsys: Capture) -> None:
     assert main(["check", scale]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("scale: every check passed for sm_100a\n") and out.count("  proved  ") >= 2
+    assert out.startswith("scale: every check passed for sm_100a\n")
+    # Only what the checker has confirmed is called proved.
+    assert out.count("  proved  ") == 1 and out.count("  checked ") >= 2 and "checked on the PTX" in out
 
 
 def test_explain(capsys: Capture) -> None:
@@ -288,7 +290,7 @@ def test_run_shows_proofs_resources_error_and_chart(scale: str, tmp_path: Path, 
     timeline = tmp_path / "timeline.json"
     assert main(["run", scale, "--device", "sim", "--timeline", str(timeline)]) == 0
     out = capsys.readouterr().out
-    assert "  proved  ring: full barriers expect" in out
+    assert "  checked ring: full barriers expect" in out
     assert "bytes of shared memory" in out and "tensor-memory columns" in out
     assert "scale(M=16, N=64, alpha=2) on sim, grid (1, 1, 1)" in out
     assert "y: largest error 0 against float64 NumPy over 1,024 elements" in out
