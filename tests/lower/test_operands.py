@@ -27,7 +27,7 @@ kernel g(a: tensor[{a}, {a_shape}], b: tensor[{b}, {b_shape}], d: tensor[{out}, 
 
 def gemm(a="bf16", b=None, acc="f32", out="f32", bm=128, bn=64, bk=64, a_t=False, b_t=False, warps=4, m=136, n=80, k=144):
     b = b or a
-    if a_t and NUMPY[a](0).itemsize == 1:
+    if a_t and np.dtype(NUMPY[a]).itemsize == 1:
         m = 144  # rows of 8-bit elements come in multiples of 16
     source = SOURCE.format(
         a=a, b=b, acc=acc, out=out, bm=bm, bn=bn, bk=bk, warps=warps,
