@@ -24,6 +24,12 @@ class Options:
         return Options(pairs.pop("arch", None), dict(pairs))
 
 
+def diagnose_anew(name: str, text: str, options: Options | None = None) -> list[Diagnostic]:
+    """For those who watch or change the compiler at work."""
+    options = options or Options()
+    return list(_said.__wrapped__(name, text, options.arch, tuple(options.constants.items()), "prove"))
+
+
 def diagnose(name: str, text: str, options: Options | None = None, until: str = "prove") -> list[Diagnostic]:
     options = options or Options()
     return list(_said(name, text, options.arch, tuple(options.constants.items()), until))

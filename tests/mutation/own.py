@@ -66,7 +66,7 @@ class Change:
 
 def changes() -> list[Change]:
     """Every change of one operator or constant, in the order of the files."""
-    paths = sorted(path for folder in FOLDERS for path in (ROOT / "pipec" / folder).glob("*.py"))
+    paths = sorted(path for folder in FOLDERS for path in (ROOT / "pipec" / folder).rglob("*.py"))
     return [change for path in paths for change in _of_file(path)]
 
 
@@ -149,7 +149,7 @@ class Case:
     path: str
 
     def said(self) -> str:
-        from diagnose import Options, diagnose
+        from diagnose import Options, diagnose_anew
 
         from pipec.diag.render import render_text
         from pipec.driver import compile_source
@@ -158,7 +158,7 @@ class Case:
         path = ROOT / self.path
         text = path.read_text(encoding="utf-8")
         if self.kind == "error":
-            return render_text(diagnose(path.name, text, Options.of(text)))
+            return render_text(diagnose_anew(path.name, text, Options.of(text)))
         state = compile_source(Source(path.name, text))
         return render_text(state.diagnostics) + json.dumps({name: one.outcome for name, one in state.protocol.items()})
 
