@@ -1,12 +1,9 @@
 """Shared by all tests: their options, samples of large families, one thread per worker. (It also puts tests/ on the path for helpers.)"""
 
-import hashlib
-import math
 import os
-from collections import defaultdict
-from collections.abc import Iterator
 
 import pytest
+from samples import left_out
 
 # Before anything imports NumPy. Its matrix products would wait for each other's threads, with one worker for each core.
 for library in ("OPENBLAS", "OMP", "MKL"):
@@ -29,22 +26,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     named = any("::" in argument for argument in config.args) or config.getoption("keyword")
     if config.getoption("--whole-matrix") or named:  # what is asked for by name runs
         return
-    left_out = set(_left_out(items, config.getoption("--sample-seed")))
-    config.hook.pytest_deselected(items=sorted(left_out, key=lambda item: item.nodeid))
-    items[:] = [item for item in items if item not in left_out]
-
-
-def _left_out(items: list[pytest.Item], seed: str) -> Iterator[pytest.Item]:
-    """Of each family that is marked `sample(share, of="parameter")` all but that share, at least one of each value of the parameter."""
-    families: dict[tuple[str, float, str], list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        mark = item.get_closest_marker("sample")
-        if mark is not None and hasattr(item, "callspec"):
-            kind = item.callspec.params[mark.kwargs["of"]] if mark.kwargs else None
-            families[item.nodeid.partition("[")[0], mark.args[0], str(getattr(kind, "kind", kind))].append(item)
-    for (_, share, _), members in families.items():
-        members.sort(key=lambda item: hashlib.sha256(f"{seed}/{item.nodeid}".encode()).digest())
-        yield from members[math.ceil(share * len(members)) :]
+    out = set(left_out(items, config.getoption("--sample-seed")))
+    config.hook.pytest_deselected(items=sorted(out, key=lambda item: item.nodeid))
+    items[:] = [item for item in items if item not in out]
 
 
 @pytest.fixture

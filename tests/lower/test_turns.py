@@ -6,7 +6,7 @@ import pytest
 from examples.catalogue import EXAMPLES
 
 import pipec
-from pipec.checks.turns import assumption
+from pipec.checks.grid.semaphores import assumption
 from pipec.driver import compile_source
 from pipec.runtime import LaunchOptions
 from pipec.sim import Options, SimulationError

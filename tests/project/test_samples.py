@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from conftest import _left_out
+from samples import left_out as chosen
 
 
 def family(name: str, share: float | None, kinds: dict[str, int]) -> list[SimpleNamespace]:
@@ -25,8 +25,8 @@ def family(name: str, share: float | None, kinds: dict[str, int]) -> list[Simple
 def test_a_sample_has_something_of_every_kind(share: float, seed: str) -> None:
     kinds = {"a": 1, "b": 7, "c": 40}
     items: list = [*family("f", share, kinds), *family("g", None, kinds)]
-    left_out = [item.nodeid for item in _left_out(items, seed)]
-    assert left_out == [item.nodeid for item in _left_out(items, seed)]
+    left_out = [item.nodeid for item in chosen(items, seed)]
+    assert left_out == [item.nodeid for item in chosen(items, seed)]
     assert len(set(left_out)) == len(left_out) and all(name.startswith("f[") for name in left_out)
     for kind, count in kinds.items():
         kept = count - sum(name.startswith(f"f[{kind}-") for name in left_out)
@@ -35,5 +35,5 @@ def test_a_sample_has_something_of_every_kind(share: float, seed: str) -> None:
 
 def test_another_seed_takes_others() -> None:
     items = family("f", 0.5, {"a": 40})
-    first, second = ([item.nodeid for item in _left_out(items, seed)] for seed in ("1", "2"))
+    first, second = ([item.nodeid for item in chosen(items, seed)] for seed in ("1", "2"))
     assert sorted(first) != sorted(second) and len(first) == len(second) == 20

@@ -116,7 +116,7 @@ FAULTS = {
     "pair: tensor memory given back without a cluster barrier": Fault(
         "pair",
         both(drop(Line("barrier.cluster.arrive", "", 1)), drop(Line("barrier.cluster.wait", "", 1))),
-        everywhere("out_of_bounds"),
+        everywhere("race"),
         None,
         None,
     ),
