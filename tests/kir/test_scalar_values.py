@@ -109,7 +109,8 @@ class Run:
         self._variables: dict[tree.Variable, int] = {}
         self._steps = 0
         self.seen: list[tuple[Moment, int]] = []
-        self.around: dict[tree.Expression, tuple[tree.For | tree.While, ...]] = {}
+        # By moment, as an expression may stand in several places.
+        self.around: dict[Moment, tuple[tree.For | tree.While, ...]] = {}
         try:
             self._body(body, (), ())
         except Enough:
@@ -121,7 +122,7 @@ class Run:
             raise Enough
         value = evaluate(node, self._leaf)
         self.seen.append(((node, iterations), value))
-        self.around[node] = loops
+        self.around[node, iterations] = loops
         return value
 
     def _leaf(self, node: tree.Expression) -> int:
@@ -206,7 +207,7 @@ def test_ranges_numbers_and_equal_terms_hold_at_every_moment(body: tuple[tree.St
         assert term.least <= value <= term.largest
         assert term.number in (None, value)
         # One term is one value in the same iteration of the loops around both.
-        moment = run.around[node], iterations
+        moment = run.around[node, iterations], iterations
         if term in latest and latest[term][0] == moment:
             assert latest[term][1] == value
         latest[term] = moment, value
@@ -241,7 +242,7 @@ def test_the_first_iteration(body: tuple[tree.Statement, ...], launch: tuple) ->
     values = analysed(body, shape)
     run = Run((*START, *body), leaves[0], elements[0])
     for (node, iterations), value in run.seen:
-        first = [loop for loop, iteration in zip(run.around[node], iterations, strict=True) if not iteration]
+        first = [loop for loop, iteration in zip(run.around[node, iterations], iterations, strict=True) if not iteration]
         assert values.in_first_iteration(first)(values.of(node)).number in (None, value)
 
 
