@@ -2,7 +2,7 @@
 
 "Sweep" is the table of 351 BF16 main loops of CUTLASS on one multiprocessor of a B200, taken at a locked 1.3 GHz, and "interval" the
 table of MMA latencies and initiation intervals (SemiAnalysisAI/microbench-blackwell, commit 9a068d8; docs/reference/hardware.md 10).
-"Fitted" figures were adjusted to the BF16 rows of the sweep alone (benchmarks/predict.py --fit).
+"Fitted" figures were adjusted to all BF16 rows of the sweep, by hand and once; no script repeats the fit.
 """
 
 from collections.abc import Callable, Mapping

@@ -19,7 +19,7 @@ from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.tune.model import ROUNDING, dram_bytes, resident
-from pipec.tune.workload import workload
+from pipec.tune.workload import operations_in, workload
 
 _LONGEST = 160  # iterations that are followed; longer loops are continued from their last ones
 _STEADY = 48  # iterations after which a loop has its pace
@@ -326,13 +326,13 @@ def _main_loops(block: Block, blocks: int) -> Iterator[MainLoop]:
     loaded = {
         operation.destination.handle.pipeline
         for role in block.roles
-        for operation in _operations(role.body)
+        for operation in operations_in(role.body)
         if isinstance(operation, tree.TmaLoad | tree.CopyAsync)
     }
     multiplied = {
         (role.name, tile.handle.pipeline)
         for role in block.roles
-        for operation in _operations(role.body)
+        for operation in operations_in(role.body)
         if isinstance(operation, tree.Mma | tree.RegisterMma)
         for tile in ((operation.a, operation.b) if isinstance(operation.a, tree.BufferRef) else (operation.b,))
         if tile.handle.side == "consumer"
@@ -353,15 +353,3 @@ def _main_loop(block: Block, role: str, pipeline: tree.Pipeline, end: Event, sin
     uses = len(block.marks[role, pipeline]) * blocks
     engines = {name: cycles / uses for name, cycles in block.around.busy.items()}
     return MainLoop(role, pipeline, (end.time - since.time) / count, engines, path)
-
-
-def _operations(body: tuple[tree.Statement, ...]) -> Iterator[tree.Operation]:
-    for statement in body:
-        match statement:
-            case tree.For() | tree.While() | tree.Elect():
-                yield from _operations(statement.body)
-            case tree.If():
-                yield from _operations(statement.then)
-                yield from _operations(statement.otherwise)
-            case _:
-                yield statement

@@ -174,7 +174,7 @@ class _Count:
 
     def registers(self, role: tree.Role) -> int:
         """32-bit registers per thread of the accumulators that a role adds up."""
-        found = {operation.accumulator for operation in _operations(role.body) if isinstance(operation, tree.RegisterMma)}
+        found = {operation.accumulator for operation in operations_in(role.body) if isinstance(operation, tree.RegisterMma)}
         return sum(one.rows * one.columns // (32 * role.warps) for one in found)
 
     def role(self, role: tree.Role) -> RoleWork:
@@ -283,14 +283,15 @@ class _Count:
                 return None
 
 
-def _operations(body: tuple[tree.Statement, ...]) -> Iterator[tree.Operation]:
+def operations_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.Operation]:
+    """All of them, whichever branches are taken."""
     for statement in body:
         match statement:
             case tree.For() | tree.While() | tree.Elect():
-                yield from _operations(statement.body)
+                yield from operations_in(statement.body)
             case tree.If():
-                yield from _operations(statement.then)
-                yield from _operations(statement.otherwise)
+                yield from operations_in(statement.then)
+                yield from operations_in(statement.otherwise)
             case _:
                 yield statement
 
