@@ -14,7 +14,7 @@ import numpy as np
 
 from .errors import SimulationError
 from .machine.image import parameter_layout
-from .machine.memory import GlobalMemory
+from .machine.memory.spaces import GlobalMemory
 from .ptx.tree import Function, Variable
 from .units.errors import UnitError
 from .units.im2col import Im2colMap

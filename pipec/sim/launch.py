@@ -18,16 +18,16 @@ from .arguments import Loose, Placement, parameter_block, strict
 from .errors import SimulationError
 from .findings import CHECKS, Finding, Severity
 from .load import load
-from .machine.cta import Cluster
 from .machine.device import resident_clusters
-from .machine.events import Timing
 from .machine.machine import Machine, Options, PendingClusters, TraceEvent, Triple
-from .machine.memory import SHARED_BASE, SHARED_LIMIT, FlatMemory, GlobalMemory
+from .machine.memory.spaces import SHARED_BASE, SHARED_LIMIT, FlatMemory, GlobalMemory
 from .machine.practice import PracticeName, Rules
 from .machine.program import Program
-from .machine.race_report import Reporter
-from .machine.scheduler import Scheduler
-from .machine.specials import fill_registers
+from .machine.races.report import Reporter
+from .machine.schedule.events import Timing
+from .machine.schedule.scheduler import Scheduler
+from .machine.threads.cta import Cluster
+from .machine.threads.specials import fill_registers
 from .ptx.parse import parse
 from .ptx.tree import Function, Module
 from .units.numerics import Numerics

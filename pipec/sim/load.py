@@ -8,10 +8,10 @@ from . import instructions  # noqa: F401 - registers all meanings
 from .errors import SimulationError
 from .instructions.control.branches import end_of_kernel
 from .instructions.decode import decode
-from .machine.cta import Warp
 from .machine.image import Image
-from .machine.memory import GlobalMemory
+from .machine.memory.spaces import GlobalMemory
 from .machine.program import Execute, Program, Step
+from .machine.threads.cta import Warp
 from .ptx.flow import NOWHERE, reconvergence_points
 from .ptx.tree import Function, Instruction, Module, Symbol
 

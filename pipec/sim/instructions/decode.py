@@ -14,11 +14,11 @@ from typing import Literal, NoReturn, TypeVar, get_args, overload
 import numpy as np
 
 from ..errors import ErrorKind, SimulationError
-from ..machine.cta import Warp
 from ..machine.image import Image
 from ..machine.program import Execute
-from ..machine.races import StrongUse
-from ..machine.shadow import Scope
+from ..machine.races.detector import StrongUse
+from ..machine.races.shadow import Scope
+from ..machine.threads.cta import Warp
 from ..ptx.constants import immediate_bits
 from ..ptx.specials import SPECIALS
 from ..ptx.tree import Address, Immediate, Instruction, Negated, Operand, Pair, Register, Sink, Special, Symbol, Vector

@@ -6,7 +6,7 @@ from math import prod
 
 from .image import Image
 from .machine import Triple
-from .memory import SHARED_BASE
+from .memory.spaces import SHARED_BASE
 
 # Streaming multiprocessors of the largest product of a target: H200, B200.
 _MULTIPROCESSORS = {"sm_90": 132, "sm_90a": 132}

@@ -15,7 +15,7 @@ from ..ptx.inline import with_calls_inlined
 from ..ptx.tree import Function, Instruction, Module, Special, Symbol, Variable, VariableSpace
 from ..ptx.types import LANES, TYPES, Bytes, LaneValues, unsigned, zeros
 from ..units.alignment import round_up
-from .memory import CODE_WINDOW, SHARED_BASE, WINDOWS, GlobalMemory
+from .memory.spaces import CODE_WINDOW, SHARED_BASE, WINDOWS, GlobalMemory
 
 # CUDA programming guide, technical specifications per compute capability.
 _MAXIMUM_LOCAL = 512 << 10

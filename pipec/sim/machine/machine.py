@@ -12,11 +12,11 @@ import numpy as np
 from ..errors import Details, SimulationError
 from ..findings import Findings, Severity
 from ..units.numerics import Numerics
-from .events import Events, Timing
-from .memory import FlatMemory, GlobalMemory
-from .order import Actors
+from .memory.spaces import FlatMemory, GlobalMemory
 from .practice import PracticeName, Rules
-from .races import Race, Races
+from .races.clocks import Actors
+from .races.detector import Race, Races
+from .schedule.events import Events, Timing
 
 Triple = tuple[int, int, int]
 _START = 100  # warp instructions that starting a cluster costs as much as

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..ptx.tree import Instruction
-from .cta import Warp
-from .divergence import Outcome
 from .image import Image
+from .threads.cta import Warp
+from .threads.divergence import Outcome
 
 Execute = Callable[[Warp], Outcome]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...machine.cta import Warp
 from ...machine.program import Execute
+from ...machine.threads.cta import Warp
 from ...ptx.tree import Sink
 from ...ptx.types import TYPES, LaneMask, LaneValues, Type
 from ..decode import Decoder, Reader, instruction

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...machine.cta import Warp
 from ...machine.program import Execute
+from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, TYPES, LaneValues, Type
 from ...units.formats import ROUNDINGS, Rounding, decode, encode
 from ..decode import Decoder, Reader, Writer, instruction

@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from ...machine.cta import Warp
 from ...machine.program import Execute
+from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, TYPES, LaneValues, Type, unsigned
 from ..decode import Decoder, Meaning, Reader, instruction
 from . import floating, packed

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...machine.cta import Warp
-from ...machine.memory import RANK_SHIFT, WINDOW_MASK, WINDOWS, Window, space_of
+from ...machine.memory.spaces import RANK_SHIFT, WINDOW_MASK, WINDOWS, Window, space_of
 from ...machine.program import Execute
-from ...machine.specials import special_value
+from ...machine.threads.cta import Warp
+from ...machine.threads.specials import special_value
 from ...ptx.specials import SPECIALS
 from ...ptx.tree import Special
 from ...ptx.types import LANES, TYPES, unsigned

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...machine.cta import Warp
 from ...machine.program import Execute
+from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, LaneValues, Type
 from ...units.formats import Rounding, decode, encode
 from ..decode import Decoder

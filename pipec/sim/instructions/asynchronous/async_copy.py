@@ -8,14 +8,14 @@ import functools
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.barriers import TrackedBarrier
-from ...machine.cta import Cta, Warp
-from ...machine.divergence import Outcome
-from ...machine.groups import Operation
-from ...machine.memory import OFFSET_MASK
-from ...machine.order import UNKNOWING, Knowledge, learned, merged
+from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
-from ...machine.shadow import Access
+from ...machine.races.clocks import UNKNOWING, Knowledge, learned, merged
+from ...machine.races.shadow import Access
+from ...machine.threads.barriers import TrackedBarrier
+from ...machine.threads.cta import Cta, Warp
+from ...machine.threads.divergence import Outcome
+from ...machine.threads.groups import Operation
 from ...ptx.tree import Negated, Register
 from ...ptx.types import TYPES, Addresses, LaneValues, unsigned
 from ...units.reductions import REDUCTIONS

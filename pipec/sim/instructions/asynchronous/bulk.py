@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.cta import Warp
 from ...machine.program import Execute
-from ...machine.shadow import Access
+from ...machine.races.shadow import Access
+from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES, Addresses, Bytes, Type
 from ...units.reductions import REDUCTIONS, Reduction, reduce_elements
 from ..control.branches import nothing

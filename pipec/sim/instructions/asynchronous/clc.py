@@ -7,11 +7,11 @@ import functools
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.cta import Cta, Warp
 from ...machine.machine import Machine, Triple
-from ...machine.memory import OFFSET_MASK
+from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
-from ...machine.shadow import Access
+from ...machine.races.shadow import Access
+from ...machine.threads.cta import Cta, Warp
 from ...ptx.types import LANES, TYPES, Addresses
 from ..decode import Decoder, instruction
 from ..memory.loadstore import shared_addresses

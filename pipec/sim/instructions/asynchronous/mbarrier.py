@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.barriers import TrackedBarrier
-from ...machine.cta import Warp
-from ...machine.divergence import AwaitedPhase, Outcome, Wait
-from ...machine.memory import OFFSET_MASK
-from ...machine.order import REACHES, Reach, merged
+from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
-from ...machine.shadow import Access
+from ...machine.races.clocks import REACHES, Reach, merged
+from ...machine.races.shadow import Access
+from ...machine.threads.barriers import TrackedBarrier
+from ...machine.threads.cta import Warp
+from ...machine.threads.divergence import AwaitedPhase, Outcome, Wait
 from ...ptx.tree import Address
 from ...ptx.types import LANES, TYPES
 from ...units.mbarrier import Mbarrier

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.cta import Cta, Warp
-from ...machine.divergence import Outcome, Wait
-from ...machine.groups import GroupKind, Groups, Operation
-from ...machine.memory import OFFSET_MASK
-from ...machine.order import Agent
+from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
-from ...machine.shadow import Access, Proxy
+from ...machine.races.clocks import Agent
+from ...machine.races.shadow import Access, Proxy
+from ...machine.threads.cta import Cta, Warp
+from ...machine.threads.divergence import Outcome, Wait
+from ...machine.threads.groups import GroupKind, Groups, Operation
 from ...ptx.types import Addresses, Bytes
 
 # Rough durations in instruction slots: enough to make a timeline look right, never a promise.

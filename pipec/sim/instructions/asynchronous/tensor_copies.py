@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.cta import Warp
-from ...machine.memory import space_of
+from ...machine.memory.spaces import space_of
 from ...machine.program import Execute
+from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES, Bytes
 from ...units import tma
 from ...units.im2col import Im2colMap

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...machine.cta import Warp
-from ...machine.memory import Space
+from ...machine.memory.spaces import Space
 from ...machine.program import Execute
+from ...machine.threads.cta import Warp
 from ...units.mapbits import MAP_BYTES, MEANT_BYTES
 from ...units.tensormap import replaced
 from ..control.branches import require_converged

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...errors import SimulationError
-from ...machine.cta import Cta, Warp
-from ...machine.groups import Operation
-from ...machine.memory import OFFSET_MASK, GlobalMemory
-from ...machine.order import Agent, Knowledge
+from ...machine.memory.spaces import OFFSET_MASK, GlobalMemory
 from ...machine.program import Execute
-from ...machine.shadow import Access
+from ...machine.races.clocks import Agent, Knowledge
+from ...machine.races.shadow import Access
+from ...machine.threads.cta import Cta, Warp
+from ...machine.threads.groups import Operation
 from ...ptx.types import TYPES, Addresses, Bytes, LaneValues
 from ..decode import Decoder, Reader
 from .operations import COPY_LATENCY, AsyncView, complete, copy_slots, finished, granules, groups_of, operation, writing

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.barriers import NAMED_BARRIERS, NamedBarrier, Vote
-from ...machine.cta import Warp
-from ...machine.divergence import Outcome, Wait
-from ...machine.order import merged
 from ...machine.program import Execute
+from ...machine.races.clocks import merged
+from ...machine.threads.barriers import NAMED_BARRIERS, NamedBarrier, Vote
+from ...machine.threads.cta import Warp
+from ...machine.threads.divergence import Outcome, Wait
 from ...ptx.types import LANES, TYPES, LaneMask, Type
 from ..decode import Decoder, Reader, Writer, instruction
 from .branches import nothing, require_converged

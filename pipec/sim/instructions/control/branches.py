@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.cta import Warp
-from ...machine.divergence import EXIT, Diverge, Exit, Outcome, Scatter, Wait
 from ...machine.program import Execute
+from ...machine.threads.cta import Warp
+from ...machine.threads.divergence import EXIT, Diverge, Exit, Outcome, Scatter, Wait
 from ...ptx.types import TYPES
 from ..decode import Decoder, instruction
 

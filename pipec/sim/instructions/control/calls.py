@@ -9,8 +9,8 @@ import struct
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.cta import Warp
 from ...machine.program import Execute
+from ...machine.threads.cta import Warp
 from ...ptx.tree import Symbol, Vector
 from ..decode import Decoder, Meaning, instruction
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...machine.cta import Warp
-from ...machine.divergence import Outcome, Wait
 from ...machine.program import Execute
+from ...machine.threads.cta import Warp
+from ...machine.threads.divergence import Outcome, Wait
 from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneMask, Type
 from ..decode import Decoder, Reader, instruction
 

@@ -10,10 +10,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ...machine.cta import Warp
-from ...machine.memory import Space, space_of
+from ...machine.memory.spaces import Space, space_of
 from ...machine.program import Execute
-from ...machine.races import StrongUse
+from ...machine.races.detector import StrongUse
+from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, TYPES, LaneMask, LaneValues, Type, unsigned
 from ...units.formats import decode, encode
 from ...units.reductions import reduce_elements

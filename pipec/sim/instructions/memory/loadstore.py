@@ -7,10 +7,10 @@ import functools
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.cta import Warp
-from ...machine.memory import SHARED_WINDOW, Space
+from ...machine.memory.spaces import SHARED_WINDOW, Space
 from ...machine.program import Execute
-from ...machine.races import StrongUse
+from ...machine.races.detector import StrongUse
+from ...machine.threads.cta import Warp
 from ...ptx.tree import Address, Symbol
 from ...ptx.types import LANES, TYPES, Addresses, LaneValues, unsigned
 from ..decode import AddressReader, Decoder, instruction

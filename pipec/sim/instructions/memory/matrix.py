@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...machine.cta import Warp
 from ...machine.program import Execute
+from ...machine.threads.cta import Warp
 from ...ptx.types import LANE, LANES, TYPES, Addresses
 from ..control.branches import require_converged
 from ..decode import Decoder, instruction

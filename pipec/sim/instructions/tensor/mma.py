@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
-from ...machine.cta import Warp
 from ...machine.program import Execute
+from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES
 from ...units.errors import UnitError
 from ...units.mma import Instruction, mma

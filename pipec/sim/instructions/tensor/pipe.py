@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...errors import SimulationError
-from ...machine.cta import Cta, Warp
-from ...machine.memory import OFFSET_MASK
-from ...machine.order import Knowledge, join, learned, merged
+from ...machine.memory.spaces import OFFSET_MASK
+from ...machine.memory.tensor import TensorState
 from ...machine.program import Execute
-from ...machine.tensor_memory import TensorState
+from ...machine.races.clocks import Knowledge, join, learned, merged
+from ...machine.threads.cta import Cta, Warp
 from ...ptx.tree import Address, Vector
 from ...ptx.types import TYPES
 from ...units.tcgen05.copy import copy

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from ...errors import SimulationError
-from ...machine.cta import Cta, Warp
-from ...machine.tensor_memory import CtaGroup, TensorOrder, TensorState
+from ...machine.memory.tensor import CtaGroup, TensorOrder, TensorState
+from ...machine.threads.cta import Cta, Warp
 from ...units.tcgen05.footprint import Footprint
 from ...units.tcgen05.memory import TensorMemory
 from ..asynchronous.operations import operation

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.cta import Warp
-from ...machine.divergence import Outcome, Wait
-from ...machine.order import Agent
 from ...machine.program import Execute
+from ...machine.races.clocks import Agent
+from ...machine.threads.cta import Warp
+from ...machine.threads.divergence import Outcome, Wait
 from ...ptx.types import LANES, TYPES
 from ...units.tcgen05.footprint import fragment_places
 from ...units.tcgen05.memory import WARP_LANES, split_address, warp_start

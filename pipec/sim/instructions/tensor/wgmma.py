@@ -13,12 +13,12 @@ from typing import cast
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.cta import Meeting, Warp
-from ...machine.divergence import Outcome
-from ...machine.groups import Operation
-from ...machine.in_flight import InFlight
 from ...machine.program import Execute
-from ...machine.shadow import Access
+from ...machine.races.shadow import Access
+from ...machine.threads.cta import Meeting, Warp
+from ...machine.threads.divergence import Outcome
+from ...machine.threads.groups import Operation
+from ...machine.threads.in_flight import InFlight
 from ...ptx.tree import Operand, Register, Vector
 from ...ptx.types import LANES, TYPES, LaneValues
 from ...units.wgmma import BITS, Instruction, shared_granules, wgmma

@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ..ptx.flow import NOWHERE
-from ..ptx.types import LANES, LaneMask, LaneValues
+from ...ptx.flow import NOWHERE
+from ...ptx.types import LANES, LaneMask, LaneValues
 
 WaitKind = Literal["mbarrier", "barrier", "cluster", "group", "tmem", "registers", "sleep", "converge", "merged"]
 

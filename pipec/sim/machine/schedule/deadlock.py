@@ -9,9 +9,9 @@ from typing import Any
 from pipec import blocked
 from pipec.blocked import BarrierState
 
-from ..errors import SimulationError
-from .cta import Cluster, Warp
-from .divergence import AwaitedPhase, Fragment, Wait
+from ...errors import SimulationError
+from ..threads.cta import Cluster, Warp
+from ..threads.divergence import AwaitedPhase, Fragment, Wait
 
 
 def deadlock_error(clusters: Sequence[Cluster], now: int) -> SimulationError:

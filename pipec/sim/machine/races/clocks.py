@@ -137,7 +137,7 @@ class Thread:
         # Sets of accesses (`shadow.Sets`) that this warp is known to come after: as writers, and as readers.
         self.after_writers: set[int] = {0}
         self.after_readers: set[int] = {0}
-        self.accesses: dict[tuple[int, bool], Any] = {}  # by instruction: what `races` has made of it last
+        self.accesses: dict[tuple[int, bool], Any] = {}  # by instruction: what `detector` has made of it last
         self._published: tuple[Knowledge, int, Knowledge] | None = None
 
     def retire(self) -> None:

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import SimulationError
-from ..ptx.types import Addresses, Bytes, LaneValues
-from .order import Knowledge, Thread
-from .races import Races, Same
-from .shadow import Access, ReadLog, Shadow
+from ...errors import SimulationError
+from ...ptx.types import Addresses, Bytes, LaneValues
+from ..races.clocks import Knowledge, Thread
+from ..races.detector import Races, Same
+from ..races.shadow import Access, ReadLog, Shadow
 
 SHARED_BASE = 0x400
 RANK_SHIFT = 24

@@ -13,10 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from ..errors import SimulationError
-from ..ptx.types import Addresses
-from .order import Knowledge, Signal, Thread
-from .practice import PracticeName
+from ...errors import SimulationError
+from ...ptx.types import Addresses
+from ..practice import PracticeName
+from .clocks import Knowledge, Signal, Thread
 from .shadow import NOBODY, Access, Cells, Index, ReadLog, Scope, Sets, Shadow, distinct
 
 Missing = Literal[

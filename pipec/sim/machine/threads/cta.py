@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import SimulationError
-from ..ptx.types import LANE, LANES, Addresses, LaneMask, LaneValues
-from ..units.errors import UnitError
+from ...errors import SimulationError
+from ...ptx.types import LANE, LANES, Addresses, LaneMask, LaneValues
+from ...units.errors import UnitError
+from ..image import Image
+from ..machine import Machine, TraceKind, Triple
+from ..memory.spaces import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, Space, space_of
+from ..memory.tensor import TensorState
+from ..races.clocks import UNKNOWING, Thread
+from ..races.detector import Same, StrongUse
 from .barriers import NAMED_BARRIERS, NamedBarrier, TrackedBarrier
 from .divergence import Divergence, Fragment, Wait
 from .groups import GroupKind, Groups, Operation
-from .image import Image
 from .in_flight import InFlight
-from .machine import Machine, TraceKind, Triple
-from .memory import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, Space, space_of
-from .order import UNKNOWING, Thread
-from .races import Same, StrongUse
-from .tensor_memory import TensorState
 
 # Which of a warp's active lanes a part of an access belongs to.
 Chosen = slice | LaneMask

@@ -7,13 +7,13 @@ from math import prod
 
 import numpy as np
 
-from ..ptx.specials import SILENT, SPECIALS
-from ..ptx.tree import Special
-from ..ptx.types import LANE, LANES, LaneValues, unsigned
+from ...ptx.specials import SILENT, SPECIALS
+from ...ptx.tree import Special
+from ...ptx.types import LANE, LANES, LaneValues, unsigned
+from ..device import multiprocessors
+from ..image import SharedAddress
+from ..memory.spaces import RANK_SHIFT
 from .cta import Warp
-from .device import multiprocessors
-from .image import SharedAddress
-from .memory import RANK_SHIFT
 
 Value = Callable[[Warp], int | LaneValues]
 

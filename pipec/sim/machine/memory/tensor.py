@@ -15,14 +15,14 @@ import numpy as np
 
 from pipec.blocked import Names
 
-from ..errors import SimulationError
-from ..ptx.types import Addresses
-from ..units.tcgen05.footprint import PLACE_LANES, PLACES, Footprint
-from ..units.tcgen05.memory import COLUMNS, TensorMemory
-from .divergence import Fragment
-from .order import Agent, Thread
-from .races import DEALLOCATION, Races
-from .shadow import Access, Shadow
+from ...errors import SimulationError
+from ...ptx.types import Addresses
+from ...units.tcgen05.footprint import PLACE_LANES, PLACES, Footprint
+from ...units.tcgen05.memory import COLUMNS, TensorMemory
+from ..races.clocks import Agent, Thread
+from ..races.detector import DEALLOCATION, Races
+from ..races.shadow import Access, Shadow
+from ..threads.divergence import Fragment
 
 CtaGroup = Literal[1, 2]
 

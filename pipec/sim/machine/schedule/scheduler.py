@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from ..errors import SimulationError
-from ..units.errors import UnitError
-from .cta import Cluster, Warp
+from ...errors import SimulationError
+from ...units.errors import UnitError
+from ..machine import Machine
+from ..program import Program
+from ..threads.cta import Cluster, Warp
+from ..threads.divergence import Diverge, Exit, Fragment, Outcome, Scatter, Wait
 from .deadlock import deadlock_error, spinning_error
-from .divergence import Diverge, Exit, Fragment, Outcome, Scatter, Wait
 from .events import FAR
-from .machine import Machine
-from .program import Program
 
 QUANTUM = 32
 FALSE_RETURN_ROUNDS = 3

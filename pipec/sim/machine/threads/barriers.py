@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..errors import SimulationError
-from ..ptx.types import LaneMask
-from ..units.mbarrier import Mbarrier
+from ...errors import SimulationError
+from ...ptx.types import LaneMask
+from ...units.mbarrier import Mbarrier
+from ..races.clocks import UNKNOWING, Knowledge, Thread, learned, merged
+from ..races.shadow import Access
 from .divergence import Fragment
-from .order import UNKNOWING, Knowledge, Thread, learned, merged
-from .shadow import Access
 
 NAMED_BARRIERS = 16
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from ..errors import SimulationError
-from ..ptx.types import LaneValues
+from ...errors import SimulationError
+from ...ptx.types import LaneValues
 from .groups import Operation
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import SimulationError, SourceLocation
-from ..findings import CheckName
-from .image import Image
-from .machine import Machine
-from .races import DEALLOCATION, Missing, Race
+from ...errors import SimulationError, SourceLocation
+from ...findings import CheckName
+from ..image import Image
+from ..machine import Machine
+from .detector import DEALLOCATION, Missing, Race
 from .shadow import Access
 
 # What each gap is called in a report, and the name of its check.

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from ..ptx.types import Addresses
-from .order import Clock, Signal, Thread
+from ...ptx.types import Addresses
+from .clocks import Clock, Signal, Thread
 
 Proxy = Literal["generic", "async", "either", "tensor"]
 Scope = Literal["cta", "cluster", "gpu", "sys"]

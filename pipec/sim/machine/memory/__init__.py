@@ -1,0 +1,1 @@
+"""What a kernel can address: shared, global and flat memories, and tensor memory."""
