@@ -9,8 +9,8 @@ from .launch import Result, Statistics, launch
 from .machine.machine import Options, TraceEvent
 from .ptx.parse import parse
 from .timeline import chrome_trace
-from .units.im2col import Im2colMap
-from .units.tensormap import TensorMap
+from .units.copies.im2col import Im2colMap
+from .units.copies.tensormap import TensorMap
 
 __all__ = [
     "Argument",

@@ -16,9 +16,9 @@ from .errors import SimulationError
 from .machine.image import parameter_layout
 from .machine.memory.spaces import GlobalMemory
 from .ptx.tree import Function, Variable
+from .units.copies.im2col import Im2colMap
+from .units.copies.tensormap import ELEMENT_TYPES, TensorMap
 from .units.errors import UnitError
-from .units.im2col import Im2colMap
-from .units.tensormap import ELEMENT_TYPES, TensorMap
 
 # PTX ISA 4.4.1, from PTX 8.1 on.
 _MAXIMUM_PARAMETERS = 32_764

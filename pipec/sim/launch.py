@@ -30,7 +30,7 @@ from .machine.threads.cta import Cluster
 from .machine.threads.specials import fill_registers
 from .ptx.parse import parse
 from .ptx.tree import Function, Module
-from .units.numerics import Numerics
+from .units.numbers.numerics import Numerics
 
 TIMINGS = get_args(Timing)
 NUMERICS = get_args(Numerics)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import Details, SimulationError
 from ..findings import Findings, Severity
-from ..units.numerics import Numerics
+from ..units.numbers.numerics import Numerics
 from .memory.spaces import FlatMemory, GlobalMemory
 from .practice import PracticeName, Rules
 from .races.clocks import Actors

@@ -6,15 +6,13 @@ deliberately independent of the emitter's: the two meet only in tests, so that a
     errors        UnitError, the only exception a unit raises for bad input; alignment: whole multiples
     protocols     what the units ask of shared and global memory
     mbarrier      the barrier state machine
-    formats       number formats: bit patterns, exact values, significands and exponents
-    swizzle       XOR patterns of shared memory, used by tma and tcgen05.operands
-    tensormap     the tensor map and its encode rules; mapbits: maps as 128 bytes
-    im2col        im2col maps and the pixels that a copy walks
-    tma           tensor copies: tiled loads and stores, gather4 / scatter4, reductions (reductions.py)
-    numerics      what one MMA instruction adds up and how it rounds
+    swizzle       XOR patterns of shared memory, used by copies and by tcgen05.operands
+    numbers       number formats: bit patterns, exact values, significands and exponents; numerics: what one MMA
+                  instruction adds up and how it rounds
+    copies        tensormap: the tensor map and its encode rules; mapbits: maps as 128 bytes; im2col: im2col maps and the pixels
+                  that a copy walks; tma: tiled loads and stores, gather4 / scatter4; reductions
     tcgen05       tensor memory, descriptors, mma, cp
-    wgmma         Hopper's warpgroup MMA; sparsity: its sparse operand A
-    mma           mma.sync, a warp's MMA on registers
+    matrix        MMA on registers: wgmma, Hopper's warpgroup MMA; mma, that of a warp; sparsity: a sparse operand A
 
 Not modelled, and refused with "unsupported" or "illegal" where a program can ask for it: stores through interleaved tensor maps,
 stores of packed sub-byte types, sparse tcgen05 MMA, K = 96, base offsets of swizzled tcgen05 descriptors, block-scaled pairs with

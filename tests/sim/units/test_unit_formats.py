@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from unit_memories import raises
 
-from pipec.sim.units.formats import FORMATS, ZERO_EXPONENT, decode, decompose, encode
+from pipec.sim.units.numbers.formats import FORMATS, ZERO_EXPONENT, decode, decompose, encode
 
 REFERENCE = {
     "f16": np.float16,

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from unit_memories import FlatShared
 
-from pipec.sim.units import tma
+from pipec.sim.units.copies import tma
+from pipec.sim.units.copies.tensormap import DTYPE_NAMES, FILLS, INTERLEAVES, SWIZZLE_NAMES, TensorMap
 from pipec.sim.units.errors import UnitError
 from pipec.sim.units.tcgen05.copy import COPY_SHAPES, copy
 from pipec.sim.units.tcgen05.descriptors import KINDS, decode_instruction_descriptor, decode_matrix_descriptor
 from pipec.sim.units.tcgen05.fragments import FRAGMENTS
 from pipec.sim.units.tcgen05.memory import TensorMemory
 from pipec.sim.units.tcgen05.mma import mma
-from pipec.sim.units.tensormap import DTYPE_NAMES, FILLS, INTERLEAVES, SWIZZLE_NAMES, TensorMap
 
 
 class Anything:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from unit_memories import FlatGlobal
 
-from pipec.sim.units import tma
+from pipec.sim.units.copies import tma
+from pipec.sim.units.copies.im2col import Im2colMap, walk
 from pipec.sim.units.errors import UnitError
-from pipec.sim.units.im2col import Im2colMap, walk
 
 
 def memory_of(data: np.ndarray) -> FlatGlobal:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from unit_memories import FlatShared, raises
 
-from pipec.sim.units import numerics
-from pipec.sim.units.formats import decode, decompose, encode
+from pipec.sim.units.numbers import numerics
+from pipec.sim.units.numbers.formats import decode, decompose, encode
 from pipec.sim.units.swizzle import SWIZZLES
 from pipec.sim.units.tcgen05.copy import copy
 from pipec.sim.units.tcgen05.memory import TensorMemory

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import slow_accumulate as slow
 
-from pipec.sim.units import numerics
-from pipec.sim.units.formats import FORMATS, decode, decompose, encode
+from pipec.sim.units.numbers import numerics
+from pipec.sim.units.numbers.formats import FORMATS, decode, decompose, encode
 
 
 def one(a, b, c, name="bf16", model=numerics.TCGEN05, **options):

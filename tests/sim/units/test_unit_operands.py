@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from unit_memories import FlatShared, raises
 
-from pipec.sim.units import tma
+from pipec.sim.units.copies import tma
+from pipec.sim.units.copies.tensormap import TensorMap
 from pipec.sim.units.tcgen05.descriptors import MatrixDescriptor, decode_matrix_descriptor
 from pipec.sim.units.tcgen05.operands import operand_offsets, read_operand, read_packed_fp4
-from pipec.sim.units.tensormap import TensorMap
 
 
 def copied(dtype, box, swizzle, address=0x400):

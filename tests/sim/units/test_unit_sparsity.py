@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipec.sim.units.errors import UnitError
-from pipec.sim.units.sparsity import expand
+from pipec.sim.units.matrix.sparsity import expand
 
 BOTH_FIRST = 0x44444444  # elements 0 and 1 of each four
 

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 from unit_memories import raises
 
-from pipec.sim.units.mapbits import MAP_BYTES
-from pipec.sim.units.tensormap import DTYPE_NAMES, TensorMap, replaced
+from pipec.sim.units.copies.mapbits import MAP_BYTES
+from pipec.sim.units.copies.tensormap import DTYPE_NAMES, TensorMap, replaced
 
 BF16 = TensorMap("bf16", (512, 256), (1024,), (64, 128), swizzle="128B", address=0x1000)
 FP4 = TensorMap("b4x16_p64", (256, 64), (128,), (128, 32), swizzle="128B", address=0x1000)

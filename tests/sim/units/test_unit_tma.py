@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from unit_memories import FlatGlobal, raises
 
-from pipec.sim.units import tma
-from pipec.sim.units.reductions import reduce_elements
+from pipec.sim.units.copies import tma
+from pipec.sim.units.copies.reductions import reduce_elements
+from pipec.sim.units.copies.tensormap import TensorMap
 from pipec.sim.units.swizzle import SWIZZLES
-from pipec.sim.units.tensormap import TensorMap
 
 BASE = 0x10000
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipec.sim.units.errors import UnitError
-from pipec.sim.units.mma import Instruction, mma
+from pipec.sim.units.matrix.mma import Instruction, mma
 
 
 def registers(random: np.random.Generator, count: int, values: np.ndarray) -> np.ndarray:

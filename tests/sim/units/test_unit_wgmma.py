@@ -5,11 +5,11 @@ import pytest
 import slow_accumulate as slow
 from unit_memories import FlatShared, raises
 
-from pipec.sim.units.formats import encode
+from pipec.sim.units.matrix.wgmma import Instruction, a_fragment, d_fragment, decode_descriptor, wgmma
+from pipec.sim.units.numbers.formats import encode
 from pipec.sim.units.swizzle import SWIZZLES
 from pipec.sim.units.tcgen05.descriptors import MatrixDescriptor
 from pipec.sim.units.tcgen05.operands import operand_offsets
-from pipec.sim.units.wgmma import Instruction, a_fragment, d_fragment, decode_descriptor, wgmma
 
 SW32 = 0xC000001000000000
 A_START, B_START = 0x400, 0x1400

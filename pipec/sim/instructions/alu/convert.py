@@ -11,7 +11,7 @@ import numpy as np
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, TYPES, LaneValues, Type
-from ...units.formats import FORMATS, ROUNDINGS, Rounding, decode, encode
+from ...units.numbers.formats import FORMATS, ROUNDINGS, Rounding, decode, encode
 from ..decode import Decoder, Reader, Writer, instruction
 from .floating import finish, round_fraction
 from .lanes import flush, to_bf16

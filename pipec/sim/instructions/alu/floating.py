@@ -20,7 +20,7 @@ import numpy as np
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, TYPES, LaneValues, Type
-from ...units.formats import ROUNDINGS, Rounding, decode, encode
+from ...units.numbers.formats import ROUNDINGS, Rounding, decode, encode
 from ..decode import Decoder, Reader, Writer, instruction
 from . import packed
 from .lanes import down_sum, flush, to_odd_sum

@@ -1,4 +1,4 @@
-"""Quick roundings of whole warps, and sums that one later rounding makes right; everything else goes through units.formats."""
+"""Quick roundings of whole warps, and sums that one later rounding makes right; everything else goes through units.numbers.formats."""
 
 from __future__ import annotations
 

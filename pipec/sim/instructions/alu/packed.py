@@ -9,7 +9,7 @@ import numpy as np
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, LaneValues, Type
-from ...units.formats import Rounding, decode, encode
+from ...units.numbers.formats import Rounding, decode, encode
 from ..decode import Decoder
 from .lanes import to_odd_sum
 

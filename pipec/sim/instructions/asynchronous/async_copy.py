@@ -18,7 +18,7 @@ from ...machine.threads.divergence import Outcome
 from ...machine.threads.groups import Operation
 from ...ptx.tree import Negated, Register
 from ...ptx.types import TYPES, Addresses, LaneValues, unsigned
-from ...units.reductions import REDUCTIONS
+from ...units.copies.reductions import REDUCTIONS
 from ..decode import Decoder, Reader, instruction
 from ..memory.atomics import combine
 from ..memory.loadstore import address_reader, shared_addresses

@@ -11,7 +11,7 @@ from ...machine.program import Execute
 from ...machine.races.shadow import Access
 from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES, Addresses, Bytes, Type
-from ...units.reductions import REDUCTIONS, Reduction, reduce_elements
+from ...units.copies.reductions import REDUCTIONS, Reduction, reduce_elements
 from ..control.branches import nothing
 from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader, shared_addresses

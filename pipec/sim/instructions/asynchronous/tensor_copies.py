@@ -12,11 +12,11 @@ from ...machine.memory.spaces import space_of
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES, Bytes
-from ...units import tma
-from ...units.im2col import Im2colMap
-from ...units.mapbits import MAP_BYTES, MEANT_BYTES
-from ...units.reductions import REDUCTIONS, Reduction
-from ...units.tensormap import TensorMap
+from ...units.copies import tma
+from ...units.copies.im2col import Im2colMap
+from ...units.copies.mapbits import MAP_BYTES, MEANT_BYTES
+from ...units.copies.reductions import REDUCTIONS, Reduction
+from ...units.copies.tensormap import TensorMap
 from ..decode import Decoder, Reader, instruction
 from ..memory.loadstore import address_reader, shared_addresses
 from .operations import operation

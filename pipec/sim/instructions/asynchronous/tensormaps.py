@@ -7,8 +7,8 @@ import numpy as np
 from ...machine.memory.spaces import Space
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
-from ...units.mapbits import MAP_BYTES, MEANT_BYTES
-from ...units.tensormap import replaced
+from ...units.copies.mapbits import MAP_BYTES, MEANT_BYTES
+from ...units.copies.tensormap import replaced
 from ..control.branches import require_converged
 from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader

@@ -15,8 +15,8 @@ from ...machine.program import Execute
 from ...machine.races.detector import StrongUse
 from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, TYPES, LaneMask, LaneValues, Type, unsigned
-from ...units.formats import decode, encode
-from ...units.reductions import reduce_elements
+from ...units.copies.reductions import reduce_elements
+from ...units.numbers.formats import decode, encode
 from ..alu import packed
 from ..decode import Decoder, instruction
 from .loadstore import active_addresses, address_reader, check_vector, space

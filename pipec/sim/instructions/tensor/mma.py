@@ -10,7 +10,7 @@ from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES
 from ...units.errors import UnitError
-from ...units.mma import Instruction, mma
+from ...units.matrix.mma import Instruction, mma
 from ..control.branches import require_converged
 from ..decode import Decoder, instruction
 

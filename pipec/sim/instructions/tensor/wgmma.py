@@ -21,7 +21,7 @@ from ...machine.threads.groups import Operation
 from ...machine.threads.in_flight import InFlight
 from ...ptx.tree import Operand, Register, Vector
 from ...ptx.types import LANES, TYPES, LaneValues
-from ...units.wgmma import BITS, Instruction, shared_granules, wgmma
+from ...units.matrix.wgmma import BITS, Instruction, shared_granules, wgmma
 from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of, wait_for_groups
 from ..control.branches import nothing, require_converged
 from ..decode import Decoder, Reader, instruction

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import numerics as accumulation
 from ..errors import UnitError
-from ..formats import Decomposed, decode, decompose, integers
-from ..numerics import Numerics
+from ..numbers import numerics as accumulation
+from ..numbers.formats import Decomposed, decode, decompose, integers
+from ..numbers.numerics import Numerics
 from ..protocols import SharedMemory
 from .descriptors import KINDS, InstructionDescriptor, MmaKind, decode_instruction_descriptor, decode_matrix_descriptor
 from .memory import LANES, TensorMemory, split_address

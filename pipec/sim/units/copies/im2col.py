@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import UnitError
+from ..errors import UnitError
 from .mapbits import Layout
 from .tensormap import DTYPE_NAMES, FILLS, SWIZZLE_NAMES, MapProperties, TensorMap
 

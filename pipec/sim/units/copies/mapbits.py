@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 
-from .errors import UnitError
+from ..errors import UnitError
 
 MAP_BYTES = 128
 MEANT_BYTES = 64

@@ -13,11 +13,11 @@ from math import prod
 
 import numpy as np
 
+from ..alignment import round_up
+from ..errors import UnitError
+from ..protocols import GlobalMemory
 from . import im2col
-from .alignment import round_up
-from .errors import UnitError
 from .im2col import Im2colMap
-from .protocols import GlobalMemory
 from .reductions import Reduction, reduce_elements
 from .tensormap import TensorMap
 

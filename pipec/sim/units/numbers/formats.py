@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from .errors import UnitError
+from ..errors import UnitError
 
 # To nearest even, to nearest away from zero, towards zero, up, down.
 Rounding = Literal["rn", "rna", "rz", "rp", "rm"]

@@ -7,15 +7,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from . import numerics as accumulation
-from .errors import UnitError
-from .formats import decode, decompose, integers
-from .numerics import Numerics
-from .protocols import SharedMemory
+from ..errors import UnitError
+from ..numbers import numerics as accumulation
+from ..numbers.formats import decode, decompose, integers
+from ..numbers.numerics import Numerics
+from ..protocols import SharedMemory
+from ..tcgen05.descriptors import MatrixDescriptor
+from ..tcgen05.footprint import operand_granules
+from ..tcgen05.operands import operand_offsets
 from .sparsity import expand
-from .tcgen05.descriptors import MatrixDescriptor
-from .tcgen05.footprint import operand_granules
-from .tcgen05.operands import operand_offsets
 
 ROWS = 64
 THREADS = 128

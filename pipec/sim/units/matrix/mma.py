@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from . import numerics as accumulation
-from .errors import UnitError
-from .formats import Decomposed, decode, decompose, integers
-from .numerics import Numerics
+from ..errors import UnitError
+from ..numbers import numerics as accumulation
+from ..numbers.formats import Decomposed, decode, decompose, integers
+from ..numbers.numerics import Numerics
 from .wgmma import FP8, INTEGERS, OPERAND_TYPES, a_fragment, d_fragment
 
 LANES = 32

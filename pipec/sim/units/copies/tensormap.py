@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from .errors import UnitError, UnitErrorKind
+from ..errors import UnitError, UnitErrorKind
+from ..swizzle import SWIZZLES, Swizzle
 from .mapbits import MEANT_BYTES, Layout
-from .swizzle import SWIZZLES, Swizzle
 
 
 @dataclass(frozen=True)

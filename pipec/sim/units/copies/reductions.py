@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from .errors import UnitError
-from .formats import decode, encode
+from ..errors import UnitError
+from ..numbers.formats import decode, encode
 
 Reduction = Literal["add", "min", "max", "inc", "dec", "and", "or", "xor"]
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)

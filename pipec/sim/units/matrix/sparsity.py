@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .errors import UnitError
+from ..errors import UnitError
 
 _WARP_ROWS = 16
 _TF32_POSITIONS = {0b0100: 0, 0b1110: 1}

@@ -1,0 +1,1 @@
+"""Matrix multiplication on registers: of a warp and of a warpgroup."""

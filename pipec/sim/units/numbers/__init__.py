@@ -1,0 +1,1 @@
+"""Number formats, and what one MMA instruction adds up and how it rounds."""
