@@ -75,10 +75,10 @@ def _place(text: str, line: int) -> str:
 
 
 def _static(text: str, name: str, certificate: object) -> str:
-    from pipec.verify.checker import check
-    from pipec.verify.configuration import Refused
+    from pipec.verify.checker.check import check
+    from pipec.verify.checker.configuration import Refused
     from pipec.verify.network import Unreadable
-    from pipec.verify.reader import read
+    from pipec.verify.reader.read import read
 
     try:
         network = read(text, name)

@@ -174,7 +174,7 @@ class KernelInterface:
     # (griddepcontrol.wait; launch attribute CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).
     programmatic_launch: bool = False
     watchdog: Watchdog | None = None
-    # What a launch must keep to, as pipec.verify.certificate writes formulas, over dimensions, integer scalars and `grid.x` and the like.
+    # What a launch must keep to, as pipec.verify.data writes formulas, over dimensions, integer scalars and `grid.x` and the like.
     conditions: tuple[Any, ...] = ()
 
 

@@ -17,8 +17,8 @@ from pipec.interface import (
 from pipec.runtime.arguments import TENSOR_MAP_ALIGNMENT, UNPACKED_ELEMENTS, UNPACKING_ALIGNMENT, UNPACKING_MAPS, Bound
 from pipec.runtime.errors import ArgumentError
 from pipec.runtime.views import View
-from pipec.verify.certificate import formula_of
 from pipec.verify.conditions import GRID, met, names_in
+from pipec.verify.data import formula_of
 from pipec.verify.words import condition_words
 
 MAXIMUM_GRID = (2**31 - 1, 65_535, 65_535)  # CUDA programming guide, compute capabilities

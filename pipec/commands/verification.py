@@ -9,11 +9,11 @@ from pipec.diag.catalogue import verification as messages
 from pipec.diag.message import Failure, Message
 from pipec.source import Source
 from pipec.verify.accept import Accepted, accept
-from pipec.verify.certificate import Malformed
-from pipec.verify.configuration import Refused
+from pipec.verify.checker.configuration import Refused
+from pipec.verify.data import Malformed
 from pipec.verify.document import Document, Proof, digest_of, from_json
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_text import entries_of
+from pipec.verify.reader.text.statements import entries_of
 
 
 def verify(options: argparse.Namespace) -> int:

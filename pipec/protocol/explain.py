@@ -12,7 +12,7 @@ from pipec.kir.ir import Kernel
 from pipec.protocol.judge import Judgement, Side, judge
 from pipec.protocol.refute import Deadlock
 from pipec.source import Source, Span
-from pipec.verify.certificate import formula_of
+from pipec.verify.data import formula_of
 from pipec.verify.network import ASSUMED, OPEN, Wait
 from pipec.verify.words import conditions_words
 

@@ -6,11 +6,11 @@ from typing import Literal
 
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, refute
-from pipec.verify.certificate import Certificate
-from pipec.verify.checker import check
-from pipec.verify.configuration import Refused
+from pipec.verify.checker.certificate import Certificate
+from pipec.verify.checker.check import check
+from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Unreadable
-from pipec.verify.reader import read
+from pipec.verify.reader.read import read
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Which registers matter in a state of a process: those that a test, a requirement or a value on some way from there depends on."""
 
-from pipec.verify.network import Edge, Process, Test
-from pipec.verify.progress import edges_of
+from pipec.verify.network import Edge, Process, Test, edges_of
 from pipec.verify.terms import Symbol, symbols_in, symbols_of
 
 Live = list[frozenset[Symbol]]

@@ -6,8 +6,7 @@ from pipec.protocol.liveness import live_in
 from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced
 from pipec.protocol.sizes import Sizes
 from pipec.protocol.variables import Condition, Variables, comparisons, opposite, substituted
-from pipec.verify.network import Edge, Network, Test
-from pipec.verify.progress import edges_of
+from pipec.verify.network import Edge, Network, Test, edges_of
 from pipec.verify.terms import Formula, Symbol
 
 

@@ -16,8 +16,8 @@ from pipec.protocol.program import Program, Values
 from pipec.protocol.rows import Premises, Row, combined, negative, one, plus, scaled
 from pipec.protocol.schedule import Key, Schedule, Situation, Stuck, orders
 from pipec.protocol.variables import Comparison, Condition, Joined, Numbers, holds, opposite, substituted
-from pipec.verify.certificate import Case, Certificate, Moves, Node
-from pipec.verify.configuration import Configuration, Refused
+from pipec.verify.checker.certificate import Case, Certificate, Moves, Node
+from pipec.verify.checker.configuration import Configuration, Refused
 from pipec.verify.logic import System
 from pipec.verify.logic import combined as exactly_combined
 from pipec.verify.network import Network, Test

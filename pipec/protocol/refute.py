@@ -12,9 +12,8 @@ from pipec.protocol.program import registers_of
 from pipec.protocol.prove import Pairs, uneven
 from pipec.protocol.sample import Numbers, evaluate, forms_of, holds, known_function
 from pipec.protocol.schedule import Schedule, Stuck, orders
-from pipec.verify.configuration import Configuration, Refused
-from pipec.verify.network import Edge, End, Network, Test
-from pipec.verify.progress import edges_of
+from pipec.verify.checker.configuration import Configuration, Refused
+from pipec.verify.network import Edge, End, Network, Test, edges_of
 from pipec.verify.terms import Apply, Choose, Floor, Formula, Linear, Symbol, symbols_in
 
 _MOST_STEPS = 3_000  # of one run

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from pipec.verify.logic import RANGES
 from pipec.verify.terms import (
+    RANGES,
     Apply,
     Atom,
     Both,

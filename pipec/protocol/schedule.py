@@ -7,8 +7,8 @@ as little as the program allows, and a producer takes a branch when its consumer
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipec.verify.configuration import Configuration, Layout, waits_of
-from pipec.verify.configuration import Key as Standing
+from pipec.verify.checker.configuration import Configuration, Layout, waits_of
+from pipec.verify.checker.configuration import Key as Standing
 from pipec.verify.network import Arrive, Edge, End, Network, Test, Use, Wait
 
 History = tuple[tuple[tuple[int, bool], ...], ...]  # per process the branches taken since its last wait or arrival

@@ -14,8 +14,7 @@ from pipec.protocol.sample import evaluate
 from pipec.protocol.sample import holds as holds_at
 from pipec.protocol.variables import Condition, Numbers, Variables, holds
 from pipec.verify.logic import System
-from pipec.verify.network import Network
-from pipec.verify.progress import edges_of
+from pipec.verify.network import Network, edges_of
 from pipec.verify.terms import Apply, Atom, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, symbols_in, symbols_of
 
 _FIRST = (2, 1, 0, 3, 4, 5)

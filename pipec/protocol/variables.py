@@ -10,10 +10,9 @@ from math import gcd
 
 from pipec.protocol.rows import Row, evaluated, negative, one, replaced, scaled
 from pipec.protocol.sample import evaluate, forms_of
-from pipec.verify.logic import RANGES
-from pipec.verify.network import Network, Test
-from pipec.verify.progress import edges_of
+from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import (
+    RANGES,
     Apply,
     Atom,
     Both,

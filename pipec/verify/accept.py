@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from pipec.verify.checker import check
-from pipec.verify.configuration import Refused, need
+from pipec.verify.checker.check import check
+from pipec.verify.checker.configuration import Refused, need
 from pipec.verify.document import Proof
 from pipec.verify.network import Network
-from pipec.verify.reader import read
-from pipec.verify.reader_interface import interface_of
+from pipec.verify.reader.read import read
+from pipec.verify.reader.text.interface import interface_of
 from pipec.verify.words import conditions_words
 
 

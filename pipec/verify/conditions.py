@@ -7,9 +7,22 @@ kernel carries them in the line that describes its interface, so whoever reads t
 from collections.abc import Mapping
 from typing import Any
 
-from pipec.verify.certificate import formula_data
-from pipec.verify.logic import RANGES
-from pipec.verify.terms import Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Relation, Symbol, symbols_in
+from pipec.verify.data import formula_data
+from pipec.verify.terms import (
+    RANGES,
+    Apply,
+    Atom,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Relation,
+    Symbol,
+    symbols_in,
+)
 
 _PRODUCTS = frozenset(f"mul.lo.{kind}" for kind in RANGES)
 GRID = ("grid.x", "grid.y", "grid.z")

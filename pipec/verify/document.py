@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from pipec.verify.certificate import Certificate, Malformed, certificate_of, data_of, fields, items
+from pipec.verify.checker.certificate import Certificate, certificate_of, data_of
+from pipec.verify.data import Malformed, fields, items
 
 FORMAT = 1
 

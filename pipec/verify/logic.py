@@ -14,6 +14,7 @@ from itertools import combinations
 from math import gcd
 
 from pipec.verify.terms import (
+    RANGES,
     Apply,
     Atom,
     Both,
@@ -34,10 +35,6 @@ from pipec.verify.terms import (
 
 _MOST_ROWS = 150  # of inequalities while variables are eliminated
 _MOST_SPLITS = 3  # nested cases of one question
-
-# What a function yields whose name ends in the type of its result, as the machine's do.
-RANGES = {f"s{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)}
-RANGES |= {f"u{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)}
 
 # How often two inequalities have been combined, in all: what a search counts to know when it has taken too long.
 combined = [0]

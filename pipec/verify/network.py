@@ -105,6 +105,16 @@ class End:
 Action = Wait | Arrive | Test | End
 
 
+def edges_of(action: Action) -> tuple[Edge, ...]:
+    match action:
+        case Test(yes=yes, no=no):
+            return (yes, no)
+        case End():
+            return ()
+        case Wait(edge=edge) | Arrive(edge=edge):
+            return (edge,)
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """A place in a process, before `action`. `line`: of the PTX text. `live`: the symbols that have a value here."""

@@ -117,6 +117,10 @@ class Either:
 
 
 Formula = Compare | Both | Either
+# What a function yields whose name ends in the type of its result, as the machine's do.
+RANGES = {f"s{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)}
+RANGES |= {f"u{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)}
+
 TRUE: Formula = Both(())
 FALSE: Formula = Either(())
 

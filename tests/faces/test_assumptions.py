@@ -17,9 +17,9 @@ from pipec.runtime.launcher import Launcher
 from pipec.runtime.parameters import grid_of
 from pipec.sema import tree
 from pipec.source import Source
-from pipec.verify.certificate import formula_data, formula_of
 from pipec.verify.conditions import met
-from pipec.verify.reader import read
+from pipec.verify.data import formula_data, formula_of
+from pipec.verify.reader.read import read
 from pipec.verify.terms import Formula
 from pipec.verify.words import condition_words
 from tests.verify.interpret import holds
@@ -95,8 +95,8 @@ def test_the_command_line_tells(tmp_path: Path, capsys: Capture) -> None:
 
 def test_a_certificate_does_not_hold_without_the_condition(tmp_path: Path) -> None:
     """The condition is part of the PTX: without it there, the same certificate proves nothing."""
-    from pipec.verify.checker import check
-    from pipec.verify.configuration import Refused
+    from pipec.verify.checker.check import check
+    from pipec.verify.checker.configuration import Refused
 
     state = compile_source(Source("p.pipe", RIGHT), Options())
     assert state.ptx is not None

@@ -43,7 +43,25 @@ NEVER = {
 }
 
 # The same inside parts that are folders of folders: each imports only those before it.
-INSIDE = {"sim": ("units", "errors", "findings", "ptx", "machine", "instructions", "load", "arguments", "launch", "timeline")}
+INSIDE = {
+    "sim": ("units", "errors", "findings", "ptx", "machine", "instructions", "load", "arguments", "launch", "timeline"),
+    "verify": (
+        "terms",
+        "logic",
+        "data",
+        "network",
+        "conditions",
+        "words",
+        "reader",
+        "checker",
+        "document",
+        "explanation",
+        "accept",
+    ),
+    "verify.reader": ("text", "flow", "values", "processes", "read"),
+}
+# The two halves of the checking of proofs know of each other nothing but the network.
+APART = {("verify.checker", "verify.reader")}
 # Circles of modules that are allowed, with a reason each: none.
 KNOWN_CIRCLES: set[frozenset[str]] = set()
 
@@ -88,13 +106,23 @@ def complaint(part: str, imported: str) -> str | None:
 
 
 def inner_order(module: str, imported: str) -> str | None:
-    """Why a module of a part in INSIDE must not import another one of that part; None when it may."""
-    mine, other = module.split("."), imported.split(".")
-    if len(mine) < 3 or len(other) < 3 or mine[1] != other[1] or mine[1] not in INSIDE:
-        return None
-    order = INSIDE[mine[1]]
-    assert mine[2] in order and other[2] in order, f"{mine[2]} or {other[2]} has no place in the order of {mine[1]}"
-    return f"{other[2]} lies below {mine[2]}" if order.index(other[2]) > order.index(mine[2]) else None
+    """Why a module of a folder in INSIDE must not import another one of that folder; None when it may."""
+    for folder, order in INSIDE.items():
+        mine, other = place_in(folder, module), place_in(folder, imported)
+        if mine is None or other is None:
+            continue
+        assert mine in order and other in order, f"{mine} or {other} has no place in the order of {folder}"
+        if order.index(other) > order.index(mine):
+            return f"{other} lies below {mine}"
+        if (f"{folder}.{mine}", f"{folder}.{other}") in APART:
+            return f"{mine} never imports {other}"
+    return None
+
+
+def place_in(folder: str, module: str) -> str | None:
+    """What of the folder the module is, or lies in."""
+    rest = module.removeprefix(f"pipec.{folder}.")
+    return rest.partition(".")[0] if rest != module else None
 
 
 def graph(files: list[Path]) -> dict[str, set[str]]:
@@ -156,6 +184,9 @@ def test_the_rules_themselves() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == {frozenset({"b", "c"})}
     assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == set()
     assert inner_order("pipec.sim.ptx.parse", "pipec.sim.machine.cta") and inner_order("pipec.sim.machine.cta", "pipec.sim.load")
+    assert inner_order("pipec.verify.checker.check", "pipec.verify.reader.read")
+    assert inner_order("pipec.verify.reader.values.tables", "pipec.verify.reader.read")
+    assert not inner_order("pipec.verify.reader.values.tables", "pipec.verify.reader.text.opcodes")
     assert not inner_order("pipec.sim.machine.cta", "pipec.sim.ptx.tree") and not inner_order(
         "pipec.commands.run", "pipec.sim.launch"
     )

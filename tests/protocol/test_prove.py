@@ -10,9 +10,9 @@ import pytest
 
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import refute
-from pipec.verify.certificate import Certificate, Moves, certificate_of, data_of
-from pipec.verify.checker import check
-from pipec.verify.configuration import Refused
+from pipec.verify.checker.certificate import Certificate, Moves, certificate_of, data_of
+from pipec.verify.checker.check import check
+from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Wait
 from pipec.verify.terms import Compare, Linear, add, floor, scale
 from tests.protocol.build import Consume, If, Loop, Pipes, Produce, below, network, size

@@ -4,7 +4,7 @@ from collections import Counter
 
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import refute
-from pipec.verify.checker import check
+from pipec.verify.checker.check import check
 from tests.protocol.right import KINDS, right
 
 _EACH = 4

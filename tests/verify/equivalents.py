@@ -7,13 +7,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pipec.verify.certificate import Certificate
-from pipec.verify.checker import check
-from pipec.verify.configuration import Refused
-from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Unreadable, Wait
+from pipec.verify.checker.certificate import Certificate
+from pipec.verify.checker.check import check
+from pipec.verify.checker.configuration import Refused
+from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Unreadable, Wait, edges_of
 from pipec.verify.network import Test as Branch
-from pipec.verify.progress import edges_of
-from pipec.verify.reader import read
+from pipec.verify.reader.read import read
 from tests.verify.mutations import Mutant
 
 Outcome = Literal["not read", "refused", "accepted"]

@@ -7,7 +7,7 @@ unknown is drawn at random.
 import random
 from collections import Counter
 
-from pipec.verify.certificate import Case, Certificate, Moves
+from pipec.verify.checker.certificate import Case, Certificate, Moves
 from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait
 from pipec.verify.terms import Both, Compare, Either, Formula, Symbol
 from tests.verify.interpret import holds, value

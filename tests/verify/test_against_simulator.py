@@ -19,8 +19,8 @@ from pipec.sim import Options as Simulation
 from pipec.sim.instructions import decode
 from pipec.sim.instructions.asynchronous import mbarrier
 from pipec.sim.units.mbarrier import Mbarrier
-from pipec.verify import reader_arithmetic
-from pipec.verify.reader import read
+from pipec.verify.reader.read import read
+from pipec.verify.reader.values import arithmetic
 
 Event = tuple[str, int, int]
 Thread = tuple[tuple[int, ...], int]
@@ -84,7 +84,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
 
     for name, waits in (("mbarrier.arrive", False), ("mbarrier.expect_tx", False), ("mbarrier.try_wait", True)):
         monkeypatch.setitem(decode._MEANINGS, name, watching(decode._MEANINGS[name], waits))
-    monkeypatch.setattr(reader_arithmetic, "LARGEST_FORM", 5000)
+    monkeypatch.setattr(arithmetic, "LARGEST_FORM", 5000)
     return found
 
 

@@ -5,8 +5,8 @@ import random
 import pytest
 from verify.interpret import holds, value
 
-from pipec.verify.reader_arithmetic import Arithmetic
-from pipec.verify.reader_operations import Operation, number_of, operation, wrapped
+from pipec.verify.reader.text.operations import Operation, number_of, operation, wrapped
+from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.terms import Apply, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, atom
 
 RANGES = {"x": (0, 2**31 - 1), "y": (0, 40), "z": (-(2**31), 2**31 - 1), "w": (1, 7)}

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from pipec.verify.network import ASSUMED
-from pipec.verify.reader_opcodes import ROWS, Kind
+from pipec.verify.reader.text.opcodes import ROWS, Kind
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "proof.md"
 TABLE = re.compile(r"(<!-- instructions: .*? -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -10,8 +10,9 @@ import pytest
 
 from pipec.protocol.judge import judge
 from pipec.verify.accept import need_proof
-from pipec.verify.certificate import Certificate, Malformed
-from pipec.verify.configuration import Refused
+from pipec.verify.checker.certificate import Certificate
+from pipec.verify.checker.configuration import Refused
+from pipec.verify.data import Malformed
 from pipec.verify.document import Document, Proof, document_of, from_json, to_json
 from pipec.verify.network import Network
 from tests.verify.follow import follow_certificate, sizes_of

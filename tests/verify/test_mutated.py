@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from pipec.protocol.judge import judge
-from pipec.verify.certificate import Certificate
-from pipec.verify.checker import check
+from pipec.verify.checker.certificate import Certificate
+from pipec.verify.checker.check import check
 from pipec.verify.network import Network
-from pipec.verify.reader import read
+from pipec.verify.reader.read import read
 from tests.verify.equivalents import REASONS, judged, likeness_of, reason_for
 from tests.verify.mutations import kernel_text, mutants
 

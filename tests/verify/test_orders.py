@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pipec.protocol.prove import Undecided, prove
-from pipec.verify.checker import check
-from pipec.verify.configuration import Refused
+from pipec.verify.checker.check import check
+from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Ring, State, Use, Wait
 from pipec.verify.network import Test as Branch
 from pipec.verify.terms import Compare, Linear, Symbol, add, atom

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from pipec.verify.network import Network, Unreadable
-from pipec.verify.progress import edges_of
-from pipec.verify.reader import read
+from pipec.verify.network import Network, Unreadable, edges_of
+from pipec.verify.reader.read import read
 
 KERNEL = """
 // pipec.kernel {interface}

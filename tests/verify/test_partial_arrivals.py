@@ -3,10 +3,10 @@
 import pytest
 
 from pipec.protocol.prove import Undecided, prove
-from pipec.verify.checker import check
-from pipec.verify.configuration import Refused
+from pipec.verify.checker.check import check
+from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Network, Unreadable
-from pipec.verify.reader import read
+from pipec.verify.reader.read import read
 
 KERNEL = """
 .version 8.8

@@ -2,10 +2,10 @@
 
 import pytest
 
+from pipec.verify.checker.progress import ends
 from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, End, Process, State, Use
 from pipec.verify.network import Test as Branch
-from pipec.verify.progress import ends
 from pipec.verify.terms import Compare, Linear, Symbol, add, atom
 
 K, N, STEP = Symbol("0:k"), atom(Symbol("n")), atom(Symbol("step"))

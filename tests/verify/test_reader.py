@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pipec.verify.network import Arrive, Unreadable, Wait
-from pipec.verify.reader import read
-from pipec.verify.reader_operations import number_of, operation
+from pipec.verify.reader.read import read
+from pipec.verify.reader.text.operations import number_of, operation
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 GEMM = (GOLDEN / "gemm.ptx").read_text()

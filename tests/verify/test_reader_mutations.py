@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipec.verify.network import Network, Unreadable
-from pipec.verify.reader import read
+from pipec.verify.reader.read import read
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 # Meetings of a warp that is one process, and of a role with itself, are no part of a network.

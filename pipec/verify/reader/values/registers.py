@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 
-from pipec.verify.logic import RANGES
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_flow import Step
-from pipec.verify.reader_operations import Operation, number_of, operation
-from pipec.verify.reader_places import Places
-from pipec.verify.reader_surroundings import APART, LOADED, OFFSET, Env, Later, Plan, Require
-from pipec.verify.reader_text import Instruction, address
-from pipec.verify.reader_values import UNKNOWN, Lanes, Remote, Table, Value
-from pipec.verify.terms import Apply, Both, Compare, Either, Linear, Symbol, add, atom, choose
+from pipec.verify.reader.flow.slice import Step
+from pipec.verify.reader.text.operations import Operation, number_of, operation
+from pipec.verify.reader.text.statements import Instruction, address
+from pipec.verify.reader.values.places import Places
+from pipec.verify.reader.values.surroundings import APART, LOADED, OFFSET, Env, Later, Plan, Require
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Remote, Table, Value
+from pipec.verify.terms import RANGES, Apply, Both, Compare, Either, Linear, Symbol, add, atom, choose
 
 
 class Registers(Places):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from pipec.verify.reader_text import Instruction
+from pipec.verify.reader.text.statements import Instruction
 
 _WIDTHS = {"pred": 1, "8": 8, "16": 16, "32": 32, "64": 64}
 

@@ -3,9 +3,9 @@
 import re
 from hashlib import sha256
 
-from pipec.verify.reader_forms import FORMS, as_formula, as_linear, has_counter, only_counters
-from pipec.verify.reader_operations import Operation, number_of, wrapped
-from pipec.verify.reader_values import UNKNOWN, Lanes, Peek, Remote, Table, Value
+from pipec.verify.reader.text.operations import Operation, number_of, wrapped
+from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_counter, only_counters
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Peek, Remote, Table, Value
 from pipec.verify.terms import (
     FALSE,
     TRUE,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from pipec.verify.reader_operations import Operation
-from pipec.verify.reader_values import UNKNOWN, Value
+from pipec.verify.reader.text.operations import Operation
+from pipec.verify.reader.values.values import UNKNOWN, Value
 from pipec.verify.terms import (
     FALSE,
     TRUE,

@@ -1,12 +1,12 @@
 """Operands of instructions as one class of threads finds them: constants, special registers, what threads have in common."""
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_flow import Step
-from pipec.verify.reader_opcodes import Kind
-from pipec.verify.reader_operations import Operation
-from pipec.verify.reader_surroundings import CTA_BITS, Env, Split, Surroundings
-from pipec.verify.reader_text import Instruction, integer
-from pipec.verify.reader_values import UNKNOWN, Lanes, Value
+from pipec.verify.reader.flow.slice import Step
+from pipec.verify.reader.text.opcodes import Kind
+from pipec.verify.reader.text.operations import Operation
+from pipec.verify.reader.text.statements import Instruction, integer
+from pipec.verify.reader.values.surroundings import CTA_BITS, Env, Split, Surroundings
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom
 
 

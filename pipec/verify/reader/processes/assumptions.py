@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 
 from pipec.verify.logic import System
 from pipec.verify.network import Assumption, AssumptionKind, Unreadable
-from pipec.verify.reader_flow import Flow
-from pipec.verify.reader_graph import EXIT, Graph, Stretch
-from pipec.verify.reader_machine import Machine
-from pipec.verify.reader_memory import Writes
-from pipec.verify.reader_opcodes import Kind
-from pipec.verify.reader_surroundings import Act, Split, Surroundings
-from pipec.verify.reader_text import Instruction, integer
-from pipec.verify.reader_walk import Walk
+from pipec.verify.reader.flow.graph import EXIT, Graph, Stretch
+from pipec.verify.reader.flow.slice import Flow
+from pipec.verify.reader.processes.walk import Walk
+from pipec.verify.reader.text.opcodes import Kind
+from pipec.verify.reader.text.statements import Instruction, integer
+from pipec.verify.reader.text.writes import Writes
+from pipec.verify.reader.values.machine import Machine
+from pipec.verify.reader.values.surroundings import Act, Split, Surroundings
 from pipec.verify.terms import Apply, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, symbols_of
 
 # By register: what defines it in a loop; None for what not every turn does once.

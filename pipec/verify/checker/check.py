@@ -8,12 +8,12 @@ meant for (see knowledge.py), no arithmetic wraps (Edge.requires), the cases cov
 
 from dataclasses import dataclass
 
-from pipec.verify.certificate import Case, Certificate, Moves
-from pipec.verify.configuration import Configuration, Key, Layout, Refused, need
-from pipec.verify.knowledge import Entries, Knowledge
+from pipec.verify.checker.certificate import Case, Certificate, Moves
+from pipec.verify.checker.configuration import Configuration, Key, Layout, Refused, need
+from pipec.verify.checker.knowledge import Entries, Knowledge
+from pipec.verify.checker.progress import ends, loops
 from pipec.verify.logic import System
-from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait
-from pipec.verify.progress import edges_of, ends, loops
+from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait, edges_of
 from pipec.verify.terms import Both, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
 _MOST_ROUNDS = 50  # visits of a node while what its processes know shrinks

@@ -4,12 +4,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
-from pipec.verify.reader_graph import EXIT
-from pipec.verify.reader_interface import Interface
-from pipec.verify.reader_machine import Machine
-from pipec.verify.reader_surroundings import Act
-from pipec.verify.reader_tidy import mentioned, reached_from, renamed, tidied
-from pipec.verify.reader_walk import Node, Walk, Way
+from pipec.verify.reader.flow.graph import EXIT
+from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed, tidied
+from pipec.verify.reader.processes.walk import Node, Walk, Way
+from pipec.verify.reader.text.interface import Interface
+from pipec.verify.reader.values.machine import Machine
+from pipec.verify.reader.values.surroundings import Act
 from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom, symbols_in
 
 

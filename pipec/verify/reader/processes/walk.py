@@ -8,14 +8,14 @@ over the position of that ring's cursor; others (counters) become symbols. Whate
 from dataclasses import dataclass, field
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_flow import Block, Flow, Question, Step, live_before, shuffles, signals_in_part, touches
-from pipec.verify.reader_graph import EXIT
-from pipec.verify.reader_loops import PUBLISHED, Again, Loops, Path, Trail
-from pipec.verify.reader_machine import Machine
-from pipec.verify.reader_opcodes import MEETINGS, Kind
-from pipec.verify.reader_surroundings import APART, LOADED, MET, Act, Env, Met
-from pipec.verify.reader_tables import Hints
-from pipec.verify.reader_values import UNKNOWN, Lanes, Peek, Remote, Table, Value
+from pipec.verify.reader.flow.graph import EXIT
+from pipec.verify.reader.flow.slice import Block, Flow, Question, Step, live_before, shuffles, signals_in_part, touches
+from pipec.verify.reader.processes.loops import PUBLISHED, Again, Loops, Path, Trail
+from pipec.verify.reader.text.opcodes import MEETINGS, Kind
+from pipec.verify.reader.values.machine import Machine
+from pipec.verify.reader.values.surroundings import APART, LOADED, MET, Act, Env, Met
+from pipec.verify.reader.values.tables import Hints
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Peek, Remote, Table, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
 MOST_STATES = 20_000

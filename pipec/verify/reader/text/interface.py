@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipec.verify.certificate import Malformed, formula_of
 from pipec.verify.conditions import GRID, names_in
+from pipec.verify.data import Malformed, formula_of
 from pipec.verify.network import Unreadable
 from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, choose, floor, scale, substituted
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from pipec.verify.reader_text import Kernel, registers
+from pipec.verify.reader.text.statements import Kernel, registers
 
 _STORES = ("st.", "red.", "atom.", "cp.async.bulk", "cp.reduce.async.bulk", "multimem.", "st.async")
 

@@ -1,6 +1,6 @@
 """Values that are functions of a ring's position: made, compared and joined."""
 
-from pipec.verify.reader_values import UNKNOWN, Peek, Table, Value
+from pipec.verify.reader.values.values import UNKNOWN, Peek, Table, Value
 from pipec.verify.terms import Symbol
 
 # What a register is generalised to: a function of a cursor (a peek of such a barrier), a symbol, or nothing known.

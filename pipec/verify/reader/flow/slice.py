@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_graph import EXIT, Graph, Stretch, natural_loops, reached
-from pipec.verify.reader_opcodes import EVENTS, Kind, deciding, defines
-from pipec.verify.reader_operations import computable
-from pipec.verify.reader_text import Instruction, registers
+from pipec.verify.reader.flow.graph import EXIT, Graph, Stretch, natural_loops, reached
+from pipec.verify.reader.text.opcodes import EVENTS, Kind, deciding, defines
+from pipec.verify.reader.text.operations import computable
+from pipec.verify.reader.text.statements import Instruction, registers
 
 _MBARRIER = frozenset({Kind.TRY, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER})
 

@@ -7,7 +7,7 @@ has a lower bound wherever certain branches of it go on, never grows in the loop
 from collections.abc import Iterable, Iterator
 
 from pipec.verify.logic import System
-from pipec.verify.network import Arrive, Edge, End, Process, Test, Wait
+from pipec.verify.network import Edge, Process, Test, edges_of
 from pipec.verify.terms import (
     TRUE,
     Apply,
@@ -38,16 +38,6 @@ def _arrows(process: Process, number: int) -> list[Arrow]:
     if isinstance(action, Test):
         return [(number, action.yes, action.condition), (number, action.no, negate(action.condition))]
     return [(number, edge, TRUE) for edge in edges_of(action)]
-
-
-def edges_of(action: Wait | Arrive | Test | End) -> tuple[Edge, ...]:
-    match action:
-        case Test(yes=yes, no=no):
-            return (yes, no)
-        case End():
-            return ()
-        case Wait(edge=edge) | Arrive(edge=edge):
-            return (edge,)
 
 
 def _bounded(arrows: list[Arrow], sizes: System) -> bool:

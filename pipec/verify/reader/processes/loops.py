@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_flow import Block, Flow
-from pipec.verify.reader_machine import Machine
-from pipec.verify.reader_surroundings import APART, MET, Env, Group, Met
-from pipec.verify.reader_tables import Hints, Special, as_table, cursor_of, fitted, has_addresses, size_of, union
-from pipec.verify.reader_values import UNKNOWN, Lanes, Peek, Remote, Table, Value
+from pipec.verify.reader.flow.slice import Block, Flow
+from pipec.verify.reader.values.machine import Machine
+from pipec.verify.reader.values.surroundings import APART, MET, Env, Group, Met
+from pipec.verify.reader.values.tables import Hints, Special, as_table, cursor_of, fitted, has_addresses, size_of, union
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Peek, Remote, Table, Value
 from pipec.verify.terms import Either, Formula, Linear, Symbol, add, atom, substitute, substituted, symbols_in, symbols_of
 
 MOST_TURNS = 8

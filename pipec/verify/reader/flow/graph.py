@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_opcodes import Kind, defines, kind
-from pipec.verify.reader_text import Instruction, Kernel
+from pipec.verify.reader.text.opcodes import Kind, defines, kind
+from pipec.verify.reader.text.statements import Instruction, Kernel
 
 EXIT = -1
 _NONE = -2

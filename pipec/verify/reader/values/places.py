@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_operands import Operands
-from pipec.verify.reader_operations import Operation
-from pipec.verify.reader_surroundings import CTA_BITS, OFFSET, Act, Env, Spot
-from pipec.verify.reader_text import Instruction, address
-from pipec.verify.reader_values import UNKNOWN, Peek, Table, Value
+from pipec.verify.reader.text.operations import Operation
+from pipec.verify.reader.text.statements import Instruction, address
+from pipec.verify.reader.values.operands import Operands
+from pipec.verify.reader.values.surroundings import CTA_BITS, OFFSET, Act, Env, Spot
+from pipec.verify.reader.values.values import UNKNOWN, Peek, Table, Value
 from pipec.verify.terms import Symbol
 
 

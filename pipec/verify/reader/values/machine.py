@@ -1,10 +1,10 @@
 """A class of threads as it executes instructions, and what of a turn of a loop has to be repeated to see where it leads."""
 
-from pipec.verify.reader_events import Events
-from pipec.verify.reader_flow import Block, Step
-from pipec.verify.reader_opcodes import COMPUTING, Kind
-from pipec.verify.reader_surroundings import Env, Group
-from pipec.verify.reader_text import address
+from pipec.verify.reader.flow.slice import Block, Step
+from pipec.verify.reader.text.opcodes import COMPUTING, Kind
+from pipec.verify.reader.text.statements import address
+from pipec.verify.reader.values.events import Events
+from pipec.verify.reader.values.surroundings import Env, Group
 
 
 class Machine(Events):

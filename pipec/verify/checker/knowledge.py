@@ -14,7 +14,7 @@ them hands over).
 from dataclasses import dataclass
 from operator import and_, or_, rshift
 
-from pipec.verify.configuration import Configuration, Layout, Refused, reached
+from pipec.verify.checker.configuration import Configuration, Layout, Refused, reached
 from pipec.verify.network import Arrive, Network, Ring, Wait
 
 Vector = tuple[int, ...]

@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_flow import Step
-from pipec.verify.reader_opcodes import Kind
-from pipec.verify.reader_operations import Operation
-from pipec.verify.reader_registers import Registers
-from pipec.verify.reader_surroundings import CTA_BITS, MET, OFFSET, Act, Env, Met, Spot
-from pipec.verify.reader_text import Instruction, address
-from pipec.verify.reader_values import Remote, Table, Value
+from pipec.verify.reader.flow.slice import Step
+from pipec.verify.reader.text.opcodes import Kind
+from pipec.verify.reader.text.operations import Operation
+from pipec.verify.reader.text.statements import Instruction, address
+from pipec.verify.reader.values.registers import Registers
+from pipec.verify.reader.values.surroundings import CTA_BITS, MET, OFFSET, Act, Env, Met, Spot
+from pipec.verify.reader.values.values import Remote, Table, Value
 from pipec.verify.terms import Linear, Symbol
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cache
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader_text import Instruction
+from pipec.verify.reader.text.statements import Instruction
 
 
 class Kind(Enum):

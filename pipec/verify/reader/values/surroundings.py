@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
-from pipec.verify.reader_arithmetic import Arithmetic
-from pipec.verify.reader_interface import Interface
-from pipec.verify.reader_text import Kernel
-from pipec.verify.reader_values import Value
+from pipec.verify.reader.text.interface import Interface
+from pipec.verify.reader.text.statements import Kernel
+from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.reader.values.values import Value
 from pipec.verify.terms import Formula
 
 # The registers' values by name, and under ("position", ring) the position on a ring modulo two rounds of it.

@@ -1,27 +1,27 @@
 """PTX text to a network: what the threads of a kernel wait for, and what they signal.
 
 `read` follows every instruction on which a wait or an arrival depends and never guesses: what it does not understand makes the kernel
-Unreadable. The steps: text to instructions (reader_text), the slice of the control flow that matters (reader_flow), the barriers made
-ready before the first meeting of all threads, then one walk per class of threads that do the same (reader_walk), whose automata are the
-network's processes. The CTAs of a cluster are walked one by one; those that turn out alike become one (reader_network).
+Unreadable. The steps: text to instructions (text), the slice of the control flow that matters (flow), the barriers made ready before the
+first meeting of all threads, then one walk per class of threads that do the same (values, processes), whose automata are the network's
+processes. The CTAs of a cluster are walked one by one; those that turn out alike become one (processes/assembly.py).
 
-Memory is taken to be used as declared: no store hits a barrier. What else could make a thread wait is named (reader_outside).
+Memory is taken to be used as declared: no store hits a barrier. What else could make a thread wait is named (processes/assumptions.py).
 """
 
 from pipec.verify.network import Network, Ring, Unreadable
-from pipec.verify.reader_arithmetic import Arithmetic
-from pipec.verify.reader_flow import Flow
-from pipec.verify.reader_graph import Graph
-from pipec.verify.reader_interface import LARGEST_SIZE, Interface, facts_of, interface_of
-from pipec.verify.reader_machine import Machine
-from pipec.verify.reader_memory import Writes
-from pipec.verify.reader_network import Assembly, Class, Cta
-from pipec.verify.reader_opcodes import Kind
-from pipec.verify.reader_outside import assumptions, check_tensor_memory
-from pipec.verify.reader_surroundings import Barriers, Later, Split, Surroundings
-from pipec.verify.reader_tables import Hints
-from pipec.verify.reader_text import Kernel, kernel_of
-from pipec.verify.reader_walk import Walk
+from pipec.verify.reader.flow.graph import Graph
+from pipec.verify.reader.flow.slice import Flow
+from pipec.verify.reader.processes.assembly import Assembly, Class, Cta
+from pipec.verify.reader.processes.assumptions import assumptions, check_tensor_memory
+from pipec.verify.reader.processes.walk import Walk
+from pipec.verify.reader.text.interface import LARGEST_SIZE, Interface, facts_of, interface_of
+from pipec.verify.reader.text.opcodes import Kind
+from pipec.verify.reader.text.statements import Kernel, kernel_of
+from pipec.verify.reader.text.writes import Writes
+from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.reader.values.machine import Machine
+from pipec.verify.reader.values.surroundings import Barriers, Later, Split, Surroundings
+from pipec.verify.reader.values.tables import Hints
 
 MOST_THREADS = 1024
 MOST_CTAS = 16

@@ -1,0 +1,1 @@
+"""From classes of threads to automata, and from automata to the network."""
