@@ -17,7 +17,7 @@ from pipec.diag.catalogue import internal, syntax
 from pipec.diag.message import Diagnostic, Sink
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS, Target
 from pipec.kir import ir
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 from pipec.protocol.judge import Judgement
 from pipec.record import replace
 from pipec.sema import tree
@@ -128,14 +128,14 @@ def _plan(state: Compilation) -> None:
     assert state.kernels is not None
     state.plans = _planned(state)
     if state.options.watchdog is not None:
-        from pipec.kir.plan_watchdog import watched
+        from pipec.kir.plan.watchdog import watched
 
         nanoseconds = max(1, round(state.options.watchdog * 1e9))
         state.plans = [watched(one, nanoseconds) for one in state.plans]
 
 
 def _planned(state: Compilation) -> list[Plan]:
-    from pipec.kir.plan import plan
+    from pipec.kir.plan.derive import plan
 
     return [plan(kernel, state.target) for kernel in state.kernels or ()]
 

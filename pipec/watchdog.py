@@ -1,7 +1,7 @@
 """The record that a kernel compiled with a watchdog writes when a wait takes too long: its layout, and how it is read.
 
-Written by `pipec.lower.watchdog` in the kernel, read by the runtime in host memory after the kernel has trapped. 32-bit words,
-little endian; `MARK` is stored last, behind a fence, so a record with it is whole.
+Written by `pipec.lower.synchronisation.watchdog` in the kernel, read by the runtime in host memory after the kernel has trapped.
+32-bit words, little endian; `MARK` is stored last, behind a fence, so a record with it is whole.
 """
 
 from collections.abc import Iterator, Mapping

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipec.api.program import Program
 from pipec.driver import STAGES, Compilation, Options, compile_source
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 from pipec.record import replace
 from pipec.source import Source
 

@@ -11,7 +11,7 @@ from pipec.diag.message import Diagnostic, Failure, Sink
 from pipec.diag.shown import shown
 from pipec.driver import Compilation, compile_source
 from pipec.interface import KernelInterface, TensorArgument
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 
 if TYPE_CHECKING:
     from pipec.predict.launch import Prediction

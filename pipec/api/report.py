@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pipec.checks.verdict import Verdict
 from pipec.interface import BarrierRange, RoleWarps
 from pipec.kir import ir
-from pipec.kir.plan_types import Plan, SharedItem
+from pipec.kir.plan.types import Plan, SharedItem
 from pipec.record import record
 from pipec.sema import tree
 

@@ -12,7 +12,7 @@ from pipec.checks.tiles import accumulators, lifetime, mma, shapes, tensor_tiles
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 
 
 def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:

@@ -17,7 +17,7 @@ from pipec.diag.catalogue.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message, Sink
 from pipec.driver import Compilation
 from pipec.interface import KernelInterface, RoleWarps, TensorArgument, from_json
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 from pipec.record import fields_of
 from pipec.reference import Comparison, ReferenceProblem, Trial, reference_lines, shape_sets, trial_of
 from pipec.runtime.errors import ArgumentError, HangError, RuntimeFault

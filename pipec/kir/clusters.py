@@ -13,7 +13,7 @@ from pipec.isa.specials import AXES
 from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
-from pipec.sema.operation import SCHEDULER
+from pipec.sema.language.operation import SCHEDULER
 from pipec.sema.tree import Cluster, Pipeline
 from pipec.vocabulary import Axis, Side
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
 from pipec.isa.targets import WARP, WARPGROUP_WARPS
-from pipec.kir.plan_types import RowMap
+from pipec.kir.plan.types import RowMap
 from pipec.record import record, replace
 from pipec.sema.types import TileType
 

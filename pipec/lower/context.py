@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from pipec.isa.wgmma import Registers
 from pipec.kir.ir import ALL_THREADS, Participation
-from pipec.kir.plan_types import Plan, RolePlan
+from pipec.kir.plan.types import Plan, RolePlan
 from pipec.kir.spread import Threads
-from pipec.lower.debug import Metadata
-from pipec.lower.llvm import SHARED, TRUE, Builder, Slot, Value, integer
+from pipec.lower.emit.debug import Metadata
+from pipec.lower.emit.llvm import SHARED, TRUE, Builder, Slot, Value, integer
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import Side
@@ -21,7 +21,7 @@ FULL_WARP = integer(-1)
 
 @dataclass(slots=True)
 class Alarm:
-    """What the block that reports an expired wait is told by it (pipec.lower.watchdog)."""
+    """What the block that reports an expired wait is told by it (pipec.lower.synchronisation.watchdog)."""
 
     label: str
     started: Slot

@@ -13,12 +13,12 @@ from pipec.interface import (
     WatchdogParameter,
 )
 from pipec.isa.dtypes import DTYPES
-from pipec.kir.plan_types import Plan, RegisterGroup, RolePlan
-from pipec.lower import clusters, watchdog
+from pipec.kir.plan.types import Plan, RegisterGroup, RolePlan
 from pipec.lower.context import FULL_WARP, SHARED_SYMBOL, KernelContext, RoleContext
-from pipec.lower.debug import Metadata
-from pipec.lower.llvm import GLOBAL, Builder, Value, integer
+from pipec.lower.emit.debug import Metadata
+from pipec.lower.emit.llvm import GLOBAL, Builder, Value, integer
 from pipec.lower.role import lower_role
+from pipec.lower.synchronisation import clusters, watchdog
 from pipec.source import Source
 from pipec.vocabulary import SIDES
 

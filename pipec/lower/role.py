@@ -3,25 +3,29 @@
 from typing import assert_never
 
 from pipec.kir import ir
-from pipec.kir.plan_roles import operations
+from pipec.kir.plan.roles import operations
 from pipec.kir.walk import children, subexpressions
-from pipec.lower import (
-    async_copy,  # noqa: F401 - imported for what it lowers, as are mma, tma and semaphores
-    fragments,
+from pipec.lower.context import RoleContext
+from pipec.lower.emit.llvm import integer
+from pipec.lower.scalars import scalar
+from pipec.lower.synchronisation import (
     global_order,
     launch_control,
-    mma,  # noqa: F401
     mma_waits,
     pipelines,
-    semaphores,  # noqa: F401
-    stores,
-    tma,  # noqa: F401
+    semaphores,  # noqa: F401 - imported for what it lowers, as are mma, async_copy and tma
+)
+from pipec.lower.table import LOWERINGS, check_complete, lowers
+from pipec.lower.tensor_cores import (
+    mma,  # noqa: F401
     wgmma,
 )
-from pipec.lower.context import RoleContext
-from pipec.lower.llvm import integer
-from pipec.lower.scalars import scalar
-from pipec.lower.table import LOWERINGS, check_complete, lowers
+from pipec.lower.tiles import (
+    async_copy,  # noqa: F401
+    fragments,
+    stores,
+    tma,  # noqa: F401
+)
 from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.vocabulary import Threads

@@ -3,12 +3,12 @@
 from typing import assert_never
 
 from pipec.isa.dtypes import DTYPES, DType
-from pipec.lower.arithmetic import binary, constant, convert, negate
 from pipec.lower.context import RoleContext
-from pipec.lower.functions import call_function
+from pipec.lower.emit.arithmetic import binary, constant, convert, negate
+from pipec.lower.emit.functions import call_function
+from pipec.lower.emit.llvm import TRUE, Value, integer
 from pipec.lower.global_memory import global_row, load_element
-from pipec.lower.launch_control import read_response
-from pipec.lower.llvm import TRUE, Value, integer
+from pipec.lower.synchronisation.launch_control import read_response
 from pipec.sema import tree
 from pipec.sema.types import dtype_of
 

@@ -8,7 +8,7 @@ from pipec.diag.catalogue import prediction as messages
 from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.interface import MULTIPROCESSORS
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 from pipec.kir.walk import subexpressions
 from pipec.predict.device import DEVICES, Device
 from pipec.predict.events import Event, Step, steps

@@ -10,7 +10,7 @@ from functools import cache
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from pipec.kir.plan_types import Plan, RolePlan
+from pipec.kir.plan.types import Plan, RolePlan
 from pipec.kir.walk import subexpressions
 from pipec.predict.device import Device
 from pipec.predict.events import START, Event, Reason, latest

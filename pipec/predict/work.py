@@ -4,7 +4,7 @@ from functools import cache
 from math import ceil
 
 from pipec.isa.targets import WARP
-from pipec.kir.plan_types import TmaPlan
+from pipec.kir.plan.types import TmaPlan
 from pipec.kir.walk import children, evaluated_tile
 from pipec.predict.device import Device
 from pipec.record import record

@@ -6,7 +6,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from pipec.isa.targets import Target
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 from pipec.ptx.normalise import normalise
 from pipec.source import Source
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from pipec.sema.functions import FUNCTIONS, ElementFunction
+from pipec.sema.language.functions import FUNCTIONS, ElementFunction
 
 # A few roundings of float32: a kernel may fuse, distribute and reorder what the reference says.
 ARITHMETIC = 2.0**-21
-# What the functions of pipec.lower.functions lose: a share of the value (the argument of an exponential is rounded as well), or for
+# What the functions of pipec.lower.emit.functions lose: a share of the value (the argument of an exponential is rounded as well), or for
 # erf an amount.
 FUNCTION = 2.0**-18
 ERROR_FUNCTION = 2.0**-20

@@ -7,7 +7,7 @@ import numpy as np
 
 from pipec.isa.dtypes import BYTE_FLOATS, DType
 from pipec.kir.ir import Kernel
-from pipec.kir.plan_roles import expressions
+from pipec.kir.plan.roles import expressions
 from pipec.reference.bounded import Precision
 from pipec.sema.tree import (
     Binary,

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipec.interface import TensorArgument
 from pipec.kir.ir import Kernel
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 from pipec.reference.bounded import Bounded
 from pipec.reference.compare import Comparison, compare, poisoned
 from pipec.reference.lines import ReferenceProblem, apply_given, dtypes_of, expected_values, reference_lines

@@ -12,8 +12,8 @@ from pipec.diag.catalogue.syntax import OtherForm
 from pipec.diag.message import Message, Reports, Sink
 from pipec.isa.targets import Target
 from pipec.sema import tree
+from pipec.sema.language.other_names import OTHER_MEMBERS, OtherName, other_name
 from pipec.sema.meanings import BarrierArray, Meaning, Poison, Reported
-from pipec.sema.other_names import OTHER_MEMBERS, OtherName, other_name
 from pipec.sema.scope import BlockKind, Scope, closest
 from pipec.source import Span
 from pipec.syntax import ast

@@ -14,19 +14,19 @@ from pipec.isa.dtypes import DTYPES, DType
 from pipec.isa.specials import AXES
 from pipec.isa.targets import DEFAULT_TARGET, MOST_CLUSTER_CTAS, TARGETS, Target
 from pipec.sema import tree
-from pipec.sema.arguments import bind_arguments
-from pipec.sema.assumptions import read_assumption
-from pipec.sema.calls import call
+from pipec.sema.calls.dispatch import call
 from pipec.sema.context import Context, Recursion
-from pipec.sema.declarations import declare, is_declaration
-from pipec.sema.expressions import coordinate, elaborate, known, known_dtype, known_int
-from pipec.sema.launch_values import launch_uniform
+from pipec.sema.declarations.assumptions import read_assumption
+from pipec.sema.declarations.launch_values import launch_uniform
+from pipec.sema.declarations.pipelines import declare, is_declaration
+from pipec.sema.declarations.scheduling import clauses_of_walk, derived_grid, refuse_unused, scheduler_role
+from pipec.sema.declarations.tuning import Tuning
 from pipec.sema.meanings import EXPRESSIONS, Helper, Known, KnownValue, Poison, Reported, TileSpec, describe
-from pipec.sema.scheduling import clauses_of_walk, derived_grid, refuse_unused, scheduler_role
 from pipec.sema.scope import Scope
 from pipec.sema.statements import comptime, run_body
-from pipec.sema.tuning import Tuning
 from pipec.sema.types import I32, TileType
+from pipec.sema.values.arguments import bind_arguments
+from pipec.sema.values.expressions import coordinate, elaborate, known, known_dtype, known_int
 from pipec.source import Span
 from pipec.syntax import ast
 

@@ -4,10 +4,11 @@ from pipec.diag.catalogue import names as messages
 from pipec.diag.catalogue import peek, stepping
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DType
-from pipec.sema import arithmetic, tree
+from pipec.sema import tree
+from pipec.sema.calls.semaphores import take_turn
+from pipec.sema.calls.stepping import bind_peek, completing_wait, take_stage
 from pipec.sema.context import Context
-from pipec.sema.expressions import as_runtime, as_value, elaborate, known, known_dtype, operate, runtime
-from pipec.sema.groups import NeedsValue
+from pipec.sema.declarations.scheduling import refuse_assignment, walk
 from pipec.sema.meanings import (
     EXPRESSIONS,
     Acquired,
@@ -32,11 +33,11 @@ from pipec.sema.meanings import (
     Void,
     describe,
 )
-from pipec.sema.scheduling import refuse_assignment, walk
 from pipec.sema.scope import BlockKind
-from pipec.sema.semaphores import take_turn
-from pipec.sema.stepping import bind_peek, completing_wait, take_stage
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
+from pipec.sema.values import arithmetic
+from pipec.sema.values.expressions import as_runtime, as_value, elaborate, known, known_dtype, operate, runtime
+from pipec.sema.values.groups import NeedsValue
 from pipec.source import Span
 from pipec.syntax import ast
 from pipec.vocabulary import Form

@@ -1,6 +1,6 @@
 """The operators, functions and conversions of the typed tree on terms, as the lowering computes them: in registers of a type.
 
-A divisor 0 counts as 1 and a shift by the width or more leaves zero or the sign, as `pipec.lower.arithmetic` has it.
+A divisor 0 counts as 1 and a shift by the width or more leaves zero or the sign, as `pipec.lower.emit.arithmetic` has it.
 """
 
 from collections.abc import Callable, Mapping

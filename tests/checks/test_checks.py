@@ -12,7 +12,7 @@ from pipec.checks.summary import collect
 from pipec.diag.message import Sink
 from pipec.isa.targets import TARGETS
 from pipec.kir.build import build
-from pipec.kir.plan import plan
+from pipec.kir.plan.derive import plan
 from pipec.sema import tree
 
 TARGET = TARGETS["sm_100a"]

@@ -13,9 +13,9 @@ from diagnose import Options
 from pipec import driver
 from pipec.driver import compile_source
 from pipec.isa.dtypes import DTYPES
-from pipec.sema.expressions import BUILT_IN
-from pipec.sema.functions import FUNCTIONS
-from pipec.sema.operations import FREE
+from pipec.sema.language.functions import FUNCTIONS
+from pipec.sema.language.operations import FREE
+from pipec.sema.values.expressions import BUILT_IN
 from pipec.source import Source
 
 ROOT = Path(__file__).parents[2]

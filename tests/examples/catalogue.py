@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from pipec.driver import Compilation, Options, compile_source
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 from pipec.reference import shape_sets
 from pipec.source import Source
 

@@ -22,7 +22,7 @@ from lower.register_kernels import (
 
 import pipec
 from examples import test_attention as attention
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 from pipec.reference import apply_given, expected_values, reference_lines, trial_of
 from pipec.runtime import launch, random_arguments
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from random_scalars import SPAN, dimension, evaluate, number, numbers, parameter, special
 
 from pipec.isa.dtypes import DTYPES
-from pipec.kir.sameness import of_ctas, of_threads
-from pipec.kir.values import Launch, Values
+from pipec.kir.values.analysis import Launch, Values
+from pipec.kir.values.sameness import of_ctas, of_threads
 from pipec.sema import tree
 from pipec.sema.types import BOOL, I32
 from pipec.terms.term import Operator

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pipec.isa.dtypes import DTYPES
-from pipec.kir.plan_memory import tile_layout
-from pipec.kir.plan_roles import fragment_map, row_map_of, with_split
-from pipec.kir.plan_types import RowMap
+from pipec.kir.plan.memory import tile_layout
+from pipec.kir.plan.roles import fragment_map, row_map_of, with_split
+from pipec.kir.plan.types import RowMap
 from pipec.kir.spread import Share, Threads, direct_share, elements, panel_share
 from pipec.record import replace
 from pipec.sema.types import TileType

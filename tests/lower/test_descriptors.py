@@ -4,8 +4,13 @@ import pytest
 
 from pipec.isa.dtypes import DTYPES
 from pipec.isa.scaling import operand_kinds
-from pipec.kir.plan_memory import tile_layout
-from pipec.lower.descriptors import instruction_descriptor, operand_descriptor, scaled_instruction_descriptor, shared_descriptor
+from pipec.kir.plan.memory import tile_layout
+from pipec.lower.tensor_cores.descriptors import (
+    instruction_descriptor,
+    operand_descriptor,
+    scaled_instruction_descriptor,
+    shared_descriptor,
+)
 from pipec.sema import tree
 from pipec.source import Source
 

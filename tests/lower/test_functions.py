@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from running import NUMPY, exact, run
 
-from pipec.lower import functions as lowering
+from pipec.lower.emit import functions as lowering
 from pipec.reference.bounded import FUNCTION, Arithmetic, Precision, bounded, functions
-from pipec.sema.functions import FUNCTIONS, ElementFunction
+from pipec.sema.language.functions import FUNCTIONS, ElementFunction
 
 SOURCE = """
 kernel k(x: tensor[{kind}, 64, 64], y: tensor[{kind}, 64, 64]):

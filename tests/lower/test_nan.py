@@ -11,7 +11,7 @@ import pytest
 from running import NUMPY, exact
 
 import pipec
-from pipec.sema.functions import FUNCTIONS, REDUCTIONS
+from pipec.sema.language.functions import FUNCTIONS, REDUCTIONS
 
 SPECIAL = (math.nan, 2.5, -2.5, 0.0, -0.0, math.inf, -math.inf, 1.0)
 TARGETS = ("sm_100a", "sm_90a")

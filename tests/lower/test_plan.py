@@ -5,7 +5,7 @@ from hand_built import Gemm
 from pipec.interface import from_json, to_json
 from pipec.isa.targets import TARGETS
 from pipec.kir.build import build
-from pipec.kir.plan import Plan, plan
+from pipec.kir.plan.derive import Plan, plan
 from pipec.record import replace
 from pipec.sema import tree
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mutation.mutants import Mutant, mutants
 from pipec.driver import Options, compile_source
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 from pipec.reference import trial_of
 from pipec.runtime import LaunchOptions, launch
 from pipec.runtime.errors import ArgumentError

@@ -6,7 +6,7 @@ tile is spelt.
 
 from dataclasses import dataclass
 
-from pipec.sema.operations import MEMBERS
+from pipec.sema.language.operations import MEMBERS
 
 # Declaration, and what stands for `t` in the programs.
 KINDS = {

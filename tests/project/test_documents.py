@@ -16,7 +16,7 @@ from pipec.source import Source
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\(([\w./-]+\.\w+)(?:#[^)]*)?\)")
-# A file of the repository in backticks: `pipec/sema/functions.py`, `tests/errors`, `lower/mma_waits.py`.
+# A file of the repository in backticks: `pipec/sema/language/functions.py`, `tests/errors`, `lower/synchronisation/mma_waits.py`.
 NAMED = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9.]*|[a-z_]+\.py)`")
 # Documents of prose; proof.md is set as its authors broke it, and the reference cites formulas.
 PROSE = [path for path in DOCUMENTS if path.parent.name != "reference" and path.name not in ("errors.md", "proof.md")]

@@ -9,8 +9,8 @@ from test_seed_names import PAGES
 
 from pipec.driver import Options, compile_source
 from pipec.reference.bounded import Arithmetic, Precision, functions
-from pipec.sema.functions import FUNCTIONS
-from pipec.sema.operation import (
+from pipec.sema.language.functions import FUNCTIONS
+from pipec.sema.language.operation import (
     BARRIER,
     CONSUMER,
     CONSUMER_VIEW,
@@ -25,8 +25,8 @@ from pipec.sema.operation import (
     RING,
     ROLE,
 )
-from pipec.sema.operations import OPERATIONS
-from pipec.sema.other_names import NAMES
+from pipec.sema.language.operations import OPERATIONS
+from pipec.sema.language.other_names import NAMES
 from pipec.source import Source
 from pipec.syntax.other_forms import FORMS
 

@@ -10,10 +10,11 @@ from diagnose import Options, diagnose
 from seed_programs import RIGHT, WRONG, Wrong
 
 from pipec.diag.message import Diagnostic
-from pipec.sema import calls, expressions
+from pipec.sema.calls import dispatch as calls
+from pipec.sema.language.operation import THREADS
+from pipec.sema.language.operations import MEMBERS, Operation
 from pipec.sema.meanings import Meaning
-from pipec.sema.operation import THREADS
-from pipec.sema.operations import MEMBERS, Operation
+from pipec.sema.values import expressions
 from pipec.source import Span
 
 pytestmark = pytest.mark.xdist_group("seed names")  # one worker compiles the programs that several tests ask about

@@ -11,7 +11,7 @@ import pytest
 from examples.catalogue import EXAMPLES
 
 from pipec.driver import Options, compile_source
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.types import Plan
 from pipec.reference import Trial, rounded, shape_sets, trial_of
 from pipec.source import Source
 

@@ -6,10 +6,10 @@ import pytest
 
 from pipec.driver import Options, compile_source
 from pipec.isa.dtypes import DTYPES
-from pipec.sema.expressions import BUILT_IN
-from pipec.sema.functions import FUNCTIONS
-from pipec.sema.operations import FREE
-from pipec.sema.other_names import LIBRARIES, MEMBERS, NAMES, library_member, other_name
+from pipec.sema.language.functions import FUNCTIONS
+from pipec.sema.language.operations import FREE
+from pipec.sema.language.other_names import LIBRARIES, MEMBERS, NAMES, library_member, other_name
+from pipec.sema.values.expressions import BUILT_IN
 from pipec.source import Source
 
 OWN = {*BUILT_IN, *FREE, *FUNCTIONS, *DTYPES, "row_sum", "row_max", "row_min", "True", "False", "kernel", "role", "fn"}

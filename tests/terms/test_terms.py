@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from random_scalars import SPAN, TYPES, conditions, dimension, ends, evaluate, number, numbers, parameter, scalars, special
 
 from pipec.isa.dtypes import DTYPES, DType
-from pipec.kir.values import Launch, Reader
+from pipec.kir.values.analysis import Launch, Reader
 from pipec.sema import tree
 from pipec.sema.types import BOOL, I32
 from pipec.terms import term as terms

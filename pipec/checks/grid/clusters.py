@@ -10,11 +10,11 @@ from pipec.diag.catalogue import clusters as messages
 from pipec.diag.message import Sink
 from pipec.isa.specials import AXES
 from pipec.kir.clusters import Sharing, line, mask, sharing
-from pipec.kir.sameness import of_ctas
-from pipec.kir.values import Values, statements
+from pipec.kir.values.analysis import Values, statements
+from pipec.kir.values.sameness import of_ctas
 from pipec.kir.walk import operands, subexpressions
 from pipec.sema import tree
-from pipec.sema.operation import SCHEDULER
+from pipec.sema.language.operation import SCHEDULER
 from pipec.source import Span
 from pipec.vocabulary import Axis
 
@@ -243,7 +243,7 @@ class _Walk:
                 if statement.multicast is not None and control is None:
                     self._load(statement, statement.multicast)
             case tree.RequestTile():
-                pass  # every CTA waits for the answer; which of them asks is settled in pipec.lower.clusters
+                pass  # every CTA waits for the answer; which of them asks is settled in pipec.lower.synchronisation.clusters
             case tree.Operation() if statement.effects.event is not None:
                 self._shared(statement.effects.event.pipeline, statement.span, control)
             case _:

@@ -3,9 +3,9 @@
 from pipec.diag.catalogue import grids as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
-from pipec.kir.plan_grids import TileNames, early, needs_wait, tensors_read, waits
-from pipec.kir.plan_mma_waits import lazy_tiles
-from pipec.kir.plan_roles import operations
+from pipec.kir.plan.grids import TileNames, early, needs_wait, tensors_read, waits
+from pipec.kir.plan.mma_waits import lazy_tiles
+from pipec.kir.plan.roles import operations
 from pipec.sema import tree
 from pipec.source import Span
 

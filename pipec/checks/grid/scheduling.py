@@ -7,7 +7,7 @@ from pipec.diag.message import Sink
 from pipec.interface import MULTIPROCESSORS, LaunchExpression, evaluate
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel
-from pipec.kir.plan_interface import launch_expression
+from pipec.kir.plan.interface import launch_expression
 from pipec.sema import tree
 
 # Values at which two grids are compared: small ones, ones that no tile size divides, and more tiles than any GPU has multiprocessors.

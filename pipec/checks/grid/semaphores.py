@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pipec.diag.catalogue import global_memory as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
-from pipec.kir.values import Launch, Values, statements
+from pipec.kir.values.analysis import Launch, Values, statements
 from pipec.sema import tree
 from pipec.terms.term import Atom, Operator, atom_of, leaves
 

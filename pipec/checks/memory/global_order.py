@@ -1,8 +1,8 @@
 """Accesses to global memory that nothing orders (E0614 to E0616).
 
-Within a role the compiler puts them in order (pipec.kir.global_order) and says where it cannot. Between two roles a hand-over must: every
-access of the one before every access of the other; or iteration by iteration, where other iterations touch other tiles; or by turns,
-through a pipeline of one stage that both hold around their accesses.
+Within a role the compiler puts them in order (pipec.kir.global_memory.order) and says where it cannot. Between two roles a hand-over
+must: every access of the one before every access of the other; or iteration by iteration, where other iterations touch other tiles; or
+by turns, through a pipeline of one stage that both hold around their accesses.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from pipec.checks.summary import collect as collect_summary
 from pipec.diag.catalogue import global_memory as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
-from pipec.kir.global_accesses import Access, collect, may_meet
-from pipec.kir.global_order import Clash, order
-from pipec.kir.places import Place, apart_in_other_iterations, renamed
-from pipec.kir.plan_types import Plan
-from pipec.kir.values import Loop
+from pipec.kir.global_memory.accesses import Access, collect, may_meet
+from pipec.kir.global_memory.order import Clash, order
+from pipec.kir.global_memory.places import Place, apart_in_other_iterations, renamed
+from pipec.kir.plan.types import Plan
+from pipec.kir.values.analysis import Loop
 from pipec.sema import tree
 from pipec.terms.term import Term
 from pipec.vocabulary import OTHER_SIDE, Side

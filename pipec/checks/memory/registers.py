@@ -10,8 +10,8 @@ from pipec.diag.catalogue import register_tiles as messages
 from pipec.diag.catalogue import resources
 from pipec.diag.message import Sink
 from pipec.kir import ir
-from pipec.kir.plan_roles import lazy_tiles, operations
-from pipec.kir.plan_types import Plan, RolePlan, round_up
+from pipec.kir.plan.roles import lazy_tiles, operations
+from pipec.kir.plan.types import Plan, RolePlan, round_up
 from pipec.kir.walk import evaluated_tile, operands, subexpressions
 from pipec.sema import tree
 from pipec.sema.types import TileType

@@ -3,9 +3,9 @@
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.message import Sink
 from pipec.isa.targets import WARP
-from pipec.kir.plan_memory import tensor_width
-from pipec.kir.plan_scales import scale_columns
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.memory import tensor_width
+from pipec.kir.plan.scales import scale_columns
+from pipec.kir.plan.types import Plan
 from pipec.sema import tree
 
 _LARGEST_ITEMS = 4

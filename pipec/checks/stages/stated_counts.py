@@ -3,10 +3,10 @@
 from pipec.diag.catalogue import output as output_messages
 from pipec.diag.catalogue import signals as messages
 from pipec.diag.message import Sink
-from pipec.kir.plan_memory import packed_buffers, tensor_width
-from pipec.kir.plan_types import Plan
+from pipec.kir.plan.memory import packed_buffers, tensor_width
+from pipec.kir.plan.types import Plan
 from pipec.sema import tree
-from pipec.sema.operations import RING
+from pipec.sema.language.operations import RING
 from pipec.vocabulary import SIDES
 
 

@@ -5,7 +5,7 @@ from pipec.checks.tiles.first_mma import first_mmas
 from pipec.diag.catalogue import lifetime as messages
 from pipec.diag.catalogue import sub_stages
 from pipec.diag.message import Sink
-from pipec.kir.plan_zero import plan_zero
+from pipec.kir.plan.zero import plan_zero
 from pipec.sema import tree
 
 

@@ -7,7 +7,7 @@ from pipec.checks.tiles.scales import check_mma, check_narrow, whole_units
 from pipec.diag.catalogue import resources as messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
-from pipec.kir.plan_scales import reads_packed
+from pipec.kir.plan.scales import reads_packed
 from pipec.kir.walk import references
 from pipec.record import record
 from pipec.sema import tree

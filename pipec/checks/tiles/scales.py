@@ -4,8 +4,8 @@ from pipec.checks.summary import RoleSummary
 from pipec.diag.catalogue import scaling as messages
 from pipec.diag.message import Sink
 from pipec.isa.scaling import CHUNK_BYTES, CHUNK_ROWS, CHUNK_SCALES, ScaledKind, operand_kinds
-from pipec.kir.plan_scales import reads_packed
-from pipec.kir.plan_types import round_up
+from pipec.kir.plan.scales import reads_packed
+from pipec.kir.plan.types import round_up
 from pipec.sema import tree
 
 ROW_UNIT = 64  # of the first row of a scale tile that an MMA reads: the start that libraries use

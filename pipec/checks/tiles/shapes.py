@@ -13,10 +13,10 @@ from pipec.isa.dtypes import DType
 from pipec.isa.reductions import ALLOWED
 from pipec.isa.targets import WARP, Target
 from pipec.kir import ir
-from pipec.kir.plan_interface import box_rows
-from pipec.kir.plan_memory import tile_layout
-from pipec.kir.plan_scales import unpacked_tiles
-from pipec.kir.plan_types import PANEL_ALIGNMENT as BOX_ALIGNMENT
+from pipec.kir.plan.interface import box_rows
+from pipec.kir.plan.memory import tile_layout
+from pipec.kir.plan.scales import unpacked_tiles
+from pipec.kir.plan.types import PANEL_ALIGNMENT as BOX_ALIGNMENT
 from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.source import Span

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pipec.diag.catalogue import tile_axes as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
-from pipec.kir.values import Values
+from pipec.kir.values.analysis import Values
 from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.terms.term import Operator, operands

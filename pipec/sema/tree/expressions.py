@@ -145,7 +145,7 @@ class Select:
 
 @record(eq=False)
 class Call:
-    """An elementwise function: a row of `pipec.sema.functions`."""
+    """An elementwise function: a row of `pipec.sema.language.functions`."""
 
     function: str
     arguments: tuple["Expression", ...]

@@ -80,7 +80,7 @@ class Schedule:
     `mode` "static": worker w of n takes the tiles w, w + n, ...; at most `blocks` CTAs run (None: as many as the GPU has
     multiprocessors). "clc": a cluster for each tile is launched, and one that is done takes over the tile of one that has not started;
     the answers of the hardware come through the pipeline `responses`, requests are held back by `throttle`. `group`: the order of
-    the tiles, see pipec.sema.scheduling.
+    the tiles, see pipec.sema.declarations.scheduling.
     """
 
     name: str

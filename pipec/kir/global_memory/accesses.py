@@ -1,0 +1,179 @@
+"""Which operations of a role read and write global memory that the kernel itself writes, and which of them may meet.
+
+Only tensors that the kernel writes are of interest. A kernel that reads some tensors and stores others, tile by tile, has no two accesses
+in here that may meet.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pipec.kir.global_memory.places import Place, apart, apart_in_other_iterations, overlap_by_numbers, place_of, same
+from pipec.kir.ir import Branch, Kernel, Role
+from pipec.kir.plan.mma_waits import lazy_tiles
+from pipec.kir.values.analysis import Loop, Values
+from pipec.kir.walk import children, operands, subexpressions
+from pipec.record import record
+from pipec.sema import tree
+from pipec.sema.types import TileType
+from pipec.source import Span
+from pipec.vocabulary import Reduction
+
+THREADS: Final[tree.Engine] = "threads"
+BULK: Final[tree.Engine] = "bulk"
+COPIES: Final[tree.Engine] = "copies"
+
+
+@record
+class Access:
+    """One operation's use of a tensor. `site` is its number in the block, or that after the last for the block's condition.
+
+    `handle`: the stage on whose full barrier a copy into shared memory completes. `reduce`: it adds to, or takes the larger of, what is
+    there, in any order. `elementwise`: each thread reads exactly the elements that it then computes.
+    """
+
+    tensor: str
+    block: int
+    site: int
+    writes: bool
+    engine: tree.Engine
+    place: Place
+    span: Span
+    operation: tree.Operation | None
+    handle: tree.Handle | None = None
+    reduce: Reduction | None = None
+    elementwise: bool = False
+
+
+@record
+class RoleAccesses:
+    role: Role
+    accesses: tuple[Access, ...]
+
+
+def collect(kernel: Kernel) -> tuple[RoleAccesses, ...]:
+    """Of each role that touches a tensor which the kernel writes, the accesses to such tensors."""
+    written = _written(kernel)
+    found: list[RoleAccesses] = []
+    for role in kernel.roles if written else ():
+        accesses = tuple(access for access in _accesses(role) if access.tensor in written)
+        if accesses:
+            found.append(RoleAccesses(role, accesses))
+    return tuple(found)
+
+
+def _written(kernel: Kernel) -> frozenset[str]:
+    return frozenset(
+        memory.place.tensor.name
+        for role in kernel.roles
+        for block in role.blocks
+        for operation in block.operations
+        if (memory := operation.effects.memory) is not None and memory.writes and memory.engine != "semaphore"
+    )
+
+
+def _accesses(role: Role) -> Iterator[Access]:
+    values = role.values
+    lets = lazy_tiles(role)
+    for number, block in enumerate(role.blocks):
+        for site, operation in enumerate(block.operations):
+            yield from _of_operation(operation, number, site, values, lets)
+        if isinstance(block.terminator, Branch):
+            yield from _reads(block.terminator.condition, number, len(block.operations), None, values, lets)
+
+
+def _of_operation(
+    operation: tree.Operation, block: int, site: int, values: Values, lets: dict[tree.Variable, tree.Expression]
+) -> Iterator[Access]:
+    match operation:
+        case tree.Assign(variable) if variable in lets:
+            return  # read where it is used
+        case tree.TmaLoad() | tree.CopyAsync():
+            engine = BULK if isinstance(operation, tree.TmaLoad) else COPIES
+            buffer, source = operation.destination.buffer, operation.source
+            place = place_of(source, _tile_extent(source, buffer.rows, buffer.columns, buffer), values)
+            yield Access(
+                source.tensor.name, block, site, False, engine, place, operation.span, operation, operation.destination.handle
+            )
+        case tree.TmaStore():
+            buffer, target = operation.source.buffer, operation.destination
+            place = place_of(target, _tile_extent(target, buffer.rows, buffer.columns, buffer), values)
+            yield Access(target.tensor.name, block, site, True, BULK, place, operation.span, operation, reduce=operation.reduce)
+        case tree.Store():
+            target, value = operation.destination, operation.value.type
+            assert isinstance(value, TileType)
+            place = place_of(target, _tile_extent(target, value.rows, value.columns, None), values)
+            engine = BULK if operation.path == "tma" else THREADS
+            yield Access(target.tensor.name, block, site, True, engine, place, operation.span, operation, reduce=operation.reduce)
+        case _:
+            pass
+    for operand in operands(operation):
+        yield from _reads(operand, block, site, operation, values, lets)
+
+
+def _reads(
+    value: tree.Expression, block: int, site: int, operation: tree.Operation | None, values: Values,
+    lets: dict[tree.Variable, tree.Expression],
+) -> Iterator[Access]:  # fmt: skip
+    own = _elementwise(value, lets)
+    for node in subexpressions(value, lets):
+        match node:
+            case tree.ReadTensor(source=source, axis=axis, type=TileType(rows=rows, columns=columns)):
+                extent = _vector_extent(source, rows, columns) if axis is not None else _tile_extent(source, rows, columns, None)
+            case tree.ReadElement(source=source):
+                extent = (1,) * len(source.tensor.shape)
+            case _:
+                continue
+        place = place_of(source, extent, values)
+        yield Access(source.tensor.name, block, site, False, THREADS, place, node.span, operation, elementwise=node in own)
+
+
+def _elementwise(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> set[tree.Expression]:
+    """The tiles whose elements each thread reads only where it computes the value's: not below reductions and parts of tiles."""
+    found: set[tree.Expression] = set()
+    below: set[tree.Expression] = set()
+    for node in subexpressions(value, lets):
+        if isinstance(node, tree.ReadTensor) and node.axis is None and node.type == value.type:
+            found.add(node)
+        if isinstance(node, tree.RowReduce | tree.Columns):
+            below.update(inner for child in children(node) for inner in subexpressions(child, lets))
+    return found - below
+
+
+def _tile_extent(where: tree.TensorSlice, rows: int, columns: int, buffer: tree.Buffer | None) -> tuple[int | None, ...]:
+    """Rows and columns run along the last two axes. Tiles of scale factors are stored in blocks: they are not followed."""
+    axes = len(where.tensor.shape)
+    if buffer is not None and buffer.dtype.name.startswith("ue"):
+        return (None,) * axes
+    return (rows * columns,) if axes == 1 else (1,) * (axes - 2) + (rows, columns)
+
+
+def _vector_extent(where: tree.TensorSlice, rows: int, columns: int) -> tuple[int | None, ...]:
+    return (1,) * (len(where.tensor.shape) - 1) + (rows * columns,)
+
+
+# --------------------------------------------------------------------------------------------------------- who meets whom
+
+
+def commute(one: Access, other: Access) -> bool:
+    return one.reduce is not None and one.reduce == other.reduce and one.writes and other.writes
+
+
+def may_meet(one: Access, other: Access, loops: Mapping[Loop, int | None] | None = None, *, followed: bool = True) -> bool:
+    """Whether the order of two accesses can matter; `loops` are those in which they are in different iterations (None: in none).
+
+    Stores whose places cannot be compared are taken for different tiles, as those of a block that stores one tile after the other are;
+    a load and a store must be shown to be apart. `followed` says whether all of the loops are counted.
+    """
+    if one.tensor != other.tensor or not (one.writes or other.writes) or commute(one, other):
+        return False
+    crossed = loops or {}
+    if apart(one.place, other.place, crossed):
+        return False
+    if loops is not None and followed and apart_in_other_iterations(one.place, other.place, loops):
+        return False
+    return not (one.writes and other.writes) or overlap_by_numbers(one.place, other.place, crossed)
+
+
+def own_elements(read: Access, write: Access) -> bool:
+    """Whether each thread reads, in one statement, just the elements that it then writes."""
+    return read.elementwise and same(read.place, write.place)

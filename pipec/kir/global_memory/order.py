@@ -1,0 +1,214 @@
+"""Where the threads of a role meet so that its accesses to global memory take effect in the order of its statements.
+
+A forward pass over the role's graph carries the accesses that have not been ordered yet, with the loops whose ends they have crossed.
+In front of an access that may meet one of them the role is ordered: bulk stores complete, a proxy fence, a meeting. Where fewer threads
+run a block, the role is ordered before the branch that leads there.
+"""
+
+from collections.abc import Iterator
+
+from pipec.kir import ir
+from pipec.kir.global_memory.accesses import BULK, THREADS, Access, RoleAccesses, may_meet, own_elements
+from pipec.kir.walk import subexpressions
+from pipec.record import record
+from pipec.sema import tree
+
+_Pending = frozenset[tuple[int, frozenset[int]]]  # number of an access, loops whose ends were crossed since
+
+
+@record
+class Clash:
+    """Two accesses of a role that no meeting can order: those of one statement, or a copy that may be `under_way` and what follows."""
+
+    under_way: bool
+    first: Access
+    second: Access
+
+
+@record
+class Ordering:
+    """`before`: operations before which the role is ordered; `at_end`: blocks at whose end, before the branch."""
+
+    before: frozenset[tree.Operation]
+    at_end: frozenset[int]
+    waits: bool  # for bulk stores of the role
+    fences: bool  # between the proxies
+    clashes: tuple[Clash, ...]
+
+
+NOTHING = Ordering(frozenset(), frozenset(), False, False, ())
+
+
+def order(row: RoleAccesses) -> Ordering:
+    return _Walk(row).ordering() if any(access.writes for access in row.accesses) else NOTHING
+
+
+class _Walk:
+    def __init__(self, row: RoleAccesses) -> None:
+        self._role, self._accesses = row.role, row.accesses
+        self._at: dict[tuple[int, int], list[int]] = {}
+        for number, access in enumerate(row.accesses):
+            self._at.setdefault((access.block, access.site), []).append(number)
+        self._around = [
+            tuple(index for index, loop in enumerate(row.role.loops) if number in loop.blocks)
+            for number in range(len(row.role.blocks))
+        ]
+        self._before: set[tree.Operation] = set()
+        self._at_end: set[int] = set()
+        self._clashes: dict[tuple[int, int], Clash] = {}
+
+    def ordering(self) -> Ordering:
+        for numbers in self._at.values():
+            self._statement(numbers)
+        entries: list[_Pending] = [frozenset() for _ in self._role.blocks]
+        changed = True
+        while changed:
+            changed = False
+            for number in range(len(self._role.blocks)):
+                after = self._block(number, entries[number])
+                for target in ir.successors(self._role.blocks[number].terminator):
+                    joined = entries[target] | self._crossing(number, target, after)
+                    changed = changed or joined != entries[target]
+                    entries[target] = joined
+        ordered = bool(self._before or self._at_end)
+        return Ordering(
+            frozenset(self._before),
+            frozenset(self._at_end),
+            waits=ordered and any(access.writes and access.engine == BULK for access in self._accesses),
+            fences=ordered and any(access.engine != THREADS for access in self._accesses),
+            clashes=tuple(self._clashes.values()),
+        )
+
+    def _crossing(self, number: int, target: int, pending: _Pending) -> _Pending:
+        """Along an edge: the end of a loop is crossed, or the loops that are left do not count any more."""
+        inside = set(self._around[target])
+        crossed = {index for index in inside if target <= number and self._role.loops[index].header == target}
+        return frozenset((access, (loops | crossed) & inside) for access, loops in pending)
+
+    def _statement(self, numbers: list[int]) -> None:
+        for first in numbers:
+            for second in numbers:
+                read, write = self._accesses[first], self._accesses[second]
+                if read.writes or not write.writes or not may_meet(read, write) or own_elements(read, write):
+                    continue
+                self._clashes[first, second] = Clash(False, read, write)
+
+    def _block(self, number: int, pending: _Pending) -> _Pending:
+        block = self._role.blocks[number]
+        for site, operation in enumerate(block.operations):
+            pending = self._completed(operation, pending)
+            pending = self._step(number, self._at.get((number, site), []), pending, operation)
+        own = self._at.get((number, len(block.operations)), [])
+        guarded = [access for inner in self._guarded(number) for access in self._of_block(inner)]
+        return self._step(number, own, pending, None, guarded)
+
+    def _step(
+        self,
+        number: int,
+        accesses: list[int],
+        pending: _Pending,
+        operation: tree.Operation | None,
+        guarded: list[int] | None = None,
+    ) -> _Pending:
+        """The role is ordered before `accesses` (and of those that only some threads do next) if one of them asks for it."""
+        clashing = [(one, next_) for one in pending for next_ in (*accesses, *(guarded or ())) if self._meet(one, next_)]
+        if clashing:
+            self._order(number, operation, clashing)
+            pending = frozenset(one for one in pending if self._in_flight(one[0]))
+        return pending | frozenset((access, frozenset()) for access in accesses)
+
+    def _order(
+        self, number: int, operation: tree.Operation | None, clashing: list[tuple[tuple[int, frozenset[int]], int]]
+    ) -> None:
+        """Only one thread stores in blocks that not all threads run, so what stands there needs no meeting with itself."""
+        for (first, _), second in clashing:
+            if self._in_flight(first):
+                self._clashes[first, second] = Clash(True, self._accesses[first], self._accesses[second])
+        if operation is None:
+            self._at_end.add(number)
+        else:
+            self._before.add(operation)
+
+    def _in_flight(self, number: int) -> bool:
+        """A copy into shared memory completes on a barrier, which no meeting waits for."""
+        return self._accesses[number].handle is not None
+
+    def _completed(self, operation: tree.Operation, pending: _Pending) -> _Pending:
+        """Waiting for the stage that a copy fills: with one stage, or where the role waits once for each copy, it is the copy's."""
+        if not isinstance(operation, tree.Acquire) or operation.handle.side != "consumer":
+            return pending
+        pipeline = operation.handle.pipeline
+        if pipeline.stages > 1 and not self._waits_for_each(pipeline):
+            return pending
+        return frozenset(
+            one for one in pending if (handle := self._accesses[one[0]].handle) is None or handle.pipeline is not pipeline
+        )
+
+    def _waits_for_each(self, pipeline: tree.Pipeline) -> bool:
+        """The role obtains a stage to fill, and one that is full, once each in the same loop: it runs ahead of no copy."""
+        found = [
+            (operation.handle.side, self._around[number])
+            for number, block in enumerate(self._role.blocks)
+            for operation in block.operations
+            if isinstance(operation, tree.Acquire) and operation.handle.pipeline is pipeline
+        ]
+        return sorted(side for side, _ in found) == ["consumer", "producer"] and len({loops for _, loops in found}) == 1
+
+    def _meet(self, one: tuple[int, frozenset[int]], second: int) -> bool:
+        first, crossed = one
+        a, b = self._accesses[first], self._accesses[second]
+        common = [index for index in self._around[b.block] if index in self._around[a.block]]
+        outermost = next((place for place, index in enumerate(common) if index in crossed), None)
+        if outermost is None:
+            return may_meet(a, b)
+        loops = [self._role.loops[index] for index in common[outermost:]]
+        steps = {loop.statement: loop.step for loop in loops if loop.variable is not None}
+        return may_meet(a, b, steps, followed=len(steps) == len(loops)) or (first == second and self._repeats(first, loops))
+
+    def _repeats(self, number: int, loops: list[ir.Loop]) -> bool:
+        """Whether a store goes to the same place again, whatever that place is: nothing that its coordinates read changes in the loops."""
+        operation, blocks = self._accesses[number].operation, self._role.blocks
+        if not isinstance(operation, tree.Store | tree.TmaStore) or operation.reduce is not None:
+            return False
+        inside = [blocks[number] for number in frozenset().union(*(loop.blocks for loop in loops))]
+        assigned = {one.variable for block in inside for one in block.operations if isinstance(one, tree.Assign)}
+        changed = assigned | {loop.variable for loop in loops}
+        parts = [part for coordinate in operation.destination.coordinates for part in subexpressions(coordinate)]
+        return not any(
+            part.variable in changed
+            if isinstance(part, tree.ReadVariable)
+            else isinstance(part, tree.ReadElement | tree.ReadResponse | tree.StageIndex)
+            for part in parts
+        )
+
+    def _guarded(self, number: int) -> Iterator[int]:
+        """The blocks behind a branch that fewer threads run than run the branch."""
+        blocks = self._role.blocks
+        whole = blocks[number].participation
+        unseen = [target for target in ir.successors(blocks[number].terminator) if blocks[target].participation != whole]
+        seen: set[int] = set()
+        while unseen:
+            block = unseen.pop()
+            if block in seen or blocks[block].participation == whole or whole.threads != "all":
+                continue
+            seen.add(block)
+            unseen += ir.successors(blocks[block].terminator)
+        yield from seen
+
+    def _of_block(self, number: int) -> list[int]:
+        return [access for (block, _), accesses in self._at.items() if block == number for access in accesses]
+
+
+def hands_over(rows: tuple[RoleAccesses, ...]) -> dict[str, tuple[bool, bool]]:
+    """Of the roles whose accesses may meet those of another role: whether bulk stores are to complete before the role hands anything
+    over, and whether it takes a fence between the proxies."""
+    found: dict[str, tuple[bool, bool]] = {}
+    for row in rows:
+        others = [access for other in rows if other is not row for access in other.accesses]
+        met = [one for one in row.accesses if any(may_meet(one, other) for other in others)]
+        if not met:
+            continue
+        tensors = {one.tensor for one in met}
+        fences = any(one.engine != THREADS for other in rows for one in other.accesses if one.tensor in tensors)
+        found[row.role.name] = any(one.writes and one.engine == BULK for one in met), fences
+    return found

@@ -1,0 +1,107 @@
+"""Everything the compiler derives from a kernel: warp numbers, barrier counts, bytes, memory layout, tensor maps.
+
+`plan(kernel, target)` is pure and never fails: a plan that exceeds a limit is still a plan, and `pipec.checks.memory.resources`
+says what is wrong with it. Lowering follows the plan and derives nothing again.
+"""
+
+from pipec.isa.targets import Target
+from pipec.kir.clusters import kernel_sharing
+from pipec.kir.ir import Kernel
+from pipec.kir.plan.exit import plan_drains
+from pipec.kir.plan.global_memory import plan_global
+from pipec.kir.plan.grids import plan_grids
+from pipec.kir.plan.interface import plan_interface, plan_parameters
+from pipec.kir.plan.memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
+from pipec.kir.plan.roles import plan_registers, plan_roles, plan_row_maps
+from pipec.kir.plan.signals import expected_bytes, plan_meetings, plan_signals
+from pipec.kir.plan.types import (
+    GlobalOrder,
+    Plan,
+    RegisterGroup,
+    RolePlan,
+    RowMap,
+    SharedItem,
+    SideSignals,
+    Staging,
+    TileLayout,
+    TmaPlan,
+    ZeroFill,
+)
+from pipec.kir.plan.zero import plan_zero
+from pipec.record import replace
+
+
+def plan(kernel: Kernel, target: Target) -> Plan:
+    roles, threads = plan_roles(kernel)
+    groups, launch_registers = plan_registers(roles, threads, target)
+    layouts = tile_layouts(kernel)
+    row_maps = plan_row_maps(roles)
+    packed = packed_buffers(kernel)
+    columns, column_stride, allocated = plan_tensor(kernel, packed)
+    unwritten = plan_zero(kernel)
+    shared_by = kernel_sharing(kernel)
+    expected = expected_bytes(kernel, layouts, shared_by)
+    signals = plan_signals(kernel, roles, expected, unwritten, shared_by)
+    drains = plan_drains(kernel, signals, shared_by)
+    meetings = plan_meetings(roles, signals)
+    orders = plan_global(kernel)
+    found = (
+        replace(
+            row,
+            drains=drains.get(row.role.name, ()),
+            meets=meetings.get(row.role.name, frozenset()),
+            global_order=orders.get(row.role.name, GlobalOrder()),
+        )
+        for row in roles
+    )
+    roles = plan_grids(kernel, tuple(found))
+    shared = plan_shared(kernel, target, roles, layouts, row_maps, unwritten, allocated > 0)
+    parameters, symbols, tma = plan_parameters(kernel, layouts, shared.staging)
+    interface = plan_interface(kernel, roles, threads, signals, shared, allocated, parameters)
+    issuers = [row for row in roles if row.uses_tensor and row.single_thread]
+    return Plan(
+        kernel=kernel,
+        target=target,
+        roles=roles,
+        threads=threads,
+        register_groups=groups,
+        launch_registers=launch_registers,
+        sharing=shared_by,
+        cta_group=max((pipeline.cta_group for pipeline in kernel.pipelines), default=1),
+        signals=signals,
+        expected_bytes=expected,
+        layouts=layouts,
+        buffer_offsets=shared.buffer_offsets,
+        buffer_strides=shared.buffer_strides,
+        barrier_offsets=shared.barrier_offsets,
+        response_offset=shared.response_offset,
+        staging=shared.staging,
+        row_maps=row_maps,
+        zero_fills=shared.zero_fills,
+        shared_items=shared.items,
+        shared_bytes=shared.bytes,
+        columns=columns,
+        column_stride=column_stride,
+        packed=packed,
+        allocated_columns=allocated,
+        allocating_warp=issuers[0].first_warp if issuers else 0,
+        tensor_address_offset=shared.tensor_address_offset,
+        tma=tma,
+        symbols=symbols,
+        interface=interface,
+    )
+
+
+__all__ = [
+    "Plan",
+    "RegisterGroup",
+    "RolePlan",
+    "RowMap",
+    "SharedItem",
+    "SideSignals",
+    "Staging",
+    "TileLayout",
+    "TmaPlan",
+    "ZeroFill",
+    "plan",
+]

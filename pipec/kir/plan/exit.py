@@ -1,0 +1,56 @@
+"""What a role waits for before the block may end.
+
+The commit of an MMA arrives on its barrier some time later; on the barrier of a block that has ended it is undefined (PTX ISA
+9.7.16.12). A commit completes after everything committed before it by the same role, so one waiter for a role's last commit is enough.
+Mostly that is the epilogue, which waits for the accumulator. Where the last commit gives an input stage back, nobody waits for it
+any more: the producer of that pipeline then waits until all its stages were given back. It does so too where the MMAs of other CTAs
+give its stages back. All other signals to another CTA are given by threads, before they meet the CTAs of the cluster at the end.
+"""
+
+from pipec.kir.clusters import Sharing
+from pipec.kir.ir import Kernel, Role
+from pipec.kir.plan.roles import operations
+from pipec.kir.plan.types import SideSignals
+from pipec.sema import tree
+from pipec.vocabulary import Side
+
+
+def plan_drains(
+    kernel: Kernel, signals: dict[tuple[tree.Pipeline, Side], SideSignals], sharing: dict[tree.Pipeline, Sharing]
+) -> dict[str, tuple[tree.Pipeline, ...]]:
+    """Role name -> the pipelines it drains when it ends."""
+    found: dict[str, tuple[tree.Pipeline, ...]] = {}
+    last_given = [last for role in kernel.roles if (last := _given_back_last(role, signals)) is not None]
+    for pipeline in dict.fromkeys([*last_given, *_committed_by_others(kernel, signals, sharing)]):
+        for producer in kernel.roles:
+            if pipeline in producer.produces and not _drained(producer, pipeline):
+                found[producer.name] = (*found.get(producer.name, ()), pipeline)
+    return found
+
+
+def _committed_by_others(
+    kernel: Kernel, signals: dict[tuple[tree.Pipeline, Side], SideSignals], sharing: dict[tree.Pipeline, Sharing]
+) -> list[tree.Pipeline]:
+    """Pipelines whose stages the MMAs of other CTAs give back: when the roles of this CTA are done, theirs may not be."""
+    return [
+        pipeline
+        for pipeline in kernel.pipelines
+        if not sharing[pipeline].consumer.local and any("commit" in how for how in signals[pipeline, "consumer"].how.values())
+    ]
+
+
+def _given_back_last(role: Role, signals: dict[tuple[tree.Pipeline, Side], SideSignals]) -> tree.Pipeline | None:
+    """The pipeline whose stage the role's last commit gives back; None when the last commit hands an accumulator on."""
+    last: tree.Handle | None = None
+    for operation in operations(role):
+        match operation:
+            case tree.Signal(handle=handle, how="commit"):
+                last = handle
+            case tree.Signal(handle=handle) | tree.Release(handle=handle, signals=True):
+                if "commit" in signals[handle.pipeline, handle.side].how.get(role.name, ()):
+                    last = handle
+    return last.pipeline if last is not None and last.side == "consumer" else None
+
+
+def _drained(role: Role, pipeline: tree.Pipeline) -> bool:
+    return any(isinstance(operation, tree.Drain) and operation.pipeline is pipeline for operation in operations(role))

@@ -1,0 +1,222 @@
+"""Where everything lies: tiles in shared memory and their swizzle, staging buffers, barriers, tensor-memory columns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import mul
+
+from pipec.isa.dtypes import DType
+from pipec.isa.targets import Target
+from pipec.kir.ir import Kernel
+from pipec.kir.plan.roles import operations
+from pipec.kir.plan.scales import scale_columns, scale_layout, stored_bits, unpacked_tiles
+from pipec.kir.plan.types import (
+    RESPONSE_BYTES,
+    TILE_ALIGNMENT,
+    RolePlan,
+    RowMap,
+    SharedItem,
+    Staging,
+    TileLayout,
+    ZeroFill,
+    round_up,
+)
+from pipec.sema import tree
+from pipec.sema.tree import Buffer, Expression, Pipeline
+from pipec.sema.types import TileType
+from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
+
+# Bytes of a swizzle span -> the tensor map's swizzle mode, widest first (hardware.md 2.3).
+_SPANS: tuple[tuple[int, Swizzle], ...] = ((128, "128B"), (64, "64B"), (32, "32B"), (16, "none"))
+BARRIER_BYTES = 8
+_SMALLEST_ALLOCATION = 32  # tensor-memory columns
+
+
+def tile_layout(rows: int, columns: int, dtype: DType, *, atom_32b: bool = False, bits: int | None = None) -> TileLayout:
+    """The widest span that divides a row. `atom_32b`: the swizzle that 32-bit MN-major operands ask for (hardware.md 3.4).
+
+    `bits` are those of a stored element, where they are not the type's.
+    """
+    row_bytes = columns * (bits or dtype.bits) // 8
+    for span, swizzle in _SPANS:
+        if row_bytes % span == 0:
+            mode = "128B_ATOM_32B" if atom_32b and span == 128 else swizzle
+            return TileLayout(mode, span, row_bytes // span, rows)
+    # Not a multiple of 16 bytes: TMA cannot move it; the resource check says so.
+    return TileLayout("none", max(row_bytes, 1), 1, rows)
+
+
+def tile_layouts(kernel: Kernel) -> dict[Buffer, TileLayout]:
+    transposed = {
+        operand.buffer
+        for role in kernel.roles
+        for operation in operations(role)
+        if isinstance(operation, tree.Mma)
+        for operand in (operation.a, operation.b)
+        if operand.transposed and operand.buffer.dtype.bits == 32
+    }
+    unpacked = unpacked_tiles(kernel)
+    layouts = {}
+    for buffer in kernel.buffers:
+        if buffer.space != "shared":
+            continue
+        bits = stored_bits(buffer, unpacked)
+        plain = tile_layout(buffer.rows, buffer.columns, buffer.dtype, atom_32b=buffer in transposed, bits=bits)
+        layouts[buffer] = scale_layout(buffer) if buffer.dtype.is_scale else plain
+    return layouts
+
+
+def packed_buffers(kernel: Kernel) -> frozenset[Buffer]:
+    """Tiles in tensor memory that an MMA reads as its first operand: elements fill the 32-bit columns (hardware.md 3.5)."""
+    return frozenset(
+        operation.a.buffer
+        for role in kernel.roles
+        for operation in operations(role)
+        if isinstance(operation, tree.Mma) and operation.a.buffer.space == "tensor"
+    )
+
+
+def tensor_width(buffer: Buffer, packed: frozenset[Buffer]) -> int:
+    """Columns of tensor memory that one tile takes."""
+    return -(-buffer.columns * buffer.dtype.bits // 32) if buffer in packed else buffer.width
+
+
+def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer, int], dict[Buffer, int], int]:
+    """First column of each tile and scale tile, stage stride of tiles, and the columns to allocate.
+
+    Unless packed, an element takes a 32-bit column.
+    """
+    first: dict[Buffer, int] = {}
+    stride: dict[Buffer, int] = {}
+    column = 0
+    for buffer in kernel.buffers:
+        if buffer.space == "tensor":
+            columns = tensor_width(buffer, packed)
+            first[buffer], stride[buffer] = column, buffer.stride or columns
+            column += stride[buffer] * (buffer.count - 1) + columns
+    stated = max((allocation.columns for allocation in kernel.allocations), default=0)
+    scales, taken = scale_columns(kernel, column)
+    first |= scales
+    column += taken
+    allocated = 0
+    if column:
+        # tcgen05.alloc takes powers of two from 32 to 512.
+        allocated = max(_SMALLEST_ALLOCATION, stated)
+        while allocated < column:
+            allocated *= 2
+    return first, stride, allocated
+
+
+@dataclass(slots=True)
+class SharedPlan:
+    buffer_offsets: dict[Buffer, int]
+    buffer_strides: dict[Buffer, int]
+    barrier_offsets: dict[tuple[Pipeline, Side], int]
+    staging: dict[tree.Store, Staging]
+    zero_fills: dict[Buffer, ZeroFill]
+    items: tuple[SharedItem, ...]
+    bytes: int
+    tensor_address_offset: int | None
+    response_offset: int | None
+
+
+class _Shared:
+    """Hands out shared memory in order."""
+
+    def __init__(self) -> None:
+        self.items: list[SharedItem] = []
+        self.offset = 0
+
+    def take(self, name: str, size: int, alignment: int) -> int:
+        offset = round_up(self.offset, alignment)
+        self.items.append(SharedItem(name, offset, size))
+        self.offset = offset + size
+        return offset
+
+
+def plan_shared(
+    kernel: Kernel,
+    target: Target,
+    roles: tuple[RolePlan, ...],
+    layouts: Mapping[Buffer, TileLayout],
+    row_maps: Mapping[tree.Operation, RowMap],
+    unwritten: Mapping[Buffer, tuple[Pipeline, Expression | None]],
+    has_tensor: bool,
+) -> SharedPlan:
+    """Tiles first, each on a 1024-byte boundary, then staging, then the small things."""
+    shared = _Shared()
+    # Each stage on the boundary, not only the first: a descriptor's base offset is then 0 for all of them (hardware.md 3.3).
+    strides = {buffer: round_up(layout.bytes, TILE_ALIGNMENT) for buffer, layout in layouts.items()}
+    offsets = {buffer: shared.take(buffer.label, strides[buffer] * buffer.count, TILE_ALIGNMENT) for buffer in layouts}
+    small = sum(
+        pipeline.stages * (pipeline.producer_sub_stages + pipeline.consumer_sub_stages) * BARRIER_BYTES
+        for pipeline in kernel.pipelines
+    )
+    small += sum(4 * buffer.count for buffer, (_, condition) in unwritten.items() if condition is None)
+    responses = kernel.schedule.responses if kernel.schedule is not None else None
+    response_bytes = RESPONSE_BYTES * responses.stages if responses is not None else 0
+    # And the address of tensor memory, and what aligning barriers and answers may cost.
+    small = round_up(small + 4 + 8, 16) + response_bytes
+    staging = _plan_staging(shared, target, roles, row_maps, small)
+    answers = shared.take(f"{responses.name} responses", response_bytes, RESPONSE_BYTES) if responses is not None else None
+    barriers: dict[tuple[Pipeline, Side], int] = {}
+    for pipeline in kernel.pipelines:
+        for side, name in BARRIER_SIDE.items():
+            size = pipeline.stages * pipeline.sub_stages(side) * BARRIER_BYTES
+            barriers[pipeline, side] = shared.take(f"{pipeline.name} {name} barriers", size, BARRIER_BYTES)
+    address = shared.take("tensor memory address", 4, 4) if has_tensor else None
+    zero_fills = {}
+    for buffer, (pipeline, condition) in unwritten.items():
+        flag = shared.take(f"{buffer.label} written flags", 4 * buffer.count, 4) if condition is None else None
+        zero_fills[buffer] = ZeroFill(pipeline, condition, flag)
+    size = round_up(shared.offset, 16)
+    return SharedPlan(offsets, strides, barriers, staging, zero_fills, tuple(shared.items), size, address, answers)
+
+
+def _panels(row: RolePlan, layouts: Mapping[tree.Store, TileLayout]) -> int:
+    """The most panels of one tile that a role which adds up in registers stores, if four buffers hold them."""
+    if row.mma_waits is None:
+        return 0
+    counts = [
+        operation.value.type.columns * operation.value.type.dtype.bytes // layouts[operation].span_bytes
+        for operation in operations(row.role)
+        if operation in layouts and isinstance(operation, tree.Store) and isinstance(operation.value.type, TileType)
+    ]
+    return max((count for count in counts if count <= 4), default=0)
+
+
+def _plan_staging(
+    shared: _Shared,
+    target: Target,
+    roles: tuple[RolePlan, ...],
+    row_maps: Mapping[tree.Operation, RowMap],
+    small: int,
+) -> dict[tree.Store, Staging]:
+    """Buffers per role, as large as its largest panel: two where they fit, so that storing overlaps converting. A role that adds up in
+    registers gets four for a tile of three or four panels, if they fit: it then meets once for the whole tile."""
+    staging: dict[tree.Store, Staging] = {}
+    wanted: list[tuple[RolePlan, dict[tree.Store, TileLayout]]] = []
+    for row in roles:
+        panels: dict[tree.Store, TileLayout] = {}
+        for operation in operations(row.role):
+            if isinstance(operation, tree.Store) and operation.path == "tma":
+                value = operation.value.type
+                assert isinstance(value, TileType)
+                row_map = row_maps[operation]
+                # A panel lies in one half of a folded tile.
+                layout = tile_layout(row_map.block_rows, value.columns // (2 if row_map.folded else 1), value.dtype)
+                panels[operation] = TileLayout(layout.swizzle, layout.span_bytes, 1, layout.rows)
+        if panels:
+            wanted.append((row, panels))
+    strides = [round_up(max(layout.bytes for layout in panels.values()), TILE_ALIGNMENT) for _, panels in wanted]
+    free = target.shared_bytes - small - round_up(shared.offset, TILE_ALIGNMENT)
+    # All roles alike, since which of them stores longest is not known here.
+    counts = [2 if 2 * sum(strides) <= free else 1] * len(wanted)
+    for index, ((row, panels), stride) in enumerate(zip(wanted, strides, strict=True)):
+        extra = 2 * stride
+        if _panels(row, panels) > 2 and counts[index] == 2 and sum(map(mul, counts, strides)) + extra <= free:
+            counts[index] = 4
+    for (row, panels), stride, buffers in zip(wanted, strides, counts, strict=True):
+        offset = shared.take(f"{row.role.name} staging", buffers * stride, TILE_ALIGNMENT)
+        for key, layout in panels.items():
+            staging[key] = Staging(layout, buffers, offset, stride)
+    return staging

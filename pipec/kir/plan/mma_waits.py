@@ -1,0 +1,204 @@
+"""Where a role waits for its MMAs in registers (wgmma), which run on while its threads go further.
+
+Each MMA is a group of its own, groups complete in order, and a wait says how many of the latest may stay in flight. Three rules make
+every wait that is needed, and no program can leave one out: a stage is given back only after the MMAs that read it, an accumulator is
+read or written by threads only after the MMAs that add to it, and the registers of an operand are written only after the MMAs that
+read them (PTX ISA 9.7.15: all else is undefined).
+"""
+
+from pipec.kir.ir import Kernel, Role, successors
+from pipec.kir.plan.types import MmaWait, MmaWaits
+from pipec.kir.walk import operands, subexpressions
+from pipec.sema import tree
+from pipec.sema.tree import Pipeline
+
+TileNames = dict[tree.Variable, tree.Expression]
+
+_MOST_PENDING = 7  # groups that are told apart; a wait for older ones waits for these too
+_LATE = "late"  # the stage that was released and is still to be given back
+
+# What is in flight (an accumulator, a stage, the registers of an operand: its variable or the id of its MMA), and how many MMAs at
+# least were issued after the last that works on it.
+_State = dict[object, int]
+
+
+def plan_mma_waits(kernel: Kernel, role: Role) -> MmaWaits | None:
+    """None for a role without such MMAs."""
+    mmas = [operation for block in role.blocks for operation in block.operations if isinstance(operation, tree.RegisterMma)]
+    if not mmas:
+        return None
+    lagging = _lagging(kernel, role, mmas)
+    return _Analysis(role, lagging, _operand_tiles(role, mmas)).mma_waits()
+
+
+def _operand_tiles(role: Role, mmas: list[tree.RegisterMma]) -> frozenset[tree.Variable]:
+    """The register-resident tiles that are read as operand `a` and nowhere else."""
+    read = {
+        node.variable
+        for block in role.blocks
+        for operation in block.operations
+        for value in operands(operation)
+        if not (isinstance(operation, tree.RegisterMma) and value is operation.a)
+        for node in subexpressions(value)
+        if isinstance(node, tree.ReadVariable)
+    }
+    return frozenset(mma.a.variable for mma in mmas if isinstance(mma.a, tree.ReadVariable)) - read
+
+
+def _lagging(kernel: Kernel, role: Role, mmas: list[tree.RegisterMma]) -> Pipeline | None:
+    """The pipeline whose stages may be given back one release late.
+
+    The late stage is one more that the role holds while it waits for the next, so one more must exist; whoever waits for it must
+    not be waited for by this role in between. Hence: only one pipeline, without sub-stages, feeds the MMAs, nobody drains it inside a
+    loop, and the stage is given back before the role waits for anything else (see `_Analysis`).
+    """
+    pipelines = {tile.handle.pipeline for mma in mmas for tile in mma.tiles}
+    if len(pipelines) != 1:
+        return None
+    (pipeline,) = pipelines
+    held = {
+        operation.handle
+        for block in role.blocks
+        for operation in block.operations
+        if isinstance(operation, tree.Acquire) and operation.handle.pipeline is pipeline
+    }
+    parts = max(pipeline.producer_sub_stages, pipeline.consumer_sub_stages)
+    if len(held) + 1 > pipeline.stages or parts > 1 or _drained_in_loop(kernel, pipeline):
+        return None
+    return pipeline
+
+
+def _drained_in_loop(kernel: Kernel, pipeline: Pipeline) -> bool:
+    return any(
+        isinstance(operation, tree.Drain) and operation.pipeline is pipeline and any(number in loop.blocks for loop in role.loops)
+        for role in kernel.roles
+        for number, block in enumerate(role.blocks)
+        for operation in block.operations
+    )
+
+
+class _Analysis:
+    """Follows what is in flight along every path of a role."""
+
+    def __init__(self, role: Role, lagging: Pipeline | None, operand_tiles: frozenset[tree.Variable]) -> None:
+        self._role = role
+        self._lagging = lagging
+        self._operands = operand_tiles
+        self._names = lazy_tiles(role)
+
+    def mma_waits(self) -> MmaWaits:
+        entries = self._entries()
+        waits: dict[tree.Operation, MmaWait] = {}
+        late: set[tree.Operation] = set()
+        at_end = False
+        for block, entry in zip(self._role.blocks, entries, strict=True):
+            state = dict(entry)
+            for operation in block.operations:
+                if self._late_stage(operation, state) is not None:
+                    late.add(operation)
+                wait = self._step(operation, state)
+                if wait is not None:
+                    waits[operation] = wait
+            at_end = at_end or (bool(state) and not successors(block.terminator))
+        return MmaWaits(waits, at_end, self._lagging, frozenset(late), self._operands)
+
+    def _entries(self) -> list[_State]:
+        """The state at the start of each block: all that is in flight on some path, at the least age that any path gives it."""
+        entries: list[_State] = [{} for _ in self._role.blocks]
+        open_blocks = set(range(len(entries)))
+        while open_blocks:
+            number = min(open_blocks)
+            open_blocks.remove(number)
+            state = dict(entries[number])
+            for operation in self._role.blocks[number].operations:
+                self._step(operation, state)
+            for after in successors(self._role.blocks[number].terminator):
+                joined = {key: min(entries[after].get(key, age), age) for key, age in state.items()}
+                if not joined.items() <= entries[after].items():
+                    entries[after] |= joined
+                    open_blocks.add(after)
+        return entries
+
+    def _step(self, operation: tree.Operation, state: _State) -> MmaWait | None:
+        """The wait before the operation; `state` becomes what holds after it."""
+        wait = None
+        needed = [state[key] for key in self._needs(operation, state) if key in state]
+        if needed:
+            pending = min(needed)
+            wait = MmaWait(pending, gives_back=state.get(_LATE, -1) >= pending)
+            for key in [key for key, age in state.items() if age >= pending]:
+                del state[key]
+        if isinstance(operation, tree.RegisterMma):
+            for key, age in state.items():
+                state[key] = min(age + 1, _MOST_PENDING)
+            state.update(dict.fromkeys(self._works_on(operation), 0))
+        elif (stage := self._late_stage(operation, state)) is not None:
+            state[_LATE] = state.pop(stage)
+        return wait
+
+    def _late_stage(self, operation: tree.Operation, state: _State) -> tree.Handle | None:
+        """The stage that the operation signals, where it is given back at the next release instead."""
+        match operation:
+            case tree.Signal(handle) | tree.Release(handle, True) if handle.pipeline is self._lagging and handle in state:
+                return handle
+            case _:
+                return None
+
+    def _works_on(self, mma: tree.RegisterMma) -> list[object]:
+        stages = [tile.handle for tile in mma.tiles]
+        return (
+            [mma.accumulator, *stages] if isinstance(mma.a, tree.BufferRef) else [mma.accumulator, self._registers(mma), *stages]
+        )
+
+    def _registers(self, mma: tree.RegisterMma) -> object:
+        """Those of operand `a`: the tile's own, or where it has other readers, a copy for this MMA."""
+        assert isinstance(mma.a, tree.ReadVariable)
+        return mma.a.variable if mma.a.variable in self._operands else mma
+
+    def _needs(self, operation: tree.Operation, state: _State) -> list[object]:
+        """What must not be in flight before the operation."""
+        match operation:
+            case tree.RegisterMma(a=tree.ReadVariable(variable)) if variable not in self._operands:
+                return [operation]
+            case tree.RegisterMma() | tree.Peek() | tree.ExpectBytes():
+                return []
+            case tree.Release() | tree.Signal():
+                return [operation.handle] if self._late_stage(operation, state) is None else [_LATE]
+            case tree.Assign(variable) if variable in self._names:
+                return []
+            case tree.Acquire(handle) if handle.pipeline is self._lagging and handle.side == "consumer":
+                return []
+            case tree.Acquire() | tree.Drain():
+                return [_LATE]  # whoever is waited for may wait for that stage
+            case tree.ClearAccumulator():
+                return [operation.accumulator]
+            case _:
+                return [*self._written(operation), *(one for value in operands(operation) for one in self._read(value))]
+
+    def _written(self, operation: tree.Operation) -> list[object]:
+        match operation:
+            case tree.WriteAccumulator(accumulator):
+                return [accumulator]
+            case tree.Assign(variable) if variable in self._operands:
+                return [variable]
+            case _:
+                return []
+
+    def _read(self, value: tree.Expression) -> list[tree.Accumulator]:
+        """The accumulators whose elements the expression has in it."""
+        return [node.accumulator for node in subexpressions(value, self._names) if isinstance(node, tree.ReadAccumulator)]
+
+
+def lazy_tiles(role: Role) -> TileNames:
+    """What the names of tiles that are evaluated where they are used stand for."""
+    return {
+        operation.variable: operation.value
+        for block in role.blocks
+        for operation in block.operations
+        if isinstance(operation, tree.Assign) and operation.variable.is_lazy
+    }
+
+
+def reads_accumulator(value: tree.Expression, names: TileNames) -> bool:
+    """Whether an expression has elements of an accumulator in registers in it."""
+    return any(isinstance(node, tree.ReadAccumulator) for node in subexpressions(value, names))

@@ -1,0 +1,205 @@
+"""Warp numbers, election, named barriers, register budgets, and which thread owns which row of a register tile."""
+
+from collections.abc import Iterator
+from math import gcd
+
+from pipec.isa.targets import WARP, WARPGROUP_WARPS, Target
+from pipec.kir.ir import Kernel, Role
+from pipec.kir.plan.mma_waits import lazy_tiles, plan_mma_waits, reads_accumulator
+from pipec.kir.plan.types import RegisterGroup, RolePlan, RowMap, round_up
+from pipec.kir.walk import evaluated_tile, operands, references, subexpressions
+from pipec.record import replace
+from pipec.sema import tree
+from pipec.sema.types import TileType
+from pipec.vocabulary import Space
+
+# A register count that setmaxnreg and .maxnreg take: a multiple of 8 from 24 to 256 (hardware.md 7); 255 is what one thread can use.
+_REGISTER_STEP = 8
+_MOST_REGISTERS = 248
+
+
+def operations(role: Role) -> Iterator[tree.Operation]:
+    for block in role.blocks:
+        yield from block.operations
+
+
+def expressions(role: Role) -> Iterator[tree.Expression]:
+    """Every expression of the role, with everything below it; branch conditions included."""
+    for block in role.blocks:
+        for operation in block.operations:
+            for operand in operands(operation):
+                yield from subexpressions(operand)
+        condition = getattr(block.terminator, "condition", None)
+        if condition is not None:
+            yield from subexpressions(condition)
+
+
+def reads_tensor(role: Role) -> bool:
+    """Whether the role's threads read or write tensor memory (each warp sees only its own quarter of the lanes)."""
+    if any(isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "tensor" for node in expressions(role)):
+        return True
+    return any(_writes(operation, "tensor") for operation in operations(role))
+
+
+def _writes(operation: tree.Operation, space: Space) -> bool:
+    return isinstance(operation, tree.Write) and operation.destination.buffer.space == space
+
+
+def plan_roles(kernel: Kernel) -> tuple[tuple[RolePlan, ...], int]:
+    """The roles by first warp, and the threads of the CTA.
+
+    Roles that read tensor memory or fill whole warpgroups come first: each then starts at a warp divisible by 4, which the
+    lane quarter of tcgen05.ld (hardware.md 3.9) and setmaxnreg ask for.
+    """
+    aligned = [role for role in kernel.roles if role.warps % WARPGROUP_WARPS == 0 or reads_tensor(role)]
+    others = [role for role in kernel.roles if role not in aligned]
+    plans: list[RolePlan] = []
+    warp = 0
+    barrier = 1
+    for role in (*aligned, *others):
+        if role in aligned:
+            warp = round_up(warp, WARPGROUP_WARPS)
+        named = barrier if role.warps > 1 else None
+        barrier += named is not None
+        plans.append(replace(_role_plan(role, warp, named), mma_waits=plan_mma_waits(kernel, role)))
+        warp += role.warps
+    if any(role.registers is not None for role in kernel.roles):
+        warp = round_up(warp, WARPGROUP_WARPS)
+    return tuple(plans), warp * WARP
+
+
+def _role_plan(role: Role, first_warp: int, named_barrier: int | None) -> RolePlan:
+    kinds = [type(operation) for operation in operations(role)]
+    stores_bulk = tree.TmaStore in kinds or any(
+        isinstance(operation, tree.Store) and operation.path == "tma" for operation in operations(role)
+    )
+    uses_tensor = tree.Mma in kinds or reads_tensor(role)
+    touches_shared = any(_writes(operation, "shared") for operation in operations(role)) or any(
+        isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "shared" for node in expressions(role)
+    )
+    return RolePlan(
+        role=role,
+        first_warp=first_warp,
+        single_thread=_runs_in_one_thread(role),
+        named_barrier=named_barrier,
+        registers=role.registers,
+        uses_tensor=uses_tensor,
+        stores_bulk=stores_bulk,
+        touches_shared=touches_shared,
+    )
+
+
+def _runs_in_one_thread(role: Role) -> bool:
+    """Nothing in the role needs a second thread: no register tiles, no value that differs between lanes."""
+    if role.warps != 1 or any(block.participation.threads in ("lanes", "unknown") for block in role.blocks):
+        return False
+    if any(isinstance(operation, (tree.Store, tree.Write, tree.CopyAsync)) for operation in operations(role)):
+        return False
+    for node in expressions(role):
+        if isinstance(node.type, TileType):
+            return False
+        if isinstance(node, tree.Special) and node.name in ("lane_id", "role_thread"):
+            return False
+    return True
+
+
+def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) -> tuple[tuple[RegisterGroup, ...], int | None]:
+    """Budgets hold for whole warpgroups: roles that share one get the largest stated; also the fixed count at launch."""
+    if all(row.role.registers is None for row in roles):
+        return (), None
+    groups: list[RegisterGroup] = []
+    for first in range(0, threads // WARP, WARPGROUP_WARPS):
+        inside = [row for row in roles if row.first_warp < first + WARPGROUP_WARPS and first < row.first_warp + row.role.warps]
+        stated = [row.role.registers for row in inside if row.role.registers is not None]
+        group = RegisterGroup(first, WARPGROUP_WARPS, max(stated) if stated else None)
+        joined = groups and any(row.first_warp < first for row in inside)
+        if joined:  # a role spans this warpgroup and the one before: they act together
+            last = groups.pop()
+            budgets = [budget for budget in (last.registers, group.registers) if budget is not None]
+            group = RegisterGroup(last.first_warp, last.warps + WARPGROUP_WARPS, max(budgets) if budgets else None)
+        groups.append(group)
+    launch = target.registers // threads // _REGISTER_STEP * _REGISTER_STEP
+    return tuple(groups), min(launch, _MOST_REGISTERS)
+
+
+def plan_row_maps(roles: tuple[RolePlan, ...]) -> dict[tree.Operation, RowMap]:
+    """The row map of every operation that evaluates a register tile."""
+    return {operation: row_map for row in roles for operation, row_map in _row_maps_of_role(row).items()}
+
+
+def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
+    lets = lazy_tiles(row.role)
+    values = {operation: value for operation in operations(row.role) if (value := evaluated_tile(operation)) is not None}
+    kept = {operation for operation in operations(row.role) if _keeps(operation, lets)}
+    written = {operation for operation in operations(row.role) if isinstance(operation, tree.WriteAccumulator)}
+    kept_half_warps = any(_reads_half_warp_tile(values[operation], lets) for operation in kept)
+    maps: dict[tree.Operation, RowMap] = {}
+    for operation, value in values.items():
+        assert isinstance(value.type, TileType)
+        rows = value.type.rows
+        if operation in written or reads_accumulator(value, lets) or (row.mma_waits is not None and operation in kept):
+            maps[operation] = fragment_map(rows, row.role.warps, in_registers=operation in kept)
+            continue
+        if rows == 64 and any(buffer.folded for buffer in tensor_tiles(value, lets)):
+            maps[operation] = RowMap(rows, 1, 1, False, row.threads > 2 * rows, folded=True)
+            continue
+        half_warps = rows == 64 and (kept_half_warps if operation in kept else _reads_half_warp_tile(value, lets))
+        maps[operation] = row_map_of(rows, row.threads, half_warps=half_warps)
+        if operation in kept:
+            maps[operation] = replace(with_split(maps[operation], 2 if half_warps else 1), in_registers=True)
+    return maps
+
+
+def register_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Variable]:
+    """The tiles in registers that an expression reads, itself or through lazy ones."""
+    read = (node.variable for node in subexpressions(value, lets) if isinstance(node, tree.ReadVariable))
+    yield from dict.fromkeys(variable for variable in read if variable.in_registers)
+
+
+def _keeps(operation: tree.Operation, lets: dict[tree.Variable, tree.Expression]) -> bool:
+    value = evaluated_tile(operation)
+    return value is not None and (isinstance(operation, tree.Assign) or any(register_tiles(value, lets)))
+
+
+def fragment_map(rows: int, warps: int, *, in_registers: bool) -> RowMap:
+    """A warp has 16 of every 64 rows of its warpgroup's share, a lane two of them."""
+    return RowMap(rows, max(1, 2 * rows // (16 * warps)), 1, False, False, fragment=True, in_registers=in_registers)
+
+
+def row_map_of(rows: int, threads: int, *, half_warps: bool) -> RowMap:
+    block_rows = rows if half_warps or rows <= threads else gcd(rows, threads)
+    sharing = max(1, threads // block_rows)
+    split = 1 << (sharing.bit_length() - 1)
+    return RowMap(block_rows, rows // block_rows, split, half_warps, block_rows * split != threads)
+
+
+def _reads_half_warp_tile(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> bool:
+    """An M = 64 accumulator stands in lanes 32w .. 32w + 15 (hardware.md 3.6, layout F)."""
+    return any(buffer.rows == 64 for buffer in tensor_tiles(value, lets))
+
+
+def tensor_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expression]) -> Iterator[tree.Buffer]:
+    """The tiles in tensor memory that an expression reads, itself or through lazy ones."""
+    for node in subexpressions(value, lets):
+        if isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "tensor":
+            yield node.source.buffer
+
+
+def with_split(row_map: RowMap, split: int) -> RowMap:
+    """The same rows with fewer threads to a row; the rest stay idle."""
+    return replace(row_map, split=split, idle=row_map.idle or split != row_map.split)
+
+
+__all__ = [
+    "expressions",
+    "lazy_tiles",
+    "operations",
+    "plan_registers",
+    "plan_roles",
+    "plan_row_maps",
+    "reads_tensor",
+    "references",
+    "register_tiles",
+    "tensor_tiles",
+    "with_split",
+]

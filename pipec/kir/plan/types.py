@@ -1,0 +1,253 @@
+"""The parts of a plan: what the compiler derived for one kernel, as plain data. `pipec.kir.plan.derive` fills them in."""
+
+from pipec.interface import KernelInterface
+from pipec.isa.targets import WARP, Target
+from pipec.kir.clusters import Line, Sharing
+from pipec.kir.ir import Kernel, Role
+from pipec.record import record
+from pipec.sema.tree import Buffer, Expression, Handle, Operation, Pipeline, Store, TmaLoad, TmaStore, Variable
+from pipec.vocabulary import Completion, Side, Swizzle
+
+PANEL_ALIGNMENT = 128  # what TMA asks of a shared address, in bytes (hardware.md 2.2)
+RESPONSE_BYTES = 16  # of an answer to clusterlaunchcontrol.try_cancel, and its alignment (hardware.md 6)
+TILE_ALIGNMENT = 1024  # the repeat of the 128-byte swizzle (hardware.md 2.3)
+
+_LONGEST_HALF_RUN = 8  # columns: half of the narrowest panel that a row of so many columns can have (16 elements of 8 bytes)
+
+
+def round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+@record
+class MmaWait:
+    """At most the `pending` latest MMAs of the role stay in flight; `gives_back`: the late stage is given back then."""
+
+    pending: int
+    gives_back: bool
+
+
+@record
+class MmaWaits:
+    """When a role waits for the MMAs it has in flight (wgmma): each is a group of its own.
+
+    `waits`: by the operation before which the wait stands; `at_end`: all must be complete when the role ends.
+    `lagging`: the pipeline whose stages are given back one release late, so that MMAs stay in flight; `late`: the operations
+    that would signal such a stage. `operands`: the resident tiles that only MMAs read, which stand in registers as operand `a` does.
+    """
+
+    waits: dict[Operation, MmaWait]
+    at_end: bool
+    lagging: Pipeline | None
+    late: frozenset[Operation]
+    operands: frozenset[Variable]
+
+
+@record
+class GlobalOrder:
+    """How a role orders its accesses to global memory that the kernel writes and reads (pipec.kir.global_memory.order).
+
+    Before the operations `before`, and before the branches that end the blocks `at_end`, the threads meet; `waits`:
+    the bulk stores so far are complete then; `fences`: with a fence between the proxies. `hand_over_waits` and `hand_over_fences` ask for
+    the same before a stage is handed over.
+    """
+
+    before: frozenset[Operation] = frozenset()
+    at_end: frozenset[int] = frozenset()
+    waits: bool = False
+    fences: bool = False
+    hand_over: bool = False  # another role touches what this one does
+    hand_over_waits: bool = False
+    hand_over_fences: bool = False
+
+
+@record
+class RolePlan:
+    """`single_thread`: a one-warp role in which every operation is a one-thread operation; its body runs in one elected thread.
+
+    `named_barrier` is the hardware barrier that synchronises the role's threads; None for one-warp roles (bar.warp.sync).
+    `uses_tensor`: the role issues tcgen05 operations, so its waits and arrivals need tcgen05 fences. `stores_bulk`: it issues
+    bulk stores and must wait for them before it ends.
+    """
+
+    role: Role
+    first_warp: int
+    single_thread: bool
+    named_barrier: int | None
+    registers: int | None
+    uses_tensor: bool = False
+    stores_bulk: bool = False
+    touches_shared: bool = False  # its threads read or write stages in shared memory
+    mma_waits: MmaWaits | None = None  # of roles that multiply in registers
+    drains: tuple[Pipeline, ...] = ()  # waited for before the role ends: commits still arrive on their barriers
+    global_order: GlobalOrder = GlobalOrder()
+    meets: frozenset[tuple[Pipeline, Side]] = frozenset()  # its warps meet after waiting: one thread signals for all
+    awaits_grids: bool = False  # at its start: griddepcontrol.wait
+    launches_dependents: bool = False  # at its end: griddepcontrol.launch_dependents
+
+    @property
+    def threads(self) -> int:
+        return self.role.warps * WARP
+
+
+@record
+class RegisterGroup:
+    """Whole warpgroups that set one register budget together; `registers` None keeps what the launch gave."""
+
+    first_warp: int
+    warps: int
+    registers: int | None
+
+
+@record
+class SideSignals:
+    """How one side of a pipeline signals.
+
+    `how` per role. `count` is the arrival count of the barrier, `counts` each role's part of it.
+    `transaction_bytes` are the bytes expected per stage.
+    """
+
+    how: dict[str, tuple[Completion, ...]]
+    count: int
+    transaction_bytes: int
+    counts: dict[str, int]
+
+
+@record
+class TileLayout:
+    """A tile in shared memory: rows of `span_bytes` (one swizzle span), panels side by side along the inner dimension.
+
+    Element (r, c) stands in panel c * bytes // span_bytes at row r; the panel is `rows * span_bytes` long, rounded up to what
+    TMA may address; the address bits are then swizzled (PTX ISA 5.5.7). `swizzle` is a name of TensorMapParameter.
+    """
+
+    swizzle: Swizzle
+    span_bytes: int
+    panels: int
+    rows: int
+
+    @property
+    def panel_bytes(self) -> int:
+        return round_up(self.rows * self.span_bytes, PANEL_ALIGNMENT)
+
+    @property
+    def bytes(self) -> int:
+        return self.panels * self.panel_bytes
+
+
+@record
+class TmaPlan:
+    """One TMA operation: `row_boxes` boxes of `box_rows` rows for each panel of `layout`, through tensor map `symbol`.
+
+    A row of a panel has `inner` elements. With a `line` each of its CTAs copies `row_boxes` boxes of an equal part of the rows, for all.
+    """
+
+    symbol: str
+    layout: TileLayout
+    box_rows: int
+    row_boxes: int
+    inner: int
+    line: Line | None = None
+
+
+@record
+class RowMap:
+    """Which row of a register tile a thread of the role owns, and which part of its columns.
+
+    Threads work on `block_rows` rows at a time (`blocks` times). `half_warps`: the rows of an M = 64 accumulator, 16 to a warp
+    (layout F of tensor memory), lanes 16-31 holding the other half of the columns. `split` threads share a row's columns.
+
+    `in_registers`: such tiles take part. All such operations on tiles with as many rows agree on which thread has which element,
+    and their loops are written out, since registers cannot be indexed. With `half_warps` runs of `half_run` columns alternate
+    between the halves.
+    """
+
+    block_rows: int
+    blocks: int
+    split: int
+    half_warps: bool
+    idle: bool  # there are more threads than rows * split
+    in_registers: bool = False
+    fragment: bool = False  # as wgmma spreads an accumulator: see pipec.lower.tiles.fragments
+    folded: bool = False  # as an accumulator of 64 rows of a pair of CTAs: threads 64-127 have the right half of the columns
+
+    def half_run(self, columns: int) -> int:
+        """Small enough to divide half of every panel that a row is stored in."""
+        return min(_LONGEST_HALF_RUN, (columns & -columns) // 2)
+
+    def columns_of_thread(self, columns: int) -> int:
+        """How many of a kept tile's columns a thread has of its row; values with one column stand in both halves of a warp."""
+        sharing = 4 if self.fragment else 2 if self.half_warps else 1
+        return columns // sharing if columns > 1 else columns
+
+
+@record
+class Staging:
+    """Shared memory through which a role's TMA stores pass: `buffers` panels of one layout, used in turn, `stride` bytes apart."""
+
+    layout: TileLayout
+    buffers: int
+    offset: int
+    stride: int
+
+
+@record
+class ZeroFill:
+    """What makes an accumulator that no MMA wrote read as zero, for the consumers of `pipeline`, which hands it over.
+
+    `condition`: no MMA ran iff it is true (an expression over launch values). Where none can be derived, the MMA role notes at
+    run time whether one ran, in the 32-bit word of each stage at `flag_offset`, and arrives once more on the full barrier.
+    """
+
+    pipeline: Pipeline
+    condition: Expression | None
+    flag_offset: int | None
+
+
+@record
+class SharedItem:
+    """One stretch of dynamic shared memory, for the report and the resource messages."""
+
+    name: str
+    offset: int
+    bytes: int
+
+
+@record
+class Plan:
+    kernel: Kernel
+    target: Target
+    roles: tuple[RolePlan, ...]  # by first warp
+    threads: int
+    register_groups: tuple[RegisterGroup, ...]  # empty when no role states a budget
+    launch_registers: int | None  # per thread, where budgets ask for a fixed number
+    sharing: dict[Pipeline, Sharing]  # how the CTAs of the cluster share it
+    cta_group: int  # CTAs that one MMA works on
+    signals: dict[tuple[Pipeline, Side], SideSignals]  # side: "producer" completes full, "consumer" completes empty
+    expected_bytes: dict[Handle, int]  # bytes that TMA loads complete in one use of a producer's handle
+    layouts: dict[Buffer, TileLayout]  # of shared-memory buffers
+    buffer_offsets: dict[Buffer, int]  # byte offset of stage 0 in dynamic shared memory
+    buffer_strides: dict[Buffer, int]  # bytes from one stage to the next
+    barrier_offsets: dict[tuple[Pipeline, Side], int]  # "producer" -> full barriers, "consumer" -> empty barriers
+    response_offset: int | None  # where the answers to a tile scheduler's requests arrive, one after the other
+    staging: dict[Store, Staging]  # of stores by path "tma"
+    row_maps: dict[Operation, RowMap]  # of each operation that evaluates a tile
+    zero_fills: dict[Buffer, ZeroFill]  # of accumulators that may stay unwritten
+    shared_items: tuple[SharedItem, ...]
+    shared_bytes: int
+    columns: dict[Buffer, int]  # first tensor-memory column: of an accumulator's stage 0, of a scale tile
+    column_stride: dict[Buffer, int]  # columns from one stage to the next
+    packed: frozenset[Buffer]  # tensor-memory tiles whose elements fill the columns; an element of others takes a column
+    allocated_columns: int  # a power of two from 32, or 0
+    allocating_warp: int
+    tensor_address_offset: int | None  # where tcgen05.alloc writes the address
+    tma: dict[TmaLoad | TmaStore | Store, TmaPlan]
+    symbols: dict[
+        tuple[str, str, int], str
+    ]  # (kind, name, axis) -> parameter symbol; kind "pointer" "stride" "dimension" "scalar"
+    interface: KernelInterface
+
+    @property
+    def crosses_ctas(self) -> bool:
+        """Whether a CTA reaches into the memory of another."""
+        return any(not sharing.local for sharing in self.sharing.values())

@@ -1,0 +1,1 @@
+"""What the scalars of a role are, and where they are the same."""

@@ -1,0 +1,472 @@
+"""What the scalars of a role are: the one analysis of values.
+
+A walk over the statements of a role gives every scalar expression its term, at the place where it is evaluated. Behind a branch a
+variable is a choice between what both sides gave it; what a loop carries from one iteration to the next is a leaf of its own, with what
+it is in the first iteration and after one (`Recurrence`). From the terms follow equality (one term is one value), ranges, residues
+(`multiple_of`), and which threads, CTAs or iterations see the same value (pipec.kir.values.sameness).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+
+from pipec.isa.dtypes import DType
+from pipec.isa.specials import AXES, SPECIALS
+from pipec.isa.targets import WARP
+from pipec.kir.walk import children, operands, references
+from pipec.record import record
+from pipec.sema import tree
+from pipec.sema.types import BOOL, I32, TileType, dtype_of
+from pipec.terms import machine
+from pipec.terms.residues import ANY, Residue, Residues, either
+from pipec.terms.term import (
+    DEEPEST,
+    LEAVES,
+    MOST_PARTS,
+    Atom,
+    Operator,
+    Substitution,
+    Term,
+    atom_of,
+    choose,
+    is_launch_value,
+    leaf,
+    number,
+)
+
+Loop = tree.For | tree.While
+# A stage is carried through loops like a variable: as the answer that it holds.
+Key = tree.Variable | tree.Handle
+Environment = MutableMapping[Key, Term]
+
+LARGEST = (1 << 31) - 1  # of a dimension, and of a grid along x
+_MOST_ROUNDS = 50  # of a search for what loops keep up; what takes more is not followed
+_MOST_BLOCKS = {"x": LARGEST, "y": 65_535, "z": 65_535}  # CUDA C++ Programming Guide, compute capabilities
+
+
+@record
+class Count:
+    """Of a counted loop. `exact`: its variable goes on by the step, and never wraps around at the end of its type."""
+
+    start: Term
+    stop: Term
+    step: int
+    exact: bool
+    least: int
+    largest: int
+
+
+@record(eq=False)
+class Recurrence:
+    """What a variable holds when an iteration of `loop` begins: `initial` in the first, `following` in the one after that."""
+
+    loop: Loop
+    initial: Term
+    following: Term
+
+
+class Launch:
+    """What all roles of a kernel see alike: sizes, the grid and the cluster, and the tensors that do not change."""
+
+    def __init__(self, kernel: tree.Kernel) -> None:
+        self.written = written_tensors(kernel.roles)
+        self.cluster = kernel.cluster
+        self._grid: dict[str, Term] = {}
+        self._grid = {axis: self.term(blocks) for axis, blocks in zip(AXES, kernel.grid, strict=True)}
+
+    def term(self, expression: tree.Expression) -> Term:
+        """Of an expression that the host evaluates."""
+        return Reader(self, {}, WARP)(expression)
+
+    def special(self, name: str, threads: int) -> Term:
+        most = {"lane_id": WARP, "role_thread": threads, "role_warp": threads // WARP}
+        if name in most:
+            return leaf(Operator.SPECIAL, name, least=0, largest=most[name] - 1)
+        if name == "cta.rank":
+            x, y, z = (self.special(f"cta.{axis}", threads) for axis in AXES)
+            width, height, _ = self.cluster.shape
+            return x + y * width + z * (width * height)
+        family, _, axis = name.partition(".")
+        if name not in SPECIALS:
+            return leaf(Operator.SPECIAL, name, least=0, largest=LARGEST)
+        blocks = min(_MOST_BLOCKS[axis], max(1, self._grid[axis].largest)) if axis in self._grid else _MOST_BLOCKS[axis]
+        extent = self.cluster.shape[AXES.index(axis)]
+        largest = {
+            "block": blocks - 1,
+            "grid": blocks,
+            "cta": extent - 1,
+            "cluster": blocks // extent,
+            "clusters": blocks // extent,
+        }
+        return leaf(Operator.SPECIAL, name, least=int(family in ("grid", "clusters")), largest=largest[family])
+
+
+def written_tensors(roles: Iterable[tree.Role]) -> frozenset[str]:
+    """The tensors whose elements may change while the kernel runs: a CTA may load from them before another one's store, or after it."""
+    return frozenset(
+        statement.effects.memory.place.tensor.name
+        for role in roles
+        for statement in statements(role.body)
+        if isinstance(statement, tree.Operation) and statement.effects.memory is not None and statement.effects.memory.writes
+    )
+
+
+def statements(body: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
+    """All statements, however deep, those around others first."""
+    for statement in body:
+        yield statement
+        yield from statements(inside(statement))
+
+
+def inside(statement: tree.Statement) -> tuple[tree.Statement, ...]:
+    match statement:
+        case tree.If():
+            return *statement.then, *statement.otherwise
+        case tree.For() | tree.While() | tree.Elect():
+            return statement.body
+        case _:
+            return ()
+
+
+class Reader:
+    """The terms of expressions, all evaluated at one moment."""
+
+    def __init__(self, launch: Launch, environment: Mapping[Key, Term], threads: int) -> None:
+        self._launch, self._environment, self._threads = launch, environment, threads
+        self.terms: dict[tree.Expression, Term] = {}
+
+    def __call__(self, expression: tree.Expression) -> Term:
+        if expression not in self.terms:
+            term = self._read(expression)
+            followed = term.depth <= DEEPEST and len(term.parts) <= MOST_PARTS
+            self.terms[expression] = term if followed else unknown(expression, dtype_of(expression.type))
+        return self.terms[expression]
+
+    def scalars(self, expression: tree.Expression) -> None:
+        """Reads the scalars in a tile's expression."""
+        unseen, seen = [expression], set[tree.Expression]()
+        while unseen:
+            node = unseen.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node.type, TileType):
+                unseen.extend(children(node))
+                continue
+            self(node)
+
+    def _read(self, expression: tree.Expression) -> Term:
+        match expression:
+            case tree.Constant(value=bool() | int() as value):
+                return number(int(value))
+            case tree.ReadDimension(name=name):
+                return leaf(Operator.DIMENSION, name, least=0, largest=LARGEST)
+            case tree.ReadParameter(parameter=parameter, type=DType() as dtype):
+                least, largest = machine.range_of(dtype)
+                return leaf(Operator.PARAMETER, parameter, least=least, largest=largest)
+            case tree.Special(name=name):
+                return self._launch.special(name, self._threads)
+            case tree.ReadVariable(variable=variable) if variable in self._environment:
+                return self._environment[variable]
+            case tree.ReadResponse(handle=handle) if handle in self._environment:
+                return self._environment[handle]
+            case tree.StageIndex(handle=handle):
+                return leaf(Operator.UNKNOWN, expression, least=0, largest=handle.pipeline.stages - 1)
+            case tree.Unary(operator=operator, operand=operand, type=DType() as dtype):
+                return machine.unary(operator, dtype, self(operand))
+            case tree.Binary(operator=operator, left=left, right=right, type=DType()):
+                return machine.binary(operator, dtype_of(left.type), self(left), self(right))
+            case tree.Convert(operand=operand, type=DType() as dtype):
+                return machine.convert(self(operand), dtype_of(operand.type), dtype)
+            case tree.Select(condition=condition, when_true=one, when_false=other, type=DType()):
+                return choose(self(condition), self(one), self(other))
+            case tree.Call(function=function, arguments=arguments, type=DType()):
+                return machine.call(function, dtype_of(arguments[0].type), tuple(self(argument) for argument in arguments))
+            case tree.ReadElement(source=source, type=dtype):
+                least, largest = machine.range_of(dtype)
+                place = tuple(self(coordinate) for coordinate in source.coordinates)
+                if source.tensor.name in self._launch.written:
+                    return leaf(Operator.CHANGING, expression, *place, least=least, largest=largest)
+                return leaf(Operator.ELEMENT, source.tensor, *place, least=least, largest=largest)
+            case tree.Constant(value=value, type=dtype):
+                least, largest = machine.range_of(dtype)
+                return leaf(Operator.PARAMETER, value, least=least, largest=largest)
+            case _:
+                return unknown(expression, dtype_of(expression.type))
+
+
+def unknown(node: tree.Expression | tree.Statement, dtype: DType) -> Term:
+    least, largest = machine.range_of(dtype)
+    return leaf(Operator.UNKNOWN, node, least=least, largest=largest)
+
+
+class _Overlay(MutableMapping[Key, Term]):
+    """What a branch changes of the values around it."""
+
+    def __init__(self, around: Mapping[Key, Term]) -> None:
+        self._around = around
+        self.changed: dict[Key, Term] = {}
+
+    def __getitem__(self, key: Key) -> Term:
+        return self.changed[key] if key in self.changed else self._around[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.changed or key in self._around
+
+    def __setitem__(self, key: Key, term: Term) -> None:
+        self.changed[key] = term
+
+    def __delitem__(self, key: Key) -> None:
+        raise TypeError("a variable keeps having a value")
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter((*self._around, *(key for key in self.changed if key not in self._around)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Values:
+    """Of one role: `of(expression)` is the term of an expression of its statements, where it is evaluated."""
+
+    def __init__(self, role: tree.Role, launch: Launch) -> None:
+        self.role, self.launch = role, launch
+        self._threads = role.warps * WARP
+        self._multiples: dict[int, Residues] = {}
+        self._assigned: dict[Loop, dict[Key, None]] = {}
+        self._collect(role.body, ())
+        self._ranges: dict[tuple[Loop, Key], tuple[int, int]] = {}
+        self._walk()
+        # What a loop carries may take every value of its type until the loop has been walked once.
+        self._ranges = {
+            (row.loop, key): (min(row.initial.least, row.following.least), max(row.initial.largest, row.following.largest))
+            for atom, row in self.recurrences.items()
+            for key in (atom.operands[1],)
+            if isinstance(key, tree.Variable | tree.Handle)
+        }
+        if any((term.least, term.largest) != self._ranges[key] for key, term in self._carried.items()):
+            self._walk()
+
+    def of(self, expression: tree.Expression) -> Term:
+        """An expression that stands in no statement of the role is read where the role starts."""
+        return self._terms.get(expression) or Reader(self.launch, {}, self._threads)(expression)
+
+    @property
+    def numbered(self) -> dict[Atom, tuple[int, int]]:
+        """The counters of loops whose bounds are numbers, with the ends of their ranges."""
+        return {
+            atom: (count.least, count.largest)
+            for atom, count in self.counts.items()
+            if count.start.number is not None and count.stop.number is not None
+        }
+
+    def is_multiple(self, expression: tree.Expression, unit: int) -> bool:
+        """Whether the value is always a multiple, given that launch values are: only the launch can tell of those."""
+        if unit not in self._multiples:
+            self._multiples[unit] = self._residues(unit)
+        residue = self._multiples[unit](self.of(expression))
+        return residue is None or (residue[0] % unit == 0 and residue[1] % unit == 0)
+
+    def in_first_iteration(self, loops: Iterable[Loop]) -> Substitution:
+        """Puts what variables hold in the first iteration of loops in place of what they hold in any."""
+        chosen = frozenset(loops)
+        first: dict[Atom, Term] = {}
+
+        def replace(atom: Atom) -> Term | None:
+            if atom not in first:
+                initial = self._initial(atom, chosen)
+                if initial is None:
+                    return None
+                first[atom] = substitution(initial)
+            return first[atom]
+
+        substitution = Substitution(replace)
+        return substitution
+
+    def _initial(self, atom: Atom, loops: frozenset[Loop]) -> Term | None:
+        if atom in self.counts and atom.operands[0] in loops:
+            return self.counts[atom].start
+        row = self.recurrences.get(atom)
+        return row.initial if row is not None and row.loop in loops else None
+
+    # ---------------------------------------------------------------------------------------------------------- residues
+
+    def _residues(self, unit: int) -> Residues:
+        """What loops carry has no value at first; each round lets in what an iteration makes of it, until nothing is new."""
+        carried: dict[Atom, Residue | None] = {}
+
+        def known(atom: Atom) -> Residue | None:
+            match atom.operator:
+                case Operator.DIMENSION | Operator.PARAMETER:
+                    return unit, 0
+                case Operator.COUNTER:
+                    count = self.counts[atom]
+                    return either(residues(count.start), residues(count.start + count.step)) if count.exact else ANY
+                case Operator.CARRIED:
+                    return carried.get(atom)
+                case Operator.LEFT:
+                    return residues(self.left[atom])
+                case operator if operator not in LEAVES and is_launch_value(atom):
+                    return unit, 0
+                case _:
+                    return residues.follows(atom)
+
+        for _ in range(_MOST_ROUNDS):
+            residues = Residues(known)
+            joined = {
+                atom: either(carried.get(atom), either(residues(row.initial), residues(row.following)))
+                for atom, row in self.recurrences.items()
+            }
+            if joined == carried:  # steps only ever shrink to a divisor
+                return residues
+            carried = joined
+        carried = dict.fromkeys(self.recurrences, ANY)
+        return (residues := Residues(known))
+
+    # -------------------------------------------------------------------------------------------------------------- walk
+
+    def _collect(self, body: Iterable[tree.Statement], around: tuple[Loop, ...]) -> None:
+        """Which variables each loop assigns, and which stages it obtains."""
+        for statement in body:
+            key: Key | None = None
+            match statement:
+                case tree.Assign(variable=variable) if not isinstance(variable.type, TileType):
+                    key = variable
+                case tree.Peek(ready=ready):
+                    key = ready
+                case tree.Acquire(handle=handle):
+                    key = handle
+                case tree.For() | tree.While():
+                    self._assigned[statement] = {}
+                    self._collect(statement.body, (*around, statement))
+                    if isinstance(statement, tree.For):
+                        key = statement.variable
+                case _:
+                    self._collect(inside(statement), around)
+            if key is not None:
+                for loop in around:
+                    self._assigned[loop][key] = None
+
+    def _walk(self) -> None:
+        self._terms: dict[tree.Expression, Term] = {}
+        self._carried: dict[tuple[Loop, Key], Term] = {}
+        self.counts: dict[Atom, Count] = {}
+        self.counters: dict[Loop, Term] = {}
+        self.recurrences: dict[Atom, Recurrence] = {}
+        self.left: dict[Atom, Term] = {}  # what it was carried as
+        self.controls: dict[Loop, tuple[Term, ...]] = {}  # what decides how often it runs
+        self._body(self.role.body, {})
+
+    def _read(self, environment: Environment, *expressions: tree.Expression) -> tuple[Term, ...]:
+        reader = Reader(self.launch, environment, self._threads)
+        for expression in expressions:
+            reader.scalars(expression)
+        for expression, term in reader.terms.items():
+            known = self._terms.setdefault(expression, term)
+            if known is not term:  # a node that is evaluated at two places, with different values
+                self._terms[expression] = unknown(expression, dtype_of(expression.type))
+        return tuple(reader.terms.get(expression, number(0)) for expression in expressions)
+
+    def _body(self, body: Iterable[tree.Statement], environment: Environment) -> None:
+        for statement in body:
+            self._statement(statement, environment)
+
+    def _statement(self, statement: tree.Statement, environment: Environment) -> None:
+        match statement:
+            case tree.Assign(variable=variable, value=value):
+                (term,) = self._read(environment, value)
+                if not isinstance(variable.type, TileType):
+                    environment[variable] = term
+            case tree.If():
+                (condition,) = self._read(environment, statement.condition)
+                self._branch(condition, statement.then, statement.otherwise, environment)
+            case tree.Elect():
+                self._branch(leaf(Operator.ELECTED, statement, least=0, largest=1), statement.body, (), environment)
+            case tree.For():
+                self._for(statement, environment)
+            case tree.While():
+                self._loop(statement, environment)
+            case tree.Peek(ready=ready):
+                environment[ready] = unknown(statement, BOOL)
+            case _:
+                ranks = (reference.cta for reference in references(statement))
+                mask = statement.mask if isinstance(statement, tree.TmaLoad) else None
+                self._read(environment, *operands(statement), *(one for one in (*ranks, mask) if one is not None))
+                if isinstance(statement, tree.Acquire):
+                    # -1: no tile is left.
+                    environment[statement.handle] = leaf(Operator.ANSWER, statement, least=-1, largest=LARGEST)
+
+    def _branch(
+        self,
+        condition: Term,
+        then: tuple[tree.Statement, ...],
+        otherwise: tuple[tree.Statement, ...],
+        environment: Environment,
+    ) -> None:
+        one, other = _Overlay(environment), _Overlay(environment)
+        self._body(then, one)
+        self._body(otherwise, other)
+        for key in {**one.changed, **other.changed}:
+            if key in one and key in other:  # a variable of one side alone is not known behind it
+                environment[key] = choose(condition, one[key], other[key])
+
+    def _for(self, loop: tree.For, environment: Environment) -> None:
+        start, stop = self._read(environment, loop.start, loop.stop)
+        variable = loop.variable
+        count = _count(start, stop, loop.step, dtype_of(variable.type))
+        self.controls[loop] = start, stop
+        environment[variable] = start
+        if variable in self._assigned[loop]:  # the body changes what the loop counts with
+            self._loop(loop, environment)
+            return
+        term = environment[variable] = leaf(Operator.COUNTER, loop, least=count.least, largest=count.largest)
+        counter = atom_of(term)
+        self.counters[loop] = term
+        if counter is not None:
+            self.counts[counter] = count
+        self._loop(loop, environment)
+        self._leave(loop, variable, term, *machine.range_of(dtype_of(variable.type)), environment)
+
+    def _leave(self, loop: Loop, key: Key, carried: Term, least: int, largest: int, environment: Environment) -> None:
+        behind = environment[key] = leaf(Operator.LEFT, loop, key, least=least, largest=largest)
+        atom = atom_of(behind)
+        if atom is not None:
+            self.left[atom] = carried
+
+    def _loop(self, loop: Loop, environment: Environment) -> None:
+        carried = {key: self._carry(loop, key) for key in self._assigned[loop] if key in environment}
+        initial = {key: environment[key] for key in carried}
+        body = _Overlay(environment)
+        body.changed.update(carried)
+        if isinstance(loop, tree.While):
+            self.controls[loop] = self._read(body, loop.condition)
+        self._body(loop.body, body)
+        if isinstance(loop, tree.For) and loop.variable in carried:
+            body[loop.variable] = machine.binary("+", dtype_of(loop.variable.type), body[loop.variable], number(loop.step))
+        for key, term in carried.items():
+            atom = atom_of(term)
+            if atom is not None:
+                self.recurrences[atom] = Recurrence(loop, initial[key], body[key])
+            self._leave(loop, key, term, term.least, term.largest, environment)
+
+    def _carry(self, loop: Loop, key: Key) -> Term:
+        least, largest = machine.range_of(dtype_of(key.type) if isinstance(key, tree.Variable) else I32)
+        least, largest = self._ranges.get((loop, key), (least, largest))
+        self._carried[loop, key] = leaf(Operator.CARRIED, loop, key, least=least, largest=largest)
+        return self._carried[loop, key]
+
+
+def _count(start: Term, stop: Term, step: int, dtype: DType) -> Count:
+    """The counter is compared before each iteration, so inside of the loop it has not reached the end."""
+    lowest, highest = machine.range_of(dtype)
+    if start.number is not None and stop.number is not None and (values := range(start.number, stop.number, step)):
+        exact = lowest <= values[-1] + step <= highest
+        ends = min(values[0], values[-1]), max(values[0], values[-1])
+    elif step > 0:
+        exact = stop.largest - 1 + step <= highest
+        ends = start.least, stop.largest - 1
+    else:
+        exact = stop.least + 1 + step >= lowest
+        ends = stop.least + 1, start.largest
+    if ends[0] > ends[1]:  # it never runs
+        return Count(start, stop, step, True, start.least, start.largest)
+    least, largest = ends if exact else (lowest, ends[1]) if step > 0 else (ends[0], highest)
+    return Count(start, stop, step, exact, least, largest)

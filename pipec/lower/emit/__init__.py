@@ -1,0 +1,1 @@
+"""LLVM IR as text: instructions, arithmetic, element functions, accesses to memory, source lines."""

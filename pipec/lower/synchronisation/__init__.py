@@ -1,0 +1,1 @@
+"""What makes roles, CTAs, blocks and grids wait for one another."""

@@ -1,0 +1,342 @@
+"""Pipeline operations: waits, signals, and the stage and phase that each role keeps.
+
+A role has one cursor (stage, phase) per pipeline and side. An acquire waits at the cursor, remembers its stage in the handle and
+moves the cursor on, so that handles acquired one after the other stand on different stages. The producer's phase starts at 1: a
+wait with the parity of the phase before a fresh barrier's first returns at once (hardware.md 1.1).
+"""
+
+from pipec.isa.targets import WARPGROUP_WARPS
+from pipec.kir.clusters import LEADER
+from pipec.kir.plan.memory import BARRIER_BYTES
+from pipec.kir.plan.types import ZeroFill
+from pipec.lower.context import RoleContext, counted_loop
+from pipec.lower.emit.llvm import FALSE, Builder, Slot, Value, integer
+from pipec.lower.scalars import scalar
+from pipec.lower.synchronisation import clusters, global_order, mma_waits, watchdog
+from pipec.lower.table import lowers
+from pipec.sema import tree
+from pipec.sema.language.operation import SCHEDULER
+from pipec.vocabulary import OTHER_SIDE, SIDES, Completion, Side
+
+_ZERO_COLUMNS = 32  # columns that one tcgen05.st clears
+
+
+def start_cursors(role: RoleContext) -> None:
+    """Cursors of the pipelines the role takes part in."""
+    builder = role.builder
+    for side, pipelines in zip(SIDES, (role.plan.role.produces, role.plan.role.consumes), strict=True):
+        for pipeline in pipelines:
+            hint = f"{role.prefix}.{pipeline.name}.{side}"
+            stage, phase = builder.variable("i32", f"{hint}.stage"), builder.variable("i32", f"{hint}.phase")
+            stage.write(integer(0))
+            phase.write(integer(1 if side == "producer" else 0))
+            role.cursors[pipeline, side] = stage, phase
+    watchdog.start_counts(role)
+    clusters.start(role)
+
+
+def barrier(role: RoleContext, pipeline: tree.Pipeline, side: Side, stage: Value, sub_stage: int = 0) -> Value:
+    """The barrier that `side` completes, of a stage's sub-stage."""
+    offset = role.kernel.plan.barrier_offsets[pipeline, side] + sub_stage * BARRIER_BYTES
+    base = role.kernel.shared_pointer(offset)
+    if pipeline.stages == 1:
+        return base
+    return role.builder.offset_pointer(base, role.builder.multiply(stage, pipeline.sub_stages(side) * BARRIER_BYTES))
+
+
+def wait(
+    role: RoleContext, pipeline: tree.Pipeline, pointer: Value, parity: Value, turn: Value, ready: Value | None = None
+) -> None:
+    """Loops on try_wait: it gives up after some microseconds whatever its hint says (hardware.md 1.2). Not at all if `ready`.
+
+    `turn` is for the watchdog's report: how many waits came before.
+    """
+    builder = role.builder
+    again, done = builder.label(f"{role.prefix}.wait.{pipeline.name}"), builder.label(f"{role.prefix}.ready.{pipeline.name}")
+    if ready is None:
+        builder.jump(again)
+    else:
+        builder.branch(ready, done, again)
+    if role.kernel.alarm is not None:
+        watchdog.wait(role, role.kernel.alarm, pipeline, pointer, parity, turn, again, done)
+    else:
+        builder.place(again)
+        builder.branch(clusters.try_wait(role, pipeline, pointer, parity), done, again)
+    builder.place(done)
+
+
+def _wait_at_cursor(
+    role: RoleContext, pipeline: tree.Pipeline, side: Side, sub_stage: int = 0, ready: Value | None = None
+) -> tuple[Value, Value, Value]:
+    """Waits for the other side at the cursor, moves the cursor on, and gives the stage, the parity waited for and the turn."""
+    builder = role.builder
+    stage_slot, phase_slot = role.cursors[pipeline, side]
+    stage, phase = stage_slot.read(), phase_slot.read()
+    turn = watchdog.count(role, pipeline, side)
+    wait(role, pipeline, barrier(role, pipeline, OTHER_SIDE[side], stage, sub_stage), phase, turn, ready)
+    role.reconverge()
+    _step(builder, pipeline, stage_slot, phase_slot, stage, phase)
+    return stage, phase, turn
+
+
+def _step(builder: Builder, pipeline: tree.Pipeline, stage_slot: Slot, phase_slot: Slot, stage: Value, phase: Value) -> None:
+    if pipeline.stages == 1:
+        phase_slot.write(builder.bits("xor", phase, 1))
+        return
+    # A comparison in place of a remainder: stages are rarely a power of two, and the phase needs to know of the wrap anyway.
+    advanced = builder.add(stage, 1)
+    wraps = builder.compare("eq", advanced, integer(pipeline.stages))
+    stage_slot.write(builder.select(wraps, integer(0), advanced))
+    phase_slot.write(builder.binary("xor", phase, builder.cast("zext", wraps, "i32")))
+
+
+@lowers(tree.Peek)
+def peek(role: RoleContext, operation: tree.Peek) -> None:
+    """One look at the stage of the cursor, which stays where it is."""
+    token = operation.token
+    stage, phase = (slot.read() for slot in role.cursors[token.pipeline, token.side])
+    pointer = barrier(role, token.pipeline, OTHER_SIDE[token.side], stage)
+    role.variables[operation.ready].write(clusters.try_wait(role, token.pipeline, pointer, phase))
+
+
+@lowers(tree.Acquire)
+def acquire(role: RoleContext, operation: tree.Acquire) -> None:
+    builder = role.builder
+    handle = operation.handle
+    pipeline = handle.pipeline
+    if not operation.first:
+        _wait_again(role, operation)
+        return
+    ready = role.peeked[operation.token].read() if operation.token is not None else None
+    if handle.side == "producer" and ready is None:
+        ready = clusters.others_ask(role, pipeline)
+    stage, parity, turn = _wait_at_cursor(role, pipeline, handle.side, operation.sub_stage, ready)
+    if handle.side == "producer" and "tma" in _kinds(role, handle):
+        global_order.hand_over_by_one(role)  # the bytes are announced right below
+    _meet(role, handle)
+    if handle not in role.stages:
+        role.stages[handle] = builder.variable("i32", f"{role.prefix}.{handle.label}.stage")
+    role.stages[handle].write(stage)
+    if pipeline.sub_stages(OTHER_SIDE[handle.side]) > 1:
+        role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.parity")
+        role.parities[handle].write(parity)
+        watchdog.keep(role, handle, turn)
+    # What was told by the barrier holds for tensor memory only behind this fence (hardware.md 3.8); a tile's number is not there.
+    if role.plan.uses_tensor and pipeline.kind != SCHEDULER:
+        builder.call("tcgen05.fence.after")
+    # The accumulator may hold an earlier tile: until an MMA of this stage has run, the first one overwrites.
+    for (written, _), slot in role.written.items():
+        if written is handle:
+            slot.write(FALSE)
+    kinds = _kinds(role, handle)
+    if handle.side == "producer" and "tma" in kinds:
+        _expect_bytes(role, handle, stage)
+    if handle.side == "consumer" and role.plan.uses_tensor:
+        for buffer, fill in role.kernel.plan.zero_fills.items():
+            if fill.pipeline is pipeline:
+                zero_unwritten(role, buffer, stage, fill)
+
+
+def _wait_again(role: RoleContext, operation: tree.Acquire) -> None:
+    """For another sub-stage of a stage that is held: the cursor has moved on, so the parity is that of the first wait."""
+    handle = operation.handle
+    pointer = barrier(role, handle.pipeline, OTHER_SIDE[handle.side], role.stage(handle), operation.sub_stage)
+    wait(role, handle.pipeline, pointer, role.parities[handle].read(), watchdog.kept(role, handle))
+    role.reconverge()
+    _meet(role, handle)
+    if role.plan.uses_tensor:
+        role.builder.call("tcgen05.fence.after")
+
+
+def _meet(role: RoleContext, handle: tree.Handle) -> None:
+    """All warps of the role have seen the wait end, where one thread then signals for all of them.
+
+    The other side goes on with that signal, and may complete the awaited barrier twice more: a warp that only then looks at it finds the
+    parity of a later phase and waits for ever, or for the wrong one. Where the threads or warps arrive themselves, none is left behind.
+    """
+    if role.whole and (handle.pipeline, handle.side) in role.plan.meets:
+        role.synchronise()
+
+
+def _kinds(role: RoleContext, handle: tree.Handle) -> tuple[Completion, ...]:
+    return role.kernel.plan.signals[handle.pipeline, handle.side].how[role.plan.role.name]
+
+
+def _expect_bytes(role: RoleContext, handle: tree.Handle, stage: Value) -> None:
+    """The barrier of a pair is the leader's, which announces the bytes of both."""
+    expected = role.kernel.plan.expected_bytes.get(handle, 0)
+    for_pair = clusters.reach_of(role, handle.pipeline, "producer").to == LEADER
+    with role.one_thread("expect"), role.only_if(clusters.leads(role) if for_pair else None, "expect.leader"):
+        pointer = barrier(role, handle.pipeline, "producer", stage)
+        if expected:
+            role.builder.call("mbarrier.arrive.expect_tx", pointer, integer(expected))
+        else:
+            # The barrier counts this arrival whether or not a path loads anything.
+            role.builder.call("mbarrier.arrive", pointer, integer(1))
+
+
+@lowers(tree.Signal)
+def _explicit_signal(role: RoleContext, operation: tree.Signal) -> None:
+    signal(role, operation)
+
+
+def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
+    """Everything this role owes the handle's own barrier for this stage, but the bytes, which complete by themselves."""
+    builder, handle = role.builder, operation.handle
+    sub_stage = operation.sub_stage if isinstance(operation, tree.Signal) else 0
+    pointer = barrier(role, handle.pipeline, handle.side, role.stage(handle), sub_stage)
+    for kind in _kinds(role, handle):
+        match kind:
+            case "commit":
+                with role.one_thread("commit"):
+                    if handle.side == "producer":
+                        _note_written(role, handle, pointer)
+                    clusters.commit(role, handle, pointer)
+            case "warps":
+                global_order.hand_over_by_one(role)
+                mma_waits.give_back(role, operation, pointer)
+            case "read":
+                global_order.hand_over_by_one(role)
+                with role.one_thread("stored"):
+                    # Reading is enough: the stage may be filled again while its bytes are still on their way to global memory.
+                    builder.call("bulk.wait_group.read", integer(0))
+                    clusters.arrive(role, handle, pointer)
+            case "copies":
+                builder.call("cp.async.mbarrier.arrive", pointer)
+            case "threads" if handle.pipeline.kind == SCHEDULER:
+                clusters.arrive(role, handle, pointer)  # the answer was read, and the read fenced
+            case "threads":
+                hand_over_fences(role)
+                clusters.arrive(role, handle, pointer)
+            case "met":
+                hand_over_fences(role)
+                role.synchronise()
+                with role.one_thread("written"):
+                    clusters.arrive(role, handle, pointer)
+            case _:
+                pass
+
+
+def hand_over_fences(role: RoleContext) -> None:
+    """What this thread did to stages, ordered before an arrival that speaks for it.
+
+    Generic accesses to shared memory on this side meet the async proxy on the other (TMA, MMA): both directions ask for a fence
+    (hardware.md 4). Reads of tensor memory are ordered by a fence of their own.
+    """
+    global_order.hand_over(role)
+    if role.plan.touches_shared:
+        role.builder.call("fence.proxy.async.shared")
+    if role.plan.uses_tensor:
+        role.builder.call("tcgen05.fence.before")
+
+
+@lowers(tree.Release)
+def release(role: RoleContext, operation: tree.Release) -> None:
+    """The cursor moved at the acquire already; what is left is the signal, unless it was given."""
+    copies = "copies" in _kinds(role, operation.handle)  # they signal by themselves, like bytes
+    if (operation.signals or copies) and operation.handle not in role.signalled:
+        signal(role, operation)
+
+
+@lowers(tree.Drain)
+def drain(role: RoleContext, operation: tree.Drain) -> None:
+    """Waits for every stage, in the phase in which the next fills would. A stage never filled counts as given back."""
+    pipeline = operation.pipeline
+    with counted_loop(role.kernel, pipeline.stages, f"{role.prefix}.drain"):
+        _wait_at_cursor(role, pipeline, "producer")
+    # Once around the ring: the cursor is back at its stage, and nothing was filled, so its phase is the one before.
+    _, phase = role.cursors[pipeline, "producer"]
+    phase.write(role.builder.bits("xor", phase.read(), 1))
+    watchdog.take_back(role, pipeline, "producer", pipeline.stages)
+
+
+# ------------------------------------------------------------------------------------- accumulators that no MMA wrote
+
+
+def _flag_pointer(role: RoleContext, buffer: tree.Buffer, fill: ZeroFill, stage: Value) -> Value:
+    assert fill.flag_offset is not None
+    base = role.kernel.shared_pointer(fill.flag_offset)
+    return base if buffer.count == 1 else role.builder.offset_pointer(base, role.builder.multiply(stage, 4))
+
+
+def _note_written(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
+    """The notes and one arrival for them: a commit's arrival would not publish a store of this thread."""
+    builder = role.builder
+    fills = role.kernel.plan.zero_fills
+    noted = [buffer for buffer, fill in fills.items() if fill.pipeline is handle.pipeline and fill.flag_offset is not None]
+    for buffer in noted:
+        slot = role.written.get((handle, buffer))
+        written = FALSE if slot is None else slot.read()
+        flag = _flag_pointer(role, buffer, fills[buffer], role.stage(handle))
+        clusters.tell(role, handle, flag, builder.cast("zext", written, "i32"))
+    if noted:
+        clusters.arrive(role, handle, pointer)
+
+
+def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: ZeroFill) -> None:
+    """Each warp clears its lanes of the stage if no MMA wrote it, so that the common case pays one branch.
+
+    Where several warps have the same lanes, those of the first warpgroup clear them, and the others wait for it.
+    """
+    builder, shares_lanes = role.builder, role.plan.role.warps > WARPGROUP_WARPS
+    if fill.condition is not None:
+        unwritten = scalar(role, fill.condition)
+    else:
+        unwritten = builder.compare("eq", builder.load("i32", _flag_pointer(role, buffer, fill, stage), 4), integer(0))
+    clear, done = builder.label(f"{role.prefix}.clear"), builder.label(f"{role.prefix}.cleared")
+    builder.branch(unwritten, clear, done)
+    builder.place(clear)
+    # tcgen05.st comes in powers of two, and its columns must not run into the next accumulator.
+    width = _ZERO_COLUMNS
+    while buffer.width % width:
+        width //= 2
+    first = builder.compare("ult", role.role_warp, integer(WARPGROUP_WARPS)) if shares_lanes else None
+    with role.only_if(first, "clear.first"):
+        base = builder.binary("add", accumulator_address(role, buffer, stage), lane_quarter(role))
+        with counted_loop(role.kernel, buffer.width // width, f"{role.prefix}.clear.columns") as index:
+            address = builder.binary("add", base, builder.multiply(index, width))
+            zeros = Value(f"<{width} x i32>", "zeroinitializer") if width > 1 else integer(0)
+            builder.call(f"tcgen05.st.32x32b.x{width}", builder.tensor_pointer(address), zeros, FALSE)
+        builder.call("tcgen05.wait.st")
+    if shares_lanes:
+        builder.call("tcgen05.fence.before")
+        role.synchronise()
+        builder.call("tcgen05.fence.after")
+    builder.jump(done)
+    builder.place(done)
+
+
+def accumulator_address(role: RoleContext, buffer: tree.Buffer, stage: Value) -> Value:
+    """The tensor-memory address of a stage's first column, in lane 0."""
+    plan = role.kernel.plan
+    assert role.kernel.tensor_base is not None
+    address = role.builder.add(role.kernel.tensor_base, plan.columns[buffer])
+    if buffer.count == 1:
+        return address
+    return role.builder.add(address, role.builder.multiply(stage, plan.column_stride[buffer]))
+
+
+def tensor_address(role: RoleContext, reference: tree.BufferRef, column: Value) -> Value:
+    """Of an element's column in the lanes of this warp."""
+    builder = role.builder
+    if reference.buffer in role.kernel.plan.packed:
+        column = builder.bits("udiv", column, 32 // reference.buffer.dtype.bits)
+    address = builder.binary("add", accumulator_address(role, reference.buffer, role.stage(reference.handle)), column)
+    return builder.binary("add", address, lane_quarter(role))
+
+
+def lane_quarter(role: RoleContext) -> Value:
+    """The lane field of this warp's quarter: warp w of a warpgroup may touch lanes 32w .. 32w + 31 only (hardware.md 3.9)."""
+    quarter = role.role_warp if role.plan.role.warps <= 4 else role.builder.bits("and", role.role_warp, 3)
+    # 32 lanes to a quarter, and lanes from bit 16 on: hardware.md 3.6.
+    return role.builder.bits("shl", quarter, 21)
+
+
+def shared_tile(role: RoleContext, reference: tree.BufferRef) -> Value:
+    """The shared address (i32) of the tile a reference names."""
+    plan = role.kernel.plan
+    buffer = reference.buffer
+    base = role.kernel.shared_address(plan.buffer_offsets[buffer])
+    if buffer.count == 1:
+        return base
+    return role.builder.add(role.builder.multiply(role.stage(reference.handle), plan.buffer_strides[buffer]), base)

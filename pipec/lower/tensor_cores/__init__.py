@@ -1,0 +1,1 @@
+"""Matrix multiplications of both architectures, and the descriptors they read their operands through."""

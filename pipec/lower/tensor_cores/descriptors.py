@@ -1,0 +1,122 @@
+"""The descriptors of tcgen05.mma: which operands and shapes (32 bits), and how an operand lies in shared memory (64 bits).
+
+Sources: PTX ISA 9.7.16.4.2 tables 42-44 and 9.7.16.4.1; worked values in hardware.md 3.2, 3.3 and 9.
+"""
+
+from pipec.isa.dtypes import DType
+from pipec.isa.scaling import FACTOR_CODES, ScaledKind
+from pipec.kir.plan.types import TileLayout
+from pipec.lower.emit.llvm import Builder, Value, integer
+from pipec.record import record
+from pipec.sema import tree
+
+# The immediate of the intrinsic that names the kind.
+MMA_KINDS = {"f16": 0, "tf32": 1, "f8f6f4": 2, "i8": 3}
+# Bytes of an operand's K extent that one MMA reads, in every kind.
+K_BYTES = 32
+
+_ACCUMULATOR_CODES = {"f16": 0, "f32": 1, "i32": 2}
+_SWIZZLE_CODES = {"none": 0, "128B_ATOM_32B": 1, "128B": 2, "64B": 4, "32B": 6}
+_VERSION = 1  # bits 46-48 of every SM100 descriptor
+_CORE_ROWS = 8  # rows of a core matrix; 4 where the swizzle atom is 32 bytes
+_CORE_BYTES = 16
+
+# The source of tcgen05.cp.32x128b: 32 rows of 16 bytes, groups of 8 rows 128 bytes apart, no swizzle (hardware.md 3.7).
+CHUNK_DESCRIPTOR = _CORE_ROWS * _CORE_BYTES >> 4 << 32 | _VERSION << 46
+
+
+def instruction_descriptor(
+    accumulator: DType, a: DType, b: DType, m: int, n: int, *, a_transposed: bool = False, b_transposed: bool = False
+) -> int:
+    """`transposed` means MN-major. Codes of the element types are in pipec.isa.dtypes."""
+    assert a.mma_code is not None and b.mma_code is not None
+    return (
+        _ACCUMULATOR_CODES[accumulator.name] << 4
+        | a.mma_code << 7
+        | b.mma_code << 10
+        | a_transposed << 15
+        | b_transposed << 16
+        | n >> 3 << 17
+        | m >> 4 << 24
+    )
+
+
+def scaled_instruction_descriptor(mma: tree.Mma, kind: ScaledKind, place: int, group: int = 1) -> int:
+    """Of a block-scaled MMA of `group` CTAs whose scale factors begin at byte `place` of their words."""
+    a, b, d = mma.a, mma.b, mma.accumulator.buffer
+    assert mma.scale_a is not None
+    return (
+        place << 4
+        | kind.codes[a.buffer.dtype.name] << 7
+        | kind.codes[b.buffer.dtype.name] << 10
+        | a.transposed << 15
+        | b.transposed << 16
+        | d.columns >> 3 << 17
+        | FACTOR_CODES[mma.scale_a.buffer.dtype.name] << 23
+        | d.rows * group >> 7 << 27
+        | place << 29
+    )
+
+
+@record
+class OperandDescriptor:
+    """The constant part of a shared-memory descriptor, and how far the start moves in bytes from one MMA along K to the next."""
+
+    constant: int  # everything but the start address
+    steps: tuple[int, ...]
+
+
+def operand_descriptor(
+    layout: TileLayout,
+    k_extent: int,
+    dtype: DType,
+    *,
+    transposed: bool,
+    version: int = _VERSION,
+    packed: bool = False,
+) -> OperandDescriptor:
+    """For a tile of `k_extent` elements along K. `transposed`: stored [K, MN], so the panels lie along MN.
+
+    Descriptors of wgmma are the same but for their `version`, 0 (hardware.md 8). Elements smaller than a byte take one, unless `packed`.
+    """
+    bits = dtype.bits if packed else 8 * dtype.bytes
+    mmas = k_extent * bits // 8 // K_BYTES
+    found = _mn_major(layout, mmas, K_BYTES * 8 // bits) if transposed else _k_major(layout, mmas)
+    return OperandDescriptor(found.constant | version << 46, found.steps)
+
+
+def _k_major(layout: TileLayout, mmas: int) -> OperandDescriptor:
+    """Groups of 8 rows follow each other. Without a swizzle a panel is one column of core matrices, LBO leads to the next."""
+    stride = _CORE_ROWS * layout.span_bytes
+    leading = layout.panel_bytes if layout.swizzle == "none" else 0
+    steps = []
+    for index in range(mmas):
+        panel, inside = divmod(index * K_BYTES, layout.span_bytes)
+        steps.append(panel * layout.panel_bytes + inside)
+    return OperandDescriptor(_constant(layout, leading, stride), tuple(steps))
+
+
+def _mn_major(layout: TileLayout, mmas: int, k_elements: int) -> OperandDescriptor:
+    """Rows are K: one MMA takes `k_elements` rows of every panel. LBO and SBO change roles without a swizzle (hardware.md 3.4)."""
+    core_rows = 4 if layout.swizzle == "128B_ATOM_32B" else _CORE_ROWS
+    k_stride = core_rows * layout.span_bytes
+    if layout.swizzle == "none":
+        constant = _constant(layout, k_stride, layout.panel_bytes)
+    else:
+        constant = _constant(layout, layout.panel_bytes, k_stride)
+    return OperandDescriptor(constant, tuple(index * k_elements * layout.span_bytes for index in range(mmas)))
+
+
+def _constant(layout: TileLayout, leading: int, stride: int) -> int:
+    return (leading & 0x3FFFF) >> 4 << 16 | (stride & 0x3FFFF) >> 4 << 32 | _SWIZZLE_CODES[layout.swizzle] << 61
+
+
+def start_descriptor(builder: Builder, address: Value, constant: int) -> Value:
+    """The descriptor of an address known at run time."""
+    start = builder.bits("and", builder.bits("lshr", address, 4), 0x3FFF)
+    return builder.binary("or", builder.cast("zext", start, "i64"), integer(constant, "i64"))
+
+
+def shared_descriptor(constant: int, address: int) -> int:
+    """The whole descriptor of a known address."""
+    return constant | (address & 0x3FFFF) >> 4

@@ -1,0 +1,74 @@
+"""Matrix multiply-accumulate into tensor memory."""
+
+from pipec.kir.plan.scales import kind_of, reads_packed
+from pipec.lower.context import RoleContext
+from pipec.lower.emit.llvm import TRUE, Value, integer
+from pipec.lower.scalars import scalar
+from pipec.lower.synchronisation.pipelines import accumulator_address, shared_tile
+from pipec.lower.table import lowers
+from pipec.lower.tensor_cores.descriptors import K_BYTES, MMA_KINDS, instruction_descriptor, operand_descriptor, start_descriptor
+from pipec.lower.tensor_cores.scaled_mma import Issue, scaled
+from pipec.sema import tree
+
+# Operand A is not kept in the collector buffer: which MMA comes next is decided at run time, and a stale `use` is wrong silently.
+_DISCARD_COLLECTOR = integer(0)
+
+
+@lowers(tree.Mma)
+def mma(role: RoleContext, operation: tree.Mma) -> None:
+    """One instruction per 32 bytes of K; all but the first add to what the first one leaves."""
+    builder = role.builder
+    d, a, b = operation.accumulator, operation.a, operation.b
+    written = role.written[d.handle, d.buffer]
+    accumulate = written.read() if operation.accumulate is None else scalar(role, operation.accumulate)
+    kind = kind_of(operation)
+    first_row = None if operation.scale_b_row is None else scalar(role, operation.scale_b_row)
+    with role.one_thread("mma"):
+        if kind is None:
+            issue = _plain(role, operation)
+        else:
+            issue = scaled(role, operation, kind, first_row, _tail(role))
+        target = builder.tensor_pointer(accumulator_address(role, d.buffer, role.stage(d.handle)))
+        packed = reads_packed(operation)
+        firsts = _tensor_operand(role, a) if a.buffer.space == "tensor" else _descriptors(role, a, packed)
+        for step, (first, second) in enumerate(zip(firsts, _descriptors(role, b, packed), strict=True)):
+            issue(target, first, second, accumulate, step)
+            # The steps along K are one product: only the first may find an accumulator that is to be overwritten.
+            accumulate = TRUE
+    written.write(TRUE)
+
+
+def _plain(role: RoleContext, operation: tree.Mma) -> Issue:
+    d, a, b = operation.accumulator, operation.a, operation.b
+    kind = integer(MMA_KINDS[a.buffer.dtype.mma_kind or ""])
+    types = d.buffer.dtype, a.buffer.dtype, b.buffer.dtype
+    rows = d.buffer.rows * role.kernel.plan.cta_group
+    shape = integer(instruction_descriptor(*types, rows, d.buffer.columns, a_transposed=a.transposed, b_transposed=b.transposed))
+    instruction = "tcgen05.mma.tensor" if a.buffer.space == "tensor" else "tcgen05.mma"
+
+    def issue(target: Value, first: Value, second: Value, accumulate: Value, step: int) -> None:
+        role.builder.call(instruction, target, first, second, shape, accumulate, kind, *_tail(role))
+
+    return issue
+
+
+def _tail(role: RoleContext) -> tuple[Value, Value]:
+    return integer(role.kernel.plan.cta_group), _DISCARD_COLLECTOR
+
+
+def _tensor_operand(role: RoleContext, operand: tree.BufferRef) -> list[Value]:
+    """The address of each step along K: 32 bytes of a row are 8 columns (hardware.md 3.5)."""
+    builder = role.builder
+    start = accumulator_address(role, operand.buffer, role.stage(operand.handle))
+    steps = operand.buffer.columns * operand.buffer.dtype.bytes // K_BYTES
+    return [builder.tensor_pointer(builder.add(start, step * K_BYTES // 4)) for step in range(steps)]
+
+
+def _descriptors(role: RoleContext, operand: tree.BufferRef, packed: bool) -> list[Value]:
+    """One per step along K: the address field counts 16 bytes."""
+    buffer = operand.buffer
+    k_extent = buffer.rows if operand.transposed else buffer.columns
+    layout = role.kernel.plan.layouts[buffer]
+    row = operand_descriptor(layout, k_extent, buffer.dtype, transposed=operand.transposed, packed=packed)
+    start = start_descriptor(role.builder, shared_tile(role, operand), row.constant)
+    return [role.builder.add(start, step >> 4) for step in row.steps]

@@ -1,0 +1,421 @@
+"""Register tiles: lazy expressions, evaluated for one row and a chunk of columns at a time.
+
+A thread owns one row of each row block (see RowMap) and asks for `count` consecutive elements of it. What has one column only
+(per-row vectors, row reductions) is computed once per row before the chunks, and scalars once per operation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import gcd
+from typing import assert_never
+
+from pipec.isa.dtypes import DTYPES, DType
+from pipec.isa.targets import WARP
+from pipec.kir import spread
+from pipec.kir.plan.roles import register_tiles
+from pipec.kir.plan.types import RowMap
+from pipec.kir.spread import GROUP_COLUMNS, chunk_columns
+from pipec.kir.walk import children
+from pipec.lower.context import FULL_WARP, RoleContext, repeated
+from pipec.lower.emit.arithmetic import binary, constant, convert, is_narrow_float
+from pipec.lower.emit.functions import call_function
+from pipec.lower.emit.llvm import Builder, Value, floating, integer
+from pipec.lower.emit.memory import load_accumulator, load_packed, load_shared
+from pipec.lower.global_memory import global_row, load_element
+from pipec.lower.scalars import scalar, unary
+from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
+from pipec.lower.tensor_cores import wgmma
+from pipec.record import record, replace
+from pipec.sema import tree
+from pipec.sema.types import TileType, dtype_of
+
+_F32 = DTYPES["f32"]
+
+
+# What a read of a stage's tile gives depends on: the tile, the stage, whether it is transposed, and the node where its columns move.
+_Read = tuple[tree.Buffer, tree.Handle, bool, tree.Expression | None]
+
+
+@dataclass(slots=True)
+class Row:
+    """A row of the tile that this thread works on: where it is (see pipec.kir.spread.Place), and what is the same along it."""
+
+    map: RowMap
+    index: Value
+    part: Value
+    uniform_part: Value
+    working: Value | None
+    number: int | None = None  # of the row block, where it is known (`map.in_registers`)
+    values: dict[tree.Expression, Value] = field(default_factory=dict)  # of one-column expressions
+    prepared: set[tree.Expression] = field(default_factory=set)  # their one-column parts are among the values
+    fragment: "Place | None" = None
+    half: Value | None = None  # of a folded tile's columns, the one that this thread has
+
+
+@record
+class Place:
+    """Which registers of an accumulator a row and its columns are: block of 64 rows, half of 16 rows, groups of 8 columns."""
+
+    block: int
+    half: int
+    groups: range
+
+
+@dataclass(slots=True)
+class Chunk:
+    """`count` columns of a row from `column` on; `uniform_column` is the first lane's, `split` how far lanes 16-31 are ahead.
+
+    `register` is the first of a register-resident tile's registers that hold them, where it is known (`row.map.in_registers`).
+    With a `place`, two columns of each of its groups: `column` is the first, element i stands i // 2 groups further. `end` is the number
+    of columns of a tile whose last group is not full: some lanes have nothing of that group.
+    """
+
+    row: Row
+    column: Value
+    uniform_column: Value
+    split: int
+    count: int
+    register: int | None = None
+    cache: dict[tree.Expression | _Read, list[Value]] = field(default_factory=dict)
+    place: Place | None = None
+    others: dict[int, "Chunk"] = field(default_factory=dict)  # by how far they are ahead
+    end: int | None = None
+
+    def position(self, builder: Builder, index: int) -> Value:
+        """The column of an element; of one that the tile does not have, some column that it has."""
+        if self.place is None:
+            return builder.add(self.column, index)
+        column = builder.add(self.column, spread.fragment_offset(index))
+        inside = self.inside(builder, index)
+        if inside is None or self.end is None:
+            return column
+        return builder.select(inside, column, integer(min(index % 2, self.end - 1)))
+
+    def inside(self, builder: Builder, index: int) -> Value | None:
+        """Whether the tile has the element; None where it does for every lane."""
+        if self.place is None or self.end is None:
+            return None
+        column = builder.add(self.column, spread.fragment_offset(index))
+        return spread.fragment_inside(builder, column, self.place.groups[index // 2], self.end)
+
+    def moved(self, builder: Builder, columns: int) -> "Chunk":
+        """The chunk so many columns further on; the halves of a warp that share a row each hold every second run."""
+        if columns not in self.others:
+            registers, place = columns // 2 if self.row.map.half_warps else columns, self.place
+            if place is not None:
+                groups, registers = columns // GROUP_COLUMNS, 2 * columns // GROUP_COLUMNS
+                place = replace(place, groups=range(place.groups.start + groups, place.groups.stop + groups))
+            register = None if self.register is None else self.register + registers
+            places = builder.add(self.column, columns), builder.add(self.uniform_column, columns)
+            self.others[columns] = Chunk(self.row, *places, self.split, self.count, register, place=place)
+        return self.others[columns]
+
+
+class TileReader:
+    """Evaluates the tile expressions of one operation."""
+
+    def __init__(self, role: RoleContext) -> None:
+        self.role = role
+        self.builder = role.builder
+        self.scalars: dict[tree.Expression, list[Value]] = {}
+        self.prepared: set[tree.Expression] = set()  # expressions share parts
+
+    # ------------------------------------------------------------------------------------------- before the loops
+
+    def resolve(self, expression: tree.Expression) -> tree.Expression:
+        """A tile variable stands for the expression it was assigned."""
+        while isinstance(expression, tree.ReadVariable) and expression.variable in self.role.lets:
+            expression = self.role.lets[expression.variable]
+        return expression
+
+    def prepare(self, expression: tree.Expression) -> None:
+        """Computes the scalars in the expression."""
+        expression = self.resolve(expression)
+        if expression in self.prepared:
+            return
+        self.prepared.add(expression)
+        match expression:
+            case tree.Splat(operand):
+                self._scalars(expression, (operand,))
+            case tree.ReadTensor(source):
+                self._scalars(expression, source.coordinates)
+            case tree.ReadBuffer() if children(expression):
+                self._scalars(expression, children(expression))
+            case _ if not isinstance(expression.type, TileType):
+                self._scalars(expression, (expression,))
+            case _:
+                for child in children(expression):
+                    self.prepare(child)
+
+    def _scalars(self, node: tree.Expression, expressions: Sequence[tree.Expression]) -> None:
+        if node in self.role.captured:
+            self.scalars[node] = [slot.read() for slot in self.role.captured[node]]
+        else:
+            self.scalars[node] = [scalar(self.role, expression) for expression in expressions]
+
+    def row(self, row_map: RowMap, block: Value, number: int | None = None) -> Row:
+        """This thread's row in a row block; `number` is the block where it is known."""
+        at = spread.place(self.builder, row_map, self.role.threads, block)
+        return Row(row_map, at.index, at.part, at.uniform_part, at.working, number, half=at.half)
+
+    def prepare_row(self, expression: tree.Expression, row: Row) -> None:
+        """Computes what has one column: per-row vectors and row reductions."""
+        expression = self.resolve(expression)
+        if not isinstance(expression.type, TileType):
+            return
+        if expression.type.columns == 1:
+            if expression not in row.values:
+                row.values[expression] = self._row_value(expression, row)
+            return
+        if expression in row.prepared:
+            return
+        row.prepared.add(expression)
+        for child in children(expression):
+            self.prepare_row(child, row)
+
+    def _row_value(self, expression: tree.Expression, row: Row) -> Value:
+        if isinstance(expression, tree.RowReduce):
+            return self._reduce(expression, row)
+        for child in children(expression):
+            self.prepare_row(child, row)
+        chunk = Chunk(row, integer(0), integer(0), 0, 1, 0)
+        return self._node(expression, chunk)[0]
+
+    # ------------------------------------------------------------------------------------------------- evaluation
+
+    def values(self, expression: tree.Expression, chunk: Chunk) -> list[Value]:
+        """The chunk's elements; what has one column repeats."""
+        expression = self.resolve(expression)
+        if isinstance(expression.type, TileType) and expression.type.columns == 1:
+            return [chunk.row.values[expression]] * chunk.count
+        if expression not in chunk.cache:
+            chunk.cache[expression] = self._node(expression, chunk)
+        return chunk.cache[expression]
+
+    def _node(self, expression: tree.Expression, chunk: Chunk) -> list[Value]:
+        role, builder = self.role, self.builder
+        match expression:
+            case _ if not isinstance(expression.type, TileType):
+                return self.scalars[expression] * chunk.count
+            case tree.Splat():
+                return self.scalars[expression] * chunk.count
+            case tree.Unary(operator, operand, type_):
+                return [unary(role, operator, dtype_of(type_), value) for value in self.values(operand, chunk)]
+            case tree.Binary(operator, left, right):
+                dtype = dtype_of(left.type)
+                pairs = zip(self.values(left, chunk), self.values(right, chunk), strict=True)
+                return [binary(builder, operator, dtype, a, b) for a, b in pairs]
+            case tree.Convert(operand, type_):
+                return convert(builder, self.values(operand, chunk), dtype_of(operand.type), dtype_of(type_))
+            case tree.Select(condition, when_true, when_false):
+                sides = zip(*(self.values(node, chunk) for node in (condition, when_true, when_false)), strict=True)
+                return [builder.select(*side) for side in sides]
+            case tree.Call(function, arguments):
+                dtype = dtype_of(arguments[0].type)
+                columns = zip(*(self.values(argument, chunk) for argument in arguments), strict=True)
+                return [call_function(builder, function, dtype, column) for column in columns]
+            case tree.ReadBuffer():
+                return self._read_buffer(expression, chunk)
+            case tree.ReadTensor():
+                return self._read_tensor(expression, chunk)
+            case tree.Position(0):
+                return [chunk.row.index] * chunk.count
+            case tree.Position():
+                return [chunk.position(builder, index) for index in range(chunk.count)]
+            case tree.Columns(operand, first):
+                return self.values(operand, chunk.moved(builder, first))
+            case tree.ReadVariable() if expression.variable.in_registers:
+                return self._read_kept(expression, chunk)
+            case tree.ReadAccumulator(accumulator):
+                assert chunk.place is not None
+                return wgmma.read(role, accumulator, chunk.place.block, chunk.place.half, chunk.place.groups)
+            case tree.RowReduce():
+                return [chunk.row.values[expression]] * chunk.count
+            case (
+                tree.Constant() | tree.ReadVariable() | tree.ReadDimension() | tree.ReadParameter() | tree.Special() | tree.StageIndex()
+                | tree.ReadResponse()
+            ):  # fmt: skip
+                raise AssertionError("a scalar that is typed as a tile")
+            case _:
+                assert_never(expression)
+
+    def _read_kept(self, node: tree.ReadVariable, chunk: Chunk) -> list[Value]:
+        assert chunk.row.number is not None and chunk.register is not None
+        rows = self.role.captured_tiles.get(node) or self.role.register_tiles[node.variable]
+        slots = rows[chunk.row.number][chunk.register : chunk.register + chunk.count]
+        assert len(slots) == chunk.count
+        return [slot.read() for slot in slots]
+
+    def _read_buffer(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
+        source, builder = node.source, self.builder
+        key = (source.buffer, source.handle, source.transposed, node if children(node) else None)
+        if key in chunk.cache:
+            return chunk.cache[key]
+        place = chunk
+        if node.first_column is not None:
+            first = self.scalars[node][0]
+            column, uniform = (builder.binary("add", start, first) for start in (chunk.column, chunk.uniform_column))
+            place = replace(chunk, column=column, uniform_column=uniform)
+        read = self._read_tensor_memory if source.buffer.space == "tensor" else self._read_shared
+        chunk.cache[key] = read(node, place)
+        return chunk.cache[key]
+
+    def _read_tensor_memory(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
+        role, builder, source, type_ = self.role, self.builder, node.source, node.type
+        column = chunk.uniform_column
+        if source.buffer.folded:
+            column = builder.bits("urem", column, source.buffer.width)
+        address = tensor_address(role, source, column)
+        if source.buffer in role.kernel.plan.packed:
+            return load_packed(builder, address, type_.dtype, chunk.count)
+        split = chunk.split if chunk.row.map.half_warps else None
+        return load_accumulator(builder, address, type_.dtype, chunk.count, split)
+
+    def _read_shared(self, node: tree.ReadBuffer, chunk: Chunk) -> list[Value]:
+        source, type_ = node.source, node.type
+        row, column = (chunk.row.index if type_.rows > 1 else integer(0)), chunk.column
+        if source.transposed:  # a tile of one row, as a column
+            row, column = integer(0), chunk.row.index
+        layout = self.role.kernel.plan.layouts[source.buffer]
+        tile, pointer = shared_tile(self.role, source), self.builder.shared_pointer
+        if source.cta is not None:
+            mapped = self.builder.call("mapa", pointer(tile), self.scalars[node][-1])
+            tile, pointer = self.builder.cast("ptrtoint", mapped, "i32"), self.builder.cluster_pointer
+        if chunk.place is None or source.transposed:
+            return load_shared(self.builder, layout, tile, type_.dtype, row, column, chunk.count, pointer)
+        run = 1 if type_.dtype.bytes == 1 or type_.columns % 2 else 2  # a word at least, where pairs start at even columns
+        firsts = (chunk.position(self.builder, index) for index in range(0, chunk.count, run))
+        return [
+            value for first in firsts for value in load_shared(self.builder, layout, tile, type_.dtype, row, first, run, pointer)
+        ]
+
+    def _read_tensor(self, node: tree.ReadTensor, chunk: Chunk) -> list[Value]:
+        """Straight from global memory; a per-column vector is loaded once per warp and handed around."""
+        origin = self.scalars[node]
+        dtype = node.type.dtype
+        if node.axis == 0:
+            origin_row = global_row(self.role, node.source.tensor, origin, None)
+            return [load_element(self.role, origin_row, chunk.row.index, dtype)] * chunk.count
+        if node.axis == 1 and chunk.row.map.block_rows > 1 and chunk.place is None:
+            return self._shared_columns(node, origin, chunk)
+        row = None if node.axis == 1 else chunk.row.index if node.type.rows > 1 else integer(0)
+        target = global_row(self.role, node.source.tensor, origin, row)
+        return [load_element(self.role, target, chunk.position(self.builder, index), dtype) for index in range(chunk.count)]
+
+    def _shared_columns(self, node: tree.ReadTensor, origin: list[Value], chunk: Chunk) -> list[Value]:
+        """Threads with the same columns stand in groups of lanes: each loads one element, a shuffle gives it to the others."""
+        role, builder = self.role, self.builder
+        row_map = chunk.row.map
+        group = 16 if row_map.half_warps else gcd(WARP, row_map.block_rows)
+        dtype = node.type.dtype
+        target = global_row(role, node.source.tensor, origin, None)
+        inside = builder.bits("and", role.lane, group - 1)
+        first_lane = builder.bits("and", role.lane, WARP - group)
+        values: list[Value] = []
+        for first in range(0, chunk.count, group):
+            column = builder.add(builder.binary("add", chunk.column, inside), first)
+            mine = load_element(role, target, column, dtype)
+            for index in range(min(group, chunk.count - first)):
+                lane = builder.add(first_lane, index)
+                values.append(_exchange(role, "shuffle.idx", mine, dtype, lane))
+        return values
+
+    # ------------------------------------------------------------------------------------------------- reductions
+
+    def _reduce(self, node: tree.RowReduce, row: Row) -> Value:
+        """Over all columns: every thread reads the whole row, but the halves of a warp each read theirs and then combine."""
+        operand = self.resolve(node.operand)
+        assert isinstance(operand.type, TileType)
+        self.prepare_row(operand, row)
+        if operand.type.columns == 1:
+            return convert(self.builder, [row.values[operand]], operand.type.dtype, node.type.dtype)[0]
+        if row.fragment is not None:
+            return self._reduce_fragment(node, operand, operand.type, row, row.fragment)
+        role, builder = self.role, self.builder
+        dtype = _F32 if is_narrow_float(operand.type.dtype) else operand.type.dtype
+        halves = 2 if row.map.half_warps else 1
+        shared = operand.type.columns - operand.type.columns % halves
+        count = row.map.half_run(shared) if row.map.in_registers and halves == 2 else 0
+        count = count or chunk_columns(shared // halves)
+        written_out = row.map.in_registers and any(register_tiles(operand, role.lets))
+        total = builder.variable(dtype.llvm, f"{role.prefix}.reduced")
+        total.write(_identity(node.function, dtype))
+        steps = shared // (count * halves)
+        for index, number in repeated(role.kernel, steps, f"{role.prefix}.reduce", written_out=written_out):
+            uniform = builder.multiply(index, count * halves)
+            column = uniform
+            if halves == 2:
+                column = builder.binary("add", uniform, builder.multiply(builder.bits("lshr", role.lane, 4), count))
+            register = None if number is None else number * count
+            chunk = Chunk(row, column, uniform, count if halves == 2 else 0, count, register)
+            values = convert(builder, self.values(operand, chunk), operand.type.dtype, dtype)
+            total.write(self._fold(node.function, dtype, [total.read(), self._fold_tree(node.function, dtype, values)]))
+        result = total.read()
+        if halves == 2:
+            other = _exchange(role, "shuffle.bfly", result, dtype, integer(16))
+            result = self._fold(node.function, dtype, [result, other])
+        if shared < operand.type.columns:
+            last = integer(shared)
+            values = convert(builder, self.values(operand, Chunk(row, last, last, 0, 1, 0)), operand.type.dtype, dtype)
+            result = self._fold(node.function, dtype, [result, *values])
+        return convert(builder, [result], dtype, node.type.dtype)[0]
+
+    def _reduce_fragment(self, node: tree.RowReduce, operand: tree.Expression, tile: TileType, row: Row, place: Place) -> Value:
+        """Four neighbouring lanes share a row of an accumulator in registers."""
+        dtype = _F32 if is_narrow_float(tile.dtype) else tile.dtype
+        chunk = fragment_chunk(self.role, row, place, spread.fragment_groups(0, tile.columns), tile.columns)
+        values = convert(self.builder, self.values(operand, chunk), tile.dtype, dtype)
+        for index, value in enumerate(values):
+            inside = chunk.inside(self.builder, index)
+            if inside is not None:
+                values[index] = self.builder.select(inside, value, _identity(node.function, dtype))
+        result = self._fold_tree(node.function, dtype, values)
+        for distance in (1, 2):
+            other = _exchange(self.role, "shuffle.bfly", result, dtype, integer(distance))
+            result = self._fold(node.function, dtype, [result, other])
+        return convert(self.builder, [result], dtype, node.type.dtype)[0]
+
+    def _fold_tree(self, function: str, dtype: DType, values: Sequence[Value]) -> Value:
+        """Pairwise: shorter chains and smaller rounding errors than left to right."""
+        values = list(values)
+        while len(values) > 1:
+            pairs = [values[index : index + 2] for index in range(0, len(values), 2)]
+            values = [self._fold(function, dtype, pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        return values[0]
+
+    def _fold(self, function: str, dtype: DType, pair: Sequence[Value]) -> Value:
+        if function == "sum":
+            return binary(self.builder, "+", dtype, *pair)
+        return call_function(self.builder, function, dtype, pair)
+
+
+def fragment_chunk(role: RoleContext, row: Row, place: Place, groups: range, columns: int) -> Chunk:
+    """This thread's columns of some groups of eight of a tile of so many columns."""
+    first = spread.fragment_column(role.builder, role.lane, groups.start)
+    uniform = integer(groups.start * GROUP_COLUMNS)
+    end = columns if columns % GROUP_COLUMNS else None
+    return Chunk(row, first, uniform, 0, 2 * len(groups), 2 * groups.start, place=replace(place, groups=groups), end=end)
+
+
+def _identity(function: str, dtype: DType) -> Value:
+    if function == "sum":
+        return constant(0, dtype)
+    least = function == "max"
+    if dtype.is_float:
+        return floating(float("-inf") if least else float("inf"), dtype.llvm)
+    signed = dtype.family == "signed"
+    low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1) if signed else (0, 2**dtype.bits - 1)
+    return integer(low if least else high, dtype.llvm)
+
+
+def _exchange(role: RoleContext, instruction: str, value: Value, dtype: DType, lane: Value) -> Value:
+    """A shuffle of one element: 32 bits at a time."""
+    builder = role.builder
+    bits = builder.cast("bitcast", value, f"i{dtype.bits}")
+    if dtype.bits == 64:
+        pair = builder.cast("bitcast", bits, "<2 x i32>")
+        words = [builder.element(pair, index, "i32") for index in (0, 1)]
+        moved = [builder.call(instruction, FULL_WARP, word, lane, integer(WARP - 1)) for word in words]
+        return builder.cast("bitcast", builder.vector(moved), dtype.llvm)
+    word = builder.call(instruction, FULL_WARP, builder.cast("zext", bits, "i32"), lane, integer(WARP - 1))
+    return builder.cast("bitcast", builder.cast("trunc", word, f"i{dtype.bits}"), dtype.llvm)

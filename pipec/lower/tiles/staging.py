@@ -1,0 +1,72 @@
+"""The way of a register tile through shared memory to a TMA store, one panel at a time."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pipec.kir.plan.types import Staging, TmaPlan
+from pipec.lower.context import RoleContext
+from pipec.lower.emit.llvm import Value, integer
+from pipec.lower.tiles.tma import box_coordinates, issue_store
+from pipec.vocabulary import Reduction
+
+
+@contextmanager
+def staged_panel(
+    role: RoleContext,
+    staging: Staging,
+    row_plan: TmaPlan,
+    origin: Sequence[Value],
+    rows: tuple[Value, int],
+    columns: tuple[Value, int],
+    reduce: Reduction | None,
+) -> Iterator[Value]:
+    """Gives the address of a buffer that was read; the code inside fills it, and then one thread stores it `rows` and `columns` (each
+    a number of steps and the length of one) from the origin."""
+    with staged_panels(role, staging, row_plan, origin, rows, (columns,), reduce) as (buffer,):
+        yield buffer
+
+
+@contextmanager
+def staged_panels(
+    role: RoleContext,
+    staging: Staging,
+    row_plan: TmaPlan,
+    origin: Sequence[Value],
+    rows: tuple[Value, int],
+    columns: Sequence[tuple[Value, int]],
+    reduce: Reduction | None,
+) -> Iterator[list[Value]]:
+    """As `staged_panel`, for as many panels as `columns` has, which is at most the number of buffers: the threads meet once for all."""
+    builder, count = role.builder, len(columns)
+    buffers = _next_buffers(role, staging, count)
+    with role.one_thread("staged"):
+        builder.call("bulk.wait_group.read", integer(staging.buffers - count))
+    role.synchronise()
+    yield buffers
+    builder.call("fence.proxy.async.shared")
+    role.synchronise()
+    with role.one_thread("store"):
+        row = builder.multiply(*rows)
+        for buffer, place in zip(buffers, columns, strict=True):
+            column = builder.multiply(*place)
+            for part in range(row_plan.row_boxes):
+                skipped = part * row_plan.box_rows
+                at = box_coordinates(role, list(origin), builder.add(row, skipped), column)
+                issue_store(role, row_plan, builder.add(buffer, skipped * staging.layout.span_bytes), at, reduce)
+            builder.call("bulk.commit_group")
+
+
+def _next_buffers(role: RoleContext, staging: Staging, count: int) -> list[Value]:
+    """The buffers whose stores are the oldest, in that order; each panel's store is a group of its own, so that they stay so."""
+    builder, most = role.builder, staging.buffers
+    assert role.staging_turn is not None
+    first = role.kernel.shared_address(staging.offset)
+    if most == 1:
+        return [first]
+    turn = role.staging_turn.read()
+    turns = [turn if index == 0 else builder.bits("and", builder.add(turn, index), most - 1) for index in range(count)]
+    if count < most:
+        role.staging_turn.write(
+            builder.bits("xor", turn, 1) if most == 2 else builder.bits("and", builder.add(turn, count), most - 1)
+        )
+    return [builder.binary("add", first, builder.multiply(one, staging.stride)) for one in turns]

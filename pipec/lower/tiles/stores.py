@@ -1,0 +1,318 @@
+"""Register tiles to memory: through swizzled staging buffers and TMA, directly to global memory, or into a held stage."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pipec.isa.dtypes import DType
+from pipec.isa.instructions import INSTRUCTIONS
+from pipec.kir import spread
+from pipec.kir.spread import Share, direct_share, first_part, panel_share, with_parts
+from pipec.lower.context import RegisterTile, RoleContext, counted_loop, repeated
+from pipec.lower.emit.llvm import Value, integer
+from pipec.lower.emit.memory import pack, pack_converted, row_address, store_tensor, store_words
+from pipec.lower.global_memory import GlobalRow, element_pointer, first_rows, global_row, store_element
+from pipec.lower.scalars import scalar
+from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
+from pipec.lower.table import lowers
+from pipec.lower.tiles import fragments
+from pipec.lower.tiles.reader import Chunk, Row, TileReader
+from pipec.lower.tiles.staging import staged_panel
+from pipec.lower.tiles.tma import coordinates
+from pipec.sema import tree
+from pipec.sema.types import TileType, dtype_of
+from pipec.vocabulary import Reduction, StorePath
+
+_UNROLLED_CHUNKS = 2  # chunks of a panel written out one after the other; more run in a loop
+_VECTOR_BYTES = 16
+
+
+@lowers(tree.Store)
+def store(role: RoleContext, operation: tree.Store) -> None:
+    if operation.rows is None:
+        _store_by(role, operation, operation.path, None)
+        return
+    rows = scalar(role, operation.rows)
+    if operation.path == "direct":
+        _store_by(role, operation, "direct", rows)
+        return
+    # A box has a fixed number of rows: TMA stores whole tiles, the threads what is left of others.
+    builder = role.builder
+    assert isinstance(operation.value.type, TileType)
+    whole, part, done = (builder.label(f"{role.prefix}.rows.{hint}") for hint in ("whole", "part", "done"))
+    builder.branch(builder.compare("sge", rows, integer(operation.value.type.rows)), whole, part)
+    ways: tuple[tuple[str, StorePath, Value | None], ...] = ((whole, "tma", None), (part, "direct", rows))
+    for label, path, limit in ways:
+        builder.place(label)
+        role.reconverge()
+        _store_by(role, operation, path, limit)
+        builder.jump(done)
+    builder.place(done)
+    role.reconverge()
+
+
+def _store_by(role: RoleContext, operation: tree.Store, path: StorePath, rows: Value | None) -> None:
+    if role.kernel.plan.row_maps[operation].fragment:
+        fragments.store(role, operation, path, rows)
+    elif path == "tma":
+        _store_tma(role, operation)
+    else:
+        _store_direct(role, operation, rows)
+
+
+def _chunks(role: RoleContext, row: Row, panel: tuple[Value, int | None], share: Share) -> Iterator[tuple[Chunk, Value]]:
+    """This thread's share of a panel, chunk by chunk, with the first column of each inside the panel."""
+    builder = role.builder
+    start = builder.multiply(panel[0], share.columns)
+    if row.half is not None:
+        row.working = spread.half_working(builder, share, row.half, panel[0])
+    inner = share.chunks if share.chunks > _UNROLLED_CHUNKS and not row.map.in_registers else 1
+    for unrolled in range(share.chunks // inner):
+        with counted_loop(role.kernel, inner, f"{role.prefix}.chunk") as index:
+            step = builder.add(builder.multiply(index, share.step), unrolled * share.step)
+            inside = spread.inside_panel(builder, share, row.part, step)
+            uniform = spread.inside_panel(builder, share, row.uniform_part, step)
+            split = share.part_step if row.map.half_warps else 0
+            register = None if panel[1] is None else panel[1] * share.columns // share.parts + unrolled * share.count
+            columns = builder.binary("add", start, inside), builder.binary("add", start, uniform)
+            yield Chunk(row, *columns, split, share.count, register), inside
+
+
+def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> list[Value]:
+    """The chunk as packed words; a conversion at the root packs as it rounds."""
+    expression = reader.resolve(expression)
+    dtype = dtype_of(expression.type)
+    one_column = isinstance(expression.type, TileType) and expression.type.columns == 1
+    if isinstance(expression, tree.Convert) and not one_column:
+        values = reader.values(expression.operand, chunk)
+        return pack_converted(reader.builder, values, dtype_of(expression.operand.type), dtype)
+    return pack(reader.builder, reader.values(expression, chunk), dtype)
+
+
+def _write_panel(
+    role: RoleContext, reader: TileReader, value: tree.Expression, row: Row, panel: tuple[Value, int | None], share: Share, start: Value,
+) -> None:  # fmt: skip
+    """This thread's share of one panel into shared memory; `start` is where its row of the panel begins."""
+    builder = role.builder
+    dtype = dtype_of(value.type)
+    for chunk, inside in _chunks(role, row, panel, share):
+        words = _words(reader, value, chunk)
+        with _where_working(role, row):
+            store_words(builder, start, builder.multiply(inside, dtype.bytes), words)
+
+
+def _store_tma(role: RoleContext, operation: tree.Store) -> None:
+    """Panel by panel into a staging buffer."""
+    builder, plan = role.builder, role.kernel.plan
+    value_type = operation.value.type
+    assert isinstance(value_type, TileType)
+    staging, row_plan = plan.staging[operation], plan.tma[operation]
+    layout = staging.layout
+    panel_columns = layout.span_bytes // value_type.dtype.bytes
+    row_map = plan.row_maps[operation]
+    share = panel_share(row_map, value_type, panel_columns)
+    reader = TileReader(role)
+    reader.prepare(operation.value)
+    origin = coordinates(role, operation.destination)
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
+        row = reader.row(with_parts(row_map, share), block, number)
+        inside = builder.bits("urem", row.index, row_map.block_rows) if row_map.blocks > 1 else row.index
+        reader.prepare_row(operation.value, row)
+        for panel, at in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.in_registers):
+            place = (block, row_map.block_rows), (panel, panel_columns)
+            with staged_panel(role, staging, row_plan, origin, *place, operation.reduce) as buffer:
+                start = row_address(builder, layout, buffer, 0, inside)
+                _write_panel(role, reader, operation.value, row, (panel, at), share, start)
+
+
+@lowers(tree.Write)
+def write(role: RoleContext, operation: tree.Write) -> None:
+    """The fence and the arrival that hand the stage over come with its signal."""
+    builder, plan = role.builder, role.kernel.plan
+    value_type = operation.value.type
+    assert isinstance(value_type, TileType)
+    if operation.destination.buffer.space == "tensor":
+        _write_tensor(role, operation, value_type)
+        return
+    if plan.row_maps[operation].fragment:
+        fragments.write(role, operation)
+        return
+    layout = plan.layouts[operation.destination.buffer]
+    panel_columns = layout.span_bytes // value_type.dtype.bytes
+    row_map = plan.row_maps[operation]
+    share = panel_share(row_map, value_type, panel_columns)
+    reader = TileReader(role)
+    reader.prepare(operation.value)
+    tile = shared_tile(role, operation.destination)
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
+        row = reader.row(with_parts(row_map, share), block, number)
+        reader.prepare_row(operation.value, row)
+        for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.in_registers):
+            start = row_address(builder, layout, tile, panel, row.index)
+            _write_panel(role, reader, operation.value, row, (panel, place), share, start)
+
+
+def _write_tensor(role: RoleContext, operation: tree.Write, value_type: TileType) -> None:
+    """Each thread writes its lane of the tile; the wait makes the words arrive before what signals them."""
+    builder, destination = role.builder, operation.destination
+    packed = destination.buffer in role.kernel.plan.packed
+    row_map = role.kernel.plan.row_maps[operation]
+    share = panel_share(row_map, value_type, value_type.columns)
+    reader = TileReader(role)
+    reader.prepare(operation.value)
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
+        row = reader.row(with_parts(row_map, share), block, number)
+        reader.prepare_row(operation.value, row)
+        for chunk, _ in _chunks(role, row, (integer(0), 0), share):
+            words = _words(reader, operation.value, chunk) if packed else _wide(reader, operation.value, chunk)
+            address = tensor_address(role, destination, chunk.uniform_column)
+            with _where_working(role, row):
+                store_tensor(builder, address, words)
+    builder.call("tcgen05.wait.st")
+
+
+def _wide(reader: TileReader, value: tree.Expression, chunk: Chunk) -> list[Value]:
+    """A word per element: 16-bit ones stand in the low half."""
+    builder, bits = reader.builder, dtype_of(value.type).bits
+    return [builder.cast("zext", builder.cast("bitcast", one, f"i{bits}"), "i32") for one in reader.values(value, chunk)]
+
+
+@contextmanager
+def _where_working(role: RoleContext, row: Row) -> Iterator[None]:
+    """Only threads that have a row of the tile run the code inside; whole warps have one or not."""
+    if row.working is None:
+        yield
+        return
+    builder = role.builder
+    write, skip = builder.label(f"{role.prefix}.write"), builder.label(f"{role.prefix}.skip")
+    builder.branch(row.working, write, skip)
+    builder.place(write)
+    yield
+    builder.jump(skip)
+    builder.place(skip)
+    role.reconverge()
+
+
+# ----------------------------------------------------------------------------------------------------------------- direct
+
+
+def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -> None:
+    """Every thread stores its own elements under bounds: any stride, any size."""
+    plan = role.kernel.plan
+    value_type = operation.value.type
+    assert isinstance(value_type, TileType)
+    tensor = operation.destination.tensor
+    row_map = plan.row_maps[operation]
+    reader = TileReader(role)
+    reader.prepare(operation.value)
+    origin = [scalar_value for scalar_value in coordinates(role, operation.destination)][-len(tensor.shape) :]
+    share = direct_share(row_map, value_type) if value_type.columns > 1 else None
+    for block, number in repeated(role.kernel, row_map.blocks, f"{role.prefix}.rows", written_out=row_map.in_registers):
+        row = reader.row(with_parts(row_map, share) if share else row_map, block, number)
+        reader.prepare_row(operation.value, row)
+        target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
+        if share is None:
+            only = row.index if len(tensor.shape) == 1 else integer(0)
+            _store_once(role, reader, operation, target, Chunk(row, integer(0), integer(0), 0, 1, 0), only)
+            continue
+        for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.columns", written_out=row_map.in_registers):
+            for chunk, _ in _chunks(role, row, (panel, place), share):
+                _store_chunk(role, reader, operation, target, row, chunk)
+        if share.tail:
+            last = integer(value_type.columns - 1)
+            _store_once(role, reader, operation, target, Chunk(row, last, last, 0, 1), last)
+
+
+def _store_once(
+    role: RoleContext, reader: TileReader, operation: tree.Store, target: GlobalRow, chunk: Chunk, column: Value
+) -> None:
+    """An element that all threads which share a row have computed."""
+    value, row = reader.values(operation.value, chunk)[0], chunk.row
+    allowed = first_part(role.builder, row.map, row.part, row.working)
+    store_element(role, target, column, value, dtype_of(operation.value.type), allowed, operation.reduce)
+
+
+def _store_chunk(role: RoleContext, reader: TileReader, operation: tree.Store, target: GlobalRow, row: Row, chunk: Chunk) -> None:
+    """16 bytes at a time where the whole chunk of the warp is inside and aligned, else element by element."""
+    builder, reduce = role.builder, operation.reduce
+    dtype = dtype_of(operation.value.type)
+    allowed = row.working
+    values = reader.values(operation.value, chunk)
+    vector = "store.global.v4" if reduce is None else f"reduce.global.{reduce}.{dtype}.v4"
+    if dtype.bits == 1 or chunk.count * dtype.bytes % _VECTOR_BYTES or vector not in INSTRUCTIONS:
+        _store_elements(role, target, chunk, values, dtype, allowed, reduce)
+        return
+    fast, slow, done = (builder.label(f"{role.prefix}.{hint}") for hint in ("vectors", "elements", "stored"))
+    builder.branch(_whole(role, target, chunk, dtype), fast, slow)
+    builder.place(fast)
+    inside = target.inside if allowed is None else builder.binary("and", target.inside, allowed)
+    words = pack(builder, values, dtype)
+    per_vector = _VECTOR_BYTES // dtype.bytes
+    for index in range(0, len(words), 4):
+        pointer = element_pointer(role, target, builder.add(chunk.column, index // 4 * per_vector), dtype)
+        builder.call(vector, pointer, *words[index : index + 4], inside)
+    builder.jump(done)
+    builder.place(slow)
+    _store_elements(role, target, chunk, values, dtype, allowed, reduce)
+    builder.jump(done)
+    builder.place(done)
+    role.reconverge()
+
+
+def _store_elements(
+    role: RoleContext,
+    target: GlobalRow,
+    chunk: Chunk,
+    values: list[Value],
+    dtype: DType,
+    allowed: Value | None,
+    reduce: Reduction | None,
+) -> None:
+    for index, element in enumerate(values):
+        store_element(role, target, role.builder.add(chunk.column, index), element, dtype, allowed, reduce)
+
+
+def _whole(role: RoleContext, target: GlobalRow, chunk: Chunk, dtype: DType) -> Value:
+    """The chunk lies inside the row and on a 16-byte boundary."""
+    builder = role.builder
+    address = builder.binary("add", target.start, builder.multiply(builder.cast("sext", chunk.column, "i64"), dtype.bytes))
+    aligned = builder.compare("eq", builder.bits("and", address, _VECTOR_BYTES - 1), integer(0, "i64"))
+    first = builder.binary("add", target.first, chunk.column)
+    starts = builder.compare("sge", first, integer(0))
+    ends = builder.compare("sle", builder.add(first, chunk.count), target.size)
+    return builder.binary("and", builder.binary("and", aligned, starts), ends)
+
+
+# ----------------------------------------------------------------------------------------------------- tiles in registers
+
+
+def new_tile(role: RoleContext, operation: tree.Assign) -> RegisterTile:
+    """Registers for the tile that the operation assigns."""
+    builder, name = role.builder, f"{role.prefix}.{operation.variable.name}"
+    tile = operation.variable.type
+    assert isinstance(tile, TileType)
+    row_map = role.kernel.plan.row_maps[operation]
+    columns = row_map.columns_of_thread(tile.columns)
+    return [[builder.variable(tile.dtype.llvm, name) for _ in range(columns)] for _ in range(row_map.blocks)]
+
+
+def keep(role: RoleContext, operation: tree.Assign) -> None:
+    """Chunk by chunk: an element of the new tile needs the same one of the old tile, or what was computed for its whole row."""
+    value_type = operation.value.type
+    assert isinstance(value_type, TileType)
+    row_map = role.kernel.plan.row_maps[operation]
+    if row_map.fragment:
+        fragments.keep(role, operation)
+        return
+    reader = TileReader(role)
+    reader.prepare(operation.value)
+    for number, registers in enumerate(role.register_tiles[operation.variable]):
+        row = reader.row(row_map, integer(number), number)
+        reader.prepare_row(operation.value, row)
+        if value_type.columns == 1:
+            registers[0].write(reader.values(operation.value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])
+            continue
+        share = panel_share(row_map, value_type, value_type.columns)
+        for chunk, _ in _chunks(role, row, (integer(0), 0), share):
+            assert chunk.register is not None
+            for slot, element in zip(registers[chunk.register :], reader.values(operation.value, chunk), strict=False):
+                slot.write(element)

@@ -1,0 +1,95 @@
+"""Tensor copies between global and shared memory: one instruction per box of the tile."""
+
+from collections.abc import Iterator
+
+from pipec.kir.clusters import LEADER
+from pipec.kir.plan.types import TmaPlan
+from pipec.lower.context import RoleContext
+from pipec.lower.emit.llvm import FALSE, TRUE, Value, integer
+from pipec.lower.scalars import scalar
+from pipec.lower.synchronisation import clusters
+from pipec.lower.synchronisation.pipelines import barrier, shared_tile
+from pipec.lower.table import lowers
+from pipec.sema import tree
+from pipec.vocabulary import Reduction
+
+
+@lowers(tree.TmaLoad)
+def load(role: RoleContext, operation: tree.TmaLoad) -> None:
+    builder = role.builder
+    row = role.kernel.plan.tma[operation]
+    handle = operation.destination.handle
+    origin = coordinates(role, operation.source)
+    with role.one_thread("load"):
+        full = barrier(role, handle.pipeline, "producer", role.stage(handle))
+        tile = shared_tile(role, operation.destination)
+        if row.line is not None or clusters.reach_of(role, handle.pipeline, "producer").to == LEADER:
+            _load_into_cluster(role, row, handle.pipeline, tile, full, origin)
+            return
+        for offset, rows, columns in boxes(row):
+            target = builder.shared_pointer(builder.add(tile, offset))
+            at = box_coordinates(role, origin, rows, columns)
+            builder.call(f"tma.load.{len(at)}d", target, full, Value("ptr", f"%{row.symbol}"), *at, integer(0, "i64"), FALSE)
+
+
+def _load_into_cluster(
+    role: RoleContext, row: TmaPlan, pipeline: tree.Pipeline, tile: Value, full: Value, origin: list[Value]
+) -> None:
+    """By multicast, this CTA's part of the rows to the same place in every CTA of the line; a pair's bytes are counted by its leader."""
+    builder = role.builder
+    in_pair = clusters.reach_of(role, pipeline, "producer").to == LEADER
+    # The bytes of both CTAs are counted where the MMA waits for them, in the leader.
+    if in_pair:
+        full = clusters.leaders_barrier(role, full)
+    mask, first = integer(0, "i16"), integer(0)
+    if row.line is not None:
+        mask = builder.cast("trunc", clusters.line_mask(role, row.line, 1), "i16")
+        first = builder.multiply(clusters.line_coordinate(role, row.line), row.box_rows * row.row_boxes)
+        tile = builder.binary("add", tile, builder.multiply(first, row.layout.span_bytes))
+    # Cache policy, whether multicast, whether with that policy, CTA group.
+    tail = integer(0, "i64"), TRUE if row.line is not None else FALSE, FALSE, integer(2 if in_pair else 0)
+    for offset, rows, columns in boxes(row):
+        target = builder.cluster_pointer(builder.add(tile, offset))
+        at = box_coordinates(role, origin, builder.add(first, rows), columns)
+        symbol = Value("ptr", f"%{row.symbol}")
+        builder.call(f"tma.load.cluster.{len(at)}d", target, full, symbol, *at, mask, *tail)
+
+
+@lowers(tree.TmaStore)
+def store(role: RoleContext, operation: tree.TmaStore) -> None:
+    builder = role.builder
+    row = role.kernel.plan.tma[operation]
+    origin = coordinates(role, operation.destination)
+    with role.one_thread("store"):
+        tile = shared_tile(role, operation.source)
+        for offset, rows, columns in boxes(row):
+            issue_store(role, row, builder.add(tile, offset), box_coordinates(role, origin, rows, columns), operation.reduce)
+        builder.call("bulk.commit_group")
+
+
+def issue_store(role: RoleContext, row: TmaPlan, source: Value, at: list[Value], reduce: Reduction | None) -> None:
+    builder = role.builder
+    pointer = builder.shared_pointer(source)
+    name = "store" if reduce is None else f"reduce.{reduce}"
+    builder.call(f"tma.{name}.{len(at)}d", pointer, Value("ptr", f"%{row.symbol}"), *at, integer(0, "i64"), FALSE)
+
+
+def boxes(row: TmaPlan) -> Iterator[tuple[int, int, int]]:
+    """(byte offset in the tile, first row, first column) of each box."""
+    for panel in range(row.layout.panels):
+        for part in range(row.row_boxes):
+            rows = part * row.box_rows
+            yield panel * row.layout.panel_bytes + rows * row.layout.span_bytes, rows, panel * row.inner
+
+
+def coordinates(role: RoleContext, source: tree.TensorSlice) -> list[Value]:
+    """Outermost first; a 1-D tensor is the only row of its 2-D map."""
+    values = [scalar(role, coordinate) for coordinate in source.coordinates]
+    return values if len(values) > 1 else [integer(0), *values]
+
+
+def box_coordinates(role: RoleContext, origin: list[Value], rows: int | Value, columns: int | Value) -> list[Value]:
+    """In the order of the instruction: innermost first."""
+    *outer, row, column = origin
+    row, column = role.builder.add(row, rows), role.builder.add(column, columns)
+    return [column, row, *reversed(outer)]

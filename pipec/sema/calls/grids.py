@@ -1,0 +1,42 @@
+"""Programmatic dependent launch: kernels that overlap the preceding grids of their stream."""
+
+from pipec.diag.catalogue import names as messages
+from pipec.sema import tree
+from pipec.sema.context import Context
+from pipec.sema.language.operation import Operation
+from pipec.sema.meanings import Meaning, Void, describe
+from pipec.sema.values.arguments import bind_arguments
+from pipec.sema.values.expressions import elaborate
+from pipec.syntax import ast
+
+
+def _programmatic(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    """Any number of tensors, by position."""
+    if context.programmatic:
+        context.fail(messages.Redefined(name=operation.name, at=node.span, first=context.programmatic[0].span))
+    ready = []
+    for argument in node.arguments:
+        entity = elaborate(context, argument.value)
+        if argument.name is not None or not isinstance(entity, tree.TensorParameter):
+            found = f"a named argument `{argument.name}`" if argument.name is not None else describe(entity)
+            context.fail(
+                messages.WrongType(what="what is ready", expected="a tensor of the kernel", found=found, at=argument.value.span)
+            )
+        ready.append(entity)
+    context.programmatic.append(tree.ProgrammaticLaunch(tuple(ready), node.span))
+    return Void()
+
+
+def _await_grids(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    bind_arguments(context, node, operation.name, (), signature=operation.signature)
+    context.emit(tree.AwaitGrids(node.span))
+    return Void()
+
+
+def _launch_dependents(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    bind_arguments(context, node, operation.name, (), signature=operation.signature)
+    context.emit(tree.LaunchDependents(node.span))
+    return Void()
+
+
+GRID_ACTIONS = {"programmatic": _programmatic, "await_grids": _await_grids, "launch_dependents": _launch_dependents}

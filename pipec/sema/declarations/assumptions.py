@@ -1,0 +1,120 @@
+"""`assume(K > 0)`: conditions on sizes that the proof may use and every launch keeps to."""
+
+from pipec.diag.catalogue import assumptions as messages
+from pipec.diag.catalogue import names
+from pipec.isa.dtypes import DType
+from pipec.sema import tree
+from pipec.sema.context import Context
+from pipec.sema.declarations.launch_values import found_in, launch_uniform
+from pipec.sema.types import BOOL, ValueType
+from pipec.sema.values.arguments import bind_arguments
+from pipec.sema.values.expressions import scalar
+from pipec.syntax import ast
+from pipec.verify.logic import System
+from pipec.verify.terms import (
+    FALSE,
+    TRUE,
+    Apply,
+    Compare,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    both,
+    choose,
+    either,
+    floor,
+    negate,
+    number,
+    scale,
+)
+
+_WHAT = "an assumption"
+
+
+def assumption(context: Context, condition: tree.Expression) -> Formula:
+    """The condition as the proof has it. Refuses what the host cannot compute before the launch."""
+    match condition:
+        case tree.Constant(bool(value)):
+            return TRUE if value else FALSE
+        case tree.Unary("not", operand):
+            return negate(assumption(context, operand))
+        case tree.Binary("and", left, right):
+            return both(assumption(context, left), assumption(context, right))
+        case tree.Binary("or", left, right):
+            return either(assumption(context, left), assumption(context, right))
+        case tree.Binary("==" | "!=" | "<" | "<=" | ">" | ">=" as operator, left, right):
+            return _comparison(operator, _value(context, left), _value(context, right))
+        case _:
+            context.fail(names.NotLaunchUniform(what=_WHAT, found=found_in(condition), at=condition.span))
+
+
+def _comparison(operator: str, left: Linear, right: Linear) -> Formula:
+    more = add(left, right, -1)
+    match operator:
+        case "==" | "!=":
+            return both(Compare("eq" if operator == "==" else "ne", more))
+        case ">=" | ">":
+            return both(Compare("ge", add(more, number(1), -1 if operator == ">" else 0)))
+        case _:
+            return both(Compare("ge", add(scale(more, -1), number(1), -1 if operator == "<" else 0)))
+
+
+def _value(context: Context, expression: tree.Expression) -> Linear:
+    match expression:
+        case tree.Constant(int(value)):
+            return number(value)
+        case tree.ReadDimension(name):
+            return atom(Symbol(name))
+        case tree.ReadParameter(parameter) if parameter.type.is_integer:
+            return atom(Symbol(parameter.name))
+        case tree.Convert(operand):
+            return _value(context, operand)
+        case tree.Unary("-", operand):
+            return scale(_value(context, operand), -1)
+        case tree.Binary("+" | "-" as operator, left, right):
+            return add(_value(context, left), _value(context, right), 1 if operator == "+" else -1)
+        case tree.Binary("*", left, right):
+            return _product(_value(context, left), _value(context, right), expression.type)
+        case tree.Binary("//" | "%" as operator, left, right):
+            dividend, divisor = _value(context, left), _divisor(context, right)
+            quotient = floor(dividend, divisor)
+            return quotient if operator == "//" else add(dividend, quotient, -divisor)
+        case tree.Call("ceildiv", (left, right)):
+            divisor = _divisor(context, right)
+            return floor(add(_value(context, left), number(divisor - 1)), divisor)
+        case tree.Call("min" | "max" as function, (left, right)):
+            one, other = _value(context, left), _value(context, right)
+            least, most = (one, other) if function == "min" else (other, one)
+            return choose(Compare("ge", add(other, one, -1)), least, most)
+        case _:
+            launch_uniform(context, expression, _WHAT)
+            context.fail(names.NotLaunchUniform(what=_WHAT, found=found_in(expression), at=expression.span))
+
+
+def _product(left: Linear, right: Linear, kind: ValueType) -> Linear:
+    if not left.terms or not right.terms:
+        return scale(left, right.constant) if not right.terms else scale(right, left.constant)
+    assert isinstance(kind, DType)
+    return atom(Apply(f"mul.lo.{'s' if kind.family == 'signed' else 'u'}{kind.bits}", (left, right)))
+
+
+def _divisor(context: Context, expression: tree.Expression) -> int:
+    value = _value(context, expression)
+    if value.terms or value.constant <= 0:
+        context.fail(messages.AssumedDivisor(at=expression.span))
+    return value.constant
+
+
+def read_assumption(context: Context, node: ast.Expression, known: tuple[tree.Assumption, ...]) -> tree.Assumption:
+    """`known`: the assumptions before it, with which it must agree."""
+    assert isinstance(node, ast.Call)
+    bound = bind_arguments(context, node, "assume", ("condition",))
+    condition = scalar(context, bound["condition"], BOOL, _WHAT)
+    formula = assumption(context, condition)
+    sizes = [Compare("ge", atom(Symbol(name))) for name in sorted(context.dimensions)]
+    if System([*sizes, *(one.formula for one in known), formula]).impossible():
+        others = tuple(one.span for one in known)
+        context.fail(messages.NeverHolds(at=condition.span, others=others))
+    return tree.Assumption(formula, node.span)

@@ -1,0 +1,231 @@
+"""Names that other kernel languages have and pipec does not, with what stands for each: looked up when a name means nothing here.
+
+A program may use any of these names for its own things.
+"""
+
+from pipec.isa.dtypes import DTYPES
+from pipec.record import record
+from pipec.sema.language.functions import FUNCTIONS
+
+
+@record
+class OtherName:
+    """`edit` takes the place of the name (and of the library before it)."""
+
+    names: tuple[str, ...]
+    why: str
+    instead: str
+    edit: str | None = None
+
+
+def _renamed(names: str, why: str, name: str) -> OtherName:
+    return OtherName(tuple(names.split()), why, f"write `{name}`", name)
+
+
+def _row(names: str, why: str, instead: str) -> OtherName:
+    return OtherName(tuple(names.split()), why, instead)
+
+
+_ENDS_BY_HEADER = (
+    "how many stages a loop takes is read from its header, so that both sides of a pipeline are seen to take as many"
+)
+_OWN_BARRIERS = "a pipeline derives its barriers, their counts and their phases, and checks that each is signalled and waited for"
+
+_ROWS = (
+    _row(
+        "break", _ENDS_BY_HEADER, "put the condition into the header, `while not done:`, or guard the rest of the body with `if`"
+    ),
+    _row("continue", _ENDS_BY_HEADER, "guard the rest of the body with `if not skip:`"),
+    _row(
+        "print printf device_print",
+        "the threads of a grid would print in no order, and a role that prints delays the roles that wait for it",
+        "store the value into a tensor of its own, `store.direct(debug[i, j], x)`, and read that after the launch",
+    ),
+    _row(
+        "None none null nullptr NULL nil", "every name has a value", "leave the argument out, or use a number that cannot occur"
+    ),
+    _renamed("true TRUE", "the two conditions are spelt as in Python", "True"),
+    _renamed("false FALSE", "the two conditions are spelt as in Python", "False"),
+    _renamed("cdiv ceil_div div_up divup", "it is the quotient rounded up", "ceildiv"),
+    _renamed("maximum", "it takes two operands, tiles too", "max"),
+    _renamed("minimum", "it takes two operands, tiles too", "min"),
+    _renamed("fmaxf maxnum", "of a NaN and a number it takes the number", "fmax"),
+    _renamed("fminf minnum", "of a NaN and a number it takes the number", "fmin"),
+    _renamed("where", "it chooses element by element", "select"),
+    _renamed("static_range", "a loop with compile-time bounds is unrolled where its variable has to be known", "range"),
+    _row("clamp clip", "it would be two operations on the GPU, too", "write `min(max(x, low), high)`"),
+    _row(
+        "len",
+        "a size has a name of its own, bound when the kernel is launched",
+        "write the dimension of the tensor: `N` of `tensor[f32, M, N]`",
+    ),
+    _row("sum reduce", "sums run along the rows of a tile", 'write `row_sum(tile)`; over blocks, `store(..., reduce="add")`'),
+    _row("int", "a conversion names the element type", "write `cast[i32](x)`"),
+    _row("float", "a conversion names the element type", "write `cast[f32](x)`"),
+    _row("pow", "a GPU has no instruction for powers", "write `x * x`, or `exp2(y * log2(x))` for a positive `x`"),
+    _row(
+        "zip enumerate reversed sorted map filter list dict set tuple",
+        "a kernel has no heap, and no collections",
+        "write a loop over `range(...)`",
+    ),
+    _row("floor ceil round", "floats are rounded by conversions", "write `cast[i32](x)`, which rounds towards zero"),
+    _row("threadIdx tid", "threads are counted within their role", "write `role_thread()`, `role_warp()` or `lane_id()`"),
+    _renamed("blockIdx", "the place of this block in the grid", "block"),
+    _renamed("gridDim", "how many blocks run", "grid"),
+    _row("blockDim", "the threads of a block are those of its roles", "the compiler derives it from `warps=` of the roles"),
+    _row(
+        "__syncthreads syncthreads __syncwarp barrier sync_threads debug_barrier bar_sync",
+        "roles run independently: a barrier for all threads would wait for roles that never come",
+        "hand tiles over by a pipeline; a role's own threads are synchronised where they have to be",
+    ),
+    _row(
+        "program_id bid block_id block_idx",
+        "the place of this block in the grid has one name for each axis",
+        "write `block.x`, `block.y` or `block.z`",
+    ),
+    _row("num_programs grid_dim", "how many blocks run has one name for each axis", "write `grid.x`, `grid.y` or `grid.z`"),
+    _row(
+        "arange iota make_range",
+        "places inside a tile are tiles themselves",
+        "write `row_index(rows)` or `column_index(columns)`; a tile of a tensor is named by its first element alone",
+    ),
+    _row(
+        "zeros zeros_like ones full full_like empty", "a tile states its type and size", "write `fill(0.0, f32, rows, columns)`"
+    ),
+    _row(
+        "dot gemm matmul mma_async tcgen05_mma warpgroup_mma wgmma dot_scaled",
+        "a product of matrices is issued by one thread into an accumulator",
+        "write `mma(acc, s.a, s.b)`, with an accumulator such as `acc = output.acquire_mma_linear()`",
+    ),
+    _row(
+        "make_tensor_descriptor make_tma_atom make_block_ptr make_tma_copy local_tile partition_D partition_S make_tensor",
+        "tensor maps, swizzles and tiles follow from the tile that a stage declares",
+        "write `tma.load(s.a, a[row, column])`",
+    ),
+    _row(
+        "async_copy_global_to_shared copy copy_tma async_copy",
+        "a copy fills the tile of a stage, whose barrier it then signals",
+        "write `tma.load(s.a, a[row, column])`",
+    ),
+    _row("async_copy_shared_to_global", "a copy names its tensor first", "write `tma.store(y[row, column], s.a)`"),
+    _row(
+        "allocate_shared_memory alloc_shared shared_memory SmemAllocator",
+        _OWN_BARRIERS,
+        "declare a pipeline with its tiles: `InputTilePipeline(TilePayload(x=tile[f32, 64, 64]), stages=4)`",
+    ),
+    _row(
+        "mbarrier allocate_mbarrier init_mbarrier mbarrier_init PipelineTmaUmma PipelineTmaAsync PipelineUmmaAsync PipelineAsync",
+        _OWN_BARRIERS,
+        "declare a pipeline, and hold its stages by `with pipeline.produce() as s:` and `with pipeline.consume() as s:`",
+    ),
+    _row("warp_specialize async_task", "warps are given their work by name", "write `role name(warps=4) consumes pipeline:`"),
+    _row(
+        "constexpr Constexpr",
+        "compile-time parameters stand in brackets",
+        "write `kernel name[BM: int = 128](...)`, or `comptime NAME = value`",
+    ),
+    _row("trans permute transpose", "a tile is read the other way round by its view", "write `s.a.T` as an operand of `mma`"),
+    _row(
+        "atomic_add atomic_max atomic_min atomicAdd",
+        "combining with memory is part of the store",
+        'write `store(t[i, j], tile, reduce="add")`',
+    ),
+    _row(
+        "num_warps num_stages num_ctas",
+        "they belong to roles and pipelines",
+        "write `role name(warps=4)` and `stages=4` of a pipeline",
+    ),
+    _row("self", "a kernel is no method", "name the tensors as parameters of the kernel"),
+)
+
+# Only behind a library's name: `tl.max(x, 1)` reduces, `max(x, y)` does not.
+_MEMBERS = (
+    _row("max amax reduce_max", "a reduction of a tile runs along its rows", "write `row_max(tile)`"),
+    _row("min amin reduce_min", "a reduction of a tile runs along its rows", "write `row_min(tile)`"),
+    _row("sum reduce_sum", "a reduction of a tile runs along its rows", "write `row_sum(tile)`"),
+    _row(
+        "load",
+        "a copy by hardware fills a stage, a load by threads gives values",
+        "write `tma.load(s.x, x[i, j])`, or `load(x[i, j], rows, columns)` for a tile of values",
+    ),
+    _row("store", "a store names its tensor by the first element of the tile", "write `store(y[i, j], tile)`"),
+)
+
+_DTYPES = {
+    **{
+        f"{kind}{bits}": f"{short}{bits}"
+        for kind, short in (("int", "i"), ("uint", "u"), ("float", "f"))
+        for bits in (8, 16, 32, 64)
+    },
+    **{f"{kind}{bits}_t": f"{short}{bits}" for kind, short in (("int", "i"), ("uint", "u")) for bits in (8, 16, 32, 64)},
+    "bfloat16": "bf16",
+    "half": "f16",
+    "double": "f64",
+    "fp16": "f16",
+    "fp32": "f32",
+    "fp64": "f64",
+    "float8_e4m3fn": "e4m3",
+    "float8e4nv": "e4m3",
+    "Float8E4M3FN": "e4m3",
+    "float8_e5m2": "e5m2",
+    "float8e5": "e5m2",
+    "BFloat16": "bf16",
+    "Float16": "f16",
+    "Float32": "f32",
+    "Int32": "i32",
+    "Uint32": "u32",
+    "bool_": "bool",
+}
+
+LIBRARIES = {
+    **dict.fromkeys(("tl", "triton", "libdevice"), "Triton"),
+    **dict.fromkeys(("gl", "ttgl", "gluon"), "Gluon"),
+    **dict.fromkeys(("ttg", "ttng"), "Triton's dialects"),
+    **dict.fromkeys(("cute", "cutlass", "nvgpu", "tcgen05"), "CUTLASS"),
+    **dict.fromkeys(("T", "tilelang"), "TileLang"),
+    **dict.fromkeys(("pl", "plgpu", "jnp", "jax", "lax"), "JAX"),
+    **dict.fromkeys(("np", "numpy", "math", "torch"), "Python's libraries"),
+}
+_SHORT = ("T", "pl", "gl", "tcgen05")  # may as well be a slip of a name of the program, unless the member is known, too
+
+NAMES: dict[str, OtherName] = {name: row for row in _ROWS for name in row.names}
+MEMBERS: dict[str, OtherName] = NAMES | {name: row for row in _MEMBERS for name in row.names}
+
+
+# Members of arrays and tiles elsewhere, with what is written here.
+OTHER_MEMBERS: dict[str, str] = {
+    **dict.fromkeys(("shape", "size", "numel"), "a size has a name: write `M`, `N` as in `tensor[f32, M, N]`"),
+    **dict.fromkeys(("to", "astype", "type", "cast"), "write `cast[f32](x)`"),
+    **dict.fromkeys(
+        ("dtype", "element_type"), "declare the element type as a compile-time parameter: `kernel name[T: dtype = bf16](...)`"
+    ),
+    **dict.fromkeys(("max", "sum", "min"), "write `row_max(x)`, `row_sum(x)` or `row_min(x)`"),
+    **dict.fromkeys(("trans", "permute", "transpose"), "write `s.a.T` as an operand of `mma`"),
+    **dict.fromkeys(("load", "copy_"), "write `load(x[i, j], rows, columns)`, or `tma.load(s.x, x[i, j])`"),
+    "store": "write `store(y[i, j], tile)`",
+}
+
+
+def other_name(name: str) -> OtherName | None:
+    """What stands for a name that nothing here defines."""
+    if name in _DTYPES and _DTYPES[name] in DTYPES:
+        return _renamed(name, "element types have short names", _DTYPES[name])
+    return NAMES.get(name)
+
+
+def library_member(path: str) -> OtherName | None:
+    """What stands for `tl.dot` and the like; None where the first name is no library's."""
+    library, _, rest = path.partition(".")
+    if library not in LIBRARIES or not rest:
+        return None
+    member = rest.rsplit(".", 1)[-1]
+    if member in MEMBERS:
+        return MEMBERS[member]
+    if library in _SHORT:
+        return None
+    why = f"it belongs to {LIBRARIES[library]}; pipec's own operations stand without a library's name"
+    if member in _DTYPES and _DTYPES[member] in DTYPES:
+        return _renamed(member, why, _DTYPES[member])
+    if member in FUNCTIONS or member in ("range", "static_assert", *DTYPES):
+        return _renamed(member, why, member)
+    return _row(member, why, "look for what it does in docs/language.md, which lists the operations")

@@ -1,0 +1,1 @@
+"""What an expression means: values folded at compile time, values typed for run time, tiles and slices."""

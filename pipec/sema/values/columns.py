@@ -1,0 +1,100 @@
+"""`columns(tile, first, count)` whose first column changes from one iteration to the next, so that a tile is worked on panel by panel.
+
+The tile is a stage's. The first column is made of numbers and of variables of loops with compile-time bounds, so that every value it
+takes is known: each is checked, and each thread of a warp has the same one, which loads from tensor memory ask for.
+"""
+
+from itertools import product
+from math import prod
+
+from pipec.diag.catalogue import columns as messages
+from pipec.diag.catalogue import names
+from pipec.sema import tree
+from pipec.sema.context import Context
+from pipec.sema.meanings import Meaning
+from pipec.sema.types import TileType
+from pipec.sema.values.expressions import buffer_ref, coordinate, known_int
+from pipec.source import Span
+from pipec.syntax import ast
+from pipec.terms.machine import EXACT
+
+_MOST_STARTS = 65_536  # combinations of loop values that are tried
+_STARTS_PER_OPERATION = 16  # what trying them is in the budget of the kernel
+_MOST_AT_ONCE = 32  # columns a thread reads at once from shared memory, by wide loads
+
+
+def moving_columns(context: Context, bound: dict[str, ast.Expression], node: ast.Call) -> Meaning:
+    """The arguments are those of `columns`."""
+    source = buffer_ref(context, bound["tile"], "the tile of columns that move with a loop")
+    if source.transposed:
+        found = "a transposed view, which only `mma` takes"
+        context.fail(names.WrongType(what="the tile", expected="in its stored order", found=found, at=bound["tile"].span))
+    count = known_int(context, bound["count"], "`count`")
+    if count < 1:
+        context.fail(messages.ColumnsCount(count=count, needed="at least one is needed here", at=bound["count"].span))
+    first = coordinate(context, bound["first"])
+    _check(context, source, first, count, bound["first"].span, node.span)
+    return tree.ReadBuffer(source, TileType(source.buffer.dtype, source.buffer.rows, count), node.span, first)
+
+
+def _check(context: Context, source: tree.BufferRef, start: tree.Expression, count: int, at: Span, span: Span) -> None:
+    buffer = source.buffer
+    values = _values(context, start)
+    if values is None:
+        context.fail(messages.UnknownStart(start=at.text(), at=at))
+    outside = next((value for value in values if value < 0 or value + count > buffer.columns), None)
+    if outside is not None:
+        context.fail(
+            messages.ColumnsOutside(
+                tile=source.span.text(),
+                columns=buffer.columns,
+                count=count,
+                start=outside,
+                at=span,
+                declared=buffer.span,
+            )
+        )
+    unit = min(_MOST_AT_ONCE, count & -count)
+    split = next((value for value in values if value % unit), None)
+    wide = buffer.space == "shared" or buffer.dtype.bits < 32  # several elements to a word
+    if wide and split is not None:
+        context.fail(messages.ColumnsSplit(tile=source.span.text(), count=count, unit=unit, start=split, at=at))
+
+
+def _values(context: Context, start: tree.Expression) -> set[int] | None:
+    """Every value of the start; None where that is not known."""
+    variables: set[tree.Variable] = set()
+    if not _collect(context, start, variables):
+        return None
+    ordered = tuple(variables)
+    ranges = [context.ranges[variable] for variable in ordered]
+    combinations = prod(map(len, ranges))
+    if combinations > _MOST_STARTS:
+        return None
+    context.spend(start.span, combinations // _STARTS_PER_OPERATION)
+    return {_evaluate(start, dict(zip(ordered, values, strict=True))) for values in product(*ranges)}
+
+
+def _collect(context: Context, expression: tree.Expression, variables: set[tree.Variable]) -> bool:
+    match expression:
+        case tree.Constant():
+            return True
+        case tree.ReadVariable(variable) if variable in context.ranges:
+            variables.add(variable)
+            return True
+        case tree.Binary(operator, left, right) if operator in EXACT:
+            return _collect(context, left, variables) and _collect(context, right, variables)
+        case _:
+            return False
+
+
+def _evaluate(expression: tree.Expression, values: dict[tree.Variable, int]) -> int:
+    match expression:
+        case tree.Constant(value):
+            return int(value)
+        case tree.ReadVariable(variable):
+            return values[variable]
+        case tree.Binary(operator, left, right):
+            return EXACT[operator](_evaluate(left, values), _evaluate(right, values))
+        case _:
+            raise AssertionError("`_collect` lets no other expression through")
