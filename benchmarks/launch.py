@@ -138,7 +138,7 @@ def works(launches: dict[str, Launch], sets: Sequence[Tensors]) -> dict[str, Cal
 
 def parts(kernel: Any, sets: Sequence[Tensors]) -> dict[str, Callable[[int], object]]:
     """What a launch of pipec with fresh tensors is made of, each alone."""
-    from pipec.runtime.cuda_driver import load
+    from pipec.runtime.gpu.cuda_driver import load
 
     launcher = kernel._launcher
     kernel(*sets[0])

@@ -205,8 +205,8 @@ def one_graph(kernel: Any) -> Row:
 def replaced_addresses(kernel: Any) -> Row:
     """A tensor map whose address was replaced has the bytes of one encoded with that address."""
     from pipec.runtime import Launcher
-    from pipec.runtime.arguments import bind
-    from pipec.runtime.parameters import TensorMapValue, values_of
+    from pipec.runtime.arguments.binding import bind
+    from pipec.runtime.arguments.parameters import TensorMapValue, values_of
 
     tensors = _made()
     launcher = Launcher(kernel.interface, kernel.ptx)  # the kernel's own has plans of other shapes, too

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.checks.verdict import UNCHECKED, Verdict
-from pipec.diag.catalogue import internal, syntax
+from pipec.diag.catalogue.commands import internal
+from pipec.diag.catalogue.language import syntax
 from pipec.diag.message import Diagnostic, Sink
 from pipec.isa.targets import DEFAULT_TARGET, TARGETS, Target
 from pipec.kir import ir
@@ -209,7 +210,7 @@ def _with_launch_checks(state: Compilation, number: int, ptx: str, judgement: Ju
 def _in_the_source(state: Compilation, analysed: tree.Kernel, found: Verdict, judgement: Judgement) -> Verdict:
     """What is not decided on the emitted code is accepted, but not called proved, where the loops of the source fit together."""
     from pipec.checks import protocol
-    from pipec.diag.catalogue.protocol import NotDecided
+    from pipec.diag.catalogue.stages.protocol import NotDecided
 
     fits = protocol.check(analysed, Sink(), allow_undecided=True)
     if fits.outcome == "proved" and judgement.network is not None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pipec.runtime.errors import ArgumentError, DeviceError, HangError, LaunchError, RuntimeFault
 
 if TYPE_CHECKING:
-    from pipec.runtime.cuda import devices
+    from pipec.runtime.arguments.sample import random_arguments
+    from pipec.runtime.gpu.cuda import devices
     from pipec.runtime.image import Image
     from pipec.runtime.launcher import Launcher, LaunchOptions, LaunchResult, launch
-    from pipec.runtime.sample import random_arguments
 
 _LAZY = {
     "Image": "image",
@@ -22,8 +22,8 @@ _LAZY = {
     "LaunchResult": "launcher",
     "Launcher": "launcher",
     "launch": "launcher",
-    "devices": "cuda",
-    "random_arguments": "sample",
+    "devices": "gpu.cuda",
+    "random_arguments": "arguments.sample",
 }
 
 __all__ = [

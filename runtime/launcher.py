@@ -9,16 +9,16 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pipec.interface import KernelInterface, LaunchExpression, ScalarArgument
+from pipec.runtime.arguments.signatures import Reader
+from pipec.runtime.arguments.views import recording
 from pipec.runtime.errors import DeviceError, LaunchError
 from pipec.runtime.image import Image
-from pipec.runtime.signatures import Reader
-from pipec.runtime.views import recording
 
 if TYPE_CHECKING:
-    from pipec.runtime.arguments import Bound
-    from pipec.runtime.cuda import CudaKernel
-    from pipec.runtime.plans import Plan
-    from pipec.runtime.views import View
+    from pipec.runtime.arguments.binding import Bound
+    from pipec.runtime.arguments.views import View
+    from pipec.runtime.gpu.cuda import CudaKernel
+    from pipec.runtime.gpu.plans import Plan
     from pipec.sim import Options, Result
 
 DEVICES = ("auto", "cuda", "sim")
@@ -139,7 +139,7 @@ class Launcher:
 
     def _check_memory(self, known: _Known, addresses: Sequence[int], views: "Mapping[int, View]") -> None:
         """Arrays of other libraries than torch are memory that CUDA knows."""
-        from pipec.runtime import guards
+        from pipec.runtime.gpu import guards
 
         for place in known.plan.places:
             if place.tensor in views:
@@ -149,8 +149,8 @@ class Launcher:
         self, arguments: Any, device: str, stream: Any, options: LaunchOptions, signature: tuple[object, ...] | None
     ) -> LaunchResult:
         """A launch with all its checks; its plan is kept under `signature`."""
-        from pipec.runtime.arguments import bind
-        from pipec.runtime.parameters import grid_of
+        from pipec.runtime.arguments.binding import bind
+        from pipec.runtime.arguments.parameters import grid_of
 
         bound = bind(self.interface, arguments)
         where = self._resolve(device, bound)
@@ -208,7 +208,7 @@ class Launcher:
         return self._fitting_gpu(name == "cuda")
 
     def _fitting_gpu(self, required: bool) -> str:
-        from pipec.runtime import cuda
+        from pipec.runtime.gpu import cuda
 
         if self._fitting is None:
             try:
@@ -222,7 +222,7 @@ class Launcher:
         return f"cuda:{self._fitting}"
 
     def _kernel(self, index: int) -> "CudaKernel":
-        from pipec.runtime.cuda import CudaKernel
+        from pipec.runtime.gpu.cuda import CudaKernel
 
         with self._lock:
             if index not in self._cuda:

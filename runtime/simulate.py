@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipec.interface import KernelInterface
-from pipec.runtime.arguments import Bound, tensors
+from pipec.runtime.arguments.binding import Bound, tensors
+from pipec.runtime.arguments.parameters import PointerValue, RecordsValue, TensorMapValue, Value, values_of
 from pipec.runtime.hangs import hang
-from pipec.runtime.parameters import PointerValue, RecordsValue, TensorMapValue, Value, values_of
 from pipec.watchdog import BYTES
 
 if TYPE_CHECKING:

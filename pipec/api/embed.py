@@ -9,8 +9,8 @@ from types import FrameType
 
 from pipec.api.files import read_source
 from pipec.api.program import CompiledKernel, CompileError, Program, debug_seconds
-from pipec.diag.catalogue import names
-from pipec.diag.catalogue.run import BadCall
+from pipec.diag.catalogue.commands.run import BadCall
+from pipec.diag.catalogue.language import names
 from pipec.diag.message import Diagnostic, Failure
 from pipec.diag.shown import shown
 from pipec.driver import Compilation, Options, compile_source

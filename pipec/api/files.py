@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipec.diag.catalogue import run, syntax
+from pipec.diag.catalogue.commands import run
+from pipec.diag.catalogue.language import syntax
 from pipec.diag.message import Failure
 from pipec.source import Source
 

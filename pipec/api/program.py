@@ -41,7 +41,7 @@ def debug_seconds(debug: str | None) -> float | None:
 
     seconds = seconds_of(debug) if isinstance(debug, str) else None
     if seconds is None:
-        from pipec.diag.catalogue.run import UnknownDebug
+        from pipec.diag.catalogue.commands.run import UnknownDebug
 
         asked = debug if isinstance(debug, str) else shown(debug)
         raise CompileError([UnknownDebug(asked=asked, most=MOST_SECONDS).diagnostic()])
@@ -123,7 +123,7 @@ class CompiledKernel:
 
         Raises CompileError where there is nothing to choose from or nothing to measure with, and pipec.tune.measure.NothingRuns.
         """
-        from pipec.diag.catalogue import tuning as messages
+        from pipec.diag.catalogue.language import tuning as messages
         from pipec.tune.measure import best
 
         if self.tuned is None:

@@ -6,7 +6,7 @@ from pipec.checks.protocol_model import Opaque, programs
 from pipec.checks.protocol_proof import Programs, State, holds, prove
 from pipec.checks.protocol_search import Failure, Undecided, search
 from pipec.checks.verdict import Verdict
-from pipec.diag.catalogue import protocol as messages
+from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Sink
 from pipec.sema import tree
 from pipec.vocabulary import Side

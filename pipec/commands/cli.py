@@ -13,7 +13,7 @@ from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.commands.guard import Guard
 from pipec.commands.options import FORMS, WATCHDOG, parser_of
 from pipec.commands.printer import Printer
-from pipec.diag.catalogue.verification import CertificateOfWatched
+from pipec.diag.catalogue.commands.verification import CertificateOfWatched
 from pipec.diag.message import Diagnostic, Failure
 from pipec.record import fields_of
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _refuse(BudgetEnded(BUDGETS["memory"]), options.message_format)
     except RecursionError:
-        from pipec.diag.catalogue.internal import TooComplex
+        from pipec.diag.catalogue.commands.internal import TooComplex
 
         _print_diagnostics([TooComplex(at=None).diagnostic()], options.message_format)
         return 1
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("PIPEC_DEBUG"):
             raise
-        from pipec.diag.catalogue.internal import InternalError
+        from pipec.diag.catalogue.commands.internal import InternalError
 
         stage = f"{options.command.__name__.strip('_')} command"
         _print_diagnostics(
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse(ended: BudgetEnded, form: str) -> int:
-    from pipec.diag.catalogue.internal import budget_spent
+    from pipec.diag.catalogue.commands.internal import budget_spent
 
     _print_diagnostics([budget_spent(ended).diagnostic()], form)
     return 1
@@ -242,7 +242,7 @@ def _explain(options: argparse.Namespace) -> int:
         return 0
     text = explain(options.code)
     if text is None:
-        from pipec.diag.catalogue.run import UnknownCode
+        from pipec.diag.catalogue.commands.run import UnknownCode
 
         families = sorted({code[:3] for code in load_catalogue()})
         raise Failure(UnknownCode(asked=options.code, known=", ".join(f"{family}xx" for family in families)))

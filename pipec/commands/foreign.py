@@ -13,8 +13,8 @@ from pipec.commands.argument_text import ArgumentReader, BadText
 from pipec.commands.printer import Printer
 from pipec.commands.run import Progress
 from pipec.commands.timeline_page import write_timeline
-from pipec.diag.catalogue import run as messages
-from pipec.diag.catalogue.internal import InternalError, budget_spent
+from pipec.diag.catalogue.commands import run as messages
+from pipec.diag.catalogue.commands.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message
 from pipec.sim import Loose, Options, Result, SimulationError, chrome_trace, launch, parse
 from pipec.sim.ptx.tree import Function

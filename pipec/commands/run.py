@@ -12,8 +12,8 @@ from pipec.api.files import read_input
 from pipec.api.report import KernelReport, report_of, statements
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.commands.printer import Printer
-from pipec.diag.catalogue import run as messages
-from pipec.diag.catalogue.internal import InternalError, budget_spent
+from pipec.diag.catalogue.commands import run as messages
+from pipec.diag.catalogue.commands.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message, Sink
 from pipec.driver import Compilation
 from pipec.interface import KernelInterface, RoleWarps, TensorArgument, from_json
@@ -53,8 +53,8 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
 
 
 def _gpu_fits(arch: str) -> bool:
-    from pipec.runtime.cuda import fitting_device
     from pipec.runtime.errors import DeviceError
+    from pipec.runtime.gpu.cuda import fitting_device
 
     try:
         fitting_device(arch)
@@ -76,7 +76,7 @@ def run_ptx(options: argparse.Namespace) -> int:
         )
     chosen = [interface for interface in interfaces if options.kernel in (None, interface.name)]
     if not chosen:
-        from pipec.diag.catalogue.names import UnknownKernel
+        from pipec.diag.catalogue.language.names import UnknownKernel
 
         raise Failure(UnknownKernel(name=options.kernel, known=", ".join(f"`{interface.name}`" for interface in interfaces)))
     _check_names(options.shapes, chosen)

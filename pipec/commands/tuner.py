@@ -7,7 +7,7 @@ from typing import Any
 
 from pipec.api.files import write_output
 from pipec.api.program import CompiledKernel, Program
-from pipec.diag.catalogue import tuning as messages
+from pipec.diag.catalogue.language import tuning as messages
 from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.predict.sizes import sizes_of

@@ -5,7 +5,7 @@ import argparse
 
 from pipec.api.files import read_input, read_source
 from pipec.commands.printer import Printer
-from pipec.diag.catalogue import verification as messages
+from pipec.diag.catalogue.commands import verification as messages
 from pipec.diag.message import Failure, Message
 from pipec.source import Source
 from pipec.verify.accept import Accepted, accept

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from inspect import cleandoc
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from string import Formatter
 
 from pipec.diag import catalogue
@@ -11,8 +11,8 @@ from pipec.diag.message import Message
 
 def load_catalogue() -> dict[str, type[Message]]:
     """Every message by its code. (A compilation imports only the modules whose checks it runs.)"""
-    for module in iter_modules(catalogue.__path__):
-        import_module(f"{catalogue.__name__}.{module.name}")
+    for module in walk_packages(catalogue.__path__, f"{catalogue.__name__}."):
+        import_module(module.name)
     return Message.by_code
 
 

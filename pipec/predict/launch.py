@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import ceil, inf, prod
 from typing import NamedTuple
 
-from pipec.diag.catalogue import prediction as messages
+from pipec.diag.catalogue.commands import prediction as messages
 from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.interface import MULTIPROCESSORS

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pipec.diag.catalogue.tuning import UnknownSize
+from pipec.diag.catalogue.language.tuning import UnknownSize
 from pipec.diag.message import Failure
 from pipec.interface import KernelInterface, ScalarArgument, TensorArgument
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from pipec.checks.verdict import Verdict
-from pipec.diag.catalogue import protocol as messages
+from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Sink
 from pipec.interface import BarrierRange, DimensionParameter, KernelInterface, ScalarParameter
 from pipec.kir.ir import Kernel

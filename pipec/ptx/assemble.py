@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from pipec.budgets import BudgetEnded
-from pipec.diag.catalogue.assemble import AssemblerFails, AssemblerMissing, AssemblerRejects, AssemblerTooOld
-from pipec.diag.catalogue.internal import budget_spent
+from pipec.diag.catalogue.commands.assemble import AssemblerFails, AssemblerMissing, AssemblerRejects, AssemblerTooOld
+from pipec.diag.catalogue.commands.internal import budget_spent
 from pipec.diag.message import Message, Sink
 from pipec.isa.targets import TARGETS
 from pipec.ptx.process import run_within_budgets

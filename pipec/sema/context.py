@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NoReturn, TypeVar
 
 from pipec.budgets import Meter
-from pipec.diag.catalogue import names as messages
-from pipec.diag.catalogue import scheduling
-from pipec.diag.catalogue.syntax import OtherForm
+from pipec.diag.catalogue.grid import scheduling
+from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language.syntax import OtherForm
 from pipec.diag.message import Message, Reports, Sink
 from pipec.isa.targets import Target
 from pipec.sema import tree

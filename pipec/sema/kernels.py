@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pipec.budgets import BudgetEnded
-from pipec.diag.catalogue import clusters as cluster_messages
-from pipec.diag.catalogue import names as messages
+from pipec.diag.catalogue.grid import clusters as cluster_messages
+from pipec.diag.catalogue.language import names as messages
 from pipec.diag.message import Sink
 from pipec.diag.shown import shown
 from pipec.isa.dtypes import DTYPES, DType

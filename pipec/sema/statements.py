@@ -1,7 +1,7 @@
 """The statements of a role: names bound, stages acquired and released, blocks nested."""
 
-from pipec.diag.catalogue import names as messages
-from pipec.diag.catalogue import peek, stepping
+from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.stages import peek, stepping
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DType
 from pipec.sema import tree

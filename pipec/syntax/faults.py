@@ -8,7 +8,7 @@ from lark import Token, UnexpectedCharacters, UnexpectedInput
 from lark.exceptions import UnexpectedEOF, UnexpectedToken
 
 from pipec.budgets import BUDGETS
-from pipec.diag.catalogue import syntax as messages
+from pipec.diag.catalogue.language import syntax as messages
 from pipec.diag.message import Message
 from pipec.record import record
 from pipec.source import Source, Span

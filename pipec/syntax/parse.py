@@ -16,7 +16,7 @@ from lark.lexer import TerminalDef
 
 from pipec import cache as kept
 from pipec.budgets import BUDGETS
-from pipec.diag.catalogue import syntax as messages
+from pipec.diag.catalogue.language import syntax as messages
 from pipec.diag.message import Sink
 from pipec.source import Source
 from pipec.syntax import ast

@@ -6,7 +6,7 @@ its block is still read; other statements become `pass`. The tree that comes out
 
 import re
 
-from pipec.diag.catalogue.syntax import Unexpected
+from pipec.diag.catalogue.language.syntax import Unexpected
 from pipec.syntax.faults import Fault, Kind
 from pipec.syntax.lines import Logical, logical_lines, width
 

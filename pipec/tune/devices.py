@@ -25,7 +25,7 @@ def gpu_for(arch: str, arguments: Sequence[Any], device: str) -> Gpu | None:
 @cache
 def _gpu(arch: str, index: int | None) -> Gpu | None:
     from pipec.runtime import DeviceError
-    from pipec.runtime.cuda_driver import device, fitting_device
+    from pipec.runtime.gpu.cuda_driver import device, fitting_device
 
     try:
         found = fitting_device(arch) if index is None else device(index)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pipec import cache
 from pipec._version import VERSION
-from pipec.diag.catalogue.tuning import BadTable
+from pipec.diag.catalogue.language.tuning import BadTable
 from pipec.diag.message import Failure
 from pipec.source import Source
 from pipec.tune.table import ENDING, MOST_BYTES, Row, TableError, merged, parsed, rendered

@@ -13,7 +13,7 @@ from pipec.diag.message import Message
 ROOT = Path(__file__).resolve().parents[2]
 
 PROGRAM = """
-from pipec.diag.catalogue.linear import ReleasedNotHeld
+from pipec.diag.catalogue.stages.linear import ReleasedNotHeld
 from pipec.diag.message import Message, primary
 from pipec.source import Span
 

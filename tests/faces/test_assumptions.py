@@ -12,9 +12,9 @@ from pipec.commands.cli import main
 from pipec.driver import Options, compile_source
 from pipec.interface import from_json, to_json
 from pipec.runtime import ArgumentError
-from pipec.runtime.arguments import Bound
+from pipec.runtime.arguments.binding import Bound
+from pipec.runtime.arguments.parameters import grid_of
 from pipec.runtime.launcher import Launcher
-from pipec.runtime.parameters import grid_of
 from pipec.sema import tree
 from pipec.source import Source
 from pipec.verify.conditions import met

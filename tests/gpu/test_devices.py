@@ -6,7 +6,7 @@ from gpu.test_hopper import gpu_missing
 
 import pipec
 from pipec.runtime import ArgumentError, DeviceError, devices
-from pipec.runtime.views import view_of
+from pipec.runtime.arguments.views import view_of
 
 
 def second_missing() -> str | None:

@@ -15,7 +15,7 @@ from pipec.runtime.errors import DeviceError
 
 
 def gpu_missing() -> str | None:
-    from pipec.runtime.cuda import fitting_device
+    from pipec.runtime.gpu.cuda import fitting_device
 
     try:
         fitting_device("sm_90a")

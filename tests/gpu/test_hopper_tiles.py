@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import pipec
-from pipec.runtime import cuda
 from pipec.runtime.errors import DeviceError
+from pipec.runtime.gpu import cuda
 
 
 def gpu_missing() -> str | None:

@@ -69,7 +69,7 @@ FILES = [*(ROOT / "pipec").rglob("*.py"), *(ROOT / "runtime").rglob("*.py"), *(R
 
 
 def module_of(file: Path) -> str:
-    """The dotted name: runtime/cuda.py is pipec.runtime.cuda."""
+    """The dotted name: runtime/gpu/cuda.py is pipec.runtime.gpu.cuda."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     parts = parts if parts[0] == "pipec" else ("pipec", *parts)
     return ".".join(parts).removesuffix(".__init__")

@@ -4,7 +4,7 @@ import ctypes
 from dataclasses import dataclass
 from importlib import import_module
 
-from pipec.runtime import cuda, cuda_driver
+from pipec.runtime.gpu import cuda, cuda_driver
 
 STATUS_ALONE = ("cuLaunchKernelEx", "cuTensorMapReplaceAddress")
 

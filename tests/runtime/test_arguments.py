@@ -6,9 +6,9 @@ import pytest
 from interfaces import bf16, gemm, gemm_arrays, interface, scale
 
 from pipec.interface import TensorArgument, TensorMapParameter
-from pipec.runtime.arguments import bind
+from pipec.runtime.arguments.binding import bind
+from pipec.runtime.arguments.parameters import TensorMapValue, values_of
 from pipec.runtime.errors import ArgumentError
-from pipec.runtime.parameters import TensorMapValue, values_of
 
 
 def refused(kernel, arguments, parameter, *words):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipec import cache
-from pipec.runtime import cubins
+from pipec.runtime.gpu import cubins
 from pipec.runtime.launcher import Image
 from pipec.syntax import parse
 

@@ -9,8 +9,8 @@ from fake_driver import FakeApi, Torch, install, parameter_bytes
 from interfaces import bf16, gemm, gemm_arrays, interface, scale
 
 from pipec.interface import PointerParameter, TensorArgument
-from pipec.runtime import cubins, cuda, cuda_driver
 from pipec.runtime.errors import ArgumentError, DeviceError, HangError, LaunchError
+from pipec.runtime.gpu import cubins, cuda, cuda_driver
 from pipec.runtime.image import Image
 from pipec.runtime.launcher import Launcher, LaunchOptions
 

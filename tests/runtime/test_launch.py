@@ -19,7 +19,8 @@ from pipec.interface import (
     TensorArgument,
     TensorMapParameter,
 )
-from pipec.runtime import ArgumentError, DeviceError, Launcher, LaunchError, LaunchOptions, cuda_driver, launch, random_arguments
+from pipec.runtime import ArgumentError, DeviceError, Launcher, LaunchError, LaunchOptions, launch, random_arguments
+from pipec.runtime.gpu import cuda_driver
 from pipec.sim import Options, SimulationError
 
 # y[row, column] = x[row, column] * s, one CTA per row.
@@ -215,7 +216,7 @@ def test_grids_that_no_device_takes():
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "tf32", "f64", "e4m3", "e5m2", "i8", "u8", "i32", "i64", "bool"])
 def test_made_up_arguments_are_accepted(dtype):
-    from pipec.runtime.arguments import bind
+    from pipec.runtime.arguments.binding import bind
 
     kernel = gemm(dtype, scalar=True)
     values = {"M": 33, "N": 64, "K": 37}

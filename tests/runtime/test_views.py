@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from interfaces import bf16, gemm
 
-from pipec.runtime.arguments import bind
+from pipec.runtime.arguments.binding import bind
+from pipec.runtime.arguments.views import NotAnArray, view_of
 from pipec.runtime.errors import ArgumentError
-from pipec.runtime.views import NotAnArray, view_of
 
 
 class ThroughDLPack:

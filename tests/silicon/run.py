@@ -7,7 +7,7 @@ from silicon.program import TARGET, Buffer, Map, Program, outputs
 
 from pipec.diag.message import Sink
 from pipec.ptx.assemble import assemble
-from pipec.runtime.cuda_driver import load
+from pipec.runtime.gpu.cuda_driver import load
 from pipec.sim import Argument, ArrayArgument, Im2colMap, Options, TensorMap, TensorMapArgument, launch
 
 # The simulator's names of tensor-map element types -> the driver's.

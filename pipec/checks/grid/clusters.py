@@ -6,7 +6,7 @@ operations on the pipelines they share: then the order that it finds is an order
 
 from collections.abc import Iterator, Sequence
 
-from pipec.diag.catalogue import clusters as messages
+from pipec.diag.catalogue.grid import clusters as messages
 from pipec.diag.message import Sink
 from pipec.isa.specials import AXES
 from pipec.kir.clusters import Sharing, line, mask, sharing

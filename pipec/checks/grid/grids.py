@@ -1,6 +1,6 @@
 """Kernels that overlap preceding grids wait for them before they touch what those may write (E047x)."""
 
-from pipec.diag.catalogue import grids as messages
+from pipec.diag.catalogue.grid import grids as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.plan.grids import TileNames, early, needs_wait, tensors_read, waits

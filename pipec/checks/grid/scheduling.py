@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from pipec.diag.catalogue import scheduling as messages
+from pipec.diag.catalogue.grid import scheduling as messages
 from pipec.diag.message import Sink
 from pipec.interface import MULTIPROCESSORS, LaunchExpression, evaluate
 from pipec.isa.targets import Target

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipec.diag.catalogue import global_memory as messages
+from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.values.analysis import Launch, Values, statements

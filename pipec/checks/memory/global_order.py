@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from pipec.checks.summary import RoleSummary
 from pipec.checks.summary import collect as collect_summary
-from pipec.diag.catalogue import global_memory as messages
+from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
 from pipec.kir.global_memory.accesses import Access, collect, may_meet

@@ -1,6 +1,6 @@
 """What a whole plan needs, against what one thread block may have (E07xx)."""
 
-from pipec.diag.catalogue import resources as messages
+from pipec.diag.catalogue.tiles import resources as messages
 from pipec.diag.message import Sink
 from pipec.isa.targets import WARP
 from pipec.kir.plan.memory import tensor_width

@@ -11,7 +11,7 @@ from typing import Literal
 from pipec.checks.stages import sub_stages
 from pipec.checks.stages.phrases import USES, PeekWords, StageWords, span_of, stage_name, truth, words_for
 from pipec.checks.summary import COPY, INDEX, LOAD, RoleSummary, Summary, Touch
-from pipec.diag.catalogue import linear as messages
+from pipec.diag.catalogue.stages import linear as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
 from pipec.record import record, replace

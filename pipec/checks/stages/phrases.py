@@ -8,8 +8,8 @@ from typing import TypedDict
 
 from pipec.checks.stages import sub_stages
 from pipec.checks.summary import RoleSummary, StageSummary, Touch
-from pipec.diag.catalogue import linear as messages
-from pipec.diag.catalogue import peek, stepping
+from pipec.diag.catalogue.stages import linear as messages
+from pipec.diag.catalogue.stages import peek, stepping
 from pipec.diag.message import Message
 from pipec.kir import ir
 from pipec.sema import tree

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pipec.checks.summary import ACCUMULATE, COPY, LOAD, OPERAND, READ, STORE, WRITE, RoleSummary, StageSummary, Summary, Touch
-from pipec.diag.catalogue import roles as messages
+from pipec.diag.catalogue.stages import roles as messages
 from pipec.diag.message import Sink
 from pipec.isa.targets import WARP, WARPGROUP_WARPS
 from pipec.kir import ir

@@ -18,8 +18,8 @@ from pipec.checks.summary import (
     Summary,
     Touch,
 )
-from pipec.diag.catalogue import signals as messages
-from pipec.diag.catalogue import sub_stages
+from pipec.diag.catalogue.stages import signals as messages
+from pipec.diag.catalogue.stages import sub_stages
 from pipec.diag.message import Sink
 from pipec.isa.targets import WARP
 from pipec.kir import ir

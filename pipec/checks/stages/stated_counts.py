@@ -1,7 +1,7 @@
 """What the author states by hand, against what was derived: arrival counts and bytes (E052x)."""
 
-from pipec.diag.catalogue import output as output_messages
-from pipec.diag.catalogue import signals as messages
+from pipec.diag.catalogue.stages import output as output_messages
+from pipec.diag.catalogue.stages import signals as messages
 from pipec.diag.message import Sink
 from pipec.kir.plan.memory import packed_buffers, tensor_width
 from pipec.kir.plan.types import Plan

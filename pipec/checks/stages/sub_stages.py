@@ -4,7 +4,7 @@ A stage without sub-stages has one of each, so the same questions are asked of e
 """
 
 from pipec.checks.summary import ACCUMULATE, COPY, LOAD, WRITE, StageSummary, Summary, Touch
-from pipec.diag.catalogue import sub_stages as messages
+from pipec.diag.catalogue.stages import sub_stages as messages
 from pipec.diag.message import Message, Sink
 from pipec.sema import tree
 from pipec.sema.language.operations import ROLE

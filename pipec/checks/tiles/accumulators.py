@@ -1,8 +1,8 @@
 """Accumulators in registers: does the target have them, and can the role share their rows out (E0741, E0902, E0903)."""
 
 from pipec.checks.summary import Summary
-from pipec.diag.catalogue import resources as messages
-from pipec.diag.catalogue import target as target_messages
+from pipec.diag.catalogue.language import target as target_messages
+from pipec.diag.catalogue.tiles import resources as messages
 from pipec.diag.message import Sink
 from pipec.isa.targets import WARPGROUP_WARPS, Target
 from pipec.kir import ir

@@ -2,8 +2,8 @@
 
 from pipec.checks.summary import ACCUMULATE, OPERAND, READ, WRITE, RoleSummary, Summary, Touch
 from pipec.checks.tiles.first_mma import first_mmas
-from pipec.diag.catalogue import lifetime as messages
-from pipec.diag.catalogue import sub_stages
+from pipec.diag.catalogue.stages import lifetime as messages
+from pipec.diag.catalogue.stages import sub_stages
 from pipec.diag.message import Sink
 from pipec.kir.plan.zero import plan_zero
 from pipec.sema import tree

@@ -1,7 +1,7 @@
 """Narrow operands and the scale factors of block-scaled MMAs (E078x; hardware.md 3.1, 3.4 and 3.7)."""
 
 from pipec.checks.summary import RoleSummary
-from pipec.diag.catalogue import scaling as messages
+from pipec.diag.catalogue.tiles import scaling as messages
 from pipec.diag.message import Sink
 from pipec.isa.scaling import CHUNK_BYTES, CHUNK_ROWS, CHUNK_SCALES, ScaledKind, operand_kinds
 from pipec.kir.plan.scales import reads_packed

@@ -4,10 +4,10 @@ from math import gcd
 
 from pipec.checks.summary import COPY, OPERAND, STORE, RoleSummary, Summary
 from pipec.checks.tiles.scales import check_load, scale_tile, whole_units
-from pipec.diag.catalogue import global_memory as global_messages
-from pipec.diag.catalogue import resources as messages
-from pipec.diag.catalogue import scaling as scaling_messages
-from pipec.diag.catalogue import target as target_messages
+from pipec.diag.catalogue.grid import global_memory as global_messages
+from pipec.diag.catalogue.language import target as target_messages
+from pipec.diag.catalogue.tiles import resources as messages
+from pipec.diag.catalogue.tiles import scaling as scaling_messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
 from pipec.isa.reductions import ALLOWED

@@ -1,7 +1,7 @@
 """Tiles in tensor memory besides accumulators: written by threads, or read by an MMA as operand `a` (E0736 to E0738)."""
 
 from pipec.checks.summary import ACCUMULATE, OPERAND, WRITE, Summary, Touch
-from pipec.diag.catalogue import tensor_tiles as messages
+from pipec.diag.catalogue.tiles import tensor_tiles as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.plan.roles import lazy_tiles, operations, tensor_tiles

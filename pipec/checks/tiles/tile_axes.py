@@ -7,7 +7,7 @@ author meant the rows to run there: all but every n-th element of that dimension
 
 from collections.abc import Iterator
 
-from pipec.diag.catalogue import tile_axes as messages
+from pipec.diag.catalogue.tiles import tile_axes as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.values.analysis import Values

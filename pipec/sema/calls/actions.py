@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from pipec.diag.catalogue import clusters as cluster_messages
-from pipec.diag.catalogue import names as messages
+from pipec.diag.catalogue.grid import clusters as cluster_messages
+from pipec.diag.catalogue.language import names as messages
 from pipec.isa.reductions import OPERATIONS as REDUCTIONS
 from pipec.isa.specials import AXES
 from pipec.record import replace

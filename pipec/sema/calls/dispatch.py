@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pipec.diag.catalogue import columns as column_messages
-from pipec.diag.catalogue import names as messages
+from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.tiles import columns as column_messages
 from pipec.isa.dtypes import DTYPES
 from pipec.sema import tree
 from pipec.sema.calls.actions import ACTIONS

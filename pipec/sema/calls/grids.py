@@ -1,6 +1,6 @@
 """Programmatic dependent launch: kernels that overlap the preceding grids of their stream."""
 
-from pipec.diag.catalogue import names as messages
+from pipec.diag.catalogue.language import names as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.language.operation import Operation

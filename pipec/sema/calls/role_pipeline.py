@@ -6,8 +6,8 @@ the typed tree sees one handle per stage, as from the other pipelines, with a su
 
 from collections.abc import Callable
 
-from pipec.diag.catalogue import names
-from pipec.diag.catalogue import sub_stages as messages
+from pipec.diag.catalogue.language import names
+from pipec.diag.catalogue.stages import sub_stages as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.language.operations import Operation

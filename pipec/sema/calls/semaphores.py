@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipec.diag.catalogue import global_memory as messages
-from pipec.diag.catalogue import names
+from pipec.diag.catalogue.grid import global_memory as messages
+from pipec.diag.catalogue.language import names
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.context import Context

@@ -5,8 +5,9 @@ A wait acquires a stage that has no name of its own (form "stepped"), a step rel
 
 from typing import NoReturn
 
-from pipec.diag.catalogue import names, peek
-from pipec.diag.catalogue import stepping as messages
+from pipec.diag.catalogue.language import names
+from pipec.diag.catalogue.stages import peek
+from pipec.diag.catalogue.stages import stepping as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.language.operation import Operation

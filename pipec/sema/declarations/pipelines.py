@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from pipec.diag.catalogue import clusters as cluster_messages
-from pipec.diag.catalogue import names as messages
-from pipec.diag.catalogue import output as output_messages
-from pipec.diag.catalogue import resources as resource_messages
-from pipec.diag.catalogue import sub_stages
+from pipec.diag.catalogue.grid import clusters as cluster_messages
+from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.stages import output as output_messages
+from pipec.diag.catalogue.stages import sub_stages
+from pipec.diag.catalogue.tiles import resources as resource_messages
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.context import Context

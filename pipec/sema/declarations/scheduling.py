@@ -9,7 +9,7 @@ adds, sends to the hardware. The answers pass through a pipeline that all walkin
 runs ahead of the others, holds the requests back, so that a tile is claimed only one ahead of the tile that is being loaded.
 """
 
-from pipec.diag.catalogue import scheduling as messages
+from pipec.diag.catalogue.grid import scheduling as messages
 from pipec.interface import MULTIPROCESSORS
 from pipec.isa.specials import AXES
 from pipec.sema import tree

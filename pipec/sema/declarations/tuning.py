@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from pipec.budgets import BUDGETS
-from pipec.diag.catalogue import tuning as messages
+from pipec.diag.catalogue.language import tuning as messages
 from pipec.record import fields_of, is_record
 from pipec.sema import tree
 from pipec.sema.context import Context

@@ -1,6 +1,6 @@
 """Matching a call's arguments with a signature."""
 
-from pipec.diag.catalogue import names as messages
+from pipec.diag.catalogue.language import names as messages
 from pipec.sema.context import Context
 from pipec.syntax import ast
 

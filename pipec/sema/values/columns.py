@@ -7,8 +7,8 @@ takes is known: each is checked, and each thread of a warp has the same one, whi
 from itertools import product
 from math import prod
 
-from pipec.diag.catalogue import columns as messages
-from pipec.diag.catalogue import names
+from pipec.diag.catalogue.language import names
+from pipec.diag.catalogue.tiles import columns as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.meanings import Meaning

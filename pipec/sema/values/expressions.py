@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from pipec.diag.catalogue import clusters as cluster_messages
-from pipec.diag.catalogue import names as messages
-from pipec.diag.catalogue import scaling as scaling_messages
+from pipec.diag.catalogue.grid import clusters as cluster_messages
+from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.tiles import scaling as scaling_messages
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.isa.specials import AXES

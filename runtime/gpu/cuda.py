@@ -1,7 +1,7 @@
 """Launches on a GPU through the CUDA driver: code loading, tensor maps, copies of host arrays, the driver's call.
 
 Errors name the kernel and, where one is to blame, the parameter. What threads share is made once, under a lock, and never changed;
-what a launch writes to is in the hands of that launch alone (pipec.runtime.plans).
+what a launch writes to is in the hands of that launch alone (pipec.runtime.gpu.plans).
 """
 
 import ctypes
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipec.interface import KernelInterface
-from pipec.runtime import cubins, guards
-from pipec.runtime.arguments import Bound, tensors
-from pipec.runtime.cuda_driver import Device, Driver, device, devices, fitting_device, load
+from pipec.runtime.arguments.binding import Bound, tensors
+from pipec.runtime.arguments.parameters import PointerValue, RecordsValue, TensorMapValue, Value, values_of
+from pipec.runtime.arguments.views import View, is_torch
 from pipec.runtime.errors import DeviceError, LaunchError
+from pipec.runtime.gpu import cubins, guards
+from pipec.runtime.gpu.cuda_driver import Device, Driver, device, devices, fitting_device, load
+from pipec.runtime.gpu.plans import MAP_BYTES, Frame, Frames, Layout, Place, Plan, scalar_slots
 from pipec.runtime.hangs import hang
-from pipec.runtime.parameters import PointerValue, RecordsValue, TensorMapValue, Value, values_of
-from pipec.runtime.plans import MAP_BYTES, Frame, Frames, Layout, Place, Plan, scalar_slots
-from pipec.runtime.views import View, is_torch
 from pipec.watchdog import BYTES
 
 if TYPE_CHECKING:

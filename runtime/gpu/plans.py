@@ -1,4 +1,4 @@
-"""A launch prepared once for each signature (pipec.runtime.signatures), and what one thread needs to start it.
+"""A launch prepared once for each signature (pipec.runtime.arguments.signatures), and what one thread needs to start it.
 
 A `Plan` is shared by all threads and never changes. A `Frame` is the memory that the driver reads a launch from, in the hands of one
 call at a time: taken from the thread's own store and put back after the driver's call, which copies all parameters.
@@ -13,8 +13,8 @@ from typing import Any
 
 from pipec.interface import KernelInterface, ScalarArgument, ScalarParameter, TensorMapParameter
 from pipec.isa.dtypes import DTYPES
-from pipec.runtime.arguments import Elements, scalar_bytes, share_memory
-from pipec.runtime.cuda_driver import Driver
+from pipec.runtime.arguments.binding import Elements, scalar_bytes, share_memory
+from pipec.runtime.gpu.cuda_driver import Driver
 
 _STEP = 64  # bytes: where each parameter begins; what a tensor map's address is a multiple of (CUDA driver API, CUtensorMap)
 _WORD = 8

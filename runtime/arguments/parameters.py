@@ -14,9 +14,9 @@ from pipec.interface import (
     WatchdogParameter,
     evaluate,
 )
-from pipec.runtime.arguments import TENSOR_MAP_ALIGNMENT, UNPACKED_ELEMENTS, UNPACKING_ALIGNMENT, UNPACKING_MAPS, Bound
+from pipec.runtime.arguments.binding import TENSOR_MAP_ALIGNMENT, UNPACKED_ELEMENTS, UNPACKING_ALIGNMENT, UNPACKING_MAPS, Bound
+from pipec.runtime.arguments.views import View
 from pipec.runtime.errors import ArgumentError
-from pipec.runtime.views import View
 from pipec.verify.conditions import GRID, met, names_in
 from pipec.verify.data import formula_of
 from pipec.verify.words import condition_words

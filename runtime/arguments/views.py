@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipec.runtime import dlpack
+from pipec.runtime.arguments import dlpack
 from pipec.runtime.errors import DeviceError
 
 HOST = "cpu"
@@ -199,7 +199,7 @@ def _cuda_index(array: Any, address: int) -> int:
     index = getattr(device, "id", getattr(device, "index", None))
     if isinstance(index, int):
         return index
-    from pipec.runtime import cuda_driver
+    from pipec.runtime.gpu import cuda_driver
 
     try:
         return cuda_driver.load().owner_of(address) or 0

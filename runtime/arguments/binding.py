@@ -14,8 +14,8 @@ import numpy as np
 from pipec.diag.shown import shown
 from pipec.interface import KernelInterface, ScalarArgument, StrideParameter, TensorArgument, TensorMapParameter
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.runtime.arguments.views import NotAnArray, View, contiguous_strides, is_recorded, view_of
 from pipec.runtime.errors import ArgumentError
-from pipec.runtime.views import NotAnArray, View, contiguous_strides, is_recorded, view_of
 
 TENSOR_MAP_ALIGNMENT = 16  # bytes, of the base and of every stride but the innermost
 UNPACKING_ALIGNMENT = 32  # bytes, of maps that unpack 4- or 6-bit elements

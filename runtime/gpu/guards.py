@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipec.interface import KernelInterface
-from pipec.runtime.cuda_driver import Device, Driver
+from pipec.runtime.arguments.views import View
 from pipec.runtime.errors import ArgumentError, DeviceError, LaunchError
-from pipec.runtime.views import View
+from pipec.runtime.gpu.cuda_driver import Device, Driver
 
 # The legacy and the per-thread default stream belong to whatever device is current.
 DEFAULT_STREAMS = (0, 1, 2)

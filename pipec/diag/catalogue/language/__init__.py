@@ -1,0 +1,1 @@
+"""Messages about the text: syntax, names, types, compile-time values, conditions, what a target lacks."""

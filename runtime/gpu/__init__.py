@@ -1,0 +1,1 @@
+"""Launches through the CUDA driver."""
