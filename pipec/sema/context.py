@@ -59,6 +59,7 @@ class Checkpoint:
 class Recursion:
     """Expressions hold calls, calls of helpers hold statements, and statements hold expressions: how the inner ones reach the outer."""
 
+    elaborate: "Callable[[Context, ast.Expression], Meaning]"
     call: "Callable[[Context, ast.Call], Meaning]"
     run_body: "Callable[[Context, tuple[ast.Statement, ...]], None]"
 
@@ -107,6 +108,10 @@ class Context:
         if isinstance(result, Message):
             self.fail(result)
         return result
+
+    def elaborate(self, node: ast.Expression) -> Meaning:
+        """What an expression of any kind stands for."""
+        return self.recursion.elaborate(self, node)
 
     def call(self, node: ast.Call) -> Meaning:
         """The result of a call; its operations are emitted."""

@@ -26,7 +26,8 @@ from pipec.sema.scope import Scope
 from pipec.sema.statements import comptime, run_body
 from pipec.sema.types import I32, TileType
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expressions import coordinate, elaborate, known, known_dtype, known_int
+from pipec.sema.values.expected import coordinate, known, known_dtype, known_int
+from pipec.sema.values.expressions import elaborate
 from pipec.source import Span
 from pipec.syntax import ast
 
@@ -52,7 +53,7 @@ def analyse(
     `overrides` gives compile-time parameters from outside: numbers, conditions, element types, or their text.
     """
     scope = Scope()
-    context = Context(sink, scope, "file", target, Recursion(call, run_body))
+    context = Context(sink, scope, "file", target, Recursion(elaborate, call, run_body))
     try:
         for constant in file.constants:
             with _guarded(context, constant.target):
@@ -400,7 +401,7 @@ class _Kernel:
             elif isinstance(declared, tree.Buffer):
                 self._buffers.append(declared)
             return
-        entity = elaborate(context, statement.value)
+        entity = context.elaborate(statement.value)
         if isinstance(entity, Known | TileSpec):
             context.define(statement.target, entity)
             return

@@ -36,8 +36,9 @@ from pipec.sema.meanings import (
 from pipec.sema.scope import BlockKind
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.sema.values import arithmetic
-from pipec.sema.values.expressions import as_runtime, as_value, elaborate, known, known_dtype, operate, runtime
+from pipec.sema.values.expected import as_runtime, as_value, known, known_dtype, runtime
 from pipec.sema.values.groups import NeedsValue
+from pipec.sema.values.operators import operate
 from pipec.source import Span
 from pipec.syntax import ast
 from pipec.vocabulary import Form
@@ -116,7 +117,7 @@ def _run(context: Context, statement: ast.Statement) -> None:
 
 def comptime(context: Context, statement: ast.Comptime) -> None:
     """`comptime NAME = value`, at file, kernel or role level."""
-    entity = elaborate(context, statement.value)
+    entity = context.elaborate(statement.value)
     if not isinstance(entity, Known):
         context.fail(messages.NotComptime(what=f"`{statement.target.name}`", at=statement.value.span))
     context.define(statement.target, Known(entity.value, statement.value.span))
@@ -125,7 +126,7 @@ def comptime(context: Context, statement: ast.Comptime) -> None:
 def _assign(context: Context, statement: ast.Assign) -> None:
     target = statement.target
     refuse_assignment(context, target)
-    entity = elaborate(context, statement.value)
+    entity = context.elaborate(statement.value)
     match entity:
         case Peeked():
             _refuse_shadowing(context, target)
@@ -267,7 +268,7 @@ def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree
 def _augmented(context: Context, statement: ast.AugmentedAssign) -> None:
     refuse_assignment(context, statement.target)
     entity = context.look_up(statement.target)
-    right = elaborate(context, statement.value)
+    right = context.elaborate(statement.value)
     if not isinstance(right, Known):
         right = as_value(context, right, statement.value.span, "the value")
     if not isinstance(entity, tree.Variable):
@@ -298,7 +299,7 @@ def _augmented(context: Context, statement: ast.AugmentedAssign) -> None:
 def _expression(context: Context, statement: ast.ExpressionStatement) -> None:
     if isinstance(statement.value, ast.String):
         return
-    entity = elaborate(context, statement.value)
+    entity = context.elaborate(statement.value)
     match entity:
         case Void():
             return
@@ -336,7 +337,7 @@ def _block(context: Context, body: tuple[ast.Statement, ...], inside: Span, kind
 
 
 def _condition(context: Context, node: ast.Expression) -> Known | tree.Expression:
-    entity = elaborate(context, node)
+    entity = context.elaborate(node)
     if isinstance(entity, Known):
         known(context, node, bool, "the condition", "a condition")
         return entity
@@ -361,7 +362,7 @@ def _if(context: Context, statement: ast.If) -> None:
 
 
 def _for(context: Context, statement: ast.For) -> None:
-    iterable = elaborate(context, statement.iterable)
+    iterable = context.elaborate(statement.iterable)
     if not isinstance(iterable, Range | tree.Schedule):
         context.fail(messages.BadRange(found=describe(iterable), at=statement.iterable.span))
     _refuse_shadowing(context, statement.target)
@@ -448,7 +449,7 @@ def _with(context: Context, statement: ast.With, items: list[ast.WithItem]) -> N
         run_body(context, statement.body)
         return
     item, rest = items[0], items[1:]
-    entity = elaborate(context, item.context)
+    entity = context.elaborate(item.context)
     if isinstance(entity, Elected):
         with context.block(item.span, "with") as inner:
             _with(inner, statement, rest)

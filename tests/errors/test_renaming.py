@@ -15,7 +15,7 @@ from pipec.driver import compile_source
 from pipec.isa.dtypes import DTYPES
 from pipec.sema.language.functions import FUNCTIONS
 from pipec.sema.language.operations import FREE
-from pipec.sema.values.expressions import BUILT_IN
+from pipec.sema.values.names import BUILT_IN
 from pipec.source import Source
 
 ROOT = Path(__file__).parents[2]

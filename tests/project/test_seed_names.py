@@ -14,7 +14,7 @@ from pipec.sema.calls import dispatch as calls
 from pipec.sema.language.operation import THREADS
 from pipec.sema.language.operations import MEMBERS, Operation
 from pipec.sema.meanings import Meaning
-from pipec.sema.values import expressions
+from pipec.sema.values import names
 from pipec.source import Span
 
 pytestmark = pytest.mark.xdist_group("seed names")  # one worker compiles the programs that several tests ask about
@@ -64,7 +64,7 @@ Call = tuple[str, Span]  # `receiver.name`; free operations have no receiver
 def called(text: str) -> tuple[tuple[Call, ...], tuple[Diagnostic, ...]]:
     """The operations and constants that sema meets in a program, with their places, and what is said about the program."""
     found: list[Call] = []
-    operate, constants = calls._operate, dict(expressions._CONSTANTS)
+    operate, constants = calls._operate, dict(names._CONSTANTS)
 
     def met(operation: Operation, receiver: object, span: Span) -> None:
         kind = getattr(getattr(receiver, "pipeline", receiver), "kind", None)
@@ -85,7 +85,7 @@ def called(text: str) -> tuple[tuple[Call, ...], tuple[Diagnostic, ...]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calls, "_operate", recorded)
         for name in constants:
-            patch.setitem(expressions._CONSTANTS, name, constant(name))
+            patch.setitem(names._CONSTANTS, name, constant(name))
         # That the examples are proved is tests/checks.
         diagnostics = diagnose("names.pipe", text, Options.of(text), "limits" if text in texts("examples/*.pipe") else "prove")
     return tuple(found), tuple(diagnostics)

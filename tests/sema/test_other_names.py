@@ -9,7 +9,7 @@ from pipec.isa.dtypes import DTYPES
 from pipec.sema.language.functions import FUNCTIONS
 from pipec.sema.language.operations import FREE
 from pipec.sema.language.other_names import LIBRARIES, MEMBERS, NAMES, library_member, other_name
-from pipec.sema.values.expressions import BUILT_IN
+from pipec.sema.values.names import BUILT_IN
 from pipec.source import Source
 
 OWN = {*BUILT_IN, *FREE, *FUNCTIONS, *DTYPES, "row_sum", "row_max", "row_min", "True", "False", "kernel", "role", "fn"}

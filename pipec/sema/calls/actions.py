@@ -33,12 +33,11 @@ from pipec.sema.scope import Scope
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.sema.values import arithmetic
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expressions import (
+from pipec.sema.values.expected import (
     as_buffer_ref,
     as_runtime,
     as_value,
     buffer_ref,
-    elaborate,
     known,
     known_dtype,
     known_int,
@@ -92,7 +91,7 @@ def _per_k(context: Context, operation: Operation, receiver: Meaning | None, nod
 
 def _per_k_epilogue(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("input_pipeline",), signature=operation.signature)
-    source = elaborate(context, bound["input_pipeline"])
+    source = context.elaborate(bound["input_pipeline"])
     if not isinstance(source, tree.Pipeline) or source.kind not in (INPUT, RING):
         context.fail(
             messages.WrongType(
@@ -120,7 +119,7 @@ def _release(context: Context, operation: Operation, receiver: Meaning | None, n
 
 def _release_stage(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("stage",), signature=operation.signature)
-    stage = elaborate(context, bound["stage"])
+    stage = context.elaborate(bound["stage"])
     if not isinstance(stage, tree.Handle) or stage.pipeline is not pipeline_of(receiver) or stage.side != operation.side:
         context.fail(
             messages.WrongType(
@@ -235,7 +234,7 @@ def _expect_bytes(context: Context, operation: Operation, receiver: Meaning | No
 
 def _own_barrier(context: Context, node: ast.Expression, handle: tree.Handle) -> None:
     """The barrier given by hand must be the one of the stage that the operation works on."""
-    barrier = elaborate(context, node)
+    barrier = context.elaborate(node)
     if not isinstance(barrier, Barrier):
         context.fail(messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=node.span))
     if barrier.handle is not handle:
@@ -343,7 +342,7 @@ def _mma(context: Context, operation: Operation, receiver: Meaning | None, node:
     for name in ("a", "b", "sfa", "sfb"):
         if name not in bound:
             continue
-        entity = elaborate(context, bound[name])
+        entity = context.elaborate(bound[name])
         if name == "a" and isinstance(accumulator, tree.Accumulator):
             in_registers = _operand_in_registers(context, entity, bound[name])
             if in_registers is not None:
@@ -396,7 +395,7 @@ def _operand_in_registers(context: Context, entity: Meaning, node: ast.Expressio
 
 def _target(context: Context, node: ast.Expression) -> tree.Accumulator | tree.BufferRef:
     """What an MMA adds up in: an accumulator in registers or in tensor memory."""
-    entity = elaborate(context, node)
+    entity = context.elaborate(node)
     if isinstance(entity, tree.Accumulator):
         return entity
     if isinstance(entity, tree.Handle):
@@ -422,7 +421,7 @@ def _register_accumulator(context: Context, operation: Operation, receiver: Mean
 
 def _commit(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("barrier",), signature=operation.signature)
-    barrier = elaborate(context, bound["barrier"])
+    barrier = context.elaborate(bound["barrier"])
     if not isinstance(barrier, Barrier):
         context.fail(
             messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=bound["barrier"].span)
@@ -462,7 +461,7 @@ def _registers(context: Context, operation: Operation, receiver: Meaning | None,
 
 def _write(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("tile", "value"), signature=operation.signature)
-    entity = elaborate(context, bound["tile"])
+    entity = context.elaborate(bound["tile"])
     if isinstance(entity, tree.Accumulator):
         return _write_accumulator(context, entity, bound["value"], node)
     destination = as_buffer_ref(context, entity, bound["tile"].span, "the destination")

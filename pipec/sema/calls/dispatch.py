@@ -20,23 +20,21 @@ from pipec.sema.types import BOOL, I32, TileType, dtype_of, with_dtype
 from pipec.sema.values import arithmetic
 from pipec.sema.values.arguments import bind_arguments
 from pipec.sema.values.columns import moving_columns
-from pipec.sema.values.expressions import (
+from pipec.sema.values.expected import (
     as_runtime,
     coordinate,
-    dotted,
-    elaborate,
     known,
     known_dtype,
     known_int,
-    members_of,
     need_values,
     runtime,
     scalar,
-    select,
     tensor_slice,
     value,
 )
 from pipec.sema.values.groups import ask_for_value
+from pipec.sema.values.names import dotted, members_of
+from pipec.sema.values.operators import select
 from pipec.syntax import ast
 
 
@@ -58,7 +56,7 @@ def call(context: Context, node: ast.Call) -> Meaning:
         context.fail(messages.NotCallable(what=f"the element type {path}", at=node.callee.span))
     if path in _DECLARATIONS:
         context.fail(messages.Misplaced(what=f"`{path}`", where="here", to="to the kernel, as `name = ...`", at=node.span))
-    entity = elaborate(context, node.callee)
+    entity = context.elaborate(node.callee)
     if isinstance(entity, Helper):
         return _inline(context, entity.function, node)
     context.fail(messages.NotCallable(what=describe(entity).removeprefix("the "), at=node.callee.span))
@@ -85,7 +83,7 @@ _DECLARATIONS = (
 
 
 def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Meaning:
-    entity = elaborate(context, callee.value)
+    entity = context.elaborate(callee.value)
     if isinstance(entity, tree.Handle):
         receiver = PRODUCER if entity.side == "producer" else CONSUMER
     elif isinstance(entity, tree.Pipeline):
@@ -149,12 +147,12 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning
         inner.run_body(body)
         return Void()
     inner.run_body(body[:-1])
-    return elaborate(inner, last.value) if last.value is not None else Void()
+    return inner.elaborate(last.value) if last.value is not None else Void()
 
 
 def _argument(context: Context, node: ast.Expression, name: str) -> Meaning:
     """An argument is evaluated once, before the helper's body."""
-    entity = elaborate(context, node)
+    entity = context.elaborate(node)
     if isinstance(entity, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert) and not isinstance(
         entity.type, TileType
     ):
@@ -351,9 +349,9 @@ def _position(axis: int) -> Callable[[Context, ast.Call], Meaning]:
 
 def _columns(context: Context, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, "columns", ("tile", "first", "count"))
-    start = elaborate(context, bound["first"])
+    start = context.elaborate(bound["first"])
     if not isinstance(start, Known):
-        if isinstance(elaborate(context, bound["tile"]), (tree.Accumulator, *EXPRESSIONS)):
+        if isinstance(context.elaborate(bound["tile"]), (tree.Accumulator, *EXPRESSIONS)):
             ask_for_value(context, start)  # registers cannot be indexed
         return moving_columns(context, bound, node)
     operand = runtime(context, bound["tile"], None, "the tile")
@@ -420,7 +418,7 @@ def _elect(context: Context, node: ast.Call) -> Meaning:
 
 
 def _step(context: Context, node: ast.Expression) -> int | tree.Expression:
-    found = elaborate(context, node)
+    found = context.elaborate(node)
     if isinstance(found, EXPRESSIONS) and found.type is I32 and _is_positive(found):
         return found
     return known_int(context, node, "the step of a range")

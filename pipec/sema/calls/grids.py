@@ -6,7 +6,6 @@ from pipec.sema.context import Context
 from pipec.sema.language.operation import Operation
 from pipec.sema.meanings import Meaning, Void, describe
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expressions import elaborate
 from pipec.syntax import ast
 
 
@@ -16,7 +15,7 @@ def _programmatic(context: Context, operation: Operation, receiver: Meaning | No
         context.fail(messages.Redefined(name=operation.name, at=node.span, first=context.programmatic[0].span))
     ready = []
     for argument in node.arguments:
-        entity = elaborate(context, argument.value)
+        entity = context.elaborate(argument.value)
         if argument.name is not None or not isinstance(entity, tree.TensorParameter):
             found = f"a named argument `{argument.name}`" if argument.name is not None else describe(entity)
             context.fail(

@@ -14,7 +14,7 @@ from pipec.sema.language.operations import Operation
 from pipec.sema.meanings import Barrier, Elected, Meaning, Void, describe
 from pipec.sema.types import I32
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expressions import elaborate, known_int
+from pipec.sema.values.expected import known_int
 from pipec.sema.values.groups import ask_for_value
 from pipec.source import Span
 from pipec.syntax import ast
@@ -41,7 +41,7 @@ def sub_stage(context: Context, operation: Operation, node: ast.Call) -> int | N
             )
         )
     at = node.callee.items[0]
-    ask_for_value(context, elaborate(context, at))
+    ask_for_value(context, context.elaborate(at))
     return known_int(context, at, "the sub-stage")
 
 
@@ -146,7 +146,7 @@ def _commit_mma(context: Context, operation: Operation, receiver: Meaning | None
     if "elect" not in bound:
         context.emit(commit)
         return Void()
-    elected = elaborate(context, bound["elect"])
+    elected = context.elaborate(bound["elect"])
     if not isinstance(elected, Elected):
         context.fail(
             names.WrongType(what="the thread that commits", expected="`elect()`", found=describe(elected), at=bound["elect"].span)

@@ -12,7 +12,7 @@ from pipec.sema.language.operation import Operation
 from pipec.sema.meanings import Meaning, Turn
 from pipec.sema.types import BOOL, I32
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expressions import scalar, tensor_slice
+from pipec.sema.values.expected import scalar, tensor_slice
 from pipec.source import Span
 from pipec.syntax import ast
 

@@ -14,7 +14,7 @@ from pipec.sema.language.operation import Operation
 from pipec.sema.meanings import Acquired, Barrier, Meaning, Peeked, Reported, Token, View, Void, describe
 from pipec.sema.types import BOOL, I32
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expressions import elaborate, picked_stage
+from pipec.sema.values.names import picked_stage
 from pipec.source import Span
 from pipec.syntax import ast
 from pipec.vocabulary import BARRIER_SIDE, OTHER_SIDE, Form, Side
@@ -121,7 +121,7 @@ def _stage_barrier(context: Context, operation: Operation, receiver: Meaning | N
 
 def _numbered(context: Context, node: ast.Expression, pipeline: tree.Pipeline, side: Side) -> tree.Handle:
     """The held stage whose number this is."""
-    entity = elaborate(context, node)
+    entity = context.elaborate(node)
     handle = picked_stage(context, entity)
     if handle is None or handle.pipeline is not pipeline:
         context.fail(
@@ -156,7 +156,7 @@ def _other_sides_barrier(context: Context, handle: tree.Handle, side: Side, node
 
 def _arrive_on(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("barrier",), signature=operation.signature)
-    barrier = elaborate(context, bound["barrier"])
+    barrier = context.elaborate(bound["barrier"])
     if not isinstance(barrier, Barrier):
         context.fail(
             names.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=bound["barrier"].span)
@@ -201,7 +201,7 @@ def _acquire_if_needed(context: Context, operation: Operation, receiver: Meaning
 def _token(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> tree.Handle:
     """The peek that this wait completes: one of the same side of the same pipeline."""
     bound = bind_arguments(context, node, operation.name, ("ready",), signature=operation.signature)
-    entity = elaborate(context, bound["ready"])
+    entity = context.elaborate(bound["ready"])
     if isinstance(entity, Peeked):
         entity = bind_peek(context, entity, "ready")
     pipeline, side = pipeline_of(receiver), _side(operation)

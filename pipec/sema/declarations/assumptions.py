@@ -8,7 +8,7 @@ from pipec.sema.context import Context
 from pipec.sema.declarations.launch_values import found_in, launch_uniform
 from pipec.sema.types import BOOL, ValueType
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expressions import scalar
+from pipec.sema.values.expected import scalar
 from pipec.syntax import ast
 from pipec.verify.logic import System
 from pipec.verify.terms import (

@@ -17,7 +17,7 @@ from pipec.sema.language.operation import SCHEDULER
 from pipec.sema.language.operations import EPILOGUE_LOAD, INPUT, OUTPUT, RING, ROLE
 from pipec.sema.meanings import PayloadSpec, TileSpec, describe
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expressions import elaborate, known, known_int
+from pipec.sema.values.expected import known, known_int
 from pipec.syntax import ast
 from pipec.vocabulary import PipelineKind, Scope, Space, one_of
 
@@ -225,7 +225,7 @@ def _buffer(space: Space) -> Callable[[Context, ast.Name, ast.Call], None]:
 
 
 def _spec(context: Context, node: ast.Expression, space: Space, what: str, expected: str) -> TileSpec:
-    spec = elaborate(context, node)
+    spec = context.elaborate(node)
     if not isinstance(spec, TileSpec) or spec.space != space:
         context.fail(messages.WrongType(what=what, expected=expected, found=describe(spec), at=node.span))
     return spec

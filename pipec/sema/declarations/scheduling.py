@@ -19,7 +19,7 @@ from pipec.sema.language.operation import RING, SCHEDULER
 from pipec.sema.meanings import Tile
 from pipec.sema.types import BOOL, I32
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expressions import coordinate, known, known_int
+from pipec.sema.values.expected import coordinate, known, known_int
 from pipec.sema.values.tile_order import Order, tile_count
 from pipec.source import Span
 from pipec.syntax import ast

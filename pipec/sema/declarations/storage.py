@@ -10,7 +10,7 @@ from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.meanings import BarrierArray, describe
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expressions import elaborate, known_int
+from pipec.sema.values.expected import known_int
 from pipec.syntax import ast
 
 _BARRIERS_PER_STAGE = 2
@@ -26,7 +26,7 @@ def declare_allocation(context: Context, target: ast.Name, node: ast.Call) -> No
 
 def own_barriers(context: Context, pipeline: tree.Pipeline, node: ast.Expression) -> None:
     """The pipeline takes the barriers: as many as it has, and nobody else's."""
-    found = _barriers(context, node) if _is_call_of(node, "BarrierArray") else elaborate(context, node)
+    found = _barriers(context, node) if _is_call_of(node, "BarrierArray") else context.elaborate(node)
     if not isinstance(found, BarrierArray):
         context.fail(
             messages.WrongType(what="the barriers", expected="`BarrierArray(count)`", found=describe(found), at=node.span)
@@ -48,7 +48,7 @@ def tensor_allocation(context: Context, node: ast.Expression) -> None:
     if _is_call_of(node, "TmemAllocation"):
         _allocation(context, node, "tmem")
         return
-    found = elaborate(context, node)
+    found = context.elaborate(node)
     if not isinstance(found, tree.TensorAllocation):
         context.fail(
             messages.WrongType(what="the tensor memory", expected="a `TmemAllocation`", found=describe(found), at=node.span)

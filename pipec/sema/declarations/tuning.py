@@ -17,7 +17,7 @@ from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.meanings import Known, KnownValue
 from pipec.sema.scope import Scope
-from pipec.sema.values.expressions import known
+from pipec.sema.values.expected import known
 from pipec.source import Span
 from pipec.syntax import ast
 

@@ -13,7 +13,7 @@ from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.meanings import Meaning
 from pipec.sema.types import TileType
-from pipec.sema.values.expressions import buffer_ref, coordinate, known_int
+from pipec.sema.values.expected import buffer_ref, coordinate, known_int
 from pipec.source import Span
 from pipec.syntax import ast
 from pipec.terms.machine import EXACT

@@ -1,0 +1,146 @@
+"""An expression read as what its place expects: a value, a number known at compile time, a tile, a place in a tensor."""
+
+from typing import TypeVar
+
+from pipec.diag.catalogue.grid import clusters as cluster_messages
+from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.tiles import scaling as scaling_messages
+from pipec.isa.dtypes import DType
+from pipec.sema import tree
+from pipec.sema.context import Context
+from pipec.sema.meanings import EXPRESSIONS, EpilogueStage, Known, Meaning, Token, describe
+from pipec.sema.types import I32, TileType
+from pipec.sema.values import arithmetic
+from pipec.source import Span
+from pipec.syntax import ast
+
+Value = Known | tree.Expression
+Kind = TypeVar("Kind")
+
+
+def value(context: Context, node: ast.Expression, what: str = "the value") -> Value:
+    """A number or tile: compile-time or run-time."""
+    entity = context.elaborate(node)
+    return as_value(context, entity, node.span, what)
+
+
+def as_value(context: Context, entity: Meaning, span: Span, what: str) -> Value:
+    """The value of an entity; a stage or tile stands for its elements."""
+    if isinstance(entity, Known) and not isinstance(entity.value, str | DType):
+        return entity
+    if isinstance(entity, EXPRESSIONS):
+        return entity
+    if isinstance(entity, tree.Accumulator):
+        return tree.ReadAccumulator(entity, span)
+    if isinstance(entity, EpilogueStage):
+        entity = entity.output
+    if isinstance(entity, Token):
+        return tree.ReadVariable(entity.ready, span)
+    if isinstance(entity, tree.Handle) and len(context.buffers.get(entity.pipeline, ())) == 1:
+        entity = reference(context, entity, span)
+    if isinstance(entity, tree.BufferRef):
+        buffer = entity.buffer
+        rows, columns = (buffer.columns, buffer.rows) if entity.transposed else (buffer.rows, buffer.columns)
+        if entity.transposed and (rows == 1 or columns > 1 or buffer.space == "tensor"):
+            found = "a transposed view, which only `mma` takes; values are read so from tiles of one row"
+            context.fail(messages.WrongType(what=what, expected="a tile in its stored order", found=found, at=span))
+        need_values(context, buffer.dtype, "read as a tile of values", span)
+        return tree.ReadBuffer(entity, TileType(buffer.dtype, rows, columns), span)
+    context.fail(messages.WrongType(what=what, expected="a number or a tile", found=describe(entity), at=span))
+
+
+def need_values(context: Context, dtype: DType, use: str, span: Span) -> None:
+    """Elements that only MMAs read have no values in registers."""
+    if dtype.is_opaque:
+        context.fail(scaling_messages.MmaOnly(dtype=dtype.name, use=use, at=span))
+
+
+def runtime(context: Context, node: ast.Expression, dtype: DType | None = None, what: str = "the value") -> tree.Expression:
+    """A run-time value; compile-time ones become constants of `dtype` (or of their natural type)."""
+    return as_runtime(context, value(context, node, what), dtype, what)
+
+
+def as_runtime(context: Context, found: Value, dtype: DType | None, what: str = "the value") -> tree.Expression:
+    if isinstance(found, Known):
+        wanted = dtype or arithmetic.default_dtype(found)
+        assert wanted is not None, "`as_value` lets neither text nor element types through"
+        return context.accept(arithmetic.constant(found, wanted))
+    if dtype is None:
+        return found
+    widened = arithmetic.widen(found, dtype)
+    if widened is None:
+        context.fail(messages.WrongType(what=what, expected=str(dtype), found=describe(found), at=found.span))
+    return widened
+
+
+def scalar(context: Context, node: ast.Expression, dtype: DType, what: str) -> tree.Expression:
+    """A run-time scalar of exactly this element type."""
+    found = runtime(context, node, dtype, what)
+    if isinstance(found.type, TileType):
+        context.fail(messages.WrongType(what=what, expected=f"one {dtype} value", found=describe(found), at=node.span))
+    return found
+
+
+def coordinate(context: Context, node: ast.Expression) -> tree.Expression:
+    return scalar(context, node, I32, "a coordinate")
+
+
+def known(context: Context, node: ast.Expression, kind: type[Kind] | tuple[type[Kind], ...], what: str, expected: str) -> Kind:
+    """A compile-time value of a Python type."""
+    entity = context.elaborate(node)
+    if not isinstance(entity, Known):
+        if isinstance(entity, EXPRESSIONS):
+            context.fail(messages.NotComptime(what=what, at=node.span))
+        context.fail(messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
+    found = entity.value
+    if not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
+        context.fail(messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
+    return found
+
+
+def known_int(context: Context, node: ast.Expression, what: str) -> int:
+    return known(context, node, int, what, "a whole number")
+
+
+def known_dtype(context: Context, node: ast.Expression) -> DType:
+    return known(context, node, DType, "the element type", "an element type such as bf16 or f32")
+
+
+def buffer_ref(context: Context, node: ast.Expression, what: str) -> tree.BufferRef:
+    """A stage's tile: `s.a`, an accumulator stage, or `buffer[s.index()]`."""
+    return as_buffer_ref(context, context.elaborate(node), node.span, what)
+
+
+def as_buffer_ref(context: Context, entity: Meaning, span: Span, what: str) -> tree.BufferRef:
+    if isinstance(entity, tree.Handle):
+        entity = reference(context, entity, span)
+    if not isinstance(entity, tree.BufferRef):
+        context.fail(messages.WrongType(what=what, expected="a tile of a stage", found=describe(entity), at=span))
+    if entity.cta is not None:
+        context.fail(cluster_messages.RemoteOperand(what=what, at=span))
+    return entity
+
+
+def tensor_slice(context: Context, node: ast.Expression, what: str) -> tree.TensorSlice:
+    entity = context.elaborate(node)
+    if not isinstance(entity, tree.TensorSlice):
+        context.fail(
+            messages.WrongType(what=what, expected="a place in a tensor, such as `a[i, j]`", found=describe(entity), at=node.span)
+        )
+    return entity
+
+
+def reference(context: Context, handle: tree.Handle, span: Span) -> tree.BufferRef:
+    """The only tile of a stage (an accumulator, say)."""
+    buffers = context.buffers.get(handle.pipeline, ())
+    if len(buffers) != 1:
+        names = ", ".join(f"`{handle.name}.{buffer.name}`" for buffer in buffers)
+        context.fail(
+            messages.WrongType(
+                what="the tile",
+                expected=f"one of {names}" if names else "a tile",
+                found=f"the stage `{handle.name}`, which holds {len(buffers)} tiles",
+                at=span,
+            )
+        )
+    return tree.BufferRef(buffers[0], handle, False, span)

@@ -1,0 +1,315 @@
+"""What names, members (`stage.a`) and subscripts (`buffer[i]`) stand for."""
+
+from collections.abc import Callable
+
+from pipec.diag.catalogue.language import names as messages
+from pipec.isa.dtypes import DTYPES
+from pipec.isa.specials import AXES
+from pipec.isa.specials import MEMBERS as MEMBERS_OF_SPECIALS
+from pipec.record import replace
+from pipec.sema import tree
+from pipec.sema.context import Context
+from pipec.sema.language.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, INPUT, MEMBERS, PRODUCER, TILE, VIEWS
+from pipec.sema.language.other_names import library_member
+from pipec.sema.meanings import (
+    Barrier,
+    EpilogueStage,
+    Known,
+    Meaning,
+    Payload,
+    PipelinePayload,
+    Tile,
+    TileGroup,
+    TileSpec,
+    View,
+    describe,
+)
+from pipec.sema.types import BOOL, I32
+from pipec.sema.values.expected import coordinate, known_dtype, known_int
+from pipec.sema.values.groups import known_place, pick, tile_group
+from pipec.sema.values.tile_order import tile_place
+from pipec.source import Span
+from pipec.syntax import ast
+from pipec.vocabulary import Space
+
+# Names that are built in but not operations; for `did you mean`.
+BUILT_IN = (
+    "tile",
+    "tmem",
+    "tensor",
+    "cast",
+    "range",
+    "elect",
+    "lane_id",
+    "role_thread",
+    "role_warp",
+    "select",
+    "load",
+    "fill",
+    "per_row",
+    "per_column",
+    "columns",
+    "row_index",
+    "column_index",
+    *MEMBERS_OF_SPECIALS,
+    "target",
+)
+
+
+def _tile_of(context: Context, handle: tree.Handle, node: ast.Attribute) -> tree.BufferRef | TileGroup | None:
+    group = tile_group(context, handle.pipeline, handle, node.name, node.span)
+    if group is None or handle.pipeline.k_group_size > 1:
+        return group
+    return tree.BufferRef(group.tiles[0], handle, False, node.span)
+
+
+# What a pipeline tells of itself.
+_CONSTANTS: dict[str, Callable[[Context, tree.Pipeline, Span], Meaning]] = {
+    "num_group_stages": lambda context, pipeline, span: Known(pipeline.stages, span),
+    "k_group_size": lambda context, pipeline, span: Known(pipeline.k_group_size, span),
+    "num_stages": lambda context, pipeline, span: Known(pipeline.stages, span),
+    "payload": lambda context, pipeline, span: PipelinePayload(pipeline),
+    "stage_stride_cols": lambda context, pipeline, span: Known(_stride(context.buffers[pipeline][0]), span),
+}
+
+
+def _stride(buffer: tree.Buffer) -> int:
+    return buffer.stride or buffer.columns
+
+
+def _member_names(context: Context, pipeline: tree.Pipeline) -> tuple[str, ...]:
+    buffers = context.buffers.get(pipeline, ())
+    return tuple(dict.fromkeys(buffer.member for buffer in buffers if buffer.space == "shared"))
+
+
+def members_of(context: Context, entity: Meaning) -> tuple[str, tuple[str, ...]]:
+    """What a message calls the owner of members, and their names."""
+    match entity:
+        case tree.Pipeline():
+            return f"the {entity.kind} `{entity.name}`", tuple(MEMBERS.get(entity.kind, {}))
+        case View(pipeline, side):
+            return f"the {side} view of `{pipeline.name}`", tuple(MEMBERS[VIEWS[side]])
+        case EpilogueStage():
+            stages = ("output_stage", "input_stage", *_member_names(context, entity.input.pipeline))
+            return describe(entity), stages + tuple(MEMBERS[EPILOGUE_STAGE])
+        case tree.Handle():
+            tiles = _member_names(context, entity.pipeline)
+            rows = MEMBERS[PRODUCER if entity.side == "producer" else CONSUMER].values()
+            names = tuple(row.name for row in rows if row.belongs_to(entity.pipeline.kind))
+            return f"the {entity.side} stage `{entity.name}`", tiles + names
+        case Payload(handle):
+            return f"the payload of stage `{handle.name}`", _member_names(context, handle.pipeline)
+        case PipelinePayload(pipeline):
+            return describe(entity), _member_names(context, pipeline)
+        case tree.BufferRef():
+            return describe(entity), ("T", *MEMBERS[TILE])
+        case Barrier():
+            return describe(entity), tuple(MEMBERS[BARRIER])
+        case Tile():
+            return describe(entity), (*AXES, "index")
+        case _:
+            return describe(entity), ()
+
+
+def named(context: Context, node: ast.Name) -> Meaning:
+    if context.scope.find(node.name) is None and node.name in DTYPES:
+        return Known(DTYPES[node.name], node.span)
+    return _at(context.look_up(node, BUILT_IN + tuple(FREE)), node.span)
+
+
+def _at(entity: Meaning, span: Span) -> Meaning:
+    """The entity as used here: messages point to the use."""
+    match entity:
+        case Known(value, _):
+            return Known(value, span)
+        case tree.Variable():
+            return tree.ReadVariable(entity, span)
+        case tree.ScalarParameter():
+            return tree.ReadParameter(entity, span)
+        case tree.ReadDimension() | tree.ReadVariable():
+            return replace(entity, span=span)
+        case _:
+            return entity
+
+
+def dotted(context: Context, node: ast.Expression) -> str | None:
+    """`tma.load` as text when its first name is not a name of the program; None otherwise."""
+    match node:
+        case ast.Name(name):
+            return name if context.scope.find(name) is None else None
+        case ast.Attribute(owner, name):
+            first = dotted(context, owner)
+            return f"{first}.{name}" if first else None
+        case _:
+            return None
+
+
+def _special(context: Context, first: str, rest: str, span: Span) -> tree.Expression:
+    """`block.x` and its like."""
+    if rest not in MEMBERS_OF_SPECIALS[first]:
+        context.no_member(f"`{first}`", rest, MEMBERS_OF_SPECIALS[first], span)
+    if rest != "leader":
+        return tree.Special(f"{first}.{rest}", I32, span)
+    two, zero = tree.Constant(2, I32, span), tree.Constant(0, I32, span)
+    return tree.Binary("==", tree.Binary("%", tree.Special("cta.rank", I32, span), two, I32, span), zero, BOOL, span)
+
+
+def _fact(context: Context, name: str, span: Span) -> Known:
+    """What is known of the target while compiling."""
+    facts = context.target.facts
+    if name not in facts:
+        context.no_member("`target`", name, tuple(facts), span)
+    return Known(facts[name], span)
+
+
+def attribute(context: Context, node: ast.Attribute) -> Meaning:
+    path = dotted(context, node)
+    if path is not None:
+        first, _, rest = path.partition(".")
+        if first in MEMBERS_OF_SPECIALS:
+            return _special(context, first, rest, node.span)
+        if first == "target":
+            return _fact(context, rest, node.span)
+        if path in FREE:
+            context.fail(messages.NoEffect(hint=f"call it: `{FREE[path].signature}`", at=node.span))
+        if any(name.startswith(first + ".") for name in FREE):
+            context.no_member(f"`{first}`", rest, tuple(n.split(".")[1] for n in FREE if n.startswith(first + ".")), node.span)
+        context.refuse_other(path, library_member(path), node.span)
+    entity = context.elaborate(node.value)
+    if isinstance(entity, EpilogueStage) and node.name in ("output_stage", "input_stage"):
+        return entity.output if node.name == "output_stage" else entity.input
+    if isinstance(entity, EpilogueStage) and tile_group(context, entity.input.pipeline, None, node.name, node.span) is not None:
+        entity = entity.input
+    if isinstance(entity, Payload):
+        entity = entity.handle
+    if isinstance(entity, Tile):
+        place = tile_place(entity, node.name, node.span)
+        if place is not None:
+            return place
+    if isinstance(entity, tree.Handle):
+        tile = _tile_of(context, entity, node)
+        if tile is not None:
+            return tile
+    if isinstance(entity, tree.Pipeline) and node.name in _CONSTANTS and node.name in MEMBERS.get(entity.kind, {}):
+        return _CONSTANTS[node.name](context, entity, node.span)
+    if isinstance(entity, PipelinePayload):
+        group = tile_group(context, entity.pipeline, None, node.name, node.span)
+        if group is not None:
+            return group
+    if isinstance(entity, tree.BufferRef) and node.name == "T":
+        return replace(entity, transposed=not entity.transposed, span=node.span)
+    owner, members = members_of(context, entity)
+    if node.name in members:
+        context.fail(messages.NoEffect(hint=f"call it: `{node.span.text()}()`", at=node.span))
+    context.no_member(owner, node.name, members, node.span)
+
+
+def _is_tile_word(context: Context, name: str) -> bool:
+    """An allocation may be called `tmem`: it is not indexed, so `tmem[...]` keeps its meaning."""
+    binding = context.scope.find(name)
+    return binding is None or isinstance(binding.entity, tree.TensorAllocation)
+
+
+def subscript(context: Context, node: ast.Subscript) -> Meaning:
+    if isinstance(node.value, ast.Name) and node.value.name in ("tile", "tmem") and _is_tile_word(context, node.value.name):
+        return _tile_spec(context, node, "shared" if node.value.name == "tile" else "tensor")
+    entity = context.elaborate(node.value)
+    match entity:
+        case tree.TensorParameter():
+            if len(node.items) != len(entity.shape):
+                context.fail(
+                    messages.WrongRank(
+                        tensor=entity.name,
+                        rank=_count(len(entity.shape), "dimension"),
+                        given=_count(len(node.items), "coordinate"),
+                        at=node.span,
+                        declared=entity.span,
+                    )
+                )
+            return tree.TensorSlice(entity, tuple(coordinate(context, item) for item in node.items), node.span)
+        case tree.Buffer():
+            return _slot(context, entity, node)
+        case TileGroup():
+            return _group_tile(context, entity, node)
+        case tree.BufferRef() if entity.buffer.owner is not None and entity.buffer.owner.kind == INPUT and len(node.items) == 1:
+            # A group of one: a kernel with the group size as a parameter reads the same for all sizes.
+            known_place(context, context.elaborate(node.items[0]), 1, node.items[0].span)
+            return entity
+        case _:
+            context.fail(
+                messages.WrongType(
+                    what="what is indexed",
+                    expected="a tensor, a buffer, `tile` or `tmem`",
+                    found=describe(entity),
+                    at=node.value.span,
+                )
+            )
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _slot(context: Context, buffer: tree.Buffer, node: ast.Subscript) -> tree.BufferRef:
+    index = context.elaborate(node.items[0])
+    handle = picked_stage(context, index)
+    if len(node.items) != 1 or handle is None:
+        context.fail(messages.ForeignStage(buffer=buffer.name, found=describe(index), at=node.items[0].span))
+    return tree.BufferRef(buffer, handle, False, node.span, index.sub_stage if isinstance(index, tree.StageIndex) else None)
+
+
+def picked_stage(context: Context, index: Meaning) -> tree.Handle | None:
+    """The stage whose number this is: `s.index()`, `p.producer_stage()`, or a variable that holds one."""
+    if isinstance(index, tree.StageIndex):
+        return index.handle
+    if isinstance(index, tree.ReadVariable) and index.variable in context.stage_numbers:
+        context.picked.add(index.variable)
+        return context.stage_numbers[index.variable]
+    return None
+
+
+def _group_tile(context: Context, group: TileGroup, node: ast.Subscript) -> tree.BufferRef:
+    """`s.a[j]`, or from the pipeline's payload `payload.a[s.stage(), j]`, where a group of one needs no `j`."""
+    items = list(node.items)
+    if group.handle is None:
+        index = context.elaborate(items[0])
+        handle = picked_stage(context, index)
+        if handle is None or handle.pipeline is not group.tiles[0].owner:
+            context.fail(messages.ForeignStage(buffer=group.span.text(), found=describe(index), at=items[0].span))
+        group = TileGroup(group.tiles, handle, group.span)
+        items = items[1:]
+        if not items and len(group.tiles) == 1:
+            return tree.BufferRef(group.tiles[0], handle, False, node.span)
+    if len(items) != 1:
+        context.fail(
+            messages.WrongType(
+                what="the place in a group",
+                expected=f"one number from 0 to {len(group.tiles) - 1}",
+                found=_count(len(items), "number"),
+                at=node.span,
+            )
+        )
+    return pick(context, group, context.elaborate(items[0]), node.span, items[0].span)
+
+
+def _tile_spec(context: Context, node: ast.Subscript, space: Space) -> TileSpec:
+    word = "tile" if space == "shared" else "tmem"
+    if len(node.items) != 3:
+        context.fail(
+            messages.WrongArguments(
+                callee=word,
+                problem=f"takes 3 items and was given {len(node.items)}",
+                signature=f"{word}[dtype, rows, columns]",
+                at=node.span,
+            )
+        )
+    dtype = known_dtype(context, node.items[0])
+    rows, columns = (known_int(context, item, "a tile size") for item in node.items[1:])
+    for size, item in ((rows, node.items[1]), (columns, node.items[2])):
+        if not 1 <= size <= 65_536:
+            context.fail(messages.WrongType(what="a tile size", expected="between 1 and 65536", found=f"{size}", at=item.span))
+    if dtype is BOOL:
+        context.fail(
+            messages.WrongType(what="the element type of a tile", expected="a number type", found="bool", at=node.items[0].span)
+        )
+    return TileSpec(space, dtype, rows, columns, node.span)
