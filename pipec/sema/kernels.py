@@ -23,7 +23,8 @@ from pipec.sema.declarations.scheduling import clauses_of_walk, derived_grid, re
 from pipec.sema.declarations.tuning import Tuning
 from pipec.sema.meanings import EXPRESSIONS, Helper, Known, KnownValue, Poison, Reported, TileSpec, describe
 from pipec.sema.scope import Scope
-from pipec.sema.statements import comptime, run_body
+from pipec.sema.statements.assignments import comptime
+from pipec.sema.statements.dispatch import run_body
 from pipec.sema.types import I32, TileType
 from pipec.sema.values.arguments import bind_arguments
 from pipec.sema.values.expected import coordinate, known, known_dtype, known_int

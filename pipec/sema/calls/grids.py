@@ -5,7 +5,7 @@ from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.language.operation import Operation
 from pipec.sema.meanings import Meaning, Void, describe
-from pipec.sema.values.arguments import bind_arguments
+from pipec.sema.values.arguments import no_arguments
 from pipec.syntax import ast
 
 
@@ -27,13 +27,13 @@ def _programmatic(context: Context, operation: Operation, receiver: Meaning | No
 
 
 def _await_grids(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    bind_arguments(context, node, operation.name, (), signature=operation.signature)
+    no_arguments(context, operation, node)
     context.emit(tree.AwaitGrids(node.span))
     return Void()
 
 
 def _launch_dependents(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    bind_arguments(context, node, operation.name, (), signature=operation.signature)
+    no_arguments(context, operation, node)
     context.emit(tree.LaunchDependents(node.span))
     return Void()
 

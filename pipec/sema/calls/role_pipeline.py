@@ -4,8 +4,6 @@ The first wait after a step obtains a stage; waits for its other sub-stages, the
 the typed tree sees one handle per stage, as from the other pipelines, with a sub-stage on each wait and signal.
 """
 
-from collections.abc import Callable
-
 from pipec.diag.catalogue.language import names
 from pipec.diag.catalogue.stages import sub_stages as messages
 from pipec.sema import tree
@@ -13,7 +11,7 @@ from pipec.sema.context import Context
 from pipec.sema.language.operations import Operation
 from pipec.sema.meanings import Barrier, Elected, Meaning, Void, describe
 from pipec.sema.types import I32
-from pipec.sema.values.arguments import bind_arguments
+from pipec.sema.values.arguments import Action, bind_arguments, no_arguments
 from pipec.sema.values.expected import known_int
 from pipec.sema.values.groups import ask_for_value
 from pipec.source import Span
@@ -76,7 +74,7 @@ def _in_range(
 
 
 def _wait(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    bind_arguments(context, node, operation.name, (), signature=operation.signature)
+    no_arguments(context, operation, node)
     pipeline, side = _pipeline(receiver), _side(operation)
     found = _checked_sub_stage(context, operation, pipeline, node)
     handle = context.current.get((pipeline, side))
@@ -128,7 +126,7 @@ def _step_of(context: Context, handle: tree.Handle, span: Span) -> None:
 
 def _signal(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     """commit(), release[sub]() and release_no_step[sub](): the signal that the stage's use asks for."""
-    bind_arguments(context, node, operation.name, (), signature=operation.signature)
+    no_arguments(context, operation, node)
     pipeline = _pipeline(receiver)
     found = _checked_sub_stage(context, operation, pipeline, node)
     handle = _held(context, operation, pipeline, _side(operation), node.span)
@@ -156,21 +154,21 @@ def _commit_mma(context: Context, operation: Operation, receiver: Meaning | None
 
 
 def _step(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    bind_arguments(context, node, operation.name, (), signature=operation.signature)
+    no_arguments(context, operation, node)
     sub_stage(context, operation, node)
     _step_of(context, _either(context, operation, _pipeline(receiver), node.span), node.span)
     return Void()
 
 
 def _barrier(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    bind_arguments(context, node, operation.name, (), signature=operation.signature)
+    no_arguments(context, operation, node)
     pipeline = _pipeline(receiver)
     found = _checked_sub_stage(context, operation, pipeline, node)
     return Barrier(_held(context, operation, pipeline, _side(operation), node.span), node.span, found)
 
 
 def _arrive(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    bind_arguments(context, node, operation.name, (), signature=operation.signature)
+    no_arguments(context, operation, node)
     assert isinstance(receiver, Barrier)
     sub_stage(context, operation, node)
     context.emit(tree.Signal(receiver.handle, "own", node.span, receiver.sub_stage))
@@ -178,7 +176,7 @@ def _arrive(context: Context, operation: Operation, receiver: Meaning | None, no
 
 
 def _index(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    bind_arguments(context, node, operation.name, (), signature=operation.signature)
+    no_arguments(context, operation, node)
     pipeline = _pipeline(receiver)
     found = sub_stage(context, operation, node)
     if found is not None:
@@ -187,7 +185,7 @@ def _index(context: Context, operation: Operation, receiver: Meaning | None, nod
     return tree.StageIndex(_either(context, operation, pipeline, node.span), I32, node.span, found)
 
 
-ROLE_ACTIONS: dict[str, Callable[[Context, Operation, Meaning | None, ast.Call], Meaning]] = {
+ROLE_ACTIONS: dict[str, Action] = {
     "role_wait": _wait,
     "role_signal": _signal,
     "role_commit_mma": _commit_mma,

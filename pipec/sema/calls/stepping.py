@@ -13,7 +13,7 @@ from pipec.sema.context import Context
 from pipec.sema.language.operation import Operation
 from pipec.sema.meanings import Acquired, Barrier, Meaning, Peeked, Reported, Token, View, Void, describe
 from pipec.sema.types import BOOL, I32
-from pipec.sema.values.arguments import bind_arguments
+from pipec.sema.values.arguments import bind_arguments, no_arguments
 from pipec.sema.values.names import picked_stage
 from pipec.source import Span
 from pipec.syntax import ast
@@ -28,10 +28,6 @@ def pipeline_of(receiver: Meaning | None) -> tree.Pipeline:
 def _side(operation: Operation) -> Side:
     assert operation.side is not None
     return operation.side
-
-
-def _no_arguments(context: Context, operation: Operation, node: ast.Call) -> None:
-    bind_arguments(context, node, operation.name, (), signature=operation.signature)
 
 
 def take_stage(
@@ -55,13 +51,13 @@ def _wait_by_hand(
 
 
 def _wait(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    _no_arguments(context, operation, node)
+    no_arguments(context, operation, node)
     _wait_by_hand(context, pipeline_of(receiver), _side(operation), node.span)
     return Void()
 
 
 def _step(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    _no_arguments(context, operation, node)
+    no_arguments(context, operation, node)
     pipeline, side = pipeline_of(receiver), _side(operation)
     handle = context.current.get((pipeline, side))
     if handle is None or handle.form != "stepped":
@@ -84,7 +80,7 @@ def _no_current_stage(context: Context, pipeline: tree.Pipeline, side: Side, nod
 
 
 def _signal_and_step(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    _no_arguments(context, operation, node)
+    no_arguments(context, operation, node)
     handle = _wait_by_hand(context, pipeline_of(receiver), _side(operation), node.span)
     context.emit(tree.Signal(handle, "arrive", node.span))
     context.emit(tree.Release(handle, False, node.span))
@@ -102,7 +98,7 @@ def _current(context: Context, pipeline: tree.Pipeline, side: Side, node: ast.Ca
 
 
 def _current_stage(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    _no_arguments(context, operation, node)
+    no_arguments(context, operation, node)
     return tree.StageIndex(_current(context, pipeline_of(receiver), _side(operation), node), I32, node.span)
 
 
@@ -169,7 +165,7 @@ def _arrive_on(context: Context, operation: Operation, receiver: Meaning | None,
 
 
 def _peek(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    _no_arguments(context, operation, node)
+    no_arguments(context, operation, node)
     return Peeked(pipeline_of(receiver), _side(operation), node.span)
 
 

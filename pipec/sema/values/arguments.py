@@ -1,8 +1,15 @@
-"""Matching a call's arguments with a signature."""
+"""The arguments of calls, matched with a signature."""
+
+from collections.abc import Callable
 
 from pipec.diag.catalogue.language import names as messages
 from pipec.sema.context import Context
+from pipec.sema.language.operation import Operation
+from pipec.sema.meanings import Meaning
 from pipec.syntax import ast
+
+# What an operation does: given its row, what it is called on, and the call.
+Action = Callable[[Context, Operation, Meaning | None, ast.Call], Meaning]
 
 
 def bind_arguments(
@@ -40,3 +47,7 @@ def bind_arguments(
     if missing:
         wrong(f"lacks {', '.join(f'`{name}`' for name in missing)}", node)
     return bound
+
+
+def no_arguments(context: Context, operation: Operation, node: ast.Call) -> None:
+    bind_arguments(context, node, operation.name, (), signature=operation.signature)

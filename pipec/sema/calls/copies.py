@@ -1,0 +1,179 @@
+"""Copies between memories: by TMA, by the threads, and of values in registers; a tile of another CTA."""
+
+from pipec.diag.catalogue.grid import clusters as cluster_messages
+from pipec.diag.catalogue.language import names as messages
+from pipec.isa.reductions import OPERATIONS as REDUCTIONS
+from pipec.isa.specials import AXES
+from pipec.record import replace
+from pipec.sema import tree
+from pipec.sema.context import Context
+from pipec.sema.language.operations import Operation
+from pipec.sema.meanings import Barrier, Meaning, NewRegisterTile, Void, describe
+from pipec.sema.types import I32, TileType
+from pipec.sema.values import arithmetic
+from pipec.sema.values.arguments import Action, bind_arguments
+from pipec.sema.values.expected import as_buffer_ref, as_runtime, buffer_ref, known, scalar, tensor_slice, value
+from pipec.syntax import ast
+from pipec.vocabulary import Axis, Reduction, StorePath, one_of
+
+
+def _of_cta(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    bound = bind_arguments(context, node, operation.name, ("rank",), signature=operation.signature)
+    assert isinstance(receiver, tree.BufferRef)
+    pipeline = receiver.handle.pipeline
+    if receiver.cta is not None:
+        context.fail(cluster_messages.RemoteOperand(what="what `.of(rank)` is taken of", at=node.span))
+    if pipeline.scope != "cluster" or receiver.handle.side != "consumer" or receiver.buffer.space != "shared":
+        context.fail(
+            cluster_messages.OwnTile(
+                tile=receiver.span.text(),
+                pipeline=pipeline.name,
+                at=node.span,
+                declared=pipeline.span,
+                obtained=receiver.handle.span,
+            )
+        )
+    return replace(receiver, cta=scalar(context, bound["rank"], I32, "the rank of a CTA"), span=node.span)
+
+
+def _own_barrier(context: Context, node: ast.Expression, handle: tree.Handle) -> None:
+    """The barrier given by hand must be the one of the stage that the operation works on."""
+    barrier = context.elaborate(node)
+    if not isinstance(barrier, Barrier):
+        context.fail(messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=node.span))
+    if barrier.handle is not handle:
+        context.fail(messages.WrongBarrier(stage=handle.name, other=barrier.handle.name, at=node.span, obtained=handle.span))
+
+
+def _tma_load(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    options = ("barrier", "multicast", "mask")
+    bound = bind_arguments(context, node, operation.name, ("tile", "source"), options, signature=operation.signature)
+    destination = shared_tile(context, bound["tile"], "the destination")
+    source = tensor_slice(context, bound["source"], "the source")
+    if "barrier" in bound:
+        _own_barrier(context, bound["barrier"], destination.handle)
+    axis = _axis(context, bound["multicast"]) if "multicast" in bound else None
+    mask = scalar(context, bound["mask"], I32, "the mask") if "mask" in bound else None
+    if mask is not None and axis is None:
+        problem = "states a mask, but not along which axis the tile is shared"
+        context.fail(
+            messages.WrongArguments(callee="tma.load", problem=problem, signature=operation.signature, at=bound["mask"].span)
+        )
+    context.emit(tree.TmaLoad(destination, source, node.span, axis, mask))
+    return Void()
+
+
+def _axis(context: Context, node: ast.Expression) -> Axis:
+    axis = one_of(AXES, known(context, node, str, "an axis of the cluster", '`"x"`, `"y"` or `"z"`'))
+    if axis is None:
+        context.fail(
+            messages.WrongType(
+                what="an axis of the cluster", expected='`"x"`, `"y"` or `"z"`', found=f"`{node.span.text()}`", at=node.span
+            )
+        )
+    return axis
+
+
+def _copy_async(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    bound = bind_arguments(context, node, operation.name, ("tile", "source"), ("barrier",), signature=operation.signature)
+    destination = shared_tile(context, bound["tile"], "the destination")
+    source = tensor_slice(context, bound["source"], "the source")
+    if "barrier" in bound:
+        _own_barrier(context, bound["barrier"], destination.handle)
+    context.emit(tree.CopyAsync(destination, source, node.span))
+    return Void()
+
+
+def shared_tile(context: Context, node: ast.Expression, what: str) -> tree.BufferRef:
+    found = buffer_ref(context, node, what)
+    if found.buffer.space != "shared" or found.transposed:
+        context.fail(
+            messages.WrongType(
+                what=what,
+                expected="a tile in shared memory, in its stored order",
+                found="a transposed view" if found.transposed else describe(found),
+                at=node.span,
+            )
+        )
+    return found
+
+
+def _tma_store(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    bound = bind_arguments(context, node, operation.name, ("destination", "tile"), ("reduce",), signature=operation.signature)
+    destination = tensor_slice(context, bound["destination"], "the destination")
+    source = shared_tile(context, bound["tile"], "the source")
+    context.emit(tree.TmaStore(destination, source, node.span, reduction_of(context, bound)))
+    return Void()
+
+
+def reduction_of(context: Context, bound: dict[str, ast.Expression]) -> Reduction | None:
+    """`reduce="add"` of a store."""
+    if "reduce" not in bound:
+        return None
+    written = known(context, bound["reduce"], str, "`reduce`", 'a string such as "add"')
+    found = one_of(REDUCTIONS, written)
+    if found is None:
+        listed = ", ".join(f'"{name}"' for name in REDUCTIONS)
+        expected, at = f"one of {listed}", bound["reduce"].span
+        context.fail(messages.WrongType(what="`reduce`", expected=expected, found=f'"{written}"', at=at))
+    return found
+
+
+def _store(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    names = ("destination", "tile"), ("reduce", "rows")
+    bound = bind_arguments(context, node, operation.name, *names, signature=operation.signature)
+    destination = tensor_slice(context, bound["destination"], "the destination")
+    stored = register_tile(context, bound["tile"], "what is stored")
+    path: StorePath = "tma" if operation.action == "store" else "direct"
+    rows = scalar(context, bound["rows"], I32, "`rows`") if "rows" in bound else None
+    context.emit(tree.Store(destination, stored, path, node.span, reduction_of(context, bound), rows))
+    return Void()
+
+
+def register_tile(context: Context, node: ast.Expression, what: str) -> tree.Expression:
+    found = as_runtime(context, value(context, node, what), None, what)
+    if not isinstance(found.type, TileType):
+        context.fail(messages.WrongType(what=what, expected="a tile", found=describe(found), at=node.span))
+    return found
+
+
+def _registers(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    bound = bind_arguments(context, node, operation.name, ("tile",), signature=operation.signature)
+    found = register_tile(context, bound["tile"], "what is kept in registers")
+    if isinstance(found.type, TileType) and found.type.rows == 1:
+        context.fail(messages.KeptWithoutRows(type=str(found.type), at=bound["tile"].span))
+    return NewRegisterTile(found, node.span)
+
+
+def _write(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    bound = bind_arguments(context, node, operation.name, ("tile", "value"), signature=operation.signature)
+    entity = context.elaborate(bound["tile"])
+    if isinstance(entity, tree.Accumulator):
+        return _write_accumulator(context, entity, bound["value"], node)
+    destination = as_buffer_ref(context, entity, bound["tile"].span, "the destination")
+    if destination.transposed:
+        destination = shared_tile(context, bound["tile"], "the destination")
+    context.emit(tree.Write(destination, register_tile(context, bound["value"], "what is written"), node.span))
+    return Void()
+
+
+def _write_accumulator(context: Context, accumulator: tree.Accumulator, written: ast.Expression, node: ast.Call) -> Meaning:
+    found = register_tile(context, written, "what is written")
+    widened = arithmetic.widen(found, accumulator.dtype)
+    if widened is None or widened.type != accumulator.type:
+        old, new = str(accumulator.type), str(found.type)
+        context.fail(messages.TypeChanged(name=accumulator.name, old=old, new=new, at=written.span, first=accumulator.span))
+    context.emit(tree.WriteAccumulator(accumulator, widened, node.span))
+    return Void()
+
+
+COPY_ACTIONS: dict[str, Action] = {
+    "tma_load": _tma_load,
+    "copy_async": _copy_async,
+    "tma_store": _tma_store,
+    "store": _store,
+    "store_direct": _store,
+    "write": _write,
+    "registers": _registers,
+    "of_cta": _of_cta,
+}

@@ -1,0 +1,1 @@
+"""What the statements of a role mean."""

@@ -1,0 +1,237 @@
+"""Assignments: names for what is no value, variables, tiles in registers, accumulators."""
+
+from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.stages import stepping
+from pipec.isa.dtypes import DType
+from pipec.sema import tree
+from pipec.sema.calls.stepping import bind_peek, take_stage
+from pipec.sema.context import Context
+from pipec.sema.declarations.scheduling import refuse_assignment
+from pipec.sema.meanings import (
+    EXPRESSIONS,
+    Acquired,
+    AcquiredPair,
+    Barrier,
+    Elected,
+    EpilogueStage,
+    Known,
+    NewAccumulator,
+    NewRegisterTile,
+    Payload,
+    Peeked,
+    PipelinePayload,
+    Range,
+    Tile,
+    TileGroup,
+    Token,
+    Turn,
+    View,
+    Void,
+    describe,
+)
+from pipec.sema.types import TileType, dtype_of
+from pipec.sema.values import arithmetic
+from pipec.sema.values.expected import as_runtime, as_value, known_dtype
+from pipec.sema.values.operators import operate
+from pipec.source import Span
+from pipec.syntax import ast
+from pipec.vocabulary import Form
+
+_ALIASES = (
+    Barrier,
+    EpilogueStage,
+    Payload,
+    PipelinePayload,
+    Tile,
+    TileGroup,
+    View,
+    Token,
+    tree.Handle,
+    tree.BufferRef,
+    tree.TensorSlice,
+    tree.Buffer,
+    tree.Pipeline,
+    tree.TensorParameter,
+    tree.Accumulator,
+)
+
+
+def comptime(context: Context, statement: ast.Comptime) -> None:
+    """`comptime NAME = value`, at file, kernel or role level."""
+    entity = context.elaborate(statement.value)
+    if not isinstance(entity, Known):
+        context.fail(messages.NotComptime(what=f"`{statement.target.name}`", at=statement.value.span))
+    context.define(statement.target, Known(entity.value, statement.value.span))
+
+
+def assign(context: Context, statement: ast.Assign) -> None:
+    target = statement.target
+    refuse_assignment(context, target)
+    entity = context.elaborate(statement.value)
+    match entity:
+        case Peeked():
+            refuse_shadowing(context, target)
+            context.bind(target.name, bind_peek(context, entity, target.name), target.span)
+        case Acquired():
+            if entity.form not in ("linear", "either"):
+                _not_linear(context, entity, statement)
+            context.bind(target.name, acquire(context, target.name, entity, "linear"), target.span)
+        case AcquiredPair(output):
+            _not_linear(context, output, statement)
+        case NewRegisterTile(value):
+            _assign_kept(context, target, value, statement.span)
+        case NewAccumulator():
+            _new_accumulator(context, target, entity)
+        case Void() | Elected() | Turn() | Range():
+            context.fail(
+                messages.WrongType(
+                    what="the value", expected="something to name", found=describe(entity), at=statement.value.span
+                )
+            )
+        case _ if isinstance(entity, _ALIASES):
+            refuse_shadowing(context, target)
+            context.bind(target.name, entity, target.span)
+        case _:
+            found = as_value(context, entity, statement.value.span, "the value")
+            if _kept_variable(context, target) is not None:
+                _assign_kept(context, target, as_runtime(context, found, None, "the value"), statement.span)
+            elif isinstance(found, EXPRESSIONS) and isinstance(found.type, TileType):
+                _assign_tile(context, target, found, statement.span)
+            else:
+                _assign_scalar(context, target, found, statement)
+
+
+def _not_linear(context: Context, entity: Acquired, statement: ast.Assign) -> None:
+    context.fail(
+        messages.LinearInWith(
+            problem=f"a stage of `{entity.span.text()}` belongs to a `with`",
+            form="scoped",
+            fix=f"write `with {statement.value.span.text()} as {statement.target.name}:`, or use the acquire form",
+            at=statement.value.span,
+        )
+    )
+
+
+def acquire(context: Context, name: str, entity: Acquired, either: Form = "scoped") -> tree.Handle:
+    """Emits the wait and gives the stage its handle; `either` is the form of a stage that may have both."""
+    form = either if entity.form == "either" else entity.form
+    return take_stage(context, entity.pipeline, entity.side, form, name, entity.span, entity.token)
+
+
+def _new_accumulator(context: Context, target: ast.Name, entity: NewAccumulator) -> None:
+    refuse_shadowing(context, target)
+    accumulator = tree.Accumulator(target.name, entity.dtype, entity.rows, entity.columns, entity.span)
+    context.emit(tree.ClearAccumulator(accumulator, entity.span))
+    context.bind(target.name, accumulator, target.span)
+
+
+def refuse_shadowing(context: Context, target: ast.Name) -> None:
+    """Names of the kernel mean the same in all of its roles."""
+    assert context.kernel_scope is not None
+    binding = context.kernel_scope.find(target.name)
+    if binding is not None:
+        context.fail(messages.Redefined(name=target.name, at=target.span, first=binding.span))
+
+
+def _assign_tile(context: Context, target: ast.Name, found: tree.Expression, span: Span) -> None:
+    _new_tile(context, target, tree.Variable(target.name, found.type, target.span), found, span)
+
+
+def _kept_variable(context: Context, target: ast.Name) -> tree.Variable | None:
+    """The tile in registers that the name stands for already."""
+    binding = context.scope.find(target.name)
+    variable = binding.entity if binding is not None else None
+    return variable if isinstance(variable, tree.Variable) and variable.in_registers else None
+
+
+def _assign_kept(context: Context, target: ast.Name, found: tree.Expression, span: Span) -> None:
+    variable = _kept_variable(context, target)
+    if variable is None:
+        _new_tile(context, target, tree.Variable(target.name, found.type, target.span, in_registers=True), found, span)
+        return
+    widened = arithmetic.widen(found, dtype_of(variable.type))
+    if widened is None or widened.type != variable.type:
+        context.fail(
+            messages.TypeChanged(name=variable.name, old=str(variable.type), new=str(found.type), at=span, first=variable.span)
+        )
+    context.emit(tree.Assign(variable, widened, span))
+
+
+def _new_tile(context: Context, target: ast.Name, variable: tree.Variable, found: tree.Expression, span: Span) -> None:
+    refuse_shadowing(context, target)
+    outer = context.scope.find(target.name)
+    if outer is not None and target.name not in context.scope.names and isinstance(outer.entity, tree.Variable):
+        context.fail(messages.TileReassigned(name=target.name, at=target.span, first=outer.entity.span))
+    context.emit(tree.Assign(variable, found, span))
+    context.bind(target.name, variable, target.span)
+
+
+def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expression, statement: ast.Assign) -> None:
+    refuse_shadowing(context, target)
+    stated = known_dtype(context, statement.annotation) if statement.annotation is not None else None
+    binding = context.scope.find(target.name)
+    variable = binding.entity if binding is not None else None
+    again = isinstance(found, tree.StageIndex) and target.name in context.scope.names
+    if not isinstance(variable, tree.Variable) or isinstance(variable.type, TileType) or again:
+        first = as_runtime(context, found, stated, "the value")
+        variable = tree.Variable(target.name, first.type, target.span)
+        context.emit(tree.Assign(variable, first, statement.span))
+        context.bind(target.name, variable, target.span)
+        if isinstance(found, tree.StageIndex) and found.sub_stage is None:
+            context.stage_numbers[variable] = found.handle
+        return
+    if stated is not None and stated is not variable.type:
+        context.fail(
+            messages.TypeChanged(
+                name=target.name, old=str(variable.type), new=str(stated), at=statement.span, first=variable.span
+            )
+        )
+    _store_scalar(context, variable, found, statement.span)
+
+
+def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree.Expression, span: Span) -> None:
+    assert isinstance(variable.type, DType)
+    if variable in context.picked:
+        context.fail(stepping.StageNumberChanged(name=variable.name, at=span, first=variable.span))
+    context.stage_numbers.pop(variable, None)
+    if not isinstance(found, Known):
+        widened = arithmetic.widen(found, variable.type)
+        if widened is None:
+            context.fail(
+                messages.TypeChanged(
+                    name=variable.name, old=str(variable.type), new=str(found.type), at=span, first=variable.span
+                )
+            )
+        found = widened
+    context.emit(tree.Assign(variable, as_runtime(context, found, variable.type, "the value"), span))
+
+
+def augmented(context: Context, statement: ast.AugmentedAssign) -> None:
+    refuse_assignment(context, statement.target)
+    entity = context.look_up(statement.target)
+    right = context.elaborate(statement.value)
+    if not isinstance(right, Known):
+        right = as_value(context, right, statement.value.span, "the value")
+    if not isinstance(entity, tree.Variable):
+        context.fail(
+            messages.WrongType(
+                what=f"the target of `{statement.operator}=`",
+                expected="a variable",
+                found=describe(entity),
+                at=statement.target.span,
+            )
+        )
+    result = operate(context, statement.operator, tree.ReadVariable(entity, statement.target.span), right, statement.span)
+    if entity.in_registers:
+        _assign_kept(context, statement.target, result, statement.span)
+        return
+    if isinstance(entity.type, TileType):
+        _assign_tile(context, statement.target, result, statement.span)
+        return
+    if isinstance(result.type, TileType):
+        context.fail(
+            messages.TypeChanged(
+                name=entity.name, old=str(entity.type), new=str(result.type), at=statement.span, first=entity.span
+            )
+        )
+    _store_scalar(context, entity, result, statement.span)

@@ -1,0 +1,128 @@
+"""Branches and loops; a loop whose variable picks one of several tiles is unrolled."""
+
+from pipec.diag.catalogue.language import names as messages
+from pipec.isa.dtypes import DType
+from pipec.sema import tree
+from pipec.sema.context import Context
+from pipec.sema.declarations.scheduling import walk
+from pipec.sema.meanings import Known, Range, describe
+from pipec.sema.scope import BlockKind
+from pipec.sema.statements.assignments import refuse_shadowing
+from pipec.sema.types import BOOL, I32
+from pipec.sema.values.expected import as_runtime, as_value, known
+from pipec.sema.values.groups import NeedsValue
+from pipec.source import Span
+from pipec.syntax import ast
+
+
+def _block(context: Context, body: tuple[ast.Statement, ...], inside: Span, kind: BlockKind) -> tuple[tree.Statement, ...]:
+    with context.block(inside, kind) as inner:
+        inner.run_body(body)
+    return tuple(inner.statements)
+
+
+def _condition(context: Context, node: ast.Expression) -> Known | tree.Expression:
+    entity = context.elaborate(node)
+    if isinstance(entity, Known):
+        known(context, node, bool, "the condition", "a condition")
+        return entity
+    found = as_runtime(context, as_value(context, entity, node.span, "the condition"), None)
+    if found.type is not BOOL:
+        hint = "; compare it, for example `!= 0`" if isinstance(found.type, DType) else ""
+        context.fail(
+            messages.WrongType(what="the condition", expected="true or false", found=describe(found) + hint, at=node.span)
+        )
+    return found
+
+
+def branch(context: Context, statement: ast.If) -> None:
+    condition = _condition(context, statement.condition)
+    if isinstance(condition, Known):
+        # Chosen while compiling: the other branch is not looked at, and the names of this one stay in sight.
+        context.run_body(statement.then if condition.value else statement.otherwise)
+        return
+    then = _block(context, statement.then, statement.condition.span, "branch")
+    otherwise = _block(context, statement.otherwise, statement.condition.span, "branch")
+    context.emit(tree.If(condition, then, otherwise, statement.condition.span))
+
+
+def for_loop(context: Context, statement: ast.For) -> None:
+    iterable = context.elaborate(statement.iterable)
+    if not isinstance(iterable, Range | tree.Schedule):
+        context.fail(messages.BadRange(found=describe(iterable), at=statement.iterable.span))
+    refuse_shadowing(context, statement.target)
+    if isinstance(iterable, tree.Schedule):
+        walk(context, statement, iterable)
+        return
+    if not isinstance(iterable.step, int):
+        _strided(context, statement, iterable, iterable.step)
+        return
+    variable = tree.Variable(statement.target.name, I32, statement.target.span)
+    values = _constant_range(iterable)
+    if values is not None:
+        context.ranges[variable] = values
+    attempt = context.checkpoint()
+    try:
+        _loop(context, statement, iterable, variable, values is not None)
+    except NeedsValue as asked:
+        if asked.variable is not variable or values is None:
+            raise
+        context.take_back(attempt)
+        _unrolled(context, statement, values)
+
+
+def _constant_range(iterable: Range) -> range | None:
+    if isinstance(iterable.start, tree.Constant) and isinstance(iterable.stop, tree.Constant):
+        assert isinstance(iterable.step, int)
+        return range(int(iterable.start.value), int(iterable.stop.value), iterable.step)
+    return None
+
+
+def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.Expression) -> None:
+    """A step that is known at launch only: counts the iterations, and computes the target from the count."""
+    name, at = statement.target.name, statement.target.span
+    first = tree.Variable(f"{name}.start", I32, at)
+    count, target = tree.Variable(f"{name}.count", I32, at), tree.Variable(name, I32, at)
+    context.emit(tree.Assign(first, iterable.start, at))
+    start = tree.ReadVariable(first, at)
+    length = tree.Binary("-", iterable.stop, start, I32, iterable.span)
+    trips = tree.Call("ceildiv", (length, step), I32, iterable.span)
+    walked = tree.Binary("*", tree.ReadVariable(count, at), step, I32, at)
+    with context.block(statement.span) as inner:
+        inner.emit(tree.Assign(target, tree.Binary("+", start, walked, I32, at), at))
+        inner.bind(name, tree.ReadVariable(target, at), at)
+        inner.run_body(statement.body)
+    zero = tree.Constant(0, I32, iterable.span)
+    context.emit(tree.For(count, zero, trips, 1, tuple(inner.statements), statement.span))
+
+
+def _unrolled(context: Context, statement: ast.For, values: range) -> None:
+    """The body once per value, which it knows while compiling."""
+    for number in values:
+        context.spend(statement.span)
+        with context.block(statement.span) as inner:
+            inner.bind(statement.target.name, Known(number, statement.target.span), statement.target.span)
+            inner.run_body(statement.body)
+        context.statements.extend(inner.statements)
+
+
+def _loop(context: Context, statement: ast.For, iterable: Range, variable: tree.Variable, constant: bool) -> None:
+    assert isinstance(iterable.step, int)
+    with context.block(statement.span) as inner:
+        if constant:
+            inner.unrollable = context.unrollable | {variable}
+        # Bound as a value, not as the variable: assigning to it makes a new name, and the count goes on, as in Python.
+        inner.bind(statement.target.name, tree.ReadVariable(variable, statement.target.span), statement.target.span)
+        inner.run_body(statement.body)
+    context.emit(tree.For(variable, iterable.start, iterable.stop, iterable.step, tuple(inner.statements), statement.span))
+
+
+def while_loop(context: Context, statement: ast.While) -> None:
+    condition = _condition(context, statement.condition)
+    if isinstance(condition, Known):
+        if condition.value:
+            context.fail(messages.EndlessLoop(at=statement.condition.span))
+        return
+    context.emit(
+        tree.While(condition, _block(context, statement.body, statement.condition.span, "loop"), statement.condition.span)
+    )

@@ -1,0 +1,68 @@
+"""`with`: stages held for the length of a block, one elected thread, a turn of blocks."""
+
+from pipec.diag.catalogue.language import names as messages
+from pipec.sema import tree
+from pipec.sema.calls.semaphores import take_turn
+from pipec.sema.context import Context
+from pipec.sema.meanings import Acquired, AcquiredPair, Elected, EpilogueStage, Turn, describe
+from pipec.sema.statements.assignments import acquire, refuse_shadowing
+from pipec.syntax import ast
+
+
+def with_block(context: Context, statement: ast.With, items: list[ast.WithItem]) -> None:
+    """The items from left to right, each inside the one before; released from right to left."""
+    if not items:
+        context.run_body(statement.body)
+        return
+    item, rest = items[0], items[1:]
+    entity = context.elaborate(item.context)
+    if isinstance(entity, Elected):
+        with context.block(item.span, "with") as inner:
+            with_block(inner, statement, rest)
+        context.emit(tree.Elect(tuple(inner.statements), item.span))
+        return
+    if isinstance(entity, AcquiredPair):
+        _with_pair(context, statement, item, rest, entity)
+        return
+    if isinstance(entity, Turn):
+        with take_turn(context, entity) as inner:
+            with_block(inner, statement, rest)
+        return
+    if not isinstance(entity, Acquired):
+        context.fail(messages.NotScoped(found=describe(entity), at=item.context.span))
+    if entity.form == "linear":
+        verb = "produce" if entity.side == "producer" else "consume"
+        context.fail(
+            messages.LinearInWith(
+                problem="an acquired stage is released by hand, not by a `with`",
+                form="linear",
+                fix=f"write `with {entity.pipeline.name}.{verb}() as s:`, or assign it and call `release()`",
+                at=item.context.span,
+            )
+        )
+    if item.target is not None:
+        refuse_shadowing(context, item.target)
+    name = item.target.name if item.target is not None else entity.pipeline.name
+    handle = acquire(context, name, entity)
+    with context.block(item.span, "with") as inner:
+        if item.target is not None:
+            inner.bind(name, handle, item.target.span)
+        with_block(inner, statement, rest)
+    context.statements.extend(inner.statements)
+    context.emit(tree.Release(handle, handle.form == "scoped", item.span))
+
+
+def _with_pair(context: Context, statement: ast.With, item: ast.WithItem, rest: list[ast.WithItem], entity: AcquiredPair) -> None:
+    """Both stages for the length of the block; the accumulator is waited for first and released last."""
+    if item.target is not None:
+        refuse_shadowing(context, item.target)
+    name = item.target.name if item.target is not None else entity.output.pipeline.name
+    output = acquire(context, name, entity.output)
+    source = acquire(context, f"{name}.input_stage", entity.input)
+    with context.block(item.span, "with") as inner:
+        if item.target is not None:
+            inner.bind(name, EpilogueStage(output, source), item.target.span)
+        with_block(inner, statement, rest)
+    context.statements.extend(inner.statements)
+    for handle in (source, output):
+        context.emit(tree.Release(handle, True, item.span))
