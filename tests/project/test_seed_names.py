@@ -11,8 +11,8 @@ from seed_programs import RIGHT, WRONG, Wrong
 
 from pipec.diag.message import Diagnostic
 from pipec.sema.calls import dispatch as calls
-from pipec.sema.language.operation import THREADS
-from pipec.sema.language.operations import MEMBERS, Operation
+from pipec.sema.language.operation import THREADS, Operation
+from pipec.sema.language.operations import MEMBERS
 from pipec.sema.meanings import Meaning
 from pipec.sema.values import names
 from pipec.source import Span

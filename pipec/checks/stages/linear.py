@@ -16,7 +16,7 @@ from pipec.diag.message import Message, Sink
 from pipec.kir import ir
 from pipec.record import record, replace
 from pipec.sema import tree
-from pipec.sema.language.operations import ROLE
+from pipec.sema.language.operation import ROLE
 from pipec.source import Span
 from pipec.vocabulary import Side
 

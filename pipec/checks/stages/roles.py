@@ -11,7 +11,7 @@ from pipec.kir.values.sameness import of_elected, of_threads
 from pipec.kir.walk import subexpressions
 from pipec.record import record
 from pipec.sema import tree
-from pipec.sema.language.operations import ROLE
+from pipec.sema.language.operation import ROLE
 from pipec.sema.types import TileType
 from pipec.source import Span
 from pipec.vocabulary import OTHER_SIDE, SIDES, Side, Threads

@@ -25,7 +25,7 @@ from pipec.isa.targets import WARP
 from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
-from pipec.sema.language.operations import ROLE
+from pipec.sema.language.operation import ROLE
 from pipec.source import Span
 from pipec.vocabulary import BARRIER_SIDE, Side, SignalKind, UseKind
 

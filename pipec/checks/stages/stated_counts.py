@@ -6,7 +6,7 @@ from pipec.diag.message import Sink
 from pipec.kir.plan.memory import packed_buffers, tensor_width
 from pipec.kir.plan.types import Plan
 from pipec.sema import tree
-from pipec.sema.language.operations import RING
+from pipec.sema.language.operation import RING
 from pipec.vocabulary import SIDES
 
 

@@ -7,7 +7,7 @@ from pipec.checks.summary import ACCUMULATE, COPY, LOAD, WRITE, StageSummary, Su
 from pipec.diag.catalogue.stages import sub_stages as messages
 from pipec.diag.message import Message, Sink
 from pipec.sema import tree
-from pipec.sema.language.operations import ROLE
+from pipec.sema.language.operation import ROLE
 from pipec.source import Span
 from pipec.vocabulary import OTHER_SIDE, Side
 

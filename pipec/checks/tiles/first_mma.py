@@ -10,7 +10,7 @@ from pipec.checks.summary import RoleSummary
 from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
-from pipec.sema.language.operations import ROLE
+from pipec.sema.language.operation import ROLE
 
 _Key = tuple[tree.Handle, tree.Buffer]
 

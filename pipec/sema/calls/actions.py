@@ -9,8 +9,8 @@ from pipec.sema.calls.semaphores import semaphore
 from pipec.sema.calls.stages import STAGE_ACTIONS
 from pipec.sema.calls.stepping import STEPPING_ACTIONS
 from pipec.sema.context import Context
-from pipec.sema.language.operation import THREADS
-from pipec.sema.language.operations import OPERATIONS, Operation
+from pipec.sema.language.operation import THREADS, Operation
+from pipec.sema.language.operations import OPERATIONS
 from pipec.sema.meanings import Known, Meaning, Void
 from pipec.sema.scope import Scope
 from pipec.sema.values.arguments import Action, bind_arguments

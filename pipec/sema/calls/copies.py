@@ -7,7 +7,7 @@ from pipec.isa.specials import AXES
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.language.operations import Operation
+from pipec.sema.language.operation import Operation
 from pipec.sema.meanings import Barrier, Meaning, NewRegisterTile, Void, describe
 from pipec.sema.types import I32, TileType
 from pipec.sema.values import arithmetic

@@ -11,8 +11,19 @@ from pipec.sema.calls.element_functions import cast, element_function
 from pipec.sema.calls.role_pipeline import sub_stage
 from pipec.sema.context import Context
 from pipec.sema.language.functions import FUNCTIONS
-from pipec.sema.language.operation import ANYWHERE, OUTSIDE, THREADS
-from pipec.sema.language.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, MEMBERS, PRODUCER, TILE, VIEWS, Operation
+from pipec.sema.language.operation import (
+    ANYWHERE,
+    BARRIER,
+    CONSUMER,
+    EPILOGUE_STAGE,
+    OUTSIDE,
+    PRODUCER,
+    THREADS,
+    TILE,
+    VIEWS,
+    Operation,
+)
+from pipec.sema.language.operations import FREE, MEMBERS
 from pipec.sema.meanings import Barrier, EpilogueStage, Helper, Meaning, Void, describe
 from pipec.sema.types import TileType
 from pipec.sema.values.arguments import bind_arguments

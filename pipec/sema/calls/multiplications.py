@@ -3,7 +3,7 @@
 from pipec.diag.catalogue.language import names as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.language.operations import Operation
+from pipec.sema.language.operation import Operation
 from pipec.sema.meanings import EXPRESSIONS, Barrier, Meaning, NewAccumulator, NewRegisterTile, Void, describe
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.sema.values.arguments import Action, bind_arguments

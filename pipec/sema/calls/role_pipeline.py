@@ -8,7 +8,7 @@ from pipec.diag.catalogue.language import names
 from pipec.diag.catalogue.stages import sub_stages as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.language.operations import Operation
+from pipec.sema.language.operation import Operation
 from pipec.sema.meanings import Barrier, Elected, Meaning, Void, describe
 from pipec.sema.types import I32
 from pipec.sema.values.arguments import Action, bind_arguments, no_arguments

@@ -4,7 +4,7 @@ from pipec.diag.catalogue.language import names as messages
 from pipec.sema import tree
 from pipec.sema.calls.stepping import pipeline_of
 from pipec.sema.context import Context
-from pipec.sema.language.operations import EPILOGUE_LOAD, INPUT, RING, Operation
+from pipec.sema.language.operation import EPILOGUE_LOAD, INPUT, RING, Operation
 from pipec.sema.meanings import Acquired, AcquiredPair, Barrier, Meaning, Payload, View, Void, describe
 from pipec.sema.types import I32
 from pipec.sema.values.arguments import Action, bind_arguments, no_arguments

@@ -13,8 +13,7 @@ from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.declarations.scheduling import declare_scheduler
 from pipec.sema.declarations.storage import declare_allocation, declare_barriers, own_barriers, tensor_allocation
-from pipec.sema.language.operation import SCHEDULER
-from pipec.sema.language.operations import EPILOGUE_LOAD, INPUT, OUTPUT, RING, ROLE
+from pipec.sema.language.operation import EPILOGUE_LOAD, INPUT, OUTPUT, RING, ROLE, SCHEDULER
 from pipec.sema.meanings import PayloadSpec, TileSpec, describe
 from pipec.sema.values.arguments import bind_arguments
 from pipec.sema.values.expected import known, known_int

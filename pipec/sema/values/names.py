@@ -9,7 +9,8 @@ from pipec.isa.specials import MEMBERS as MEMBERS_OF_SPECIALS
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.language.operations import BARRIER, CONSUMER, EPILOGUE_STAGE, FREE, INPUT, MEMBERS, PRODUCER, TILE, VIEWS
+from pipec.sema.language.operation import BARRIER, CONSUMER, EPILOGUE_STAGE, INPUT, PRODUCER, TILE, VIEWS
+from pipec.sema.language.operations import FREE, MEMBERS
 from pipec.sema.language.other_names import library_member
 from pipec.sema.meanings import (
     Barrier,
