@@ -1,0 +1,174 @@
+"""Tiles copied and stored, and values kept in registers."""
+
+from pipec.record import record
+from pipec.sema.tree.effects import (
+    ANY_THREADS,
+    AllThreads,
+    Effects,
+    GlobalAccess,
+    OneThread,
+    TileUse,
+    coordinates,
+    given,
+    stage_event,
+)
+from pipec.sema.tree.expressions import BufferRef, Expression, TensorSlice
+from pipec.sema.tree.operations.operation import Operation
+from pipec.sema.tree.symbols import Variable
+from pipec.sema.tree.text import expression_text, reference_text, slice_text
+from pipec.source import Span
+from pipec.vocabulary import Axis, Reduction, StorePath
+
+
+@record(eq=False)
+class Assign(Operation):
+    """A lazy tile variable holds its expression, evaluated where it is used (a `let`), and is assigned once; a resident tile gets the
+    values that its expression has now."""
+
+    variable: Variable
+    value: Expression
+    span: Span
+
+    def declared(self) -> Effects:
+        threads = AllThreads(f"assigning the tile `{self.variable.name}`") if self.variable.in_registers else ANY_THREADS
+        return Effects(threads, evaluates=(self.value,), tile=self.value if self.variable.in_registers else None)
+
+    def text(self) -> str:
+        value = expression_text(self.value)
+        if self.variable.in_registers:
+            return f"{self.variable.name} = registers({value})"
+        return f"{self.variable.name} {':=' if self.variable.is_lazy else '='} {value}"
+
+
+@record(eq=False)
+class TmaLoad(Operation):
+    """Global to shared memory; its bytes complete on the full barrier of the destination's handle. One thread.
+
+    `multicast`: the axis of the cluster along which CTAs share the tile; each loads a part of its rows for all. `mask`: the CTAs it
+    goes to, stated by hand, one bit for each rank.
+    """
+
+    destination: BufferRef
+    source: TensorSlice
+    span: Span
+    multicast: Axis | None = None
+    mask: Expression | None = None
+
+    def declared(self) -> Effects:
+        otherwise = (
+            "each thread copies the tile again: more bytes arrive than the full barrier expects, and it completes out of step"
+        )
+        return Effects(
+            OneThread("tma.load", otherwise),
+            evaluates=self.source.coordinates,
+            shared=coordinates(self.source),
+            uses=(TileUse("load", self.destination, "tma"),),
+            memory=GlobalAccess(self.source, "bulk", writes=False),
+            event=stage_event(self.destination.handle, "signal", self.span, self.destination.sub_stage or 0),
+        )
+
+    def text(self) -> str:
+        return f"tma.load {reference_text(self.destination)} <- {slice_text(self.source)}"
+
+
+@record(eq=False)
+class CopyAsync(Operation):
+    """A run of a 1-D tensor into a tile of one row, by cp.async: every thread of the role copies its share and goes on.
+
+    The full barrier of the destination's handle gets an arrival of each thread once its copies have landed.
+    """
+
+    destination: BufferRef
+    source: TensorSlice
+    span: Span
+
+    def declared(self) -> Effects:
+        return Effects(
+            AllThreads("`cp.async`"),
+            evaluates=self.source.coordinates,
+            shared=coordinates(self.source),
+            uses=(TileUse("copy", self.destination, "copies"),),
+            memory=GlobalAccess(self.source, "copies", writes=False),
+            event=stage_event(self.destination.handle, "signal", self.span, self.destination.sub_stage or 0),
+        )
+
+    def text(self) -> str:
+        return f"cp.async {reference_text(self.destination)} <- {slice_text(self.source)}"
+
+
+@record(eq=False)
+class TmaStore(Operation):
+    """Shared to global memory, asynchronous; the source must stay untouched until the handle's release waited for the read. One thread.
+
+    `reduce` as in Store.
+    """
+
+    destination: TensorSlice
+    source: BufferRef
+    span: Span
+    reduce: Reduction | None = None
+
+    def declared(self) -> Effects:
+        return Effects(
+            OneThread("tma.store", "the tile is stored once per thread"),
+            evaluates=self.destination.coordinates,
+            shared=coordinates(self.destination),
+            uses=(TileUse("store", self.source, "read"),),
+            memory=GlobalAccess(self.destination, "bulk", writes=True, reduce=self.reduce),
+        )
+
+    def text(self) -> str:
+        return f"tma.store {slice_text(self.destination)} {_arrow(self.reduce)} {reference_text(self.source)}"
+
+
+@record(eq=False)
+class Store(Operation):
+    """A register tile to global memory: path "tma" (swizzled shared memory, then bulk store) or "direct" (one store per element run).
+
+    `reduce`: "add", "min" or "max" with what stands there, atomic for each element; None overwrites it. `rows` (i32, the same in all
+    threads): only so many of the tile's rows are stored.
+    """
+
+    destination: TensorSlice
+    value: Expression
+    path: StorePath
+    span: Span
+    reduce: Reduction | None = None
+    rows: Expression | None = None
+
+    def declared(self) -> Effects:
+        rows = () if self.rows is None else (("the number of rows", self.rows),)
+        return Effects(
+            AllThreads("`store`"),
+            evaluates=(*self.destination.coordinates, self.value, *given(self.rows)),
+            tile=self.value,
+            shared=(*coordinates(self.destination), *rows),
+            memory=GlobalAccess(self.destination, "bulk" if self.path == "tma" else "threads", writes=True, reduce=self.reduce),
+        )
+
+    def text(self) -> str:
+        rows = "" if self.rows is None else f", {expression_text(self.rows)} rows"
+        return f"store.{self.path} {slice_text(self.destination)} {_arrow(self.reduce)} {expression_text(self.value)}{rows}"
+
+
+@record(eq=False)
+class Write(Operation):
+    """A register tile into the tile of a held producer stage, in shared or tensor memory.
+
+    A consumer may write to tensor memory that a RolePipeline brings back to its producer.
+    """
+
+    destination: BufferRef
+    value: Expression
+    span: Span
+
+    def declared(self) -> Effects:
+        use = TileUse("write", self.destination, "threads")
+        return Effects(AllThreads("`write`"), evaluates=(self.value,), tile=self.value, uses=(use,))
+
+    def text(self) -> str:
+        return f"write {reference_text(self.destination)} <- {expression_text(self.value)}"
+
+
+def _arrow(reduce: Reduction | None) -> str:
+    return "<-" if reduce is None else f"<-{reduce}-"
