@@ -88,6 +88,9 @@ class RoleContext:
     variables: dict[tree.Variable, Slot] = field(default_factory=dict)
     lets: dict[tree.Variable, tree.Expression] = field(default_factory=dict)
     register_tiles: dict[tree.Variable, RegisterTile] = field(default_factory=dict)
+    invariants: dict[tree.Expression, Value] = field(
+        default_factory=dict
+    )  # computed in front of the loops that are being written
     captured: dict[tree.Expression, list[Slot]] = field(default_factory=dict)  # a node's scalars as they were at the `let`
     captured_tiles: dict[tree.Expression, RegisterTile] = field(
         default_factory=dict

@@ -50,11 +50,29 @@ def lower_role(role: RoleContext, end: str) -> None:
         role.signalled = signalled[number]
         if number in rejoining:
             role.reconverge()
+        _leave_loops(role, number)
         for operation in block.operations:
             role.kernel.at(operation.span)
             _operation(role, operation)
             role.signalled = _after(role.signalled, operation)
+        _enter_loop(role, number)
         _terminator(role, number, block, labels, end)
+
+
+def _enter_loop(role: RoleContext, number: int) -> None:
+    """Computes what stays the same in the loop that begins behind this block."""
+    for invariants in role.plan.invariants:
+        if invariants.before == number:
+            for expression in invariants.expressions:
+                role.invariants[expression] = scalar(role, expression)
+
+
+def _leave_loops(role: RoleContext, number: int) -> None:
+    """Behind its loop a variable may hold something else."""
+    for invariants in role.plan.invariants:
+        if invariants.before < number and number not in invariants.blocks:
+            for expression in invariants.expressions:
+                role.invariants.pop(expression, None)
 
 
 def _declare(role: RoleContext) -> None:

@@ -18,6 +18,8 @@ _F32 = DTYPES["f32"]
 def scalar(role: RoleContext, expression: tree.Expression) -> Value:
     builder = role.builder
     match expression:
+        case _ if expression in role.invariants:
+            return role.invariants[expression]
         case tree.Constant(value, type_):
             return scalar_constant(role, value, type_)
         case tree.ReadVariable(variable):

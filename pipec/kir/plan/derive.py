@@ -11,6 +11,7 @@ from pipec.kir.plan.exit import plan_drains
 from pipec.kir.plan.global_memory import plan_global
 from pipec.kir.plan.grids import plan_grids
 from pipec.kir.plan.interface import plan_interface, plan_parameters
+from pipec.kir.plan.invariants import plan_invariants
 from pipec.kir.plan.memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
 from pipec.kir.plan.roles import plan_registers, plan_roles, plan_row_maps
 from pipec.kir.plan.signals import expected_bytes, plan_meetings, plan_signals
@@ -51,6 +52,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
             drains=drains.get(row.role.name, ()),
             meets=meetings.get(row.role.name, frozenset()),
             global_order=orders.get(row.role.name, GlobalOrder()),
+            invariants=plan_invariants(row.role),
         )
         for row in roles
     )

@@ -62,6 +62,15 @@ class GlobalOrder:
 
 
 @record
+class Invariants:
+    """Scalar `expressions` that stay the same throughout the loop of `blocks`: computed once, at the end of block `before`."""
+
+    before: int
+    blocks: frozenset[int]
+    expressions: tuple[Expression, ...]
+
+
+@record
 class RolePlan:
     """`single_thread`: a one-warp role in which every operation is a one-thread operation; its body runs in one elected thread.
 
@@ -84,6 +93,7 @@ class RolePlan:
     meets: frozenset[tuple[Pipeline, Side]] = frozenset()  # its warps meet after waiting: one thread signals for all
     awaits_grids: bool = False  # at its start: griddepcontrol.wait
     launches_dependents: bool = False  # at its end: griddepcontrol.launch_dependents
+    invariants: tuple[Invariants, ...] = ()  # outer loops first
 
     @property
     def threads(self) -> int:
