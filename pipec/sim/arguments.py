@@ -136,11 +136,12 @@ class _Span(NamedTuple):
 class Placement:
     """Maps host memory into the simulated address space; overlapping arrays share one allocation."""
 
-    def __init__(self, memory: GlobalMemory, arguments: Sequence[Argument]) -> None:
+    def __init__(self, memory: GlobalMemory, arguments: Sequence[Argument], further: Sequence[np.ndarray] = ()) -> None:
         self.keep_alive = arguments
         holders = [(index, holder) for index, argument in enumerate(arguments) for holder in _holders(argument)]
+        holders += [(len(arguments) + number, _further(number, array)) for number, array in enumerate(further)]
         spans = sorted(_Span(*byte_span(holder.array), holder.writable, index) for index, holder in holders)
-        self.regions: list[tuple[int, int, int]] = []
+        self.memory = memory
         merged: list[_Span] = []
         for span in spans:
             if merged and span.low < merged[-1].high:
@@ -149,15 +150,15 @@ class Placement:
                 merged.append(span)
         for low, high, writable, index in sorted(merged, key=lambda span: span.argument):
             data = np.frombuffer(memoryview((ctypes.c_uint8 * (high - low)).from_address(low)), np.uint8)
-            allocation = memory.add(data, writable, f"argument {index}")
-            self.regions.append((low, high, allocation.base))
+            what = f"argument {index}" if index < len(arguments) else f"allocation {index - len(arguments)}"
+            memory.answer_at(low, high, memory.add(data, writable, what).base)
 
     def address(self, array: np.ndarray) -> int:
         """Simulated address of element 0."""
         host = array.ctypes.data
-        for low, high, base in self.regions:
-            if low <= host < high:
-                return base + host - low
+        for region in self.memory.regions:
+            if region.low <= host < region.high:
+                return region.base + host - region.low
         raise SimulationError("argument", "an array was not placed")
 
     def bytes_of(self, argument: Argument) -> bytes:
@@ -177,6 +178,12 @@ class Placement:
                 raise SimulationError("argument", f"a patch at byte {offset} does not fit into {len(data)} bytes")
             data[offset : offset + len(value)] = value
         return bytes(data)
+
+
+def _further(number: int, array: object) -> ArrayArgument:
+    if not isinstance(array, np.ndarray):
+        raise SimulationError("argument", f"allocation {number} is a {type(array).__name__}, no array")
+    return ArrayArgument(array, array.flags.writeable)
 
 
 def _holders(argument: Argument) -> list[ArrayArgument | TensorMapArgument]:

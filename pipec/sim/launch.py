@@ -78,13 +78,16 @@ def launch(
     cooperative: bool = False,
     dynamic_smem: int = 0,
     arguments: Sequence[Loose] = (),
+    allocations: Sequence[np.ndarray] = (),
     options: Options | None = None,
 ) -> Result:
     """Runs one kernel of the PTX text over the whole grid.
 
     `kernel` None takes the only one. `grid` in CTAs, `block` in threads (None: `.reqntid`), `cluster` in CTAs
     (None: `.reqnctapercluster`), `dynamic_smem` in bytes. `cooperative`: the whole
-    grid runs together and may wait for itself (`grid.sync()`). Arrays are changed in place. Raises SimulationError.
+    grid runs together and may wait for itself (`grid.sync()`). Arrays are changed in place. They also answer at their own addresses
+    (`array.ctypes.data`), which a kernel may find in memory; `allocations` are arrays that it reaches in no other way. Raises
+    SimulationError.
     """
     options = options or Options()
     _check_options(options, dynamic_smem)
@@ -95,7 +98,7 @@ def launch(
         machine = Machine(_block(function, block), _grid(grid), options, GlobalMemory())
         shape = _cluster(function, cluster, machine.grid)
         explicit = cluster is not None or bool(function.directives.get("reqnctapercluster"))
-        program = _prepared(machine, module, function, dynamic_smem, arguments)
+        program = _prepared(machine, module, function, dynamic_smem, arguments, allocations)
         _run_to_the_end(machine, program, shape, explicit, cooperative)
         seconds = time.perf_counter() - started
         statistics = Statistics(machine.thread_instructions, machine.warp_instructions, seconds, machine.now)
@@ -133,10 +136,17 @@ def _check_options(options: Options, dynamic_smem: int) -> None:
         raise SimulationError("argument", f"{dynamic_smem} bytes of dynamic shared memory, at most {SHARED_LIMIT}")
 
 
-def _prepared(machine: Machine, module: Module, function: Function, dynamic_smem: int, loose: Sequence[Loose]) -> Program:
+def _prepared(
+    machine: Machine,
+    module: Module,
+    function: Function,
+    dynamic_smem: int,
+    loose: Sequence[Loose],
+    allocations: Sequence[np.ndarray],
+) -> Program:
     """The program, with arguments and constants in the machine's memory."""
     arguments = strict(function, loose)
-    placement = Placement(machine.memory, arguments)
+    placement = Placement(machine.memory, arguments, allocations)
     program = load(module, function, machine.memory, dynamic_smem)
     image = program.image
     if machine.options.rules is None:

@@ -36,6 +36,8 @@ def _decoded(data: bytes) -> tma.AnyMap:
 def tensor_map(warp: Warp, address: int, mode: Mode) -> tma.AnyMap:
     """The map at a generic address (parameter, constant or global memory), which must be one for this mode of copying."""
     if address % 64:
+        (address,) = warp.cta.machine.memory.placed(np.array([address])).tolist()
+    if address % 64:
         raise SimulationError("misaligned", f"tensor map at 0x{address:x} is not 64-byte aligned")
     space = space_of(address)
     if space not in ("param", "const", "global"):

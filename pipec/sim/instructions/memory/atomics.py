@@ -133,7 +133,7 @@ def _vector(d: Decoder, where: Space, name: AtomicName, count: int, type_: Type,
 
     def execute(warp: Warp) -> None:
         addresses, cta = active_addresses(warp, read(warp)), warp.cta
-        check_vector(addresses, count * type_.bytes)
+        check_vector(warp, addresses, count * type_.bytes)
         operands = [value(warp) for value in values]
         cta.strong(warp, where, addresses, count * type_.bytes, use)
         results = np.zeros((count, LANES), raw.dtype)
@@ -163,7 +163,7 @@ def _wide(d: Decoder, where: Space, name: AtomicName, returns: bool, use: Strong
 
     def execute(warp: Warp) -> None:
         addresses, cta = active_addresses(warp, read(warp)), warp.cta
-        check_vector(addresses, 16)
+        check_vector(warp, addresses, 16)
         cta.strong(warp, where, addresses, 16, use)
         operands, swaps = operand(warp), other(warp) if other else None
         results = np.zeros((LANES, 2), np.uint64)

@@ -98,7 +98,7 @@ def load(d: Decoder) -> Execute:
         addresses = active_addresses(warp, read(warp))
         warp.polls += polls
         if count > 1:
-            check_vector(addresses, total)
+            check_vector(warp, addresses, total)
         cta, by = warp.cta, warp.watched
         if use is not None:
             cta.strong(warp, where, addresses, total, use)
@@ -111,7 +111,11 @@ def load(d: Decoder) -> Execute:
     return execute
 
 
-def check_vector(addresses: Addresses, total: int) -> None:
+def check_vector(warp: Warp, addresses: Addresses, total: int) -> None:
+    if not (addresses & (total - 1)).any():
+        return
+    # Arrays of the host count as aligned as allocations of a device are.
+    addresses = warp.cta.machine.memory.placed(addresses)
     if (addresses & (total - 1)).any():
         bad = int(addresses[(addresses & (total - 1)) != 0][0])
         raise SimulationError("misaligned", f"vector access of {total} bytes at 0x{bad:x}, which is not a multiple of {total}")
@@ -122,7 +126,7 @@ def _load_wide(d: Decoder, where: Space, read: AddressReader, use: StrongUse | N
 
     def execute(warp: Warp) -> None:
         addresses, cta, by = active_addresses(warp, read(warp)), warp.cta, warp.watched
-        check_vector(addresses, 16)
+        check_vector(warp, addresses, 16)
         if use is not None:
             cta.strong(warp, where, addresses, 16, use)
             by = None
@@ -153,7 +157,7 @@ def store(d: Decoder) -> Execute:
         addresses = active_addresses(warp, read(warp))
         cta, by = warp.cta, warp.watched
         if count > 1:
-            check_vector(addresses, size * count)
+            check_vector(warp, addresses, size * count)
         values = []
         for value in readers:
             lanes = value(warp)
@@ -182,7 +186,7 @@ def _store_wide(d: Decoder, where: Space, read: AddressReader, use: StrongUse | 
 
     def execute(warp: Warp) -> None:
         addresses, cta, by = active_addresses(warp, read(warp)), warp.cta, warp.watched
-        check_vector(addresses, 16)
+        check_vector(warp, addresses, 16)
         halves = [np.ascontiguousarray(value(warp)[warp.active][:, half]) for half in (0, 1)]
         if use is not None:
             cta.strong(warp, where, addresses, 16, use)

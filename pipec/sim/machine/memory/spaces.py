@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,12 +22,13 @@ RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
 SHARED_LIMIT = 232_448
 
-SHARED_WINDOW = 0x7F00_0000_0000
-LOCAL_WINDOW = 0x7E00_0000_0000
-PARAM_WINDOW = 0x7D00_0000_0000
-CONST_WINDOW = 0x7C00_0000_0000
+# Above all addresses that the host can have: those of arrays are addresses of global memory, too.
+SHARED_WINDOW = 0x1_7F00_0000_0000
+LOCAL_WINDOW = 0x1_7E00_0000_0000
+PARAM_WINDOW = 0x1_7D00_0000_0000
+CONST_WINDOW = 0x1_7C00_0000_0000
 # Functions have addresses that no memory answers to.
-CODE_WINDOW = 0x7B00_0000_0000
+CODE_WINDOW = 0x1_7B00_0000_0000
 WINDOW_MASK = ~0xFF_FFFF_FFFF & 0xFFFF_FFFF_FFFF_FFFF
 # Where a generic address can lead; instructions also name "generic" itself and "cluster", shared memory of any CTA.
 Window = Literal["shared", "local", "param", "const", "global"]
@@ -254,12 +255,25 @@ def _in_runs(offsets: Addresses, size: int) -> bool:
     return not (firsts & (size - 1)).any() and bool((offsets[size - 1 :: size] == firsts + (size - 1)).all())
 
 
+class Region(NamedTuple):
+    """The host's memory from `low` to `high` is the allocation at `base`."""
+
+    low: int
+    high: int
+    base: int
+
+
 class GlobalMemory:
-    """Separate allocations, 256-byte aligned, with unmapped gaps of at least 64 KiB between them."""
+    """Separate allocations, 256-byte aligned, with unmapped gaps of at least 64 KiB between them.
+
+    An array of the host also answers at the address that it has there (`Region`), so that kernels can follow pointers that they find
+    in memory.
+    """
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
         self.bases: list[int] = []
+        self.regions: list[Region] = []
         self.next_base = GLOBAL_BASE
         self.races: Races | None = None
 
@@ -270,6 +284,21 @@ class GlobalMemory:
         self.next_base = (allocation.end + 0x1_0000 + 0xFFFF) // 0x1_0000 * 0x1_0000
         self._watched(allocation)
         return allocation
+
+    def answer_at(self, low: int, high: int, base: int) -> None:
+        """The allocation at `base` is the host's memory from `low` to `high`."""
+        bisect.insort(self.regions, Region(low, high, base))
+
+    def placed(self, addresses: Addresses) -> Addresses:
+        """`addresses`, those of the host translated; others as they are."""
+        if not self.regions or not addresses.size or int(addresses.max()) < self.regions[0].low:
+            return addresses
+        found = addresses
+        for region in self.regions:
+            inside = (addresses >= region.low) & (addresses < region.high)
+            if inside.any():
+                found = np.where(inside, addresses + (region.base - region.low), found)
+        return found
 
     def watch(self, races: Races) -> None:
         """From now on accesses that say whose they are leave marks."""
@@ -288,22 +317,26 @@ class GlobalMemory:
         allocation = self.allocations[index]
         return allocation if address < allocation.end else None
 
-    def _one_allocation(self, addresses: Addresses, size: int, what: str) -> Allocation | None:
-        """The allocation that holds all accesses; None if they are spread over several."""
+    def _one_allocation(self, addresses: Addresses, size: int, what: str) -> tuple[Allocation | None, Addresses]:
+        """The allocation that holds all accesses, None if they are spread over several; and the addresses as it has them."""
         low, high = int(np.minimum.reduce(addresses, axis=None)), int(np.maximum.reduce(addresses, axis=None))
         allocation = self.find(low)
         if allocation is not None and high + size <= allocation.end:
-            return allocation
+            return allocation, addresses
+        placed = self.placed(addresses)
+        if placed is not addresses:
+            return self._one_allocation(placed, size, what)
         for address in addresses.tolist():
             owner = self.find(address)
             if owner is None or address + size > owner.end:
                 raise SimulationError(
                     "out_of_bounds", f"{what} of {size} bytes at global address 0x{address:x}{self._nearest(address)}"
                 )
-        return None
+        return None, addresses
 
     def by_allocation(self, addresses: Addresses) -> list[tuple[Allocation, Addresses]]:
         """Allocations and offsets in them, of addresses that lie in some."""
+        addresses = self.placed(addresses)
         bases = np.searchsorted(np.array(self.bases), addresses, "right") - 1
         found = [(self.allocations[number], addresses[bases == number]) for number in np.unique(bases).tolist() if number >= 0]
         return [(allocation, part - allocation.base) for allocation, part in found]
@@ -320,7 +353,7 @@ class GlobalMemory:
         if not addresses.size:
             return np.zeros(0, _BY_SIZE[size])
         check_alignment(addresses, size, "load from global memory")
-        allocation = self._one_allocation(addresses, size, "load")
+        allocation, addresses = self._one_allocation(addresses, size, "load")
         if allocation is None:
             parts = [self.load(addresses[i : i + 1], size, by, span) for i in range(addresses.size)]
             return np.concatenate(parts)
@@ -341,7 +374,7 @@ class GlobalMemory:
         if not addresses.size:
             return
         check_alignment(addresses, size, "store to global memory")
-        allocation = self._one_allocation(addresses, size, "store")
+        allocation, addresses = self._one_allocation(addresses, size, "store")
         if allocation is None:
             for i in range(addresses.size):
                 self.store(addresses[i : i + 1], values[i : i + 1], size, by, span, same)
@@ -357,7 +390,9 @@ class GlobalMemory:
 
     def begin(self, thread: Thread, access: Access, addresses: Addresses, knowledge: Knowledge) -> None:
         """An asynchronous operation touches the bytes at `addresses`, runs of them as a rule; `thread` knew that much at its issue."""
-        allocation = self._one_allocation(addresses, 1, access.what) if addresses.size else None
+        if not addresses.size:
+            return
+        allocation, addresses = self._one_allocation(addresses, 1, access.what)
         if self.races is None or allocation is None or allocation.shadow is None:
             return
         offsets, shadow = addresses - allocation.base, allocation.shadow
