@@ -1,0 +1,140 @@
+"""wmma.load, wmma.mma and wmma.store (PTX ISA 9.7.14.4): fragments in registers of a warp, matrices in memory."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import numpy as np
+
+from ...errors import SimulationError
+from ...machine.memory.spaces import Space
+from ...machine.program import Execute
+from ...machine.threads.cta import Warp
+from ...ptx.types import LANE, LANES, TYPES, Addresses
+from ...units.errors import UnitError
+from ...units.matrix.wmma import Fragment, Instruction, MatrixName, Shape, fragment, wmma
+from ..control.branches import require_converged
+from ..decode import AddressReader, Decoder, Reader, instruction
+from ..memory.loadstore import address_reader, space
+
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+Layout = Literal["row", "col"]
+
+
+def _shape(d: Decoder) -> Shape:
+    d.ignore("sync", "aligned")
+    found = next((found for found in map(_SHAPE.fullmatch, d.modifiers) if found), None)
+    if found is None:
+        d.fail("needs a shape", "malformed")
+    d.flag(found[0])
+    return Shape(int(found[1]), int(found[2]), int(found[3]))
+
+
+def _fragment(d: Decoder, shape: Shape, which: MatrixName, format_name: str, count: int) -> Fragment:
+    try:
+        found = fragment(shape, which, format_name)
+    except UnitError as error:
+        d.fail(error.message)
+    if found.registers != count:
+        d.fail(f"needs {found.registers} registers for {which.upper()}, has {count}", "malformed")
+    return found
+
+
+class _Matrix:
+    """Where the elements of a fragment stand in memory."""
+
+    def __init__(self, d: Decoder, address: int, stride: int, layout: Layout, where: Space, held: Fragment) -> None:
+        self.where, self.held, self.opcode = where, held, d.item.opcode
+        self.address: AddressReader = address_reader(d, address, where)
+        self.stride: Reader | None = d.source(stride, TYPES["u32"]) if len(d.operands) > stride else None
+        flat = np.arange(held.registers * held.per_register)[:, None] * LANES + LANE
+        row, column = np.divmod(flat % (held.rows * held.columns), held.columns)
+        self.line, self.inner = (row, column) if layout == "row" else (column, row)
+        self.length = held.columns if layout == "row" else held.rows
+
+    def places(self, warp: Warp) -> Addresses:
+        """Addresses [values, lanes] of all elements."""
+        require_converged(warp, self.opcode)
+        start = self.address(warp)
+        stride = self.stride(warp) if self.stride else np.full(LANES, self.length)
+        if (start != start[0]).any() or (stride != stride[0]).any():
+            raise SimulationError("undefined", f"{self.opcode} with different addresses or strides in the lanes of a warp")
+        return start[0] + (self.line * int(stride[0]) + self.inner) * self.held.element_bytes
+
+
+def _parts(d: Decoder, *names: MatrixName) -> tuple[MatrixName, Layout, Shape, Space, str]:
+    which = d.require(*names)
+    layout: Layout = d.require("row", "col")
+    shape, where = _shape(d), space(d)
+    return which, layout, shape, where, d.type().name
+
+
+@instruction("wmma.load")
+def load(d: Decoder) -> Execute:
+    which, layout, shape, where, name = _parts(d, "a", "b", "c")
+    writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
+    held = _fragment(d, shape, which, name, len(writers))
+    matrix, size = _Matrix(d, 1, 2, layout, where, held), held.element_bytes
+
+    def execute(warp: Warp) -> None:
+        values = [warp.cta.load(warp, where, lanes, size, warp.watched) for lanes in matrix.places(warp)]
+        registers = np.ascontiguousarray(np.stack(values, axis=1)).view(np.uint32)
+        for number, write in enumerate(writers):
+            write(warp, np.ascontiguousarray(registers[:, number]))
+
+    return execute
+
+
+@instruction("wmma.store")
+def store(d: Decoder) -> Execute:
+    which, layout, shape, where, name = _parts(d, "d")
+    readers = [d.source(item, TYPES["b32"]) for item in d.vector(1)]
+    held = _fragment(d, shape, which, name, len(readers))
+    matrix, size = _Matrix(d, 0, 2, layout, where, held), held.element_bytes
+
+    def execute(warp: Warp) -> None:
+        registers = np.stack([read(warp) for read in readers], axis=1)
+        values = np.ascontiguousarray(registers).view(f"<u{size}")
+        for number, lanes in enumerate(matrix.places(warp)):
+            warp.cta.store(warp, where, lanes, np.ascontiguousarray(values[:, number]), size, warp.watched)
+
+    return execute
+
+
+@instruction("wmma.mma")
+def multiply(d: Decoder) -> Execute:
+    saturate = d.flag("satfinite")
+    # Of A and B; the fragments here are the same for both.
+    d.require("row", "col")
+    d.require("row", "col")
+    shape = _shape(d)
+    what = _decoded(d, shape, [type_.name for type_ in d.types()], saturate)
+    operands = [[d.source(item, TYPES["b32"]) for item in d.vector(index)] for index in (1, 2, 3)]
+    formats: tuple[tuple[MatrixName, str], ...] = (("a", what.a_format), ("b", what.b_format), ("c", what.c_format))
+    for (which, name), registers in zip(formats, operands, strict=True):
+        _fragment(d, shape, which, name, len(registers))
+    writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
+    _fragment(d, shape, "d", what.d_format, len(writers))
+
+    def execute(warp: Warp) -> None:
+        require_converged(warp, "wmma.mma")
+        a, b, c = (np.stack([read(warp) for read in readers], axis=1) for readers in operands)
+        result = wmma(what, a, b, c, warp.cta.machine.options.numerics)
+        for number, write in enumerate(writers):
+            write(warp, np.ascontiguousarray(result[:, number]))
+
+    return execute
+
+
+def _decoded(d: Decoder, shape: Shape, names: list[str], saturate: bool) -> Instruction:
+    """Halves name D and C; all others D, A, B and C."""
+    if len(names) == 2:
+        names = [names[0], "f16", "f16", names[1]]
+    if len(names) != 4:
+        d.fail("needs two types for halves, else four", "malformed")
+    result, a, b, c = names
+    try:
+        return Instruction(shape, a, b, c, result, saturate).validate()
+    except UnitError as error:
+        d.fail(error.message)
