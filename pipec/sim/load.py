@@ -8,6 +8,7 @@ from . import instructions  # noqa: F401 - registers all meanings
 from .errors import SimulationError
 from .instructions.control.branches import end_of_kernel
 from .instructions.decode import decode
+from .instructions.tensor.pending_loads import early_uses, looking
 from .machine.image import Image
 from .machine.memory.spaces import GlobalMemory
 from .machine.program import Execute, Program, Step
@@ -22,8 +23,14 @@ def load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: i
     """The kernel ready to run, its global variables in `memory`. Raises SimulationError for what is malformed; what is
     merely not known to the simulator fails when it is reached."""
     image = Image(module, kernel, memory, dynamic_smem)
-    steps = [_step(item, image) for item in image.function.instructions]
-    return Program(image, [*steps, Step(end_of_kernel, -1, False, None)], _meeting_points(image))
+    items = image.function.instructions
+    successors = [_successors(index, item, image) for index, item in enumerate(items)]
+    steps = [_step(item, image) for item in items]
+    for index, used in early_uses(items, successors).items():
+        steps[index].execute = looking(steps[index].execute, used, items[index])
+    points = reconvergence_points(successors)
+    meeting = [points.get(index, NOWHERE) for index in range(len(items) + 1)]
+    return Program(image, [*steps, Step(end_of_kernel, -1, False, None)], meeting)
 
 
 def _step(item: Instruction, image: Image) -> Step:
@@ -44,12 +51,6 @@ def _execute_or_fail(item: Instruction, image: Image) -> Execute:
 
 def _unsupported(message: str, warp: Warp) -> None:
     raise SimulationError("unsupported", message)
-
-
-def _meeting_points(image: Image) -> list[int]:
-    items = image.function.instructions
-    points = reconvergence_points([_successors(index, item, image) for index, item in enumerate(items)])
-    return [points.get(index, NOWHERE) for index in range(len(items) + 1)]
 
 
 def _successors(index: int, item: Instruction, image: Image) -> list[int]:

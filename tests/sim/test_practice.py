@@ -56,6 +56,11 @@ def _no_wait(found: re.Match[str]) -> str:
     return ""
 
 
+def _late_wait(found: re.Match[str]) -> str:
+    return f"{found['use']}\n{found['wait']}"
+
+
+LATE_WAIT = r"(?m)^(?P<wait>.*tcgen05\.wait::ld.*;)\n(?P<use>.*st\.shared\.v4.*;)"
 STORE_WAIT = r"(?m)^.*cp\.async\.bulk\.wait_group(\.read)?\s+0;"
 LOAD = r"(?m)^.*tcgen05\.ld\.sync.*\[(?P<address>%r\d+)\];"
 STORE = r"(?m)^.*tcgen05\.st\.sync[^\[]*\[(?P<address>%r\d+)\],.*;"
@@ -70,6 +75,7 @@ FORMS = {
     ),
     "scale ids in addresses": Form("gemm_mxfp8", SCALED, _scale_id, "scale id in the address", "undefined"),
     "no wait for stores before the exit": Form("gemm_mxfp8", STORE_WAIT, _no_wait, "bulk stores at exit", "undefined"),
+    "wait for loads behind the first use": Form("gemm_mxfp8", LATE_WAIT, _late_wait, "registers before tcgen05.wait::ld", "race"),
     # No rule of PTX is broken: there is no pattern whose phase the offset could move.
     "base offset without a swizzle": Form("gemm_mxfp8", COPY, _base_offset, None),
 }

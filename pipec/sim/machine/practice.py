@@ -17,6 +17,7 @@ PracticeName = Literal[
     "bulk stores at exit",
     "overwriting without a proxy fence",
     "equal stores",
+    "registers before tcgen05.wait::ld",
 ]
 
 
@@ -60,5 +61,10 @@ PRACTICES: dict[PracticeName, Practice] = {
         "two stores to one place that nothing orders are a race",
         "they are none where both store what is there already",
         "Triton lets all threads that hold a copy of an element store it",
+    ),
+    "registers before tcgen05.wait::ld": Practice(
+        "a thread uses what `tcgen05.ld` loads once `tcgen05.wait::ld` has been executed",
+        "the registers hold what was loaded; the wait counts for whoever writes the tensor memory next",
+        "kernels that shipped compilers emit use registers before the wait; registers of a load are tracked like those of others",
     ),
 }

@@ -15,6 +15,7 @@ from ...units.tcgen05.memory import WARP_LANES, split_address, warp_start
 from ..control.branches import require_converged
 from ..decode import AddressReader, Decoder, instruction
 from ..memory.loadstore import shared_addresses
+from .pending_loads import registers
 from .state import group_ctas, group_of, state_of
 
 # ---- allocation
@@ -97,6 +98,8 @@ def wait(d: Decoder) -> Execute:
     def execute(warp: Warp) -> None:
         require_converged(warp, "tcgen05.wait")
         warp.thread.found_over((kind,), warp.thread.count(kind))
+        if kind == "ld":
+            warp.loading.clear()
 
     return execute
 
@@ -121,6 +124,7 @@ def load(d: Decoder) -> Execute:
     writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
     address = d.address(1)
     half = d.integer(2) if shape == "16x32bx2" else 0
+    loading = dict.fromkeys(registers(d.operand(0)), d.item.line)
 
     def execute(warp: Warp) -> None:
         place = _own_quarter(warp, shape, count, _common_address(warp, address, "tcgen05.ld"))
@@ -130,6 +134,7 @@ def load(d: Decoder) -> Execute:
         columns = np.ascontiguousarray(values.T)
         for write, lanes in zip(writers, columns, strict=True):
             write(warp, lanes)
+        warp.loading.update(loading)
 
     return execute
 

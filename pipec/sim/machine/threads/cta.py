@@ -52,6 +52,7 @@ class Warp(Divergence):
         self.groups: dict[tuple[GroupKind, int], Groups] = {}  # by kind and lane
         self.waited_on: set[int] = set()
         self.seen: dict[int, int] = {}  # mbarrier -> the phase last seen complete
+        self.loading: dict[int, int] = {}  # registers that tcgen05.ld loads and no wait has covered, by slot: the PTX line
         self.in_flight: dict[int, InFlight] = {}  # registers that wgmma works on, by slot
         actors, cluster = cta.machine.actors, cta.cluster
         self.thread = Thread(actors, index, self.who, cta.name, cluster.number, lambda: self.fragment.pc)

@@ -1,0 +1,80 @@
+"""Registers that tcgen05.ld has yet to fill: until tcgen05.wait::ld nobody may use them (PTX ISA 9.7.16.8.1).
+
+Which instructions could is known before the kernel runs, so that only those look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...errors import SimulationError
+from ...machine.program import Execute
+from ...machine.threads.cta import Warp
+from ...machine.threads.divergence import Outcome
+from ...ptx.tree import Address, Instruction, Negated, Operand, Pair, Register, Vector
+
+_LOAD, _WAIT = "tcgen05.ld.", "tcgen05.wait::ld"
+
+
+def registers(operand: Operand | int) -> Iterator[int]:
+    """Indices of the registers that an operand names."""
+    match operand:
+        case Register():
+            yield operand.index
+        case Address():
+            yield from registers(operand.base)
+            for item in operand.coordinates:
+                yield from registers(item)
+        case Vector():
+            for item in operand.items:
+                yield from registers(item)
+        case Pair():
+            yield from registers(operand.first)
+            yield from registers(operand.second)
+        case Negated():
+            yield from registers(operand.operand)
+
+
+def _all(item: Instruction) -> frozenset[int]:
+    guard = [item.guard.register.index] if item.guard else []
+    return frozenset([*guard, *(index for operand in item.operands for index in registers(operand))])
+
+
+def early_uses(items: Sequence[Instruction], successors: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
+    """Of each instruction that may come between a load and its wait: the loaded registers that it uses."""
+    starts = [index for index, item in enumerate(items) if item.opcode.startswith(_LOAD)]
+    pending: dict[int, frozenset[int]] = {}  # on the way into an instruction
+    found: dict[int, frozenset[int]] = {}
+    work = list(starts)
+    while work:
+        index = work.pop()
+        item, before = items[index], pending.get(index, frozenset())
+        after = before
+        if item.opcode.startswith(_WAIT) and item.guard is None:
+            continue
+        if item.opcode.startswith(_LOAD):
+            after = before | frozenset(registers(item.operands[0]))
+        for following in successors[index]:
+            known = pending.get(following)
+            if following < len(items) and after and (known is None or not after <= known):
+                pending[following] = after | (known or frozenset())
+                work.append(following)
+    for index, before in pending.items():
+        used = before & _all(items[index])
+        if used and not items[index].opcode.startswith(_WAIT):
+            found[index] = used
+    return found
+
+
+def looking(execute: Execute, used: frozenset[int], item: Instruction) -> Execute:
+    """`execute`, which complains where a load of these registers has not been waited for."""
+
+    def look(warp: Warp) -> Outcome:
+        line = next((warp.loading[slot] for slot in used if slot in warp.loading), None)
+        machine = warp.cta.machine
+        if line is not None and not machine.practised("registers before tcgen05.wait::ld"):
+            message = f"`{item.opcode}` uses a register that the tcgen05.ld of PTX line {line} loads: no tcgen05.wait::ld stands between"
+            machine.findings.add("race", ("wait::ld", warp.fragment.pc), warp.here(SimulationError("race", message)))
+        return execute(warp)
+
+    return look
