@@ -73,3 +73,55 @@ def test_steps() -> None:
     entry = Im2colMap("u16", (16, 9, 8, 2), (32, 288, 2304), (-1, -1), (-1, -1), 16, 12, (1, 2, 3, 1))
     positions = walk(entry, (0, -1, -1, 0), (0, 0))
     assert positions[:6, 0].tolist() == [-1, 1, 3, 5, 7, -1] and positions[:6, 1].tolist() == [-1] * 5 + [2]
+
+
+WIDE = Im2colMap("u16", (32, 4, 3, 8), (64, 256, 768), (0,), (0,), 32, 10, swizzle="64B", wide="w")
+
+
+def test_wide_maps_round_trip() -> None:
+    for wide in ("w", "w128"):
+        entry = Im2colMap("u16", (32, 4, 3, 8), (64, 256, 768), (-5,), (3,), 32, 10, (1, 2, 1, 1), "64B", wide=wide)
+        assert Im2colMap.decode(entry.encode()) == entry
+
+
+def test_wide_copies_walk_rows_of_one_height() -> None:
+    """PTX ISA 5.5.5: 10 pixels of rows of 4 and a halo of 2 behind them; H stays, the image counts."""
+    tensor = np.random.default_rng(0).integers(1, 1 << 16, (8, 3, 4, 32), np.uint16)
+    got = tma.load_wide(WIDE, (0, 0, 2, 1), 2, 0, memory_of(tensor)).view(np.uint16).reshape(12, 32)
+    assert np.array_equal(got, tensor[1:4, 2].reshape(12, 32))
+    assert tma.wide_rows(WIDE, 2, 0) == 12
+
+
+def test_the_offset_moves_the_box() -> None:
+    """Two buffers of a filter with stride 2: the box begins at -1, and the second one a pixel further."""
+    tensor = np.random.default_rng(1).integers(1, 1 << 16, (8, 3, 4, 32), np.uint16)
+    entry = Im2colMap("u16", (32, 4, 3, 8), (64, 256, 768), (-1,), (0,), 32, 6, (1, 2, 1, 1), "64B", wide="w")
+    padded = np.pad(tensor, ((0, 0), (0, 0), (1, 1), (0, 0)))
+    for offset in (0, 1):
+        got = tma.load_wide(entry, (0, -1, 1, 0), 0, offset, memory_of(tensor)).view(np.uint16).reshape(2, 3, 32)
+        assert np.array_equal(got, padded[:2, 1, offset : offset + 5 : 2])
+
+
+def test_wide_copies_of_128_pixels_have_a_halo_for_each_32() -> None:
+    """The halos come behind all pixels: the first pixel of each of the four, then the second."""
+    tensor = np.random.default_rng(2).integers(1, 1 << 16, (50, 1, 4, 32), np.uint16)
+    entry = Im2colMap("u16", (32, 4, 1, 50), (64, 256, 256), (0,), (0,), 32, 10, swizzle="64B", wide="w128")
+    got = tma.load_wide(entry, (0, 0, 0, 0), 2, 0, memory_of(tensor)).view(np.uint16).reshape(136, 32)
+    line = tensor.reshape(200, 32)
+    assert np.array_equal(got[:128], line[:128])
+    assert np.array_equal(got[128:], line[[32, 64, 96, 128, 33, 65, 97, 129]])
+
+
+@pytest.mark.parametrize(("halo", "offset", "words"), [(512, 0, "halo of 512"), (-1, 0, "halo"), (0, 32, "offset of 32")])
+def test_numbers_of_wide_copies(halo: int, offset: int, words: str) -> None:
+    with pytest.raises(UnitError, match=words):
+        tma.wide_rows(WIDE, halo, offset)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"), [({"swizzle": "none"}, "swizzle none"), ({"lower": (0, 0)}, "1 numbers"), ({"wide": "x"}, "wide 'x'")]
+)
+def test_rules_of_wide_maps(changes: dict, words: str) -> None:
+    fields = {name: getattr(WIDE, name) for name in WIDE.__dataclass_fields__} | changes
+    with pytest.raises(UnitError, match=words):
+        Im2colMap(**fields).encode()

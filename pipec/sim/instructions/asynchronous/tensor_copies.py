@@ -13,7 +13,7 @@ from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES, Bytes
 from ...units.copies import tma
-from ...units.copies.im2col import Im2colMap
+from ...units.copies.im2col import Im2colMap, Wide
 from ...units.copies.mapbits import MAP_BYTES, MEANT_BYTES
 from ...units.copies.reductions import REDUCTIONS, Reduction
 from ...units.copies.tensormap import TensorMap
@@ -22,9 +22,10 @@ from ..memory.loadstore import address_reader, shared_addresses
 from .operations import operation
 from .transfers import Fetch, Store, WatchedMemory, deliver, destinations, each_lane, one, routing, start_store, storing
 
-Mode = Literal["tile", "tile::gather4", "tile::scatter4", "im2col", "im2col_no_offs"]
+Mode = Literal["tile", "tile::gather4", "tile::scatter4", "im2col", "im2col_no_offs", "im2col::w", "im2col::w::128"]
 _TILED: tuple[Mode, ...] = ("tile", "tile::gather4", "tile::scatter4")
 _IM2COL: tuple[Mode, ...] = ("im2col", "im2col_no_offs")
+_WIDE: dict[Mode, Wide] = {"im2col::w": "w", "im2col::w::128": "w128"}
 _DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
 
 
@@ -48,8 +49,11 @@ def tensor_map(warp: Warp, address: int, mode: Mode) -> tma.AnyMap:
             "undefined", f"tensor map at 0x{address:x}: bytes {MEANT_BYTES} to {MAP_BYTES - 1} were overwritten"
         )
     found = _decoded(data[:MEANT_BYTES])
-    if isinstance(found, Im2colMap) != (mode in _IM2COL):
-        kind = "an im2col map" if isinstance(found, Im2colMap) else "a tiled map"
+    wide = found.wide if isinstance(found, Im2colMap) else "no"
+    if isinstance(found, Im2colMap) != (mode not in _TILED) or wide != _WIDE.get(mode, "no"):
+        kind = (
+            "a tiled map" if isinstance(found, TensorMap) else "an im2col map" if wide == "no" else f"a wide im2col map ({wide})"
+        )
         raise SimulationError("undefined", f"a copy in mode .{mode} through {kind}")
     return found
 
@@ -57,10 +61,7 @@ def tensor_map(warp: Warp, address: int, mode: Mode) -> tma.AnyMap:
 @instruction("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor")
 def tensor_copy(d: Decoder) -> Execute:
     d.require(*_DIMENSIONS)
-    halo = d.choose("im2col::w", "im2col::w::128")
-    if halo:
-        d.fail(f".{halo} is not simulated")
-    mode = d.choose(*_TILED, *_IM2COL, default="tile")
+    mode = d.choose(*_TILED, *_IM2COL, *_WIDE, default="tile")
     if d.choose("bulk_group"):
         return _tensor_store(d, mode)
     if d.item.opcode.startswith("cp.reduce"):
@@ -78,7 +79,9 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
     d.require("global")
     dst, barrier = shared_addresses(d, 0, False), shared_addresses(d, 2, False)
     map_address, coordinates = _map_operand(d, 1)
-    shifts = [d.source(item, TYPES["u16"]) for item in d.vector(3)] if mode == "im2col" else []
+    shifts = [d.source(item, TYPES["u16"]) for item in d.vector(3)] if mode == "im2col" or mode in _WIDE else []
+    if mode in _WIDE and len(shifts) != 2:
+        d.fail("needs a halo and an offset", "malformed")
     mask, pair = routing(d, 4 if shifts else 3)
     what = "TMA load"
 
@@ -116,9 +119,12 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
 def _loading(
     entry: tma.AnyMap, mode: Mode, point: list[int], shifts: list[int], memory: WatchedMemory
 ) -> tuple[Fetch, int | None]:
-    """(what reads the box's bytes, rows of a gather)"""
+    """(what reads the box's bytes, rows of a gather or with a halo)"""
     if isinstance(entry, Im2colMap):
         tma.check_coordinates(entry, point)
+        if entry.wide != "no":
+            halo, offset = shifts
+            return functools.partial(tma.load_wide, entry, point, halo, offset, memory), tma.wide_rows(entry, halo, offset)
         return functools.partial(tma.load_im2col, entry, point, shifts, memory), None
     if mode == "tile::gather4":
         return functools.partial(tma.load_gather4, entry, point[0], point[1:], memory), 4

@@ -4,12 +4,16 @@ Dimension 0 are the channels, then the spatial dimensions (W, H, D), the last di
 `channels` channels each. It starts at a pixel of the bounding box and walks it along W, then H, then D, then to the next image; each
 pixel is read at its position plus the offsets of the instruction. The bounding box reaches from `lower` to the image's last pixel
 plus `upper`.
+
+Wide maps (im2col::w and ::w::128) walk along W alone, from image to image, H and D staying what the coordinates say; behind the
+pixels come those of the halo.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +23,12 @@ from .tensormap import DTYPE_NAMES, FILLS, SWIZZLE_NAMES, MapProperties, TensorM
 
 MAXIMUM_CHANNELS = 256
 MAXIMUM_PIXELS = 1024
+# What wide maps walk: `pixels` of them, or 128 with a halo for each 32.
+Wide = Literal["no", "w", "w128"]
+_WIDE: tuple[Wide, ...] = ("no", "w", "w128")
+_FIXED_PIXELS, _GROUP = 128, 32
+_MOST_HALO = {"w": 511, "w128": 31}
+_MOST_OFFSET = 31
 # Corners of a box with 1, 2 or 3 spatial dimensions are 16, 8 or 5 bits wide, offsets as many without a sign.
 _CORNER_BITS = {1: 16, 2: 8, 3: 5}
 
@@ -37,6 +47,7 @@ _LAYOUT = Layout(
         "channels": (1, 9),
         "pixels": (1, 11),
         "element_strides": (5, 4),
+        "wide": (1, 2),
     },
 )
 
@@ -48,6 +59,7 @@ class Im2colMap(MapProperties):
     lower, upper     corners of the pixel box, one number per spatial dimension, W first
     channels         elements of dimension 0 per pixel; pixels: how many one copy moves
     element_strides  step of the walk per dimension; steps in dimension 0 and over images are 1
+    wide             "w" or "w128" for a map whose copies walk along W alone: its corners are one number each
     """
 
     dtype: str
@@ -61,6 +73,7 @@ class Im2colMap(MapProperties):
     swizzle: str = "none"
     fill: str = "zero"
     address: int = 0
+    wide: Wide = "no"
     interleave = "none"
 
     @property
@@ -73,19 +86,29 @@ class Im2colMap(MapProperties):
 
     @property
     def box_shape(self) -> tuple[int, int]:
-        return (self.channels, self.pixels)
+        return (self.channels, self.walked)
+
+    @property
+    def walked(self) -> int:
+        """Pixels of one copy, without a halo."""
+        return _FIXED_PIXELS if self.wide == "w128" else self.pixels
 
     @property
     def box_bytes(self) -> int:
-        return self.inner_bytes * self.pixels
+        return self.inner_bytes * self.walked
 
     def validate(self) -> Im2colMap:
         """Apply the rules that im2col adds to those of a tiled map; UnitError names rule and number."""
         spatial = self.rank - 2
         if spatial not in _CORNER_BITS:
             raise UnitError("illegal", f"im2col map: rank {self.rank} is outside 3..5")
-        if len(self.lower) != spatial or len(self.upper) != spatial:
-            raise UnitError("illegal", f"im2col map: rank {self.rank} needs {spatial} numbers per corner")
+        corners = spatial if self.wide == "no" else 1
+        if len(self.lower) != corners or len(self.upper) != corners:
+            raise UnitError("illegal", f"im2col map: rank {self.rank} needs {corners} numbers per corner")
+        if self.wide not in _WIDE:
+            raise UnitError("illegal", f"im2col map: wide {self.wide!r} is none of {', '.join(_WIDE)}")
+        if self.wide != "no" and self.swizzle in ("none", "128B_ATOM_32B_FLIP_8B"):
+            raise UnitError("illegal", f"wide im2col map: swizzle {self.swizzle} is not allowed")
         limit = 1 << _CORNER_BITS[spatial] - 1
         for value in (*self.lower, *self.upper):
             if not -limit <= value < limit:
@@ -117,6 +140,7 @@ class Im2colMap(MapProperties):
                 "channels": [self.channels],
                 "pixels": [self.pixels],
                 "element_strides": self.element_strides or (),
+                "wide": [_WIDE.index(self.wide)],
             }
         )
 
@@ -130,18 +154,21 @@ class Im2colMap(MapProperties):
         fields = _LAYOUT.unpack(data)
         (rank,) = fields["rank"]
         steps = fields["element_strides"][:rank]
+        wide = _WIDE[fields["wide"][0]]
+        corners = rank - 2 if wide == "no" else 1
         return Im2colMap(
             dtype=DTYPE_NAMES[fields["dtype"][0]],
             dims=tuple(extent + 1 for extent in fields["dims"][:rank]),
             strides=fields["strides"][: rank - 1],
-            lower=_split(fields["lower"][0], rank - 2),
-            upper=_split(fields["upper"][0], rank - 2),
+            lower=_split(fields["lower"][0], rank - 2)[:corners],
+            upper=_split(fields["upper"][0], rank - 2)[:corners],
             channels=fields["channels"][0],
             pixels=fields["pixels"][0],
             element_strides=steps if any(steps) else None,
             swizzle=SWIZZLE_NAMES[fields["swizzle"][0]],
             fill=FILLS[fields["fill"][0]],
             address=fields["address"][0],
+            wide=wide,
         )
 
 
@@ -176,9 +203,31 @@ def walk(entry: Im2colMap, coords: Sequence[int], offsets: Sequence[int]) -> np.
     return found
 
 
-def rows(entry: Im2colMap, coords: Sequence[int], offsets: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def walk_wide(entry: Im2colMap, coords: Sequence[int], halo: int, offset: int) -> np.ndarray:
+    """Positions as `walk` has them of the pixels that a wide copy reads, those of the halo last.
+
+    Behind a row of pixels its halo goes on where it ended. With 128 pixels each 32 have a halo of their own; the first pixels of all
+    halos come first, then the second ones.
+    """
+    step = entry.element_strides[1] if entry.element_strides else 1
+    first, last = entry.lower[0], entry.dims[1] - 1 + entry.upper[0]
+    column, image = coords[1], coords[-1]
+    line = np.empty((entry.walked + halo, 2), np.int64)
+    for number in range(len(line)):
+        line[number] = column, image
+        column += step
+        if column > last:
+            column, image = first, image + 1
+    if entry.wide == "w128":
+        behind = [_GROUP * (group + 1) + number for number in range(halo) for group in range(_FIXED_PIXELS // _GROUP)]
+        line = line[[*range(_FIXED_PIXELS), *behind]]
+    found = np.tile(np.array(coords[1:], np.int64), (len(line), 1))
+    found[:, 0], found[:, -1] = line[:, 0] + offset, line[:, 1]
+    return found
+
+
+def rows(entry: Im2colMap, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(address of channel 0, inside the tensor) of each pixel."""
-    positions = walk(entry, coords, offsets)
     extents = np.array(entry.dims[1:], np.int64)
     inside = (positions >= 0) & (positions < extents)
     places = np.where(inside, positions, 0) * np.array(entry.strides, np.int64)
@@ -189,3 +238,11 @@ def check_offsets(entry: Im2colMap, offsets: Sequence[int]) -> None:
     """UnitError unless there is one offset per spatial dimension."""
     if len(offsets) != entry.rank - 2:
         raise UnitError("illegal", f"{len(offsets)} im2col offsets for a map of rank {entry.rank}, which takes {entry.rank - 2}")
+
+
+def check_halo(entry: Im2colMap, halo: int, offset: int) -> None:
+    """UnitError for numbers that a wide copy cannot have."""
+    if not 0 <= halo <= _MOST_HALO[entry.wide]:
+        raise UnitError("illegal", f"a halo of {halo} pixels for im2col::{entry.wide}, at most {_MOST_HALO[entry.wide]}")
+    if not 0 <= offset <= _MOST_OFFSET:
+        raise UnitError("illegal", f"an offset of {offset} along W, at most {_MOST_OFFSET}")

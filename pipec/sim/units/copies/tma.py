@@ -89,8 +89,21 @@ def load_im2col(tensor_map: Im2colMap, coords: Sequence[int], offsets: Sequence[
     """Bytes of the pixels of an im2col load, one pixel's channels after another's; those outside the tensor get the fill."""
     check_coordinates(tensor_map, coords)
     im2col.check_offsets(tensor_map, offsets)
-    starts, inside = im2col.rows(tensor_map, coords, offsets)
+    starts, inside = im2col.rows(tensor_map, im2col.walk(tensor_map, coords, offsets))
     return _read(tensor_map, _with_inner(tensor_map, coords[0], starts, inside, False), memory)
+
+
+def load_wide(tensor_map: Im2colMap, coords: Sequence[int], halo: int, offset: int, memory: GlobalMemory) -> np.ndarray:
+    """Bytes of a wide im2col load (im2col::w), those of the halo behind."""
+    check_coordinates(tensor_map, coords)
+    starts, inside = im2col.rows(tensor_map, im2col.walk_wide(tensor_map, coords, halo, offset))
+    return _read(tensor_map, _with_inner(tensor_map, coords[0], starts, inside, False), memory)
+
+
+def wide_rows(tensor_map: Im2colMap, halo: int, offset: int) -> int:
+    """Pixels that a wide load brings. UnitError for a halo or an offset that it cannot have."""
+    im2col.check_halo(tensor_map, halo, offset)
+    return tensor_map.walked + halo * (4 if tensor_map.wide == "w128" else 1)
 
 
 def store(tensor_map: TensorMap, coords: Sequence[int], data: np.ndarray, memory: GlobalMemory) -> None:
@@ -117,7 +130,7 @@ def store_im2col(
 ) -> None:
     """Write (or with `op` combine) the pixels of an im2col copy without offsets; those outside the tensor are dropped."""
     check_coordinates(tensor_map, coords, storing=True)
-    starts, inside = im2col.rows(tensor_map, coords, (0,) * (tensor_map.rank - 2))
+    starts, inside = im2col.rows(tensor_map, im2col.walk(tensor_map, coords, (0,) * (tensor_map.rank - 2)))
     region = _with_inner(tensor_map, coords[0], starts, inside, storing=True)
     if op is None:
         _write(tensor_map, region, data, memory)
