@@ -12,9 +12,9 @@ deliberately independent of the emitter's: the two meet only in tests, so that a
     copies        tensormap: the tensor map and its encode rules; mapbits: maps as 128 bytes; im2col: im2col maps and the pixels
                   that a copy walks; tma: tiled loads and stores, gather4 / scatter4; reductions
     tcgen05       tensor memory, descriptors, mma, cp
-    matrix        MMA on registers: wgmma, Hopper's warpgroup MMA; mma, that of a warp; sparsity: a sparse operand A
+    matrix        MMA on registers: wgmma, Hopper's warpgroup MMA; mma and wmma, those of a warp; sparsity: a sparse operand A
 
 Not modelled, and refused with "unsupported" or "illegal" where a program can ask for it: stores through interleaved tensor maps,
-stores of packed sub-byte types, sparse tcgen05 MMA, K = 96, base offsets of swizzled tcgen05 descriptors, block-scaled pairs with
-M = 128, A in tensor memory for weight-stationary M = 32 and 64, the zero-column mask, tcgen05.shift.
+stores of packed sub-byte types, sparse tcgen05 MMA of 4-bit kinds, K = 96, base offsets of swizzled tcgen05 descriptors, block-scaled
+pairs with M = 128, A in tensor memory for weight-stationary M = 32 and 64, tcgen05.shift.
 """

@@ -132,7 +132,8 @@ def test_weight_stationary_shapes():
     with raises("illegal", "cta_group 2"):
         decode_instruction_descriptor(shape_word(128, 64), "f16", 2, weight_stationary=True)
     with raises("unsupported", "sparse"):
-        decode_instruction_descriptor(shape_word(128, 64) | 4, "f16", 1, sparse=True)
+        decode_instruction_descriptor(shape_word(64, 64) | 4, "f16", 1, weight_stationary=True, sparse=True)
+    assert decode_instruction_descriptor(shape_word(128, 64) | 4, "f16", 1, sparse=True).k == 32
 
 
 @pytest.mark.parametrize(

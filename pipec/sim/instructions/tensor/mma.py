@@ -1,4 +1,4 @@
-"""mma.sync (PTX ISA 9.7.14.5): a warp multiplies what its lanes hold in registers."""
+"""mma.sync and mma.sp (PTX ISA 9.7.14.5-6): a warp multiplies what its lanes hold in registers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from ..decode import Decoder, instruction
 _SHAPE = re.compile(r"m16n8k(\d+)")
 
 
-@instruction("mma.sync")
+@instruction("mma.sync", "mma.sp", "mma.sp::ordered_metadata")
 def multiply(d: Decoder) -> Execute:
     what = _decode(d)
+    metadata = d.source(4, TYPES["b32"]) if what.sparse else None
+    selector = d.integer(5) if what.sparse else 0
     a, b, c = ([d.source(item, TYPES["b32"]) for item in d.vector(index)] for index in (1, 2, 3))
     writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
     if (len(a), len(b), len(c)) != what.registers or len(writers) != len(c):
         d.fail(f"needs {', '.join(map(str, what.registers))} registers for A, B and C", "malformed")
 
     def execute(warp: Warp) -> None:
-        require_converged(warp, "mma.sync")
+        require_converged(warp, d.item.opcode)
         left, right, old = (np.stack([read(warp) for read in readers], axis=1) for readers in (a, b, c))
-        result = mma(what, left, right, old, warp.cta.machine.options.numerics)
+        words = metadata(warp) if metadata else None
+        result = mma(what, left, right, old, warp.cta.machine.options.numerics, words, selector)
         for register, write in enumerate(writers):
             write(warp, np.ascontiguousarray(result[:, register]))
 
@@ -36,7 +39,7 @@ def multiply(d: Decoder) -> Execute:
 
 
 def _decode(d: Decoder) -> Instruction:
-    for name in ("aligned", "row", "col"):
+    for name in ("sync", "aligned", "row", "col"):
         d.flag(name)
     saturate = d.flag("satfinite")
     shape = next((found for found in map(_SHAPE.fullmatch, d.modifiers) if found), None)
@@ -47,6 +50,8 @@ def _decode(d: Decoder) -> Instruction:
     if len(formats) != 4 or formats[0] != formats[3]:
         d.fail("needs four types, those of C and D alike", "unsupported")
     try:
-        return Instruction(int(shape[1]), formats[0], formats[1], formats[2], saturate).validate()
+        return Instruction(
+            int(shape[1]), formats[0], formats[1], formats[2], saturate, d.item.opcode.startswith("mma.sp")
+        ).validate()
     except UnitError as error:
         d.fail(error.message)

@@ -35,8 +35,6 @@ _SCALE_VECTORS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4, "b
 @instruction("tcgen05.mma")
 def multiply(d: Decoder) -> Execute:
     stationary, sparse = d.flag("ws"), d.flag("sp")
-    if sparse:
-        d.fail("sparse tcgen05.mma is not simulated")
     group = group_of(d)
     kind = _KINDS[d.require(*_KINDS)]
     collector = _Collector.of(d)
@@ -47,8 +45,9 @@ def multiply(d: Decoder) -> Execute:
     address, a_operand = d.address(0), d.operand(1)
     in_tmem = isinstance(a_operand, Address)
     a = d.address_of(a_operand) if isinstance(a_operand, Address) else d.source(1, TYPES["b64"])
-    b, idesc = d.source(2, TYPES["b64"]), d.source(3, TYPES["b32"])
-    rest = _MmaTail(d, scaled, stationary)
+    metadata = d.address(3) if sparse else None
+    b, idesc = d.source(2, TYPES["b64"]), d.source(3 + sparse, TYPES["b32"])
+    rest = _MmaTail(d, 4 + sparse, scaled, stationary)
     scale_vector = _scale_vector(kind, vector)
 
     def execute(warp: Warp) -> None:
@@ -61,6 +60,7 @@ def multiply(d: Decoder) -> Execute:
             words = int(idesc(warp)[lane]), _unsigned(int(a(warp)[lane]), in_tmem), int(b(warp)[lane])
             d_address = int(address(warp)[lane]) & 0xFFFFFFFF
             values = rest.values(warp, lane)
+            metadata_address = int(metadata(warp)[lane]) & 0xFFFFFFFF if metadata else None
             if collector is not None:
                 collector.check(state_of(ctas[0]), words[1] if collector.buffer == "a" else words[2])
             footprint = mma_footprint(
@@ -72,6 +72,8 @@ def multiply(d: Decoder) -> Execute:
                 scale_addresses=values.scale_addresses,
                 scale_vector=scale_vector,
                 weight_stationary=stationary,
+                metadata_address=metadata_address,
+                zero_columns=values.zero_columns,
             )
             call = functools.partial(
                 mma,
@@ -87,6 +89,8 @@ def multiply(d: Decoder) -> Execute:
                 scale_b_address=values.scale_b_address,
                 scale_vector=scale_vector,
                 weight_stationary=stationary,
+                metadata_address=metadata_address,
+                zero_columns=values.zero_columns,
                 disable_output_lane=values.disable_output_lane,
                 scale_input_d=values.scale_input_d,
                 numerics=cta.machine.options.numerics,
@@ -151,6 +155,7 @@ class _TailValues:
     scale_a_address: int | None
     scale_b_address: int | None
     disable_output_lane: list[int] | None
+    zero_columns: int | None
 
     @property
     def scale_addresses(self) -> tuple[int, int] | None:
@@ -162,8 +167,8 @@ class _TailValues:
 class _MmaTail:
     """Operands after the instruction descriptor, which depend on the form."""
 
-    def __init__(self, d: Decoder, scaled: bool, stationary: bool) -> None:
-        tail = list(range(4, len(d.operands)))
+    def __init__(self, d: Decoder, first: int, scaled: bool, stationary: bool) -> None:
+        tail = list(range(first, len(d.operands)))
         self.scales = [d.address(tail.pop(0)), d.address(tail.pop(0))] if scaled and len(tail) > 1 else []
         if scaled and not self.scales:
             d.fail("needs two addresses of scales", "malformed")
@@ -173,15 +178,15 @@ class _MmaTail:
         if not tail:
             d.fail("needs enable-input-d", "malformed")
         self.enable = d.source(tail.pop(0), TYPES["pred"])
-        if tail and stationary:
-            d.fail("the zero-column mask is not simulated")
+        self.mask = d.source(tail.pop(0), TYPES["b64"]) if tail and stationary else None
         self.shift = d.integer(tail.pop(0)) if tail else 0
 
     def values(self, warp: Warp, lane: int) -> _TailValues:
         """What the operands say to one lane's instruction."""
         a_scale, b_scale = (_scale_address(warp, int(read(warp)[lane])) for read in self.scales) if self.scales else (None, None)
         disabled = [int(read(warp)[lane]) for read in self.disabled] or None
-        return _TailValues(bool(self.enable(warp)[lane]), self.shift, a_scale, b_scale, disabled)
+        mask = int(self.mask(warp)[lane]) if self.mask else None
+        return _TailValues(bool(self.enable(warp)[lane]), self.shift, a_scale, b_scale, disabled, mask)
 
 
 def _scale_address(warp: Warp, address: int) -> int:

@@ -60,7 +60,8 @@ class _Matrix:
         stride = self.stride(warp) if self.stride else np.full(LANES, self.length)
         if (start != start[0]).any() or (stride != stride[0]).any():
             raise SimulationError("undefined", f"{self.opcode} with different addresses or strides in the lanes of a warp")
-        return start[0] + (self.line * int(stride[0]) + self.inner) * self.held.element_bytes
+        places: Addresses = start[0] + (self.line * int(stride[0]) + self.inner) * self.held.element_bytes
+        return places
 
 
 def _parts(d: Decoder, *names: MatrixName) -> tuple[MatrixName, Layout, Shape, Space, str]:

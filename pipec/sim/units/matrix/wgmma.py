@@ -155,12 +155,12 @@ def wgmma(
     metadata  uint32 [128] of the sparse form, with its selector
     """
     instruction.validate()
-    left = _read_a(instruction, a, shared_memory)
+    left, kept = _read_a(instruction, a, shared_memory), None
     if metadata is not None:
-        left = expand(left, metadata, selector, instruction.element_bytes)
+        left, kept = expand(left, metadata, selector, instruction.element_bytes)
     right = _read_matrix(instruction, b, instruction.n, instruction.b_mn_major, shared_memory, instruction.k)
     old = None if d is None else _gather_d(instruction, d)
-    return _scatter_d(instruction, _multiply(instruction, left, right, old, numerics))
+    return _scatter_d(instruction, _multiply(instruction, left, right, old, numerics, kept))
 
 
 def shared_granules(instruction: Instruction, a: int | None, b: int) -> np.ndarray:
@@ -214,7 +214,9 @@ def _scatter_d(instruction: Instruction, patterns: np.ndarray) -> np.ndarray:
     return values.view(np.uint32)
 
 
-def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray | None, numerics: Numerics) -> np.ndarray:
+def _multiply(
+    instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray | None, numerics: Numerics, kept: np.ndarray | None
+) -> np.ndarray:
     """Result patterns [64, N], uint32 or uint16."""
     if instruction.a_format == BITS:
         ones = [np.unpackbits(part, axis=1).astype(np.float64) for part in (a, b)]
@@ -227,4 +229,4 @@ def _multiply(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndar
         decompose(b, instruction.b_format, instruction.negate_b),
     )
     model = accumulation.WGMMA_FP8 if instruction.a_format in FP8 else accumulation.WGMMA
-    return accumulation.accumulate(left, right, c, model, instruction.d_format, numerics=numerics)
+    return accumulation.accumulate(left, right, c, model, instruction.d_format, numerics=numerics, kept=kept)

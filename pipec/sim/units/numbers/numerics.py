@@ -51,15 +51,17 @@ def accumulate(
     scale_a: Decomposed | None = None,
     scale_b: Decomposed | None = None,
     numerics: Numerics = "exact",
+    kept: np.ndarray | None = None,
 ) -> np.ndarray:
     """One floating-point MMA: uint32 (f32) or uint16 (f16) patterns [M, N] of A times B transposed plus C.
 
     a [M, K], b [N, K]; c float64/float32 values [M, N] or None; scale_a [M, 1], scale_b [N, 1] (ue8m0, mxf8f6f4 only).
+    kept: bool [M, K] of a sparse A, false where B is not looked at.
     numerics "exact" is the model above, "fast" a float64 product rounded once to nearest even.
     """
     if scale_a is not None and scale_b is not None:
         a, b = _apply_scale(a, scale_a), _apply_scale(b, scale_b)
-    special = _special_values(a, b, c)
+    special = _special_values(a, b, c, kept)
     if special is not None:
         a, b, c = _finite_part(a), _finite_part(b), None if c is None else np.where(np.isfinite(c), c, 0.0)
     if numerics == "fast":
@@ -149,7 +151,7 @@ def _apply_scale(parts: Decomposed, scale: Decomposed) -> Decomposed:
     )
 
 
-def _special_values(a: Decomposed, b: Decomposed, c: np.ndarray | None) -> np.ndarray | None:
+def _special_values(a: Decomposed, b: Decomposed, c: np.ndarray | None, kept: np.ndarray | None) -> np.ndarray | None:
     """What IEEE arithmetic says where infinities or NaN take part (finite elsewhere), or None when there are none."""
     clean = np.isfinite(a.value).all() and np.isfinite(b.value).all() and (c is None or np.isfinite(c).all())
     if clean:
@@ -159,7 +161,8 @@ def _special_values(a: Decomposed, b: Decomposed, c: np.ndarray | None) -> np.nd
     total = np.zeros((left.shape[0], right.shape[0])) if c is None else np.where(np.isfinite(c), 0.0, c)
     with np.errstate(invalid="ignore"):
         for k in range(left.shape[1]):
-            total = total + np.multiply.outer(left[:, k], right[:, k])
+            product = np.multiply.outer(left[:, k], right[:, k])
+            total = total + (product if kept is None else np.where(kept[:, k, None], product, 0.0))
     return total
 
 

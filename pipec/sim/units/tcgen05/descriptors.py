@@ -71,6 +71,11 @@ class InstructionDescriptor:
     scale_a_id: int = 0
     scale_b_id: int = 0
 
+    @property
+    def stored_k(self) -> int:
+        """Elements of a row of A that memory has: half of K where A is sparse."""
+        return self.k // 2 if self.sparse else self.k
+
 
 @dataclass(frozen=True)
 class MatrixDescriptor:
@@ -160,7 +165,7 @@ def _decode_plain(
         cta_group=cta_group,
         m=_bits(idesc, 24, 28) << 4,
         n=_bits(idesc, 17, 22) << 3,
-        k=rules.k,
+        k=rules.k << _bits(idesc, 2, 2),
         a_format=_type_name(rules.types, _bits(idesc, 7, 9), "A", kind),
         b_format=_type_name(rules.types, _bits(idesc, 10, 12), "B", kind),
         d_format=_type_name(rules.results, _bits(idesc, 4, 5), "D", kind),
@@ -212,7 +217,7 @@ def _decode_scaled(
         cta_group=cta_group,
         m=_bits(idesc, 27, 28) << 7,
         n=_bits(idesc, 17, 22) << 3,
-        k=rules.k,
+        k=rules.k << _bits(idesc, 2, 2),
         a_format=_type_name(rules.types, _bits(idesc, 7, 9), "A", kind),
         b_format=_type_name(rules.types, _bits(idesc, 10, 12 if narrow else 11), "B", kind),
         d_format="f32",
@@ -245,16 +250,19 @@ def _check_shape(descriptor: InstructionDescriptor, weight_stationary: bool) -> 
     kind, m, n, group = descriptor.kind, descriptor.m, descriptor.n, descriptor.cta_group
     scaled = KINDS[kind].block_scaled
     rows = _WEIGHT_STATIONARY_M if weight_stationary else (_SCALED_M if scaled else _WIDE_M)[group]
+    if scaled and descriptor.sparse:
+        rows = rows[-1:]
     if m not in rows:
         raise UnitError("illegal", f"M = {m} for kind {kind} with cta_group {group}; allowed: {', '.join(map(str, rows))}")
-    columns = _WEIGHT_STATIONARY_N if weight_stationary else _allowed_n(kind, group)
+    columns = _WEIGHT_STATIONARY_N[: 2 if descriptor.sparse else 3] if weight_stationary else _allowed_n(kind, group)
     if n not in columns:
         raise UnitError("illegal", f"N = {n} for kind {kind} with cta_group {group}; allowed: {_shorten(columns)}")
     byte_sized = KINDS[kind].element_bytes == 1
     if descriptor.b_mn_major and byte_sized and n % (16 * group):
         raise UnitError("illegal", f"N = {n} with an MN-major 8-bit B is no multiple of {16 * group}")
-    if descriptor.sparse:
-        raise UnitError("unsupported", f"sparse tcgen05.mma (M = {m}, N = {n}) is not modelled")
+    if descriptor.sparse and (kind.startswith("mxf4") or (weight_stationary and m != 128)):
+        form = f"kind {kind}" if kind.startswith("mxf4") else f"weight-stationary M = {m}"
+        raise UnitError("unsupported", f"sparse tcgen05.mma of {form} is not modelled")
 
 
 @cache

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from .cells import CellMap
+from .columns import column_mask
 from .copy import COPY_SHAPES
 from .descriptors import (
     KINDS,
@@ -24,7 +25,7 @@ from .descriptors import (
 from .fragments import fragment_map
 from .memory import COLUMNS, LANES, split_address
 from .operands import operand_offsets
-from .placement import a_cells, d_cells, data_path_name, scale_cells
+from .placement import a_cells, d_cells, data_path_name, metadata_cells, scale_cells
 
 PLACE_LANES = 16
 PLACES = LANES // PLACE_LANES * COLUMNS
@@ -52,16 +53,26 @@ def mma_footprint(
     scale_addresses: tuple[int, int] | None,
     scale_vector: int | None,
     weight_stationary: bool,
+    metadata_address: int | None = None,
+    zero_columns: int | None = None,
 ) -> Footprint:
     """Operands as `mma` takes them. UnitError for the descriptors that `mma` refuses."""
-    descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, False)
+    sparse = metadata_address is not None
+    descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, sparse)
     name, rows = data_path_name(descriptor, weight_stationary), descriptor.m // cta_group
-    granules = [_operand(descriptor, b, descriptor.n // cta_group, descriptor.b_mn_major)]
+    columns = descriptor.n // cta_group
+    if zero_columns is not None:
+        columns += column_mask(zero_columns, descriptor.m, descriptor.n, descriptor.maximum_shift).shift
+    granules = [_operand(descriptor, b, columns, descriptor.k, descriptor.b_mn_major)]
     reads = []
     if a_in_tmem:
         reads.append(places(a_cells(name, rows), *split_address(a)))
     else:
-        granules.append(_operand(descriptor, a, rows, descriptor.a_mn_major))
+        granules.append(_operand(descriptor, a, rows, descriptor.stored_k, descriptor.a_mn_major))
+    if metadata_address is not None:
+        lane, column = split_address(metadata_address)
+        cells = metadata_cells(rows, KINDS[kind].element_bytes)
+        reads.append(places(cells, lane, column + descriptor.sparsity_selector))
     for address, count in zip(scale_addresses or (), (rows, descriptor.n), strict=False):
         reads.append(places(scale_cells(count), *split_address(address)))
     return Footprint(_union(granules), _union(reads), places(d_cells(name, rows, descriptor.n), *split_address(d_address)))
@@ -106,11 +117,11 @@ def _union(parts: list[np.ndarray]) -> np.ndarray:
     return np.unique(np.concatenate(parts)) if parts else _NOWHERE
 
 
-def _operand(descriptor: InstructionDescriptor, matrix: int, rows: int, mn_major: bool) -> np.ndarray:
+def _operand(descriptor: InstructionDescriptor, matrix: int, rows: int, k: int, mn_major: bool) -> np.ndarray:
     layout, bytes_of = decode_matrix_descriptor(matrix), KINDS[descriptor.kind].element_bytes
     if descriptor.kind.startswith("mxf4"):  # two elements per byte
-        return operand_granules(layout, rows, descriptor.k // 2, 1, False)
-    return operand_granules(layout, rows, descriptor.k, bytes_of, mn_major)
+        return operand_granules(layout, rows, k // 2, 1, False)
+    return operand_granules(layout, rows, k, bytes_of, mn_major)
 
 
 @lru_cache(maxsize=512)

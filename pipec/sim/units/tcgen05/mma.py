@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import UnitError
+from ..matrix.sparsity import spread
 from ..numbers import numerics as accumulation
 from ..numbers.formats import Decomposed, decode, decompose, integers
 from ..numbers.numerics import Numerics
 from ..protocols import SharedMemory
+from .columns import ColumnMask, column_mask
 from .descriptors import KINDS, InstructionDescriptor, MmaKind, decode_instruction_descriptor, decode_matrix_descriptor
 from .memory import LANES, TensorMemory, split_address
 from .operands import read_operand, read_packed_fp4, unpack_little_endian
-from .placement import DATA_PATHS, a_cells, d_cells, data_path_name, scale_cells
+from .placement import DATA_PATHS, a_cells, d_cells, data_path_name, metadata_cells, scale_cells
 
 PACKED_FP4_KINDS = frozenset({"mxf4", "mxf4nvf4"})
 NUMERICS = ("exact", "fast")
@@ -30,6 +32,8 @@ class Modifiers:
     weight_stationary: bool
     scale_input_d: int
     numerics: Numerics
+    metadata_address: int | None = None
+    column_mask: ColumnMask | None = None
 
 
 def mma(
@@ -47,8 +51,9 @@ def mma(
     scale_a_address: int | None = None,
     scale_b_address: int | None = None,
     scale_vector: int | None = None,
-    sparse: bool = False,
+    metadata_address: int | None = None,
     weight_stationary: bool = False,
+    zero_columns: int | None = None,
     disable_output_lane: Sequence[int] | None = None,
     scale_input_d: int = 0,
     numerics: Numerics = "exact",
@@ -57,6 +62,8 @@ def mma(
 
     a, b             64-bit shared-memory descriptors; with a_in_tmem, a is a tensor memory address
     *_memories       one per CTA of the group, even CTA first
+    metadata_address  tensor memory address of the metadata of a sparse A; None: A is dense
+    zero_columns     the zero-column mask descriptor of the weight-stationary form
     scale_*_address  tensor memory addresses of the block scales; scale_vector 1, 2 or 4 (None: the kind's default)
     disable_output_lane  4 (cta_group 2: 8) words of 32 lane bits; 1 keeps that lane's D as it is
     scale_input_d    D is multiplied by 2**-s before the addition (kinds f16 and tf32)
@@ -65,19 +72,24 @@ def mma(
     UnitError: bad descriptors or shapes ("illegal"), unallocated or unwritten cells ("out_of_bounds", "uninitialised"),
     what the model leaves out ("unsupported").
     """
+    sparse = metadata_address is not None
     descriptor = decode_instruction_descriptor(idesc, kind, cta_group, scale_vector, weight_stationary, sparse)
-    modifiers = Modifiers(accumulate, a_in_tmem, weight_stationary, scale_input_d, numerics)
+    mask = None if zero_columns is None else column_mask(zero_columns, descriptor.m, descriptor.n, descriptor.maximum_shift)
+    modifiers = Modifiers(accumulate, a_in_tmem, weight_stationary, scale_input_d, numerics, metadata_address, mask)
     _check_modifiers(descriptor, modifiers, tensor_memories, shared_memories)
     if disable_output_lane is not None and weight_stationary:
         raise UnitError("illegal", f"disable-output-lane ({len(disable_output_lane)} words) on tcgen05.mma.ws, which has none")
     enabled = _enabled_lanes(descriptor, disable_output_lane)
-    b_patterns = np.concatenate([_read_b(descriptor, b, memory) for memory in shared_memories])
+    b_patterns = np.concatenate([_read_b(descriptor, modifiers, b, memory) for memory in shared_memories])
     results = []
     for rank in range(cta_group):
-        a_patterns = _read_a(descriptor, modifiers, a, d_address, tensor_memories[rank], shared_memories[rank])
+        a_patterns, kept = _read_a(descriptor, modifiers, a, d_address, tensor_memories[rank], shared_memories[rank]), None
+        if modifiers.metadata_address is not None:
+            codes = _read_metadata(descriptor, modifiers.metadata_address, d_address, tensor_memories[rank])
+            a_patterns, kept = spread(a_patterns, codes, KINDS[kind].element_bytes)
         scales = _read_both_scales(descriptor, scale_a_address, scale_b_address, tensor_memories[rank])
         target = _Target(descriptor, modifiers, tensor_memories[rank], d_address, enabled[rank])
-        results.append((target, _multiply(descriptor, modifiers, a_patterns, b_patterns, scales, target.read())))
+        results.append((target, _multiply(descriptor, modifiers, a_patterns, b_patterns, scales, target.read(), kept)))
     for target, patterns in results:
         target.write(patterns)
     return descriptor
@@ -123,20 +135,47 @@ def _enabled_lanes(descriptor: InstructionDescriptor, words: Sequence[int] | Non
     return [~disabled[rank * LANES : (rank + 1) * LANES] for rank in range(group)]
 
 
-def _read_b(descriptor: InstructionDescriptor, b: int, memory: SharedMemory) -> np.ndarray:
-    return _read_from_smem(descriptor, b, memory, descriptor.n, descriptor.b_mn_major, descriptor.b_format)
+def _read_b(descriptor: InstructionDescriptor, modifiers: Modifiers, b: int, memory: SharedMemory) -> np.ndarray:
+    mask = modifiers.column_mask
+    rows = descriptor.n // descriptor.cta_group + (mask.shift if mask else 0)
+    patterns = _read_from_smem(descriptor, b, memory, rows, descriptor.k, descriptor.b_mn_major, descriptor.b_format)
+    if mask is None:
+        return patterns
+    return np.where(mask.zero[:, None], patterns.dtype.type(0), patterns[mask.shift :])
 
 
 def _read_from_smem(
-    descriptor: InstructionDescriptor, matrix: int, memory: SharedMemory, total_rows: int, mn_major: bool, format_name: str
+    descriptor: InstructionDescriptor, matrix: int, memory: SharedMemory, rows: int, k: int, mn_major: bool, format_name: str
 ) -> np.ndarray:
-    """Patterns [rows of one CTA, K]."""
+    """Patterns [rows, K] of one CTA."""
     layout = decode_matrix_descriptor(matrix)
-    rows = total_rows // descriptor.cta_group
     if descriptor.kind in PACKED_FP4_KINDS:  # always K-major
-        return read_packed_fp4(memory, layout, rows, descriptor.k)
+        return read_packed_fp4(memory, layout, rows, k)
     element_bytes = KINDS[descriptor.kind].element_bytes
-    return read_operand(memory, layout, rows, descriptor.k, element_bytes, mn_major, format_name)
+    return read_operand(memory, layout, rows, k, element_bytes, mn_major, format_name)
+
+
+# Of f16 and tf32 the selector names a column; the other two of the four values are only in figures.
+_SELECTORS = {4: (0, 1), 2: (0, 1), 1: (0,)}
+
+
+def _read_metadata(descriptor: InstructionDescriptor, address: int, d_address: int, memory: TensorMemory) -> np.ndarray:
+    """Four bits [rows of one CTA, groups along K] of each group of elements."""
+    size, selector = KINDS[descriptor.kind].element_bytes, descriptor.sparsity_selector
+    if selector not in _SELECTORS[size]:
+        raise UnitError("unsupported", f"sparsity selector {selector} with kind {descriptor.kind} is not modelled")
+    lane, column = split_address(address)
+    rows = descriptor.m // descriptor.cta_group
+    if lane != (split_address(d_address)[0] if rows == 64 else 0):
+        raise UnitError(
+            "illegal", f"sparsity metadata start at lane {lane}, D at lane {split_address(d_address)[0]}: they must agree"
+        )
+    words = memory.read(metadata_cells(rows, size), lane, column + selector, "tcgen05.mma metadata")
+    if size > 1:
+        upper = (np.arange(rows, dtype=np.uint32) // 8 % 2 * 16)[:, None]
+        words = words >> upper & np.uint32(0xFFFF)
+    nibbles = words[:, :, None] >> (4 * np.arange(8 if size == 1 else 4, dtype=np.uint32)) & np.uint32(15)
+    return nibbles.reshape(rows, -1).astype(np.int64)
 
 
 def _read_a(
@@ -148,7 +187,10 @@ def _read_a(
     shared_memory: SharedMemory,
 ) -> np.ndarray:
     if not modifiers.a_in_tmem:
-        return _read_from_smem(descriptor, a, shared_memory, descriptor.m, descriptor.a_mn_major, descriptor.a_format)
+        rows = descriptor.m // descriptor.cta_group
+        return _read_from_smem(
+            descriptor, a, shared_memory, rows, descriptor.stored_k, descriptor.a_mn_major, descriptor.a_format
+        )
     lane, column = split_address(a)
     d_lane = split_address(d_address)[0]
     if lane != d_lane:
@@ -264,6 +306,7 @@ def _multiply(
     b: np.ndarray,
     scales: tuple[Decomposed, Decomposed] | None,
     c: np.ndarray | None,
+    kept: np.ndarray | None,
 ) -> np.ndarray:
     """Result patterns (uint32 or uint16) [rows, N]."""
     if descriptor.kind == "i8":
@@ -272,8 +315,8 @@ def _multiply(
     left = decompose(a, descriptor.a_format, descriptor.negate_a)
     right = decompose(b, descriptor.b_format, descriptor.negate_b)
     if scales is None:
-        return accumulation.accumulate(left, right, c, d_format=descriptor.d_format, numerics=modifiers.numerics)
+        return accumulation.accumulate(left, right, c, d_format=descriptor.d_format, numerics=modifiers.numerics, kept=kept)
     if descriptor.kind in PACKED_FP4_KINDS:
         return accumulation.accumulate_fp4(left.value, right.value, c, *scales, numerics=modifiers.numerics)
     scale_a, scale_b = scales
-    return accumulation.accumulate(left, right, c, scale_a=scale_a, scale_b=scale_b, numerics=modifiers.numerics)
+    return accumulation.accumulate(left, right, c, scale_a=scale_a, scale_b=scale_b, numerics=modifiers.numerics, kept=kept)

@@ -54,13 +54,15 @@ DATA_PATHS = {
     "A": DataPath(_one_row_per_lane),
     # Both halves of the lanes multiply the same 64 rows of A, each with its half of N.
     "B": DataPath(_half_of_n_per_half, a_copies=(0, 64)),
+    # As F, in each CTA.
+    "C": DataPath(_sixteen_rows_per_partition, lanes=(0, 16)),
     "D": DataPath(_one_row_per_lane),
     "E": DataPath(_half_of_n_per_half, a_copies=()),
     "F": DataPath(_sixteen_rows_per_partition, lanes=(0, 16)),
     "G": DataPath(_quarter_of_n_per_partition, a_copies=()),
 }
 
-# (cta_group, M, weight stationary) -> data path; dense instructions only.
+# (cta_group, M, weight stationary) -> data path of dense instructions.
 _DATA_PATH_OF = {
     (2, 256, False): "A",
     (2, 128, False): "B",
@@ -74,7 +76,8 @@ _DATA_PATH_OF = {
 
 def data_path_name(descriptor: InstructionDescriptor, weight_stationary: bool) -> str:
     """Letter of the data-path layout of an already checked instruction descriptor."""
-    return _DATA_PATH_OF[descriptor.cta_group, descriptor.m, weight_stationary]
+    shape = descriptor.cta_group, descriptor.m
+    return "C" if descriptor.sparse and shape == (2, 128) else _DATA_PATH_OF[(*shape, weight_stationary)]
 
 
 @lru_cache(maxsize=64)
@@ -94,6 +97,22 @@ def a_cells(name: str, rows: int) -> CellMap:
     lane, _ = path.place(np.arange(rows, dtype=np.int64)[:, None], np.zeros((1, 1), np.int64), 4)
     copies = np.array(path.a_copies, dtype=np.int64)[:, None, None]
     return CellMap.of(lane + copies, np.arange(A_COLUMNS, dtype=np.int64))
+
+
+@lru_cache(maxsize=64)
+def metadata_cells(rows: int, element_bytes: int) -> CellMap:
+    """Cells of the metadata of a sparse A, relative to their address (SM100 notes 3.11).
+
+    16 bits and more: [rows, halves of K], and each cell has 16 bits for its row, the lower ones where row / 8 is even. 8 bits:
+    [rows, 2 columns], all 32 bits for the row.
+    """
+    row = np.arange(rows, dtype=np.int64)[:, None]
+    # The rows of 64 stand where those of D do: 16 to a partition of 32 lanes.
+    group = row // 16 * (32 if rows == 64 else 16)
+    part = np.arange(2, dtype=np.int64)[None, :]
+    if element_bytes == 1:
+        return CellMap.of(group + row % 16, part)
+    return CellMap.of(group + row % 8 + 8 * part, np.zeros((1, 1), np.int64))
 
 
 @lru_cache(maxsize=64)
