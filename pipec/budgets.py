@@ -55,9 +55,9 @@ BUDGETS: Final = _table(
     ),
     Budget(
         "protocol steps",
-        1_000_000,
+        100_000,
         "steps of the search for a deadlock",
-        "the time and memory of the protocol check",
+        "the time of the protocol check",
         "E0604",
         "let the loops of both sides have the same bounds, or pass `--allow-undecided`",
     ),

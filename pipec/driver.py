@@ -165,21 +165,27 @@ def _emit(state: Compilation) -> None:
 
 def _prove(state: Compilation) -> None:
     """Freedom from deadlock is a statement about the code that is emitted; a watchdog only bounds its waits, so it is left out."""
+    from pipec.checks import protocol
     from pipec.lower import lower
-    from pipec.protocol.explain import verdict
+    from pipec.protocol.explain import not_decided, verdict
     from pipec.ptx.emit import emit
 
-    assert state.plans is not None and state.ptx is not None and state.trees is not None
+    assert state.plans is not None and state.ptx is not None
     ptx = state.ptx
     if state.options.watchdog is not None:
         plans = _planned(state)
         ptx = emit(lower(plans, state.source), state.target, plans, state.source)
-    for number, (plan, analysed) in enumerate(zip(state.plans, state.trees, strict=True)):
-        found, judgement = verdict(ptx, plan.kernel, plan.interface, state.source, state.sink)
+    for number, (plan, analysed) in enumerate(zip(state.plans, state.trees or (), strict=True)):
+        found, judgement = verdict(ptx, plan.kernel, plan.interface, state.sink)
         if judgement.certificate is not None and judgement.certificate.assumes:
             ptx, found, judgement = _with_launch_checks(state, number, ptx, judgement)
         if judgement.certificate is None and found.outcome == "open":
-            found = _in_the_source(state, analysed, found, judgement)
+            if judgement.network is not None and protocol.check(analysed, Sink()).outcome == "proved":
+                found = Verdict(
+                    "open", f"protocol: the loops fit together in the source; not proved of the emitted code ({judgement.why})"
+                )
+            elif not state.options.allow_undecided:
+                state.sink.report(not_decided(ptx, plan.kernel, judgement))
         state.protocol[plan.kernel.name] = found
         if found.outcome == "proved" and judgement.certificate is not None and judgement.network is not None:
             state.certificates[plan.kernel.name] = Proof(judgement.certificate, judgement.network.assumed)
@@ -192,7 +198,7 @@ def _with_launch_checks(state: Compilation, number: int, ptx: str, judgement: Ju
     from pipec.protocol.judge import confirmed
     from pipec.ptx.normalise import with_interface
 
-    assert state.plans is not None and state.ptx is not None and state.trees is not None
+    assert state.plans is not None and state.ptx is not None
     plan = state.plans[number]
     interface = with_conditions(plan.interface, judgement.certificate.assumes if judgement.certificate else ())
     if interface is None:
@@ -205,24 +211,6 @@ def _with_launch_checks(state: Compilation, number: int, ptx: str, judgement: Ju
     state.ptx = with_interface(state.ptx, replace(plan.interface, conditions=interface.conditions))
     state.plans[number] = replace(plan, interface=replace(plan.interface, conditions=interface.conditions))
     return ptx, proved(found, interface), found
-
-
-def _in_the_source(state: Compilation, analysed: tree.Kernel, found: Verdict, judgement: Judgement) -> Verdict:
-    """What is not decided on the emitted code is accepted, but not called proved, where the loops of the source fit together."""
-    from pipec.checks import protocol
-    from pipec.diag.catalogue.stages.protocol import NotDecided
-
-    fits = protocol.check(analysed, Sink(), allow_undecided=True)
-    if fits.outcome == "proved" and judgement.network is not None:
-        return Verdict(
-            "open", f"protocol: the roles' loops fit together in the source; not proved of the emitted code ({judgement.why})"
-        )
-    # What refutes in the source knows nothing of assumptions: its sizes may be none that are launched.
-    if fits.outcome == "refuted" and not analysed.assumptions and (analysed.schedule is not None or analysed.cluster.size > 1):
-        return protocol.check(analysed, state.sink)
-    if not state.options.allow_undecided:
-        state.sink.report(NotDecided(kernel=analysed.name, known=f"not decided{judgement.tried}", at=analysed.span))
-    return found
 
 
 STAGES: dict[str, Callable[[Compilation], None]] = {

@@ -2,7 +2,7 @@
 
 from pipec.budgets import BudgetEnded
 from pipec.checks.grid.semaphores import assumption
-from pipec.checks.protocol_model import Opaque, programs
+from pipec.checks.protocol_model import programs
 from pipec.checks.protocol_proof import Programs, State, holds, prove
 from pipec.checks.protocol_search import Failure, Undecided, search
 from pipec.checks.verdict import Verdict
@@ -12,11 +12,8 @@ from pipec.sema import tree
 from pipec.vocabulary import Side
 
 
-def check(kernel: tree.Kernel, sink: Sink, *, allow_undecided: bool = True) -> Verdict:
-    """Reports a deadlock, or pipelines whose two sides do not count alike; the verdict says what is known otherwise.
-
-    Unless it is allowed, it is an error too if neither a proof nor a deadlock is found.
-    """
+def check(kernel: tree.Kernel, sink: Sink) -> Verdict:
+    """Reports a deadlock, or pipelines whose two sides do not count alike; the verdict says what is known otherwise."""
     given = assumption(kernel)
     if not kernel.pipelines:
         return Verdict("proved", f"protocol: no role waits{given}")
@@ -35,9 +32,6 @@ def check(kernel: tree.Kernel, sink: Sink, *, allow_undecided: bool = True) -> V
     if failure is not None:
         _report(failure, sink)
         return Verdict("refuted", "protocol: a deadlock was found")
-    if not allow_undecided:
-        followed = next((item.span for items in seen.values() for item in items if isinstance(item, Opaque)), None)
-        sink.report(messages.NotDecided(kernel=kernel.name, known=known, at=followed or kernel.span))
     return Verdict("open", f"protocol: {known}")
 
 

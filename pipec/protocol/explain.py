@@ -2,21 +2,25 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 from pipec.checks.verdict import Verdict
 from pipec.diag.catalogue.stages import protocol as messages
-from pipec.diag.message import Sink
-from pipec.interface import BarrierRange, DimensionParameter, KernelInterface, ScalarParameter
+from pipec.diag.message import Message, Sink
+from pipec.interface import BarrierRange, KernelInterface
 from pipec.kir.ir import Kernel
 from pipec.protocol.judge import Judgement, Side, judge
+from pipec.protocol.launches import launchable, names_of
+from pipec.protocol.ranges import TILES
 from pipec.protocol.refute import Deadlock
-from pipec.source import Source, Span
+from pipec.source import Span
 from pipec.verify.data import formula_of
-from pipec.verify.network import ASSUMED, OPEN, Wait
+from pipec.verify.network import ASSUMED, OPEN, Arrive, Network, Wait, edges_of
 from pipec.verify.words import conditions_words
 
 _LOCATION = re.compile(r"\s*\.loc\s+\d+ (\d+) (\d+)")
+_LINE = re.compile(r"line (?P<number>\d+): (?P<why>.*)")
 _AWAITED = {"full": "filled", "empty": "given back"}
 
 
@@ -28,14 +32,16 @@ def _side(row: BarrierRange) -> Literal["full", "empty"]:
     return "full" if row.side == "full" else "empty"
 
 
-def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, source: Source, sink: Sink) -> tuple[Verdict, Judgement]:
+def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink) -> tuple[Verdict, Judgement]:
     """Judges one kernel of a PTX text and reports what refutes it."""
-    found = judge(ptx, interface.name, sides_of(interface))
+    found = judge(ptx, interface.name, sides_of(interface), lambda numbers: launchable(interface, numbers))
     if found.certificate is not None:
         return proved(found, interface), found
-    if found.deadlock is not None and found.network is not None and not found.deadlock.why:
-        _Report(ptx, kernel, interface, source, found, found.deadlock).to(sink)
-        return Verdict("refuted", "protocol: a deadlock was found"), found
+    if found.deadlock is not None and found.network is not None:
+        message = _Report(ptx, kernel, interface, found.network, found.deadlock).message()
+        if message is not None:
+            sink.report(message)
+            return Verdict("refuted", "protocol: a deadlock was found"), found
     return undecided(found), found
 
 
@@ -59,71 +65,137 @@ def undecided(found: Judgement) -> Verdict:
     return Verdict("open", f"protocol: not decided ({found.why}){found.tried}")
 
 
-class _Report:
-    def __init__(
-        self, ptx: str, kernel: Kernel, interface: KernelInterface, source: Source, found: Judgement, deadlock: Deadlock
-    ) -> None:
-        assert found.network is not None
-        self.kernel, self.interface, self.source = kernel, interface, source
-        self.network, self.deadlock = found.network, deadlock
+# Why the search gives up, for those who do not know how it goes.
+_GIVEN_UP = {
+    "the search has taken too long": "the search for a proof has taken too long",
+    "stuck": "the roles seem to wait for each other, but no sizes were found at which they do",
+    "a pipeline is filled more often than it is given back": "a pipeline seems to be filled more often than it is given back, but no "
+    "sizes were found at which it is",
+}
+
+
+def not_decided(ptx: str, kernel: Kernel, found: Judgement) -> messages.NotDecided:
+    """What stopped the search, at the statement that it was about if there is one."""
+    line = _LINE.fullmatch(found.why)
+    why = line["why"] if line else found.why
+    at = _Places(ptx, kernel).span(int(line["number"])) if line else kernel.span
+    return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=_GIVEN_UP.get(why, why), at=at)
+
+
+class _Places:
+    """Where the statements stand that became the lines of a PTX text."""
+
+    def __init__(self, ptx: str, kernel: Kernel) -> None:
+        self.kernel = kernel
         self.lines = ptx.split("\n")
         self.spans = {(span.shown_line, span.shown_column): span for span in _spans(kernel)}
 
-    def to(self, sink: Sink) -> None:
-        when = self._when()
-        if self.deadlock.uneven is not None:
-            row = self._row(self.deadlock.uneven)
-            assert row is not None
-            pipeline = next(one for one in self.kernel.pipelines if one.name == row.pipeline)
-            role = next((role.name for role in self.kernel.roles if pipeline in role.consumes), "")
-            sink.report(
-                messages.Uneven(
-                    pipeline=row.pipeline,
-                    filled=_times(self.deadlock.filled),
-                    role=role,
-                    consumed=_times(self.deadlock.given),
-                    when=when,
-                    at=pipeline.span,
-                )
-            )
-            return
+    def span(self, line: int) -> Span:
+        for text in reversed(self.lines[: line - 1]):
+            location = _LOCATION.match(text)
+            if location:
+                return self.spans.get((int(location[1]), int(location[2])), self.kernel.span)
+        return self.kernel.span
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocked:
+    """A role that never gets past a wait for a pipeline's stage."""
+
+    role: str
+    row: BarrierRange
+    at: Span
+
+
+class _Report:
+    """What refutes a kernel, told by its roles and pipelines."""
+
+    def __init__(self, ptx: str, kernel: Kernel, interface: KernelInterface, network: Network, deadlock: Deadlock) -> None:
+        self.kernel, self.interface = kernel, interface
+        self.network, self.deadlock = network, deadlock
+        self.places = _Places(ptx, kernel)
+        self.pipelines = {one.name: one for one in kernel.pipelines}
+
+    def message(self) -> Message | None:
+        """None where threads wait, but none of them for a pipeline: that is no deadlock of roles."""
         if self.deadlock.wraps is not None:
             process, place = self.deadlock.wraps
             found = self.network.processes[process]
-            sink.report(messages.Wraps(role=found.role, when=when, at=self._span(found.states[place].line)))
-            return
+            return messages.Wraps(role=found.role, when=self._when(), at=self.places.span(found.states[place].line))
+        if self.deadlock.uneven is not None:
+            row = self._row(self.deadlock.uneven)
+            return None if row is None else self._uneven(row)
         blocked = self._blocked()
-        waits = "; ".join(
-            f"`{role}` waits for a stage of `{row.pipeline}` to be {_AWAITED[_side(row)]}" for role, row, _ in blocked
-        )
-        names = [role for role, _, _ in blocked]
-        ended = [role.name for role in self.kernel.roles if role.name not in names and self._has_ended(role.name)]
-        if ended:
-            waits += f"; {', '.join(f'`{name}`' for name in ended)} {'has' if len(ended) == 1 else 'have'} ended"
-        many = len(names) > 1
-        roles = f"role{'s' if many else ''} {', '.join(f'`{name}`' for name in names)} wait{'' if many else 's'}"
-        (first, _, at), *others = blocked
-        sink.report(
-            messages.Deadlock(roles=roles, when=when, waits=waits, role=first, at=at, others=tuple(span for _, _, span in others))
+        return self._deadlock(*blocked) if blocked and not self.deadlock.why else None
+
+    def _uneven(self, row: BarrierRange) -> Message:
+        pipeline = self.pipelines.get(row.pipeline)
+        role = next((role.name for role in self.kernel.roles if pipeline in role.consumes), "")
+        return messages.Uneven(
+            pipeline=row.pipeline,
+            filled=_times(self.deadlock.filled),
+            role=role,
+            consumed=_times(self.deadlock.given),
+            when=self._when(),
+            at=self.kernel.span if pipeline is None else pipeline.span,
         )
 
-    def _blocked(self) -> list[tuple[str, BarrierRange, Span]]:
+    def _deadlock(self, first: _Blocked, *others: _Blocked) -> Message:
+        blocked = (first, *others)
+        waits = "; ".join(
+            f"`{one.role}` waits for a stage of `{one.row.pipeline}` to be {_AWAITED[_side(one.row)]}{self._by(one.row)}"
+            for one in blocked
+        )
+        ended = [f"`{role.name}`" for role in self.kernel.roles if self._has_ended(role.name)]
+        if ended:
+            waits += f"; {', '.join(ended)} {'has' if len(ended) == 1 else 'have'} ended"
+        roles = ", ".join(f"`{one.role}`" for one in blocked)
+        return messages.Deadlock(
+            roles=f"roles {roles} wait" if others else f"role {roles} waits",
+            when=self._when(),
+            waits=waits,
+            role=first.role,
+            at=first.at,
+            others=tuple(one.at for one in others),
+        )
+
+    def _blocked(self) -> list[_Blocked]:
         """One wait of each role that stands at a barrier of a pipeline, in the order of the source."""
-        found: dict[str, tuple[str, BarrierRange, Span]] = {}
+        found: dict[str, _Blocked] = {}
         for process, place in self.deadlock.blocked:
             state = self.network.processes[process].states[place]
-            if not isinstance(state.action, Wait):
-                continue
-            row = self._row(state.action.use.ring)
+            row = self._row(state.action.use.ring) if isinstance(state.action, Wait) else None
             if row is not None:
                 role = self.network.processes[process].role
-                found.setdefault(role, (role, row, self._span(state.line)))
+                found.setdefault(role, _Blocked(role, row, self.places.span(state.line)))
         order = {role.name: number for number, role in enumerate(self.kernel.roles)}
-        return sorted(found.values(), key=lambda one: order.get(one[0], len(order)))
+        return sorted(found.values(), key=lambda one: order.get(one.role, len(order)))
+
+    def _by(self, row: BarrierRange) -> str:
+        """Who has to fill a stage, or to give it back."""
+        pipeline = self.pipelines.get(row.pipeline)
+        filled = _side(row) == "full"
+        roles = [f"`{role.name}`" for role in self.kernel.roles if pipeline in (role.produces if filled else role.consumes)]
+        return f" by {' and '.join(roles)}" if roles else ""
 
     def _has_ended(self, role: str) -> bool:
-        """Whether no thread of the role waits for a pipeline: it may stand at the barrier at the end of the kernel."""
-        return role not in {name for name, _, _ in self._blocked()}
+        """Whether all that its threads have left to do is to meet the others at the end of the kernel."""
+        return not any(
+            self.network.processes[process].role == role and self._goes_on(process, place)
+            for process, place in self.deadlock.blocked
+        )
+
+    def _goes_on(self, process: int, place: int) -> bool:
+        """Whether a barrier of a pipeline lies at that place or behind it."""
+        states = self.network.processes[process].states
+        unseen, seen = [place], {place}
+        while unseen:
+            action = states[unseen.pop()].action
+            if isinstance(action, (Wait, Arrive)) and self.network.rings[action.use.ring].kind == "mbarrier":
+                return True
+            unseen += [edge.target for edge in edges_of(action) if edge.target not in seen]
+            seen.update(unseen)
+        return False
 
     def _row(self, ring: int) -> BarrierRange | None:
         kind = self.network.rings[ring]
@@ -135,25 +207,12 @@ class _Report:
 
     def _when(self) -> str:
         """` when K = 64, block.x = 1`: the sizes of the run, by the names of the source."""
-        names: dict[str, str] = {}
-        for parameter in self.interface.parameters:
-            if isinstance(parameter, DimensionParameter):
-                names[parameter.symbol] = parameter.dimension
-            elif isinstance(parameter, ScalarParameter):
-                names[parameter.symbol] = parameter.scalar
+        names = names_of(self.interface) | {TILES.name: TILES.name}
         for axis in "xyz":
             names[f"%ctaid.{axis}"] = f"block.{axis}"
         sizes = [(names[symbol.name], value) for symbol, value in self.deadlock.sizes.items() if symbol.name in names]
         shown = ", ".join(f"{name} = {value}" for name, value in sorted(sizes))
         return f" when {shown}" if shown else ""
-
-    def _span(self, line: int) -> Span:
-        """Where the statement stands that became a line of PTX."""
-        for text in reversed(self.lines[: line - 1]):
-            location = _LOCATION.match(text)
-            if location:
-                return self.spans.get((int(location[1]), int(location[2])), self.kernel.span)
-        return self.kernel.span
 
 
 def _spans(kernel: Kernel) -> Iterator[Span]:

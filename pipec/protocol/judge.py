@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pipec.protocol.prove import Undecided, prove
-from pipec.protocol.refute import Deadlock, refute
+from pipec.protocol.refute import Deadlock, Launches, refute
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
@@ -44,8 +44,9 @@ class Judgement:
         return sum(len(case.nodes) for case in self.certificate.cases) if self.certificate else 0
 
 
-def judge(ptx: str, kernel: str, sides: Sequence[Side] = ()) -> Judgement:
-    """Reads, proves and checks one kernel of a PTX text. `sides`: pipelines whose two sides must have moved equally far at the end."""
+def judge(ptx: str, kernel: str, sides: Sequence[Side] = (), launches: Launches = lambda _: True) -> Judgement:
+    """Reads, proves and checks one kernel of a PTX text. `sides`: pipelines whose two sides must have moved equally far at the end;
+    `launches`: which sizes a launch can have."""
     try:
         network = read(ptx, kernel)
     except Unreadable as why:
@@ -54,10 +55,7 @@ def judge(ptx: str, kernel: str, sides: Sequence[Side] = ()) -> Judgement:
     try:
         certificate = prove(network, pairs=pairs)
     except Undecided as why:
-        if _crosses(network):
-            # CTAs that are alike stand for one, but what they branch on may differ: a run of one of them refutes nothing.
-            return Judgement(network, why=str(why))
-        deadlock, runs = refute(network, pairs)
+        deadlock, runs = refute(network, pairs, launches)
         return Judgement(network, None, deadlock, str(why), runs)
     try:
         check(replace(network, facts=(*network.facts, *certificate.assumes)), certificate)
@@ -76,12 +74,6 @@ def confirmed(ptx: str, judgement: Judgement) -> Judgement:
     except Refused as why:
         return Judgement(network, why=f"the checker does not accept the proof: {why}")
     return Judgement(network, certificate)
-
-
-def _crosses(network: Network) -> bool:
-    """Whether CTAs of a cluster signal each other: what one of them knows of another is not what it knows of itself."""
-    actions = (state.action for process in network.processes for state in process.states)
-    return any(isinstance(action, Arrive) and action.targets for action in actions)
 
 
 def pairs_of(network: Network, sides: Sequence[Side]) -> tuple[tuple[int, int], ...]:

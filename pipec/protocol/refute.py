@@ -1,24 +1,31 @@
 """Searches sizes at which processes wait for ever: runs of the network, the smallest sizes first.
 
-One order of steps stands for all, so that a run that ends stuck at some sizes is stuck at these sizes on the machine, too. Values that the
-network does not know (loaded from memory) are chosen; a run that depends on one refutes nothing and is left out.
+One order of steps stands for all, so that a run that ends stuck at some sizes is stuck at these sizes on the machine, too. What is not
+known of a launch (what memory holds, which blocks a scheduler hands out) has a range of values, and a run ends without an answer where
+a branch depends on which of them it is. CTAs of a cluster that are alike stand for one: where they signal each other, their places in
+the grid are not known.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 
+from pipec.budgets import BudgetEnded, Meter
 from pipec.protocol.program import registers_of
 from pipec.protocol.prove import Pairs, uneven
-from pipec.protocol.sample import Numbers, evaluate, forms_of, holds, known_function
+from pipec.protocol.ranges import ANYTHING, TILES, Range, certain, range_of
+from pipec.protocol.sample import Numbers, forms_of, holds, known_function
 from pipec.protocol.schedule import Schedule, Stuck, orders
 from pipec.verify.checker.configuration import Configuration, Refused
-from pipec.verify.network import Edge, End, Network, Test, edges_of
-from pipec.verify.terms import Apply, Choose, Floor, Formula, Linear, Symbol, symbols_in
+from pipec.verify.network import Arrive, Edge, End, Network, Test, edges_of
+from pipec.verify.terms import Apply, Choose, Floor, Linear, Symbol, symbols_in
 
-_MOST_STEPS = 3_000  # of one run
+_MOST_STEPS = 3_000  # of one run; those of all runs have a budget
 _MOST_RUNS = 120
 _COUNTS = (0, 1, 2, 3, 4, 5)
+_VARIED = 3  # sizes that take all counts; the others are 0 or 1 step
+
+Launches = Callable[[Numbers], bool]  # whether a launch can have the sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,52 +44,67 @@ class Deadlock:
     wraps: tuple[int, int] | None = None
 
 
-def refute(network: Network, pairs: Pairs = ()) -> tuple[Deadlock | None, int]:
-    """The first deadlock found, and in how many runs none was."""
+def refute(network: Network, pairs: Pairs = (), launches: Launches = lambda _: True) -> tuple[Deadlock | None, int]:
+    """The first deadlock found, and how many runs ended without one."""
     schedule = Schedule(network, orders(network)[0])
-    runs = 0
-    for numbers in _sizes(network):
-        found = _run(schedule, numbers, pairs)
+    crosses = _crosses(network)
+    runs, meter = 0, Meter("protocol steps")
+    for sizes in islice(_sizes(network, launches), _MOST_RUNS):
+        known = {symbol: (value, value) for symbol, value in sizes.items() if not (crosses and symbol.name.startswith("%ctaid"))}
+        try:
+            found, ended = _run(schedule, known, sizes, pairs, meter)
+        except BudgetEnded:
+            break
         if found is not None:
             return found, runs
-        runs += 1
-        if runs >= _MOST_RUNS:
-            break
+        runs += ended
     return None, runs
 
 
-def _run(schedule: Schedule, sizes: Numbers, pairs: Pairs) -> Deadlock | None:
+def _crosses(network: Network) -> bool:
+    """Whether CTAs of a cluster signal each other: what one of them knows of its place is not what another knows."""
+    actions = (state.action for process in network.processes for state in process.states)
+    return any(isinstance(action, Arrive) and action.targets for action in actions)
+
+
+def _run(
+    schedule: Schedule, known: dict[Symbol, Range], sizes: Numbers, pairs: Pairs, meter: Meter
+) -> tuple[Deadlock | None, bool]:
+    """What goes wrong, and whether the run came to its end."""
     at = Configuration(schedule.layout)
-    numbers = dict(sizes)
+    known = dict(known)
     for _ in range(_MOST_STEPS):
+        meter.spend()
         places = list(at.places)
         try:
             process = schedule.choose(at)
             if process is None:
-                return _left(at, sizes, pairs)
+                return _left(at, sizes, pairs), True
             action = at.action(process)
             if isinstance(action, Test):
-                if _guesses(action.condition):
-                    return None
-                edge = action.yes if holds(action.condition, numbers) else action.no
+                outcome = certain(action.condition, known)
+                if outcome is None:
+                    return None, False
+                edge = action.yes if outcome else action.no
                 at.enter(process, edge)
             else:
                 edge = schedule.step(at, process)
         except Stuck:
-            return _stuck(at, sizes)
+            return _stuck(at, sizes), True
         except Refused as why:
-            return _stuck(at, sizes, str(why))
-        place = places[process]
-        if not all(holds(one, numbers) for one in edge.requires):
-            return Deadlock(dict(sizes), (), (), wraps=(process, place))
-        if any(value is None or _unknown(value) for _, value in edge.values):
-            return None
-        numbers = _assigned(edge, numbers)
-    return None
+            return _stuck(at, sizes, str(why)), True
+        allowed = [certain(one, known) for one in edge.requires]
+        if False in allowed:
+            return Deadlock(dict(sizes), (), (), wraps=(process, places[process])), True
+        if None in allowed:
+            return None, False
+        if edge.values:
+            known.update(_assigned(edge, known))
+    return None, False
 
 
-def _assigned(edge: Edge, numbers: Numbers) -> Numbers:
-    return {**numbers, **{symbol: evaluate(value, numbers) for symbol, value in edge.values if value is not None}}
+def _assigned(edge: Edge, known: dict[Symbol, Range]) -> dict[Symbol, Range]:
+    return {symbol: ANYTHING if value is None else range_of(value, known) for symbol, value in edge.values}
 
 
 def _left(at: Configuration, sizes: Numbers, pairs: Pairs) -> Deadlock | None:
@@ -100,52 +122,30 @@ def _stuck(at: Configuration, sizes: Numbers, why: str = "") -> Deadlock:
     return Deadlock(dict(sizes), blocked, ended, why)
 
 
-def _unknown(form: Linear) -> bool:
-    """Whether a value is what memory holds, or something else that a run can only guess."""
-    for one, _ in form.terms:
-        match one:
-            case Apply(function, arguments):
-                if not known_function(function) or any(map(_unknown, arguments)):
-                    return True
-            case Floor(inner, _):
-                if _unknown(inner):
-                    return True
-            case Choose(condition, yes, no):
-                if _guesses(condition) or _unknown(yes) or _unknown(no):
-                    return True
-            case Symbol():
-                pass
-    return False
-
-
-def _guesses(formula: Formula) -> bool:
-    return any(map(_unknown, forms_of(formula)))
-
-
-def _sizes(network: Network) -> Iterator[Numbers]:
+def _sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
     """Sizes by their sum, so that the first that fails is a small one."""
     registers = registers_of(network)
     steps: dict[Symbol, int] = {}
-    for process in network.processes:
-        for state in process.states:
-            forms = [value for edge in edges_of(state.action) for _, value in edge.values if value is not None]
-            if isinstance(state.action, Test):
-                forms += forms_of(state.action.condition)
-            for form in forms:
-                _steps(form, registers, steps)
-    for fact in network.facts:
-        for symbol in symbols_in(fact):
-            steps.setdefault(symbol, 0)
-    names = sorted((symbol for symbol in steps if steps[symbol]), key=lambda symbol: symbol.name)
-    rest = {symbol: _least(network, symbol) for symbol, step in steps.items() if not step}
-    combinations = product(_COUNTS, repeat=min(3, len(names)))
+    for form in _forms(network):
+        _steps(form, registers, steps)
+    names = sorted(steps, key=lambda symbol: (symbol != TILES, symbol.name))
+    rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
+    combinations = product(_COUNTS, repeat=min(_VARIED, len(names)))
     for counts in sorted(combinations, key=lambda one: (sum(one), one)):
-        for last in (0, 1) if len(names) > 3 else (0,):
+        for last in (0, 1) if len(names) > _VARIED else (0,):
             chosen = (*counts, *(last for _ in range(len(names) - len(counts))))
             numbers = {symbol: count * steps[symbol] for symbol, count in zip(names, chosen, strict=True)}
-            numbers |= rest
-            if all(holds(fact, numbers) for fact in network.facts):
+            if numbers.get(TILES) != 0 and all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers):
                 yield numbers
+
+
+def _forms(network: Network) -> Iterator[Linear]:
+    """All that tests and assignments ask."""
+    for process in network.processes:
+        for state in process.states:
+            yield from (value for edge in edges_of(state.action) for _, value in edge.values if value is not None)
+            if isinstance(state.action, Test):
+                yield from forms_of(state.action.condition)
 
 
 def _least(network: Network, symbol: Symbol) -> int:
@@ -169,6 +169,10 @@ def _steps(form: Linear, registers: frozenset[Symbol], steps: dict[Symbol, int])
             case Choose(condition, yes, no):
                 for each in (*forms_of(condition), yes, no):
                     _steps(each, registers, steps)
-            case Apply(_, arguments):
+            case Apply("is_canceled", _):
+                steps[TILES] = 1
+            case Apply(function, arguments) if known_function(function):
                 for each in arguments:
                     _steps(each, registers, steps)
+            case Apply():
+                pass  # whatever it is applied to, its value is not known

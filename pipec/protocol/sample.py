@@ -60,11 +60,16 @@ def known_function(function: str) -> bool:
     return operation in _OPERATIONS and kind in RANGES
 
 
+def evaluated_function(function: str, arguments: tuple[int, ...]) -> int:
+    """The value of a function that is known."""
+    operation, _, kind = function.rpartition(".")
+    least, most = RANGES[kind]
+    return (_OPERATIONS[operation](*arguments) - least) % (most - least + 1) + least
+
+
 def _apply(function: str, arguments: tuple[int, ...]) -> int:
     if known_function(function):
-        operation, _, kind = function.rpartition(".")
-        least, most = RANGES[kind]
-        return (_OPERATIONS[operation](*arguments) - least) % (most - least + 1) + least
+        return evaluated_function(function, arguments)
     # Memory may hold anything; the same place the same number.
     return (sum((index + 3) * argument for index, argument in enumerate(arguments)) * 7 + len(function)) % 4
 

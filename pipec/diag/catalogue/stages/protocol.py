@@ -59,12 +59,13 @@ class NotDecided(Message):
     """
 
     code = "E0604"
-    title = "whether roles of kernel `{kernel}` wait for each other for ever is {known}"
-    labels = (primary("at", "this could not be followed in all roles at once"),)
+    title = "whether roles of kernel `{kernel}` wait for each other for ever is not decided{tried}"
+    labels = (primary("at", "{why}"),)
     note = "if they do, the kernel hangs until a watchdog ends the process"
     help = "let the loops of both sides have the same bounds, or pass `--allow-undecided`"
     kernel: str
-    known: str
+    tried: str
+    why: str
     at: Span
 
 

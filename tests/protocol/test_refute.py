@@ -1,0 +1,138 @@
+"""Sizes at which roles wait for ever are found whatever the roles ask, and only where some launch gets there."""
+
+import pytest
+
+from pipec.driver import Compilation, Options, compile_source
+from pipec.protocol.ranges import ANYTHING, TILES, certain, range_of
+from pipec.source import Source
+from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Symbol, add, atom
+
+RING = """kernel k(x: tensor[f32, M, 32], y: tensor[f32, M, 32], ix: tensor[i32, 4], n: i32):
+    {grid}
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 64, 32]), stages=2{scope})
+    role load(warps=1) produces ring:
+{produced}
+    role work(warps=2) consumes ring:
+{consumed}
+"""
+FILL = "with ring.produce() as s:\n    write(s.x, fill(1.0, f32, 64, 32))"
+TAKE = "with ring.consume() as s:\n    store.direct(y[0, 0], s.x)"
+
+
+def judged(produced: str, consumed: str, grid: str = "grid(1)", scope: str = "") -> Compilation:
+    """FILL and TAKE in a body stand for a stage filled and taken."""
+    bodies = []
+    for body in (produced, consumed):
+        lines = []
+        for line in body.split("\n"):
+            indent = " " * (8 + len(line) - len(line.lstrip()))
+            stage = {"FILL": FILL, "TAKE": TAKE}.get(line.strip(), line.strip())
+            lines += [indent + one for one in stage.split("\n")]
+        bodies.append("\n".join(lines))
+    text = RING.format(grid=grid, scope=f', scope="{scope}"' if scope else "", produced=bodies[0], consumed=bodies[1])
+    return compile_source(Source("k.pipe", text), Options())
+
+
+def told(state: Compilation) -> list[tuple[str, str]]:
+    return [(one.code, one.title) for one in state.diagnostics]
+
+
+TILED = 'tiles = TileScheduler(ceildiv(M, 64), mode="clc")'
+
+
+@pytest.mark.parametrize(
+    ("consumed", "expected"),
+    [
+        ("for tile in tiles:\n    TAKE\nTAKE", ("E0601", "role `work` waits for ever when tiles per block = 1")),
+        (
+            "TAKE",
+            ("E0602", "`ring` is filled 2 times, but consumed once by role `work` when tiles per block = 2"),
+        ),
+    ],
+)
+def test_blocks_that_the_hardware_hands_out_are_counted(consumed: str, expected: tuple[str, str]) -> None:
+    assert told(judged("for tile in tiles:\n    FILL", consumed, TILED)) == [expected]
+
+
+def test_what_the_scheduler_hands_out_is_not_guessed() -> None:
+    """Which tile comes next depends on the other blocks: a branch on it refutes nothing."""
+    later = "i = 0\nfor tile in tiles:\n    if i > 0 and tile.x > {}:\n        {}\n    i += 1"
+    found = told(judged(later.format(3, "FILL"), later.format(4, "TAKE"), TILED))
+    assert [code for code, _ in found] == ["E0604"]
+
+
+def test_ctas_that_do_the_same_hang_alike() -> None:
+    found = told(
+        judged("FILL\nfor i in range(n):\n    FILL", "for i in range(n + 2):\n    TAKE", "cluster(2)\n    grid(2)", "cluster")
+    )
+    assert found == [("E0601", "role `work` waits for ever when n = 0")]
+
+
+def test_a_grid_of_no_blocks_is_not_launched() -> None:
+    """There is nothing to take when M = 0, but then there is no block that would wait for it."""
+    state = judged("if M > 0:\n    FILL", "TAKE", "grid(ceildiv(M, 64))")
+    assert [code for code, _ in told(state)] in ([], ["E0604"])
+    assert told(judged("if M > 64:\n    FILL", "TAKE", "grid(ceildiv(M, 64))"))[0][0] == "E0601"
+
+
+def test_a_block_beyond_the_grid_is_none() -> None:
+    wrong = "if block.x < ceildiv(M, 64):\n    FILL"
+    assert [code for code, _ in told(judged(wrong, "TAKE", "grid(ceildiv(M, 64))"))] in ([], ["E0604"])
+    found = told(judged(wrong, "TAKE", "grid(ceildiv(M, 64) + 1)"))
+    assert found == [("E0601", "role `work` waits for ever when M = 0, block.x = 0")]
+
+
+def test_what_memory_holds_is_not_guessed() -> None:
+    fill = "for i in range(load(ix[0])):\n    FILL"
+    take = "for i in range(load(ix[0]) + load(ix[1])):\n    TAKE"
+    assert [code for code, _ in told(judged(fill, take))] == ["E0604"]
+
+
+def test_what_does_not_depend_on_memory_is_found_beside_it() -> None:
+    """A value that is loaded on the way, and that decides nothing that pipelines wait for."""
+    fill = "least = load(ix[0])\nfor i in range(n):\n    FILL\n    least = min(least, load(ix[1]))"
+    assert told(judged(fill, "for i in range(n + 1):\n    TAKE"))[0][0] == "E0601"
+
+
+# ------------------------------------------------------------------------------------------------------------------ ranges
+
+N = Symbol("n")
+LOADED = atom(Apply("ld.global.u32", (Linear(0),)))
+
+
+def at_least(form: Linear) -> Compare:
+    return Compare("ge", form)
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        (Linear(3, ((N, -2),)), (-3, 1)),
+        (atom(Floor(Linear(0, ((N, 5),)), 4)), (1, 3)),
+        (LOADED, (0, 2**32 - 1)),
+        (atom(Choose(at_least(Linear(-4, ((N, 1),))), Linear(7), Linear(9))), (9, 9)),
+        (atom(Choose(at_least(Linear(-2, ((N, 1),))), Linear(7), Linear(9))), (7, 9)),
+        (atom(Apply("mul.lo.s32", (Linear(2**16), Linear(2**15)))), (-(2**31), -(2**31))),
+        (atom(Apply("div.s32", (Linear(6), Linear(0)))), (-(2**31), 2**31 - 1)),
+        (atom(Apply("s32", (atom(N),))), (1, 3)),
+        (atom(Apply("shuffled", (atom(N),))), ANYTHING),
+    ],
+)
+def test_ranges(form: Linear, expected: tuple[int, int]) -> None:
+    assert range_of(form, {N: (1, 3)}) == expected
+
+
+def test_a_value_less_itself_is_nothing() -> None:
+    assert range_of(add(LOADED, LOADED, -1), {}) == (0, 0)
+
+
+@pytest.mark.parametrize(("constant", "expected"), [(0, True), (-1, True), (-2, None), (-4, False)])
+def test_conditions_come_out_as_the_whole_range_does(constant: int, expected: bool | None) -> None:
+    form = Linear(constant, ((N, 1),))
+    assert certain(at_least(form), {N: (1, 3)}) is expected
+
+
+def test_answers_say_as_many_blocks_as_there_are() -> None:
+    answers = [atom(Apply("is_canceled", (atom(Apply("answer 2", (Linear(number),))),))) for number in range(3)]
+    assert [range_of(one, {TILES: (2, 2)})[0] for one in answers] == [1, 0, 0]
+    assert range_of(answers[0], {}) == (0, 1)
