@@ -504,7 +504,7 @@ class _Search:
         for outcome in (True, False):
             reached = place.next.get(outcome)
             moves.append(None if reached is None else Moves(self._way(key[0], outcome).steps, numbers[reached]))
-        return Node(tuple(facts), place.situation.test, *moves)
+        return Node(tuple(dict.fromkeys(facts)), place.situation.test, *moves)
 
 
 def _assume(premises: Premises, condition: Condition) -> None:

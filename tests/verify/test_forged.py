@@ -60,6 +60,14 @@ def plain(certificate: Certificate) -> object:
     ]
 
 
+@pytest.mark.parametrize("example", (*EXAMPLES, "gemm_split_k", "gemm_split_k_serial", "gemm_tiles", "copy_tma"))
+def test_what_is_written_is_read_again(example: str) -> None:
+    _, document = proved(example)
+    (proof,) = document.proofs
+    written = replace(document, proofs=(replace(proof, certificate=replace(proof.certificate, assumes=())),))
+    assert from_json(to_json(document)) == written
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_forged_certificates_are_refused(example: str) -> None:
     network, document = proved(example)
