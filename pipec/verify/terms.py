@@ -174,6 +174,8 @@ def negate(formula: Formula) -> Formula:
 
 def substitute(form: Linear, values: Mapping[Symbol, Linear]) -> Linear:
     """The form with symbols replaced, all at once; inside of atoms too."""
+    if values.keys().isdisjoint(symbols_of(form)):
+        return form
     made = Linear(form.constant)
     for one, coefficient in form.terms:
         made = add(made, _atom(one, values), coefficient)
@@ -244,6 +246,7 @@ def _joined(
     return found[0] if len(found) == 1 else kind(tuple(found))
 
 
+@lru_cache(65_536)
 def symbols_of(form: Linear) -> frozenset[Symbol]:
     found: set[Symbol] = set()
     for one, _ in form.terms:

@@ -6,27 +6,21 @@ without an edge contradicts the facts; in a node without a test every process ha
 meant for (see knowledge.py), no arithmetic wraps (Edge.requires), the cases cover all sizes, and no process starves another.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipec.verify.checker.certificate import Case, Certificate, Moves
 from pipec.verify.checker.configuration import Configuration, Key, Layout, Refused, need
-from pipec.verify.checker.knowledge import Entries, Knowledge
-from pipec.verify.checker.progress import ends, loops
+from pipec.verify.checker.knowledge import Event, Passage, check_parities
+from pipec.verify.checker.progress import ends, loops, order_from
 from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait, edges_of
 from pipec.verify.terms import Both, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
-_MOST_ROUNDS = 50  # visits of a node while what its processes know shrinks
 
+class Unknown(Symbol):
+    """A value of which nothing is known. No certificate can name it: it equals no other symbol, whatever their names."""
 
-@dataclass(slots=True)
-class _Reached:
-    """A node as the first way into it found it, and what every way into it knows."""
-
-    configuration: Configuration
-    key: Key
-    known: Knowledge
-    visits: int = 0
+    __slots__ = ()
 
 
 def check(network: Network, certificate: Certificate) -> None:
@@ -35,11 +29,11 @@ def check(network: Network, certificate: Certificate) -> None:
     need(bool(certificate.cases), "the certificate has no case")
     need(len({*certificate.cases}) == len(certificate.cases), "a case stands there twice")
     registers = _registers(network)
-    sizes = System(network.facts)
+    sizes, layout = System(network.facts), Layout(network)
     need(sizes.extended([negate(Both(case.when)) for case in certificate.cases]).impossible(), "the cases do not cover all sizes")
     for case in certificate.cases:
         need(not any(symbols_in(one) & registers for one in case.when), "a case is told apart by a register")
-        _Checker(network, case, sizes.extended(case.when)).run()
+        _Case(layout, case, sizes.extended(case.when)).check()
 
 
 def _registers(network: Network) -> set[Symbol]:
@@ -48,143 +42,101 @@ def _registers(network: Network) -> set[Symbol]:
     return {symbol for action in actions for edge in edges_of(action) for symbol, _ in edge.values}
 
 
-def _distances(case: Case) -> dict[int, int]:
-    """Nodes in an order in which, loops aside, each comes after all that lead to it."""
-    finished: dict[int, int] = {}
-    stack: list[tuple[int, bool]] = [(case.begin.node, False)]
-    seen: set[int] = set()
-    while stack:
-        number, done = stack.pop()
-        if done:
-            finished[number] = -len(finished)
-        elif number not in seen and 0 <= number < len(case.nodes):
-            seen.add(number)
-            stack.append((number, True))
-            stack += [(moves.node, False) for moves in (case.nodes[number].yes, case.nodes[number].no) if moves is not None]
-    return finished
+@dataclass(slots=True)
+class _Way:
+    """From a node to the next: where the processes have come, what has happened, and registers in terms of their values in the node."""
+
+    at: Configuration
+    having: System
+    events: list[Event] = field(default_factory=list)
+    values: dict[Symbol, Linear] = field(default_factory=dict)
 
 
-class _Checker:
-    def __init__(self, network: Network, case: Case, sizes: System) -> None:
-        self.network, self.case, self.sizes = network, case, sizes
-        self.layout = Layout(network)
-        self.reached: dict[int, _Reached] = {}
-        self.systems: dict[int, System] = {}
-        self.proved: set[tuple[int | None, bool]] = set()
+class _Case:
+    def __init__(self, layout: Layout, case: Case, sizes: System) -> None:
+        self.layout, self.network, self.case, self.sizes = layout, layout.network, case, sizes
+        self.reached: dict[int, tuple[Configuration, Key]] = {}
+        self.passages: list[Passage] = []
+        # From one node to another, and who moves on the way.
+        self.arrows = [
+            (number, moves.node, {node.test, *moves.steps})
+            for number, node in enumerate(case.nodes)
+            for moves in (node.yes, node.no)
+            if moves is not None
+        ]
         self.unknowns = 0
 
-    def run(self) -> None:
-        start, known = Configuration(self.layout), Knowledge.start(self.layout, Entries(self.layout))
-        self._follow(None, True, self.case.begin, self.sizes, start, known, None)
-        # Nodes in front first, so that most is known of a node before it is left.
-        order = _distances(self.case)
-        work = {self.case.begin.node}
-        while work:
-            number = min(work, key=lambda node: order.get(node, 0))
-            work.remove(number)
-            work |= {moves.node for moves in self._leave(number) if moves is not None}
-        need(len(self.reached) == len(self.case.nodes), "a node that no way leads to")
+    def check(self) -> None:
+        self._follow(None, self.case.begin, _Way(Configuration(self.layout), self.sizes))
+        # In this order a node comes after those that lead to it, loops aside, so that what is known of it settles soon.
+        order = order_from(self.case.begin.node, [(one, other) for one, other, _ in self.arrows])
+        need(len(order) == len(self.case.nodes), "a node that no way leads to, or one that does not exist")
+        for number in order:
+            self._leave(number)
+        check_parities(self.layout, self.passages)
         self._fair()
 
-    def _leave(self, number: int) -> list[Moves | None]:
-        """Follows the edges of a node; gives those after which the next node knows less than it seemed to."""
-        node, reached = self.case.nodes[number], self.reached[number]
-        reached.visits += 1
-        need(reached.visits <= _MOST_ROUNDS, "what the processes know of each other does not settle")
-        at = reached.configuration
+    def _leave(self, number: int) -> None:
+        node, (at, _) = self.case.nodes[number], self.reached[number]
         if node.test is None:
+            need(node.yes is node.no is None, "a way on from where nothing is decided")
             need(at.ended(), "a schedule ends before all processes have")
             need(at.settled(), "a barrier is left with some of its arrivals when all processes have ended")
-            return []
+            return
         need(0 <= node.test < len(self.network.processes), "a test of a process that does not exist")
         action = at.action(node.test)
         if not isinstance(action, Test):
             raise Refused("a test where a process does not stand at a branch")
-        given = self._system(number)
-        changed: list[Moves | None] = []
-        for outcome, condition, edge, moves in (
-            (True, action.condition, action.yes, node.yes),
-            (False, negate(action.condition), action.no, node.no),
-        ):
+        given = self.sizes.extended(node.facts)
+        for condition, edge, moves in ((action.condition, action.yes, node.yes), (negate(action.condition), action.no, node.no)):
+            way = _Way(at.copy(), given.extended([condition]))
             if moves is None:
-                if (number, outcome) not in self.proved:
-                    need(given.extended([condition]).impossible(), f"line {at.line(node.test)}: an outcome is missing")
-                    self.proved.add((number, outcome))
+                need(way.having.impossible(), f"line {at.line(node.test)}: an outcome is missing")
                 continue
-            after, known = at.copy(), reached.known.copy()
-            having = given if (number, outcome) in self.proved else given.extended([condition])
-            if self._follow(number, outcome, moves, having, after, known, (node.test, edge)):
-                changed.append(moves)
-        return changed
+            self._go(way, node.test, edge)
+            self._follow(number, moves, way)
 
-    def _system(self, number: int) -> System:
-        found = self.systems.get(number)
-        if found is None:
-            found = self.systems[number] = self.sizes.extended(self.case.nodes[number].facts)
-        return found
-
-    def _follow(
-        self, source: int | None, outcome: bool, moves: Moves, having: System, at: Configuration, known: Knowledge,
-        branch: tuple[int, Edge] | None,
-    ) -> bool:  # fmt: skip
-        """Takes the steps to the next node; whether it has to be followed (again)."""
-        proving = (source, outcome) not in self.proved
-        values: dict[Symbol, Linear] = {}
-        if branch is not None:
-            at.enter(*branch)
-            if proving:
-                self._assign(branch[1], values, having)
+    def _follow(self, source: int | None, moves: Moves, way: _Way) -> None:
+        """Takes the steps to the next node."""
         for process in moves.steps:
             need(0 <= process < len(self.network.processes), "a step of a process that does not exist")
-            edge = self._step(process, at, known)
-            at.enter(process, edge)
-            if proving:
-                self._assign(edge, values, having)
+            self._go(way, process, self._step(process, way))
         need(0 <= moves.node < len(self.case.nodes), "a node that does not exist")
-        if proving:
-            for fact in self.case.nodes[moves.node].facts:
-                need(having.entails(substituted(fact, values)), "the facts of a node do not follow from those before it")
-            self.proved.add((source, outcome))
-        return self._arrive(moves.node, at, known)
+        for fact in self.case.nodes[moves.node].facts:
+            need(way.having.entails(substituted(fact, way.values)), "the facts of a node do not follow from those before it")
+        self.passages.append(Passage(source, moves.node, way.events, way.at.lower()))
+        found = self.reached.setdefault(moves.node, (way.at, way.at.key()))
+        need(found[1] == way.at.key(), "two ways into a node find the processes or what has arrived different")
 
-    def _step(self, process: int, at: Configuration, known: Knowledge) -> Edge:
-        action = at.action(process)
+    def _step(self, process: int, way: _Way) -> Edge:
+        at, action = way.at, way.at.action(process)
         match action:
             case Wait(use=use):
-                number = at.use(process, use)
+                stages, number = self.network.rings[use.ring].stages, at.use(process, use)
                 at.need(process, at.rings[use.ring].complete(number), "a step waits for what has not come")
+                overtaken = at.rings[use.ring].complete(number + stages)
+                at.need(process, not overtaken, "the phase after can complete before this wait sees its own")
                 at.wait(process, use)
-                known.wait(at, process, use.ring, number)
+                way.events.append(Event(at.line(process), process, action, number, last=at.all_waited(use.ring, number)))
             case Arrive(use=use):
-                number = at.use(process, use)
-                completed = at.arrive(process, action)
-                known.arrive(at, process, action, completed, number)
+                number, completes = at.use(process, use), at.arrive(process, action) is not None
+                waited = at.waiting_before(use.ring, number) if completes else ()
+                way.events.append(Event(at.line(process), process, action, number, completes, waited))
             case _:
                 raise Refused(f"line {at.line(process)}: not a step without a decision")
         return action.edge
 
-    def _assign(self, edge: Edge, values: dict[Symbol, Linear], having: System) -> None:
+    def _go(self, way: _Way, process: int, edge: Edge) -> None:
+        way.at.enter(process, edge)
         for required in edge.requires:
-            need(having.entails(substituted(required, values)), "arithmetic may wrap at 32 bits")
-        made = {}
-        for symbol, value in edge.values:
-            if value is None:
-                self.unknowns += 1
-                made[symbol] = atom(Symbol(f"unknown {self.unknowns}"))
-            else:
-                made[symbol] = substitute(value, values)
-        values.update(made)
+            need(way.having.entails(substituted(required, way.values)), "arithmetic may wrap at 32 bits")
+        way.values |= {symbol: self._value(value, way.values) for symbol, value in edge.values}
 
-    def _arrive(self, number: int, at: Configuration, known: Knowledge) -> bool:
-        known.lower(at.lower())
-        key, before = at.key(), self.reached.get(number)
-        if before is None:
-            self.reached[number] = _Reached(at, key, known)
-            return True
-        need(before.key == key, "two ways into a node find the processes or what has arrived different")
-        return before.known.weaken(known)
-
-    # --------------------------------------------------------------------------------------------------------- fairness
+    def _value(self, value: Linear | None, values: dict[Symbol, Linear]) -> Linear:
+        if value is not None:
+            return substitute(value, values)
+        self.unknowns += 1
+        return atom(Unknown(str(self.unknowns)))
 
     def _fair(self) -> None:
         """Where a process may loop for ever, no other one is left standing meanwhile."""
@@ -192,15 +144,8 @@ class _Checker:
         endless = {number for number, process in enumerate(processes) if not ends(process, self.sizes)}
         if not endless:
             return
-        arrows = []
-        for number in self.reached:
-            node = self.case.nodes[number]
-            for moves in (node.yes, node.no):
-                if moves is not None and node.test is not None:
-                    arrows.append((number, moves.node, {node.test, *moves.steps}))
         for process in range(len(processes)):
-            without = [(one, other) for one, other, moved in arrows if process not in moved]
-            for loop in loops(without):
-                turning = {each for one, other, moved in arrows if one in loop and other in loop for each in moved}
-                ended = isinstance(self.reached[min(loop)].configuration.action(process), End)
+            for loop in loops((one, other) for one, other, moved in self.arrows if process not in moved):
+                turning = {each for one, other, moved in self.arrows if one in loop and other in loop for each in moved}
+                ended = isinstance(self.reached[min(loop)][0].action(process), End)
                 need(ended or not turning & endless, f"`{processes[process].role}` may be left standing while others loop")

@@ -153,6 +153,15 @@ class Configuration:
         self.waited[use.ring, process] |= 1 << number
         return number
 
+    def waiting_before(self, ring: int, use: int) -> tuple[int, ...]:
+        """Who has waited for the phase before on the same barrier."""
+        before = use - self.network.rings[ring].stages
+        return tuple(process for process in self.layout.waiters[ring] if before >= 0 and self.waited[ring, process] >> before & 1)
+
+    def all_waited(self, ring: int, use: int) -> bool:
+        """Whether all who wait on the ring have waited for the use."""
+        return all(self.waited[ring, process] >> use & 1 for process in self.layout.waiters[ring])
+
     def ended(self) -> bool:
         return all(isinstance(self.action(number), End) for number in range(len(self.places)))
 

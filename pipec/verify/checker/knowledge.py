@@ -5,56 +5,110 @@ complete to whoever waits, (2) the phase after cannot complete before the wait h
 are meant for only if (3) the phase before is known to be complete to whoever arrives. These are statements about all orders of events,
 and happens-before is the same in all of them, so they are checked along the one that the certificate gives.
 
-An entry of a vector is a set of uses of a ring, as the bits of an integer: those that are complete, and for each process that waits on
-the ring those for which it has waited. A vector is what is known: entry by entry a part of what is the case. A process of several
-threads knows an entry *each* (every thread does) or *some* (what all its threads together know, which is what an arrival of all of
-them hands over).
+What is known is a set of facts: that a use of a barrier is complete, and that somebody who waits there has waited for it. A set is the bits
+of an integer: bit `use * entries + entry`, so that all uses move down by one shift. A process of several threads knows a fact *each* (every
+thread does) or *some* (what all its threads together know, which is what an arrival of all of them hands over).
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import and_, or_, rshift
 
-from pipec.verify.checker.configuration import Configuration, Layout, Refused, reached
+from pipec.verify.checker.configuration import Configuration, Layout, Refused, need, reached
 from pipec.verify.network import Arrive, Network, Ring, Wait
 
-Vector = tuple[int, ...]
+Facts = int
 Member = tuple[int, int]  # a process in a CTA: its number and the rank
-# (ring, CTA of the barrier, use) -> member -> what all its threads together hand over, and what each of them does.
-Parts = dict[tuple[int, int, int], dict[Member, tuple[Vector, Vector]]]
-TOGETHER: Member = (-1, -1)  # stands for the process of whatever all arrivals hand over, where it does not matter which
+Barrier = tuple[int, int]  # a ring and the CTA of the barrier
+EACH, TOGETHER, GIVEN = range(3)
+_MOST_ROUNDS = 50  # in which what the processes know at a node may shrink
 
 
-def joined(left: Vector, right: Vector) -> Vector:
-    return left if left is right else tuple(map(or_, left, right))
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A step of the schedule. `completes`: whether the use is complete with it; then `waited` are the processes that have waited for the
+    use before on the same barrier. `last`: of a wait, whether all who wait on the ring have now waited for the use."""
+
+    line: int
+    process: int
+    action: Wait | Arrive
+    use: int
+    completes: bool = False
+    waited: tuple[int, ...] = ()
+    last: bool = False
 
 
-def common(left: Vector, right: Vector) -> Vector:
-    return left if left is right else tuple(map(and_, left, right))
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """From a node of the certificate (None: the start) to the next; `lowered`: by how much the uses of each group count less there."""
+
+    source: int | None
+    target: int
+    events: Sequence[Event]
+    lowered: tuple[int, ...]
+
+
+def check_parities(layout: Layout, passages: Sequence[Passage]) -> None:
+    """Follows what is known along all passages until no way into a node knows less than the others. Raises Refused."""
+    known: dict[int | None, Knowledge] = {None: Knowledge.start(Entries(layout))}
+    onwards: dict[int | None, list[Passage]] = {}
+    for passage in passages:
+        onwards.setdefault(passage.source, []).append(passage)
+    changed: set[int | None] = {None}
+    for _ in range(_MOST_ROUNDS):
+        for source, ways in onwards.items():
+            if source not in changed:
+                continue
+            changed.remove(source)
+            for passage in ways:
+                after = known[source].after(passage)
+                before = known.setdefault(passage.target, after)
+                if (before is after or before.weaken(after)) and passage.target in onwards:
+                    changed.add(passage.target)
+        if not changed:
+            return
+    raise Refused("what the processes know of each other does not settle")
 
 
 class Entries:
-    """Which entry of a vector means what: `ring`, for the barrier of a CTA: (ring, spot); `waiter`, for who waits there.
+    """Which entry of a set means what: `ring`, that a use of a barrier is complete; `waiter`, that somebody has waited for it.
 
     `groups`: the number of each entry's group. CTAs that are alike move together, but each knows only what has come to it: knowledge is
     kept for every CTA by itself. Rings whose users all arrive and wait in every use order themselves and have no entry.
     """
 
     def __init__(self, layout: Layout) -> None:
-        self.ring: dict[tuple[int, int], int] = {}
-        self.waiter: dict[tuple[int, int, Member], int] = {}
+        self.layout, self.network = layout, layout.network
+        self.ring: dict[Barrier, int] = {}
+        self.waiter: dict[tuple[Barrier, Member], int] = {}
         self.groups: list[int] = []
         for number, kind in enumerate(layout.network.rings):
             if kind.kind in ("named", "warp") and _meets(layout.network, number):
                 continue
-            group = layout.group_of.get(number, 0)
             for spot in spots(kind):
-                self.ring[number, spot] = len(self.groups)
-                self.groups.append(group)
+                self.ring[number, spot] = self._entry(number)
                 for process in layout.waiters[number]:
                     for rank in ranks_at(layout.network, number, spot, process):
-                        self.waiter[number, spot, (process, rank)] = len(self.groups)
-                        self.groups.append(group)
-        self.start: Vector = (layout.before,) * len(self.groups)  # what all know when the kernel begins
+                        self.waiter[(number, spot), (process, rank)] = self._entry(number)
+        self.arriving = [_arriving(layout.network, ring) for ring in range(len(layout.network.rings))]
+        self.start: Facts = (1 << layout.window * len(self.groups)) - 1  # what all know when the kernel begins
+
+    def _entry(self, ring: int) -> int:
+        self.groups.append(self.layout.group_of.get(ring, 0))
+        return len(self.groups) - 1
+
+    def fact(self, entry: int, use: int) -> Facts:
+        return 1 << use * len(self.groups) + entry
+
+    def lowered(self, by: Sequence[int], sets: Iterable[Facts]) -> dict[Facts, Facts]:
+        """Sets of facts -> the same facts about uses that count less, group by group."""
+        width, different = len(self.groups), {*sets}
+        longest = max(facts.bit_length() for facts in different) // (width or 1) + 1
+        every_use = sum(1 << use * width for use in range(longest))
+        entries: dict[int, int] = {}
+        for entry, group in enumerate(self.groups):
+            entries[by[group]] = entries.get(by[group], 0) | 1 << entry
+        masks = [(every_use * mask, shift * width) for shift, mask in entries.items()]
+        return {facts: sum([(facts & mask) >> shift for mask, shift in masks]) for facts in different}
 
 
 def spots(ring: Ring) -> tuple[int, ...]:
@@ -69,6 +123,16 @@ def spot_of(ring: Ring, rank: int) -> int:
 def ranks_at(network: Network, ring: int, spot: int, process: int) -> tuple[int, ...]:
     """The CTAs in which the process waits at this barrier: threads wait at barriers of their own CTA."""
     return tuple(rank for rank in network.processes[process].ranks if spot_of(network.rings[ring], rank) == spot)
+
+
+def _arriving(network: Network, ring: int) -> tuple[Member, ...]:
+    """Who arrives on the ring at some time."""
+    return tuple(
+        (number, rank)
+        for number, process in enumerate(network.processes)
+        if any(isinstance(state.action, Arrive) and state.action.use.ring == ring for state in process.states)
+        for rank in process.ranks
+    )
 
 
 def _meets(network: Network, ring: int) -> bool:
@@ -89,180 +153,142 @@ def _meets(network: Network, ring: int) -> bool:
 
 @dataclass(slots=True)
 class Knowledge:
-    """`each`, `some`: per process and CTA. `pending`: what the arrivals of uses that are not complete hand over; `given`: of those that
-    are, for who still waits for them."""
+    """The facts that somebody knows, by who: EACH thread of a member or all its threads TOGETHER (who, process, rank), and those that
+    arrivals hand over: of a complete use (GIVEN, ring, spot, use), of one member (who, process, rank, ring, spot, use)."""
 
-    layout: Layout
     entries: Entries
-    each: dict[Member, Vector]
-    some: dict[Member, Vector]
-    pending: Parts
-    given: Parts
+    sets: dict[tuple[int, ...], Facts]
 
     @classmethod
-    def start(cls, layout: Layout, entries: Entries) -> "Knowledge":
-        processes = layout.network.processes
-        begin = {(number, rank): entries.start for number, process in enumerate(processes) for rank in process.ranks}
-        given: Parts = {
-            (number, spot, layout.window - 1 - back): {TOGETHER: (entries.start, entries.start)}
-            for number, kind in enumerate(layout.network.rings)
-            if number in layout.group_of
-            for spot in spots(kind)
-            for back in range(kind.stages)
-        }
-        return cls(layout, entries, dict(begin), dict(begin), {}, given)
+    def start(cls, entries: Entries) -> "Knowledge":
+        layout, rings = entries.layout, entries.network.rings
+        first = Configuration(layout)
+        sets: dict[tuple[int, ...], Facts] = {}
+        for number, process in enumerate(entries.network.processes):
+            sets |= {(who, number, rank): entries.start for rank in process.ranks for who in (EACH, TOGETHER)}
+        for ring in layout.group_of:
+            for use in range(layout.window - rings[ring].stages, layout.window):
+                if not first.all_waited(ring, use):
+                    sets |= {(GIVEN, ring, spot, use): entries.start for spot in spots(rings[ring])}
+        return cls(entries, sets)
 
-    def copy(self) -> "Knowledge":
-        pending = {key: dict(row) for key, row in self.pending.items()}
-        return Knowledge(self.layout, self.entries, dict(self.each), dict(self.some), pending, dict(self.given))
+    def after(self, passage: Passage) -> "Knowledge":
+        made = Knowledge(self.entries, dict(self.sets))
+        for event in passage.events:
+            try:
+                made._follow(event)
+            except Refused as why:
+                raise Refused(f"line {event.line}: {why}") from None
+        made._lower(passage.lowered)
+        return made
 
-    def arrive(self, at: Configuration, process: int, action: Arrive, completed: int | None, use: int) -> None:
-        """After the configuration has counted the arrival."""
-        ring = action.use.ring
-        for rank, spot in reached(self.layout.network, process, action):
-            member = process, rank
-            self._knows_before(at, member, (ring, spot), use, "the arrival can come while the phase before is still open")
-            parts = self.pending.setdefault((ring, spot, use), {})
-            together = self.each[member] if action.part else self.some[member]
-            some, each = parts.get(member, (together, self.each[member]))
-            parts[member] = joined(some, together), joined(each, self.each[member])
-        if completed is not None:
-            for spot in spots(self.layout.network.rings[ring]):
-                self._complete(at, process, (ring, spot), use)
+    # ------------------------------------------------------------------------------------------------------------ events
 
-    def _knows_before(self, at: Configuration, member: Member, barrier: tuple[int, int], use: int, why: str) -> None:
-        entry, before = self.entries.ring.get(barrier), use - self.layout.network.rings[barrier[0]].stages
-        if entry is not None:
-            at.need(member[0], before >= 0 and bool(self.each[member][entry] >> before & 1), why)
+    def _follow(self, event: Event) -> None:
+        network, ring = self.entries.network, event.action.use.ring
+        if isinstance(event.action, Wait):
+            for rank in network.processes[event.process].ranks:
+                self._wait((event.process, rank), (ring, spot_of(network.rings[ring], rank)), event.use)
+            if event.last:
+                self._drop(ring, event.use)
+            return
+        for rank, spot in reached(network, event.process, event.action):
+            self._arrive((event.process, rank), (ring, spot), event.use, part=event.action.part)
+        if event.completes:
+            self._drop(ring, event.use - network.rings[ring].stages)
+            for spot in spots(network.rings[ring]):
+                self._complete((ring, spot), event)
 
-    def _complete(self, at: Configuration, process: int, barrier: tuple[int, int], use: int) -> None:
-        network, (ring, spot) = self.layout.network, barrier
-        parts = self.pending.pop((ring, spot, use), None)
-        if parts is None:
-            raise Refused(f"line {at.line(process)}: a barrier of another CTA gets none of its arrivals")
-        before = use - network.rings[ring].stages
-        self.given.pop((ring, spot, before), None)
+    def _arrive(self, member: Member, barrier: Barrier, use: int, *, part: bool) -> None:
+        self._knows_before(member, barrier, use, "the arrival can come while the phase before is still open")
+        for who, what in ((EACH, EACH), (TOGETHER, EACH if part else TOGETHER)):
+            handed = (who, *member, *barrier, use)
+            self.sets[handed] = self.sets.get(handed, 0) | self.sets[what, *member]
+
+    def _knows_before(self, member: Member, barrier: Barrier, use: int, why: str) -> None:
+        before = use - self.entries.network.rings[barrier[0]].stages
+        if barrier in self.entries.ring:
+            need(before >= 0 and self.sets[EACH, *member] & self.entries.fact(self.entries.ring[barrier], before) != 0, why)
+
+    def _complete(self, barrier: Barrier, event: Event) -> None:
+        network, (ring, spot) = self.entries.network, barrier
+        arrived = [member for member in self.entries.arriving[ring] if (EACH, *member, *barrier, event.use) in self.sets]
+        need(bool(arrived), "a barrier of another CTA gets none of its arrivals")
         if network.rings[ring].kind == "warp":
-            self.given[ring, spot, use] = parts
-            return
-        total = (0,) * len(self.entries.groups)
-        for some, _ in parts.values():
-            total = joined(total, some)
-        self.given[ring, spot, use] = {TOGETHER: (total, total)}
-        if barrier not in self.entries.ring:
-            return
-        for waiter in self.layout.waiters[ring]:
-            if not at.waited[ring, waiter] >> before & 1:
-                continue
+            return  # the lanes of each warp learn from each other only, see _receive
+        total = 0
+        for member in arrived:
+            total |= self.sets.pop((TOGETHER, *member, *barrier, event.use))
+            del self.sets[EACH, *member, *barrier, event.use]
+        self.sets[GIVEN, *barrier, event.use] = total
+        before = event.use - network.rings[ring].stages
+        for waiter in event.waited if barrier in self.entries.ring else ():
             for rank in ranks_at(network, ring, spot, waiter):
-                known = total[self.entries.waiter[ring, spot, (waiter, rank)]] >> before & 1
-                role = network.processes[waiter].role
-                at.need(process, bool(known), f"the phase can complete before `{role}` has seen the phase before")
+                seen = total & self.entries.fact(self.entries.waiter[barrier, (waiter, rank)], before)
+                need(seen != 0, f"the phase can complete before `{network.processes[waiter].role}` has seen the phase before")
 
-    def wait(self, at: Configuration, process: int, ring: int, use: int) -> None:
-        """After the configuration has noted the wait."""
-        kind = self.layout.network.rings[ring]
-        overtaken = at.rings[ring].complete(use + kind.stages)
-        at.need(process, not overtaken, "the phase after can complete before this wait sees its own")
-        for rank in self.layout.network.processes[process].ranks:
-            self._waits(at, (process, rank), (ring, spot_of(kind, rank)), use)
+    def _drop(self, ring: int, use: int) -> None:
+        """What was handed over and nobody waits for any more: who has waited for it knows it."""
+        for spot in spots(self.entries.network.rings[ring]):
+            self.sets.pop((GIVEN, ring, spot, use), None)
+            for member in self.entries.arriving[ring]:
+                for who in (EACH, TOGETHER):
+                    self.sets.pop((who, *member, ring, spot, use), None)
 
-    def _waits(self, at: Configuration, member: Member, barrier: tuple[int, int], use: int) -> None:
+    def _wait(self, member: Member, barrier: Barrier, use: int) -> None:
         why = "the wait can come while the phase before is open, and take its parity for the other"
-        self._knows_before(at, member, barrier, use, why)
-        self._receive(member, self.given.get((*barrier, use), {}))
+        self._knows_before(member, barrier, use, why)
+        self._receive(member, barrier, use)
         if barrier not in self.entries.ring:
             return
-        bit, entry = 1 << use, self.entries.waiter[(*barrier, member)]
-        if self.some[member][entry] & bit:
-            self._forget(entry, bit)
-        self._learn(member, self.entries.ring[barrier], bit, every=True)
-        self._learn(member, entry, bit, every=self.layout.network.processes[member[0]].threads == 1)
+        waited = self.entries.fact(self.entries.waiter[barrier, member], use)
+        if self.sets[TOGETHER, *member] & waited:
+            # A process that waits for a use again: what was known of the first wait says nothing of this one.
+            self.sets.update([(who, facts & ~waited) for who, facts in self.sets.items()])
+        complete = self.entries.fact(self.entries.ring[barrier], use)
+        alone = self.entries.network.processes[member[0]].threads == 1
+        self._learn(member, complete | waited if alone else complete, complete | waited)
 
-    def _forget(self, entry: int, bit: int) -> None:
-        """A process that waits for a use again: what was known of the first wait says nothing of this one."""
-
-        def vector(one: Vector) -> Vector:
-            return (*one[:entry], one[entry] & ~bit, *one[entry + 1 :])
-
-        self.each = {member: vector(one) for member, one in self.each.items()}
-        self.some = {member: vector(one) for member, one in self.some.items()}
-        for parts in (self.pending, self.given):
-            for key, row in parts.items():
-                parts[key] = {member: (vector(some), vector(each)) for member, (some, each) in row.items()}
-
-    def _learn(self, member: Member, entry: int, bit: int, *, every: bool) -> None:
-        self.some[member] = _with(self.some[member], entry, bit)
-        if every:
-            self.each[member] = _with(self.each[member], entry, bit)
-
-    def _receive(self, member: Member, parts: dict[Member, tuple[Vector, Vector]]) -> None:
+    def _receive(self, member: Member, barrier: Barrier, use: int) -> None:
         """What the arrivals of a completed phase hand over. Lanes of a warp that meet learn from those of their own warp only."""
-        processes = self.layout.network.processes
+        if given := self.sets.get((GIVEN, *barrier, use)):
+            self._learn(member, given, given)
+        if self.entries.network.rings[barrier[0]].kind != "warp":
+            return
+        processes = self.entries.network.processes
         mine = set(processes[member[0]].warps)
-        each, some = self.each[member], self.some[member]
-        for other, (all_together, every) in parts.items():
-            theirs = mine if other == TOGETHER else set(processes[other[0]].warps)
-            if other == TOGETHER or (len(mine) == 1 and mine == theirs):
-                each, some = joined(each, all_together), joined(some, all_together)
-                continue
-            if mine <= theirs:
-                each, some = joined(each, every), joined(some, every)
-            if theirs <= mine:
-                some = joined(some, all_together)
-        self.each[member], self.some[member] = each, some
+        for other in self.entries.arriving[barrier[0]]:
+            every = self.sets.get((EACH, *other, *barrier, use), 0)
+            together = self.sets.get((TOGETHER, *other, *barrier, use), 0)
+            theirs = set(processes[other[0]].warps)
+            if len(mine) == 1 and mine == theirs:
+                self._learn(member, together, together)
+            elif mine <= theirs:
+                self._learn(member, every, every | (together if theirs <= mine else 0))
+            elif theirs <= mine:
+                self._learn(member, 0, together)
 
-    # ------------------------------------------------------------------------------------------------------- comparison
+    def _learn(self, member: Member, each: Facts, together: Facts) -> None:
+        self.sets[EACH, *member] |= each
+        self.sets[TOGETHER, *member] |= together
 
-    def lower(self, by: tuple[int, ...]) -> None:
+    # ------------------------------------------------------------------------------------------- sets of facts as a whole
+
+    def _lower(self, by: Sequence[int]) -> None:
         """Follows Configuration.lower."""
         if not any(by):
             return
-        shifts = [by[group] for group in self.entries.groups]
-        lowered: dict[Vector, Vector] = {}
-
-        def vector(one: Vector) -> Vector:
-            found = lowered.get(one)
-            if found is None:
-                found = lowered[one] = tuple(map(rshift, one, shifts))
-            return found
-
-        def part(rows: Parts) -> Parts:
-            return {
-                (ring, spot, use - by[self.layout.group_of[ring]]): {
-                    p: (vector(some), vector(each)) for p, (some, each) in row.items()
-                }
-                for (ring, spot, use), row in rows.items()
-            }
-
-        self.each = {member: vector(one) for member, one in self.each.items()}
-        self.some = {member: vector(one) for member, one in self.some.items()}
-        self.pending, self.given = part(self.pending), part(self.given)
+        into, group_of = self.entries.lowered(by, self.sets.values()), self.entries.layout.group_of
+        self.sets = {
+            # (Behind who it is come ring, spot and use.)
+            who if len(who) == 3 else (*who[:-1], who[-1] - by[group_of[who[-3]]]): into[facts]
+            for who, facts in self.sets.items()
+        }
 
     def weaken(self, other: "Knowledge") -> bool:
         """Forgets what the other does not know; whether that was anything."""
-        changed = False
-        for mine, theirs in ((self.each, other.each), (self.some, other.some)):
-            for member, vector in mine.items():
-                mine[member] = common(vector, theirs[member])
-                changed |= mine[member] != vector
-        pending, given = _common(self.pending, other.pending), _common(self.given, other.given)
-        changed |= pending != self.pending or given != self.given
-        self.pending, self.given = pending, given
-        return changed
-
-
-def _common(mine: Parts, theirs: Parts) -> Parts:
-    return {
-        key: {
-            process: (common(some, theirs[key][process][0]), common(each, theirs[key][process][1]))
-            for process, (some, each) in row.items()
-            if process in theirs[key]
-        }
-        for key, row in mine.items()
-        if key in theirs
-    }
-
-
-def _with(vector: Vector, entry: int, bit: int) -> Vector:
-    return vector if vector[entry] & bit else (*vector[:entry], vector[entry] | bit, *vector[entry + 1 :])
+        common = {who: facts & other.sets[who] for who, facts in self.sets.items() if who in other.sets}
+        if common == self.sets:
+            return False
+        self.sets = common
+        return True

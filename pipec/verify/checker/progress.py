@@ -106,6 +106,16 @@ def _change(form: Linear, edge: Edge, sizes: System) -> int | None:
     return None
 
 
+def order_from(root: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
+    """What is come to from the root; loops aside, each after all that lead to it."""
+    following: dict[int, list[int]] = {}
+    for one, next_ in arrows:
+        following.setdefault(one, []).append(next_)
+    finished: list[int] = []
+    _search(root, following, set(), finished)
+    return finished[::-1]
+
+
 def loops(arrows: Iterable[tuple[int, int]]) -> list[frozenset[int]]:
     """Strongly connected components with at least one arrow inside (Kosaraju)."""
     following: dict[int, list[int]] = {}
