@@ -316,6 +316,10 @@ def _guarded_memory() -> list[Instruction]:
         store = f"@$2 st.global.{suffix} [$0], $1;"
         rows.append(Instruction(f"store.global.{bits}", store, VOID, (GLOBAL, type_, I1), f"st.global.{suffix}", "thread", "9.7.9.12",
                                 constraints=f"l,{constraint},b"))  # fmt: skip
+    for bits in (32, 64):
+        constraint, suffix, type_ = registers[bits]
+        rows.append(Instruction(f"store.shared.if.{bits}", f"@$2 st.shared.{suffix} [$0], $1;", VOID, (SHARED, type_, I1),
+                                f"st.shared.{suffix}", "thread", "9.7.9.12", constraints=f"r,{constraint},b"))  # fmt: skip
     rows.append(Instruction("store.global.v4", "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", VOID,
                             (GLOBAL, I32, I32, I32, I32, I1), "st.global.v4.b32", "thread", "9.7.9.12",
                             constraints="l,r,r,r,r,b"))  # fmt: skip

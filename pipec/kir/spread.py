@@ -73,7 +73,7 @@ class Share:
     """How a row is cut: `panels` of `columns` columns, of each `parts` threads have `chunks` chunks of `count` elements.
 
     The chunks of a thread start `step` columns apart, those of the parts `part_step`. `tail`: one column more behind the panels, which the
-    first thread of the row has (both halves of a warp compute it).
+    first thread of the row has (both halves of a warp compute it). `end`: the columns of a tile that some threads have a chunk less of.
     """
 
     columns: int
@@ -85,6 +85,7 @@ class Share:
     part_step: int
     half_columns: int = 0  # of a folded tile: a panel lies in one half
     tail: bool = False
+    end: int | None = None
 
 
 def chunk_columns(columns: int) -> int:
@@ -142,6 +143,8 @@ def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) ->
     zero = ops.constant(0)
     if row_map.half_warps:
         return _half_warp_place(ops, row_map, threads)
+    if row_map.vector:
+        return _striped_place(ops, row_map, threads)
     if row_map.folded:
         half = ops.bits("lshr", threads.thread, row_map.block_rows.bit_length() - 1)
         return Place(ops.bits("and", threads.thread, row_map.block_rows - 1), zero, zero, half=half)
@@ -173,6 +176,25 @@ def _half_warp_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -
     return Place(index, ops.add(group, half), group, working)
 
 
+def _striped_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> Place[N]:
+    """Rows of whole warps are counted by warps, so that all lanes are seen to have the same one."""
+    zero = ops.constant(0)
+    if row_map.split < WARP:
+        index = ops.bits("lshr", threads.thread, row_map.split.bit_length() - 1)
+        part = ops.bits("and", threads.lane, row_map.split - 1)
+    elif row_map.split == threads.warps * WARP:
+        index, part = zero, threads.thread
+    else:
+        index = ops.bits("udiv", threads.warp, row_map.warps_of_row)
+        warp = ops.bits("urem", threads.warp, row_map.warps_of_row)
+        part = ops.add(ops.multiply(warp, WARP), threads.lane)
+    working = None
+    if row_map.idle:
+        working = ops.compare("ult", index, ops.constant(row_map.block_rows))
+        index = ops.select(working, index, zero)
+    return Place(index, part, zero, working)
+
+
 def half_working(ops: Arithmetic[N], share: Share, half: N, panel: N) -> N:
     """Whether a panel of a folded tile lies in the half of the columns that a thread has."""
     return ops.compare("eq", ops.bits("udiv", ops.multiply(panel, share.columns), share.half_columns), half)
@@ -183,12 +205,39 @@ def inside_panel(ops: Arithmetic[N], share: Share, part: N, step: N) -> N:
     return ops.add(ops.multiply(part, share.part_step), step)
 
 
+def both(ops: Arithmetic[N], one: N | None, other: N | None) -> N | None:
+    """The conjunction of conditions, of which None is always true."""
+    if one is None or other is None:
+        return other if one is None else one
+    return ops.binary("and", one, other)
+
+
 def first_part(ops: Arithmetic[N], row_map: RowMap, part: N, working: N | None) -> N | None:
     """Of the threads that share a row, the first: for a value that all of them have. None where no thread shares one."""
     if row_map.split == 1 and working is None:
         return None
-    first = ops.compare("eq", part, ops.constant(0))
-    return first if working is None else ops.binary("and", first, working)
+    return both(ops, ops.compare("eq", part, ops.constant(0)), working)
+
+
+# ------------------------------------------------------------------------------------------------------------ striped rows
+
+
+def stripe(row_map: RowMap) -> int:
+    """The columns of a striped row that its threads have with one vector each."""
+    return row_map.vector * row_map.split
+
+
+def striped_share(row_map: RowMap, columns: int) -> Share:
+    width, count = stripe(row_map), row_map.vector
+    assert columns % count == 0, "a vector would reach over the end of a row"
+    return Share(columns, 1, row_map.split, -(-columns // width), count, width, count, end=columns if columns % width else None)
+
+
+def has_vector(ops: Arithmetic[N], share: Share, column: N, step: int) -> N | None:
+    """Whether a thread has a vector of the stripe `step`, which would start at `column`; None where all threads have one."""
+    if share.end is None or (step + 1) * share.step <= share.end:
+        return None
+    return ops.compare("ult", column, ops.constant(share.end))
 
 
 # --------------------------------------------------------------------------------------------------------------- fragments
@@ -272,7 +321,8 @@ def _of_share(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], share: S
             for chunk in range(share.chunks):
                 first = inside_panel(ops, share, at.part, ops.constant(chunk * share.step))
                 first = ops.add(ops.multiply(panel, share.columns), first)
-                yield from (Element(at.index, ops.add(first, index), working) for index in range(share.count))
+                stored = both(ops, working, has_vector(ops, share, first, chunk))
+                yield from (Element(at.index, ops.add(first, index), stored) for index in range(share.count))
         if share.tail:
             last = ops.constant(share.panels * share.columns)
             yield Element(at.index, last, first_part(ops, row_map, at.part, at.working))

@@ -103,6 +103,7 @@ class RoleContext:
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
     masks: dict[tuple[tree.Pipeline, Side], Value] = field(default_factory=dict)  # the CTAs that hear a side's signals
     staging_turn: Slot | None = None
+    exchange_turn: Slot | None = None  # which of two places the warps of a row use next (pipec.lower.tiles.reductions)
     accumulators: dict[tree.Accumulator, Registers] = field(default_factory=dict)
     operands: dict[tree.Variable | tree.RegisterMma, Registers] = field(default_factory=dict)  # by tile, or by the MMA of a copy
     turns: dict[tuple[tree.Pipeline, Side] | tree.Handle, Slot] = field(default_factory=dict)  # with a watchdog: waits so far

@@ -69,10 +69,12 @@ def element_inside(role: RoleContext, row: GlobalRow, index: Value) -> Value:
     return fits if row.inside is TRUE else builder.binary("and", fits, row.inside)
 
 
-def load_element(role: RoleContext, row: GlobalRow, index: Value, dtype: DType) -> Value:
-    """Zero outside the tensor."""
+def load_element(role: RoleContext, row: GlobalRow, index: Value, dtype: DType, allowed: Value | None = None) -> Value:
+    """Zero outside the tensor, and where it is not `allowed`."""
     builder = role.builder
     pointer, inside = element_pointer(role, row, index, dtype), element_inside(role, row, index)
+    if allowed is not None:
+        inside = builder.binary("and", inside, allowed)
     loaded = builder.call(f"load.global.{dtype.bytes * 8}", pointer, inside)
     if dtype.bits == 1:
         return builder.compare("ne", loaded, integer(0, loaded.type))

@@ -102,6 +102,9 @@ def _declare(role: RoleContext) -> None:
     pipelines.start_cursors(role)
     mma_waits.start(role)
     role.kernel.at(role.plan.role.span)
+    if role.prefix in role.kernel.plan.exchange_offsets:
+        role.exchange_turn = role.builder.variable("i32", f"{role.prefix}.exchange")
+        role.exchange_turn.write(integer(0))
     if role.plan.stores_bulk:
         role.staging_turn = role.builder.variable("i32", f"{role.prefix}.staging")
         role.staging_turn.write(integer(0))

@@ -6,8 +6,9 @@ import pytest
 from pipec.isa.dtypes import DTYPES
 from pipec.kir.plan.memory import tile_layout
 from pipec.kir.plan.roles import fragment_map, row_map_of, with_split
+from pipec.kir.plan.striping import striped_map, threads_of_row
 from pipec.kir.plan.types import RowMap
-from pipec.kir.spread import Share, Threads, direct_share, elements, panel_share
+from pipec.kir.spread import Share, Threads, direct_share, elements, panel_share, striped_share
 from pipec.record import replace
 from pipec.sema.types import TileType
 
@@ -50,6 +51,35 @@ def test_rows_are_shared_out() -> None:
     for warps in (1, 2, 3, 4, 5, 8, 11, 12, 16):
         for rows in (1, 40, 64, 200):
             _covers_all_ways(row_map_of(rows, 32 * warps, half_warps=False), warps, rows)
+
+
+def test_neighbouring_threads_share_rows() -> None:
+    for warps in (1, 2, 3, 4, 5, 8, 12, 16):
+        for rows in (1, 2, 3, 4, 7, 8, 16, 40, 64):
+            if threads_of_row(rows, 32 * warps) == 1:
+                continue
+            for vector in (1, 2, 4, 8, 16):
+                row_map = striped_map(rows, 32 * warps, vector, in_registers=False)
+                for width in (vector, 3 * vector, 32 * vector, 40 * vector, 96 * vector):
+                    _covers(row_map, warps, TileType(DTYPES["f32"], rows, width), striped_share(row_map, width))
+
+
+def test_threads_keep_equal_parts_of_a_row() -> None:
+    """As many registers as the vectors of the thread that has most."""
+    for columns, registers in ((1, 1), (8, 8), (512, 8), (520, 16), (1024, 16)):
+        assert striped_map(4, 256, 8, in_registers=True).columns_of_thread(columns) == registers
+
+
+def test_lanes_of_a_warp_lie_side_by_side() -> None:
+    """Each stripe of a row is one run of memory, which the lanes have in their order."""
+    number = np.arange(256)
+    threads = Threads(number, number // 32, number % 32, 8)
+    for rows in (1, 2, 8, 32):
+        row_map = striped_map(rows, 256, 4, in_registers=False)
+        tile = TileType(DTYPES["f32"], rows, 4096)
+        first = next(elements(AllThreads(), row_map, threads, tile, striped_share(row_map, 4096)))
+        row, column = np.broadcast_arrays(first.row, first.column)
+        assert (row == number // (256 // rows)).all() and (column == 4 * (number % (256 // rows))).all()
 
 
 @pytest.mark.parametrize("warps", [4, 8, 12, 16, 20, 24, 32])

@@ -1,4 +1,4 @@
-"""Tiles in registers, against the registers that a thread has (E0733, E0734, E0742, E0743, E0745).
+"""Tiles in registers, against the registers that a thread has (E0236, E0733, E0734, E0742, E0743, E0745).
 
 The tiles that are needed at one time are those whose values some later operation reads before they are assigned again. Registers
 cannot be indexed, so what does not fit would go to memory: that is refused, with the numbers.
@@ -34,6 +34,7 @@ def check(plan: Plan, sink: Sink) -> None:
     for row in plan.roles:
         _odd_columns(plan, row, sink)
         _odd_fragments(row, sink)
+        _without_rows(plan, row, sink)
         if row.mma_waits is not None and not _accumulators(plan, row, sink):
             _instructions(plan, row, sink)
         if any(isinstance(operation, tree.Assign) and operation.variable.in_registers for operation in operations(row.role)):
@@ -53,6 +54,19 @@ def _odd_columns(plan: Plan, row: RolePlan, sink: Sink) -> None:
             return
 
 
+def _without_rows(plan: Plan, row: RolePlan, sink: Sink) -> None:
+    """A kept tile of one row that the threads do not share out: each of them would have to keep it whole."""
+    told: set[tree.Variable] = set()
+    for operation in operations(row.role):
+        if not (isinstance(operation, tree.Assign) and operation.variable.in_registers) or operation.variable in told:
+            continue
+        told.add(operation.variable)
+        tile = operation.variable.type
+        assert isinstance(tile, TileType)
+        if tile.rows == 1 and not plan.row_maps[operation].vector:
+            sink.report(messages.KeptWithoutRows(type=str(tile), at=operation.value.span))
+
+
 def _odd_fragments(row: RolePlan, sink: Sink) -> None:
     """Beside accumulators in registers, kept tiles are spread as those are."""
     unit = 16 * row.role.warps
@@ -60,11 +74,11 @@ def _odd_fragments(row: RolePlan, sink: Sink) -> None:
     for operation in operations(row.role):
         if row.mma_waits is None or not (isinstance(operation, tree.Assign) and operation.variable.in_registers):
             continue
-        if operation.variable in told:
-            continue
-        told.add(operation.variable)
         tile = operation.variable.type
         assert isinstance(tile, TileType)
+        if operation.variable in told or tile.rows == 1:
+            continue
+        told.add(operation.variable)
         if tile.rows % unit or (tile.columns > 1 and tile.columns % 8):
             sink.report(messages.OddKeptFragment(tile=operation.variable.name, type=str(tile), unit=unit, at=operation.span))
 

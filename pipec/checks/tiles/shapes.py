@@ -326,7 +326,8 @@ def _store(operation: tree.Store, sink: Sink) -> None:
                 declared=tensor.span,
             )
         )
-    _rank(name, tensor, value.rows, operation.value.span, sink)
+    if operation.path == "tma" or value.columns > 1:  # threads store a value for each row wherever they are told to
+        _rank(name, tensor, value.rows, operation.value.span, sink)
     _reduction(operation, operation.path if operation.rows is None else "direct", sink)
     if operation.path != "tma":
         return

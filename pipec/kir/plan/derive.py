@@ -78,6 +78,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         barrier_offsets=shared.barrier_offsets,
         response_offset=shared.response_offset,
         staging=shared.staging,
+        exchange_offsets=shared.exchange_offsets,
         row_maps=row_maps,
         zero_fills=shared.zero_fills,
         shared_items=shared.items,

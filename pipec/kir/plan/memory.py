@@ -9,6 +9,7 @@ from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.roles import operations
 from pipec.kir.plan.scales import scale_columns, scale_layout, stored_bits, unpacked_tiles
+from pipec.kir.plan.striping import exchange_bytes
 from pipec.kir.plan.types import (
     RESPONSE_BYTES,
     TILE_ALIGNMENT,
@@ -28,6 +29,7 @@ from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
 # Bytes of a swizzle span -> the tensor map's swizzle mode, widest first (hardware.md 2.3).
 _SPANS: tuple[tuple[int, Swizzle], ...] = ((128, "128B"), (64, "64B"), (32, "32B"), (16, "none"))
 BARRIER_BYTES = 8
+_EXCHANGE_ALIGNMENT = 16  # of what a thread reads at once, where it reads what the warps of a row have reduced
 _SMALLEST_ALLOCATION = 32  # tensor-memory columns
 
 
@@ -112,6 +114,7 @@ class SharedPlan:
     buffer_strides: dict[Buffer, int]
     barrier_offsets: dict[tuple[Pipeline, Side], int]
     staging: dict[tree.Store, Staging]
+    exchange_offsets: dict[str, int]
     zero_fills: dict[Buffer, ZeroFill]
     items: tuple[SharedItem, ...]
     bytes: int
@@ -154,9 +157,13 @@ def plan_shared(
     small += sum(4 * buffer.count for buffer, (_, condition) in unwritten.items() if condition is None)
     responses = kernel.schedule.responses if kernel.schedule is not None else None
     response_bytes = RESPONSE_BYTES * responses.stages if responses is not None else 0
+    exchanges = {row.role.name: size for row in roles if (size := exchange_bytes(row, row_maps)) > 0}
     # And the address of tensor memory, and what aligning barriers and answers may cost.
-    small = round_up(small + 4 + 8, 16) + response_bytes
+    small = round_up(small + 4 + 8, 16) + response_bytes + sum(round_up(size, _EXCHANGE_ALIGNMENT) for size in exchanges.values())
     staging = _plan_staging(shared, target, roles, row_maps, small)
+    exchange_offsets = {
+        name: shared.take(f"{name} row reductions", size, _EXCHANGE_ALIGNMENT) for name, size in exchanges.items()
+    }
     answers = shared.take(f"{responses.name} responses", response_bytes, RESPONSE_BYTES) if responses is not None else None
     barriers: dict[tuple[Pipeline, Side], int] = {}
     for pipeline in kernel.pipelines:
@@ -169,7 +176,9 @@ def plan_shared(
         flag = shared.take(f"{buffer.label} written flags", 4 * buffer.count, 4) if condition is None else None
         zero_fills[buffer] = ZeroFill(pipeline, condition, flag)
     size = round_up(shared.offset, 16)
-    return SharedPlan(offsets, strides, barriers, staging, zero_fills, tuple(shared.items), size, address, answers)
+    return SharedPlan(
+        offsets, strides, barriers, staging, exchange_offsets, zero_fills, tuple(shared.items), size, address, answers
+    )
 
 
 def _panels(row: RolePlan, layouts: Mapping[tree.Store, TileLayout]) -> int:

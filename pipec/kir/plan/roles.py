@@ -6,6 +6,7 @@ from math import gcd
 from pipec.isa.targets import WARP, WARPGROUP_WARPS, Target
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.plan.mma_waits import lazy_tiles, plan_mma_waits, reads_accumulator
+from pipec.kir.plan.striping import striped_map, striped_vector
 from pipec.kir.plan.types import RegisterGroup, RolePlan, RowMap, round_up
 from pipec.kir.walk import evaluated_tile, operands, references, subexpressions
 from pipec.record import replace
@@ -134,9 +135,15 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
     written = {operation for operation in operations(row.role) if isinstance(operation, tree.WriteAccumulator)}
     kept_half_warps = any(_reads_half_warp_tile(values[operation], lets) for operation in kept)
     maps: dict[tree.Operation, RowMap] = {}
+    vectors: dict[int, int] = {}  # by the number of rows
     for operation, value in values.items():
         assert isinstance(value.type, TileType)
         rows = value.type.rows
+        if rows not in vectors:
+            vectors[rows] = striped_vector(row, values, lets, rows)
+        if vectors[rows]:
+            maps[operation] = striped_map(rows, row.threads, vectors[rows], in_registers=operation in kept)
+            continue
         if operation in written or reads_accumulator(value, lets) or (row.mma_waits is not None and operation in kept):
             maps[operation] = fragment_map(rows, row.role.warps, in_registers=operation in kept)
             continue

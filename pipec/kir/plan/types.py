@@ -167,6 +167,9 @@ class RowMap:
     Threads work on `block_rows` rows at a time (`blocks` times). `half_warps`: the rows of an M = 64 accumulator, 16 to a warp
     (layout F of tensor memory), lanes 16-31 holding the other half of the columns. `split` threads share a row's columns.
 
+    `vector`: neighbouring lanes share a row, up to a warp of them or whole warps (`split` threads in all), striped: thread l has the
+    vectors l, l + split, l + 2 * split ... of so many elements each. All tiles of a role with as many rows are then spread this way.
+
     `in_registers`: such tiles take part. All such operations on tiles with as many rows agree on which thread has which element,
     and their loops are written out, since registers cannot be indexed. With `half_warps` runs of `half_run` columns alternate
     between the halves.
@@ -180,13 +183,21 @@ class RowMap:
     in_registers: bool = False
     fragment: bool = False  # as wgmma spreads an accumulator: see pipec.lower.tiles.fragments
     folded: bool = False  # as an accumulator of 64 rows of a pair of CTAs: threads 64-127 have the right half of the columns
+    vector: int = 0
+
+    @property
+    def warps_of_row(self) -> int:
+        """That share a row of a striped tile; 1 where a warp has several rows."""
+        return max(1, self.split // WARP)
 
     def half_run(self, columns: int) -> int:
         """Small enough to divide half of every panel that a row is stored in."""
         return min(_LONGEST_HALF_RUN, (columns & -columns) // 2)
 
     def columns_of_thread(self, columns: int) -> int:
-        """How many of a kept tile's columns a thread has of its row; values with one column stand in both halves of a warp."""
+        """How many of a kept tile's columns a thread has of its row; values with one column stand in all threads of the row."""
+        if self.vector:
+            return -(-columns // (self.vector * self.split)) * self.vector if columns > 1 else 1
         sharing = 4 if self.fragment else 2 if self.half_warps else 1
         return columns // sharing if columns > 1 else columns
 
@@ -241,6 +252,7 @@ class Plan:
     barrier_offsets: dict[tuple[Pipeline, Side], int]  # "producer" -> full barriers, "consumer" -> empty barriers
     response_offset: int | None  # where the answers to a tile scheduler's requests arrive, one after the other
     staging: dict[Store, Staging]  # of stores by path "tma"
+    exchange_offsets: dict[str, int]  # of roles in which several warps share a row: shared memory for reductions
     row_maps: dict[Operation, RowMap]  # of each operation that evaluates a tile
     zero_fills: dict[Buffer, ZeroFill]  # of accumulators that may stay unwritten
     shared_items: tuple[SharedItem, ...]

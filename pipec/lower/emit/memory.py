@@ -82,8 +82,9 @@ def load_shared(
             inside = builder.bits("urem", position, span)
         address = row_address(builder, layout, tile, panel, row)
         if run < 4:
-            pointer = make_pointer(builder.binary("xor", address, inside))
-            values.append(builder.load(dtype.llvm, pointer, dtype.bytes))
+            for first in range(0, run, dtype.bytes):
+                pointer = make_pointer(builder.binary("xor", address, builder.add(inside, first)))
+                values.append(builder.load(dtype.llvm, pointer, dtype.bytes))
             continue
         values += unpack(builder, load_words(builder, address, inside, run // 4, make_pointer), dtype)
     return values

@@ -19,7 +19,8 @@ from pipec.lower.global_memory import first_rows, global_row, store_element
 from pipec.lower.synchronisation.pipelines import shared_tile
 from pipec.lower.table import lowers
 from pipec.lower.tensor_cores import wgmma
-from pipec.lower.tiles.reader import Chunk, Place, Row, TileReader, fragment_chunk
+from pipec.lower.tiles.chunks import Chunk, Place, Row
+from pipec.lower.tiles.reader import TileReader, fragment_chunk
 from pipec.lower.tiles.staging import staged_panels
 from pipec.lower.tiles.tma import coordinates
 from pipec.sema import tree
@@ -316,4 +317,6 @@ def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) 
             if chunk.place.groups[index // 2] * GROUP_COLUMNS + index % 2 >= columns:
                 continue  # not even the first lane has it
             position, inside = chunk.position(role.builder, index), chunk.inside(role.builder, index)
+            if len(tensor.shape) == 1 and value.type.rows > 1:
+                position = row.index  # a value for each row
             store_element(role, target, position, element, value.type.dtype, inside, operation.reduce)

@@ -5,110 +5,33 @@ A thread owns one row of each row block (see RowMap) and asks for `count` consec
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import gcd
 from typing import assert_never
 
-from pipec.isa.dtypes import DTYPES, DType
+from pipec.isa.dtypes import DTYPES
 from pipec.isa.targets import WARP
 from pipec.kir import spread
 from pipec.kir.plan.roles import register_tiles
 from pipec.kir.plan.types import RowMap
 from pipec.kir.spread import GROUP_COLUMNS, chunk_columns
 from pipec.kir.walk import children
-from pipec.lower.context import FULL_WARP, RoleContext, repeated
-from pipec.lower.emit.arithmetic import binary, constant, convert, is_narrow_float
+from pipec.lower.context import RoleContext, repeated
+from pipec.lower.emit.arithmetic import binary, convert, is_narrow_float
 from pipec.lower.emit.functions import call_function
-from pipec.lower.emit.llvm import Builder, Value, floating, integer
+from pipec.lower.emit.llvm import Value, integer
 from pipec.lower.emit.memory import load_accumulator, load_packed, load_shared
 from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.scalars import scalar, unary
 from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
 from pipec.lower.tensor_cores import wgmma
-from pipec.record import record, replace
+from pipec.lower.tiles import striped
+from pipec.lower.tiles.chunks import Chunk, Place, Row
+from pipec.lower.tiles.reductions import fold, fold_lanes, fold_tree, identity, shuffle
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 
 _F32 = DTYPES["f32"]
-
-
-# What a read of a stage's tile gives depends on: the tile, the stage, whether it is transposed, and the node where its columns move.
-_Read = tuple[tree.Buffer, tree.Handle, bool, tree.Expression | None]
-
-
-@dataclass(slots=True)
-class Row:
-    """A row of the tile that this thread works on: where it is (see pipec.kir.spread.Place), and what is the same along it."""
-
-    map: RowMap
-    index: Value
-    part: Value
-    uniform_part: Value
-    working: Value | None
-    number: int | None = None  # of the row block, where it is known (`map.in_registers`)
-    values: dict[tree.Expression, Value] = field(default_factory=dict)  # of one-column expressions
-    prepared: set[tree.Expression] = field(default_factory=set)  # their one-column parts are among the values
-    fragment: "Place | None" = None
-    half: Value | None = None  # of a folded tile's columns, the one that this thread has
-
-
-@record
-class Place:
-    """Which registers of an accumulator a row and its columns are: block of 64 rows, half of 16 rows, groups of 8 columns."""
-
-    block: int
-    half: int
-    groups: range
-
-
-@dataclass(slots=True)
-class Chunk:
-    """`count` columns of a row from `column` on; `uniform_column` is the first lane's, `split` how far lanes 16-31 are ahead.
-
-    `register` is the first of a register-resident tile's registers that hold them, where it is known (`row.map.in_registers`).
-    With a `place`, two columns of each of its groups: `column` is the first, element i stands i // 2 groups further. `end` is the number
-    of columns of a tile whose last group is not full: some lanes have nothing of that group.
-    """
-
-    row: Row
-    column: Value
-    uniform_column: Value
-    split: int
-    count: int
-    register: int | None = None
-    cache: dict[tree.Expression | _Read, list[Value]] = field(default_factory=dict)
-    place: Place | None = None
-    others: dict[int, "Chunk"] = field(default_factory=dict)  # by how far they are ahead
-    end: int | None = None
-
-    def position(self, builder: Builder, index: int) -> Value:
-        """The column of an element; of one that the tile does not have, some column that it has."""
-        if self.place is None:
-            return builder.add(self.column, index)
-        column = builder.add(self.column, spread.fragment_offset(index))
-        inside = self.inside(builder, index)
-        if inside is None or self.end is None:
-            return column
-        return builder.select(inside, column, integer(min(index % 2, self.end - 1)))
-
-    def inside(self, builder: Builder, index: int) -> Value | None:
-        """Whether the tile has the element; None where it does for every lane."""
-        if self.place is None or self.end is None:
-            return None
-        column = builder.add(self.column, spread.fragment_offset(index))
-        return spread.fragment_inside(builder, column, self.place.groups[index // 2], self.end)
-
-    def moved(self, builder: Builder, columns: int) -> "Chunk":
-        """The chunk so many columns further on; the halves of a warp that share a row each hold every second run."""
-        if columns not in self.others:
-            registers, place = columns // 2 if self.row.map.half_warps else columns, self.place
-            if place is not None:
-                groups, registers = columns // GROUP_COLUMNS, 2 * columns // GROUP_COLUMNS
-                place = replace(place, groups=range(place.groups.start + groups, place.groups.stop + groups))
-            register = None if self.register is None else self.register + registers
-            places = builder.add(self.column, columns), builder.add(self.uniform_column, columns)
-            self.others[columns] = Chunk(self.row, *places, self.split, self.count, register, place=place)
-        return self.others[columns]
 
 
 class TileReader:
@@ -242,7 +165,8 @@ class TileReader:
     def _read_kept(self, node: tree.ReadVariable, chunk: Chunk) -> list[Value]:
         assert chunk.row.number is not None and chunk.register is not None
         rows = self.role.captured_tiles.get(node) or self.role.register_tiles[node.variable]
-        slots = rows[chunk.row.number][chunk.register : chunk.register + chunk.count]
+        number = chunk.row.number if len(rows) > 1 else 0  # a single value is read beside tiles of more rows than threads
+        slots = rows[number][chunk.register : chunk.register + chunk.count]
         assert len(slots) == chunk.count
         return [slot.read() for slot in slots]
 
@@ -291,6 +215,8 @@ class TileReader:
 
     def _read_tensor(self, node: tree.ReadTensor, chunk: Chunk) -> list[Value]:
         """Straight from global memory; a per-column vector is loaded once per warp and handed around."""
+        if chunk.row.map.vector and node.type.columns > 1:
+            raise AssertionError("a batch of vectors is loaded before it is used")
         origin = self.scalars[node]
         dtype = node.type.dtype
         if node.axis == 0:
@@ -317,7 +243,7 @@ class TileReader:
             mine = load_element(role, target, column, dtype)
             for index in range(min(group, chunk.count - first)):
                 lane = builder.add(first_lane, index)
-                values.append(_exchange(role, "shuffle.idx", mine, dtype, lane))
+                values.append(shuffle(role, "shuffle.idx", mine, dtype, lane))
         return values
 
     # ------------------------------------------------------------------------------------------------- reductions
@@ -329,6 +255,8 @@ class TileReader:
         self.prepare_row(operand, row)
         if operand.type.columns == 1:
             return convert(self.builder, [row.values[operand]], operand.type.dtype, node.type.dtype)[0]
+        if row.map.vector:
+            return striped.reduce(self, node, operand, row)
         if row.fragment is not None:
             return self._reduce_fragment(node, operand, operand.type, row, row.fragment)
         role, builder = self.role, self.builder
@@ -339,7 +267,7 @@ class TileReader:
         count = count or chunk_columns(shared // halves)
         written_out = row.map.in_registers and any(register_tiles(operand, role.lets))
         total = builder.variable(dtype.llvm, f"{role.prefix}.reduced")
-        total.write(_identity(node.function, dtype))
+        total.write(identity(node.function, dtype))
         steps = shared // (count * halves)
         for index, number in repeated(role.kernel, steps, f"{role.prefix}.reduce", written_out=written_out):
             uniform = builder.multiply(index, count * halves)
@@ -349,15 +277,15 @@ class TileReader:
             register = None if number is None else number * count
             chunk = Chunk(row, column, uniform, count if halves == 2 else 0, count, register)
             values = convert(builder, self.values(operand, chunk), operand.type.dtype, dtype)
-            total.write(self._fold(node.function, dtype, [total.read(), self._fold_tree(node.function, dtype, values)]))
+            total.write(fold(builder, node.function, dtype, [total.read(), fold_tree(builder, node.function, dtype, values)]))
         result = total.read()
         if halves == 2:
-            other = _exchange(role, "shuffle.bfly", result, dtype, integer(16))
-            result = self._fold(node.function, dtype, [result, other])
+            other = shuffle(role, "shuffle.bfly", result, dtype, integer(16))
+            result = fold(builder, node.function, dtype, [result, other])
         if shared < operand.type.columns:
             last = integer(shared)
             values = convert(builder, self.values(operand, Chunk(row, last, last, 0, 1, 0)), operand.type.dtype, dtype)
-            result = self._fold(node.function, dtype, [result, *values])
+            result = fold(builder, node.function, dtype, [result, *values])
         return convert(builder, [result], dtype, node.type.dtype)[0]
 
     def _reduce_fragment(self, node: tree.RowReduce, operand: tree.Expression, tile: TileType, row: Row, place: Place) -> Value:
@@ -368,25 +296,10 @@ class TileReader:
         for index, value in enumerate(values):
             inside = chunk.inside(self.builder, index)
             if inside is not None:
-                values[index] = self.builder.select(inside, value, _identity(node.function, dtype))
-        result = self._fold_tree(node.function, dtype, values)
-        for distance in (1, 2):
-            other = _exchange(self.role, "shuffle.bfly", result, dtype, integer(distance))
-            result = self._fold(node.function, dtype, [result, other])
+                values[index] = self.builder.select(inside, value, identity(node.function, dtype))
+        result = fold_tree(self.builder, node.function, dtype, values)
+        result = fold_lanes(self.role, node.function, dtype, result, 4)
         return convert(self.builder, [result], dtype, node.type.dtype)[0]
-
-    def _fold_tree(self, function: str, dtype: DType, values: Sequence[Value]) -> Value:
-        """Pairwise: shorter chains and smaller rounding errors than left to right."""
-        values = list(values)
-        while len(values) > 1:
-            pairs = [values[index : index + 2] for index in range(0, len(values), 2)]
-            values = [self._fold(function, dtype, pair) if len(pair) == 2 else pair[0] for pair in pairs]
-        return values[0]
-
-    def _fold(self, function: str, dtype: DType, pair: Sequence[Value]) -> Value:
-        if function == "sum":
-            return binary(self.builder, "+", dtype, *pair)
-        return call_function(self.builder, function, dtype, pair)
 
 
 def fragment_chunk(role: RoleContext, row: Row, place: Place, groups: range, columns: int) -> Chunk:
@@ -395,27 +308,3 @@ def fragment_chunk(role: RoleContext, row: Row, place: Place, groups: range, col
     uniform = integer(groups.start * GROUP_COLUMNS)
     end = columns if columns % GROUP_COLUMNS else None
     return Chunk(row, first, uniform, 0, 2 * len(groups), 2 * groups.start, place=replace(place, groups=groups), end=end)
-
-
-def _identity(function: str, dtype: DType) -> Value:
-    if function == "sum":
-        return constant(0, dtype)
-    least = function == "max"
-    if dtype.is_float:
-        return floating(float("-inf") if least else float("inf"), dtype.llvm)
-    signed = dtype.family == "signed"
-    low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1) if signed else (0, 2**dtype.bits - 1)
-    return integer(low if least else high, dtype.llvm)
-
-
-def _exchange(role: RoleContext, instruction: str, value: Value, dtype: DType, lane: Value) -> Value:
-    """A shuffle of one element: 32 bits at a time."""
-    builder = role.builder
-    bits = builder.cast("bitcast", value, f"i{dtype.bits}")
-    if dtype.bits == 64:
-        pair = builder.cast("bitcast", bits, "<2 x i32>")
-        words = [builder.element(pair, index, "i32") for index in (0, 1)]
-        moved = [builder.call(instruction, FULL_WARP, word, lane, integer(WARP - 1)) for word in words]
-        return builder.cast("bitcast", builder.vector(moved), dtype.llvm)
-    word = builder.call(instruction, FULL_WARP, builder.cast("zext", bits, "i32"), lane, integer(WARP - 1))
-    return builder.cast("bitcast", builder.cast("trunc", word, f"i{dtype.bits}"), dtype.llvm)

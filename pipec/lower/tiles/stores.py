@@ -14,8 +14,9 @@ from pipec.lower.global_memory import GlobalRow, element_pointer, first_rows, gl
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
 from pipec.lower.table import lowers
-from pipec.lower.tiles import fragments
-from pipec.lower.tiles.reader import Chunk, Row, TileReader
+from pipec.lower.tiles import fragments, striped_stores
+from pipec.lower.tiles.chunks import Chunk, Row
+from pipec.lower.tiles.reader import TileReader
 from pipec.lower.tiles.staging import staged_panel
 from pipec.lower.tiles.tma import coordinates
 from pipec.sema import tree
@@ -51,8 +52,14 @@ def store(role: RoleContext, operation: tree.Store) -> None:
 
 
 def _store_by(role: RoleContext, operation: tree.Store, path: StorePath, rows: Value | None) -> None:
-    if role.kernel.plan.row_maps[operation].fragment:
+    row_map, tile = role.kernel.plan.row_maps[operation], operation.value.type
+    assert isinstance(tile, TileType)
+    if row_map.fragment:
         fragments.store(role, operation, path, rows)
+    elif row_map.vector and path == "tma":
+        striped_stores.store_tma(role, operation)
+    elif row_map.vector and tile.columns > 1:
+        striped_stores.store_direct(role, operation, rows)
     elif path == "tma":
         _store_tma(role, operation)
     else:
@@ -135,6 +142,9 @@ def write(role: RoleContext, operation: tree.Write) -> None:
         return
     if plan.row_maps[operation].fragment:
         fragments.write(role, operation)
+        return
+    if plan.row_maps[operation].vector:
+        striped_stores.write(role, operation)
         return
     layout = plan.layouts[operation.destination.buffer]
     panel_columns = layout.span_bytes // value_type.dtype.bytes
@@ -302,6 +312,9 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
     row_map = role.kernel.plan.row_maps[operation]
     if row_map.fragment:
         fragments.keep(role, operation)
+        return
+    if row_map.vector:
+        striped_stores.keep(role, operation)
         return
     reader = TileReader(role)
     reader.prepare(operation.value)

@@ -140,8 +140,6 @@ def register_tile(context: Context, node: ast.Expression, what: str) -> tree.Exp
 def _registers(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("tile",), signature=operation.signature)
     found = register_tile(context, bound["tile"], "what is kept in registers")
-    if isinstance(found.type, TileType) and found.type.rows == 1:
-        context.fail(messages.KeptWithoutRows(type=str(found.type), at=bound["tile"].span))
     return NewRegisterTile(found, node.span)
 
 

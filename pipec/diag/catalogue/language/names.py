@@ -467,15 +467,3 @@ class LinearInWith(Message):
     form: str
     fix: str
     at: Span
-
-
-class KeptWithoutRows(Message):
-    """A tile in registers is spread over the threads by rows: a thread keeps the columns of its row. A vector along the columns has
-    no rows to spread; it is read where it is used (`per_column(v[j], columns)` costs one load per warp)."""
-
-    code = "E0236"
-    title = "a {type} cannot be kept in registers"
-    labels = (primary("at", "this has one row for all threads"),)
-    help = "use it where it is needed, without `registers(...)`"
-    type: str
-    at: Span

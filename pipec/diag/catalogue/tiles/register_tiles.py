@@ -56,3 +56,18 @@ class OddKeptFragment(Message):
     type: str
     unit: int
     at: Span
+
+
+class KeptWithoutRows(Message):
+    """A tile of one row is kept by all threads of the role together: each has some of the columns.
+
+    Tiles of several rows beside it are spread by rows, and their threads need every column; so do those that work on accumulators. There a
+    vector along the columns is read where it is used (`per_column(v[j], columns)` costs one load per warp).
+    """
+
+    code = "E0236"
+    title = "a {type} cannot be kept in registers"
+    labels = (primary("at", "this has one row for all threads"),)
+    help = "use it where it is needed, without `registers(...)`"
+    type: str
+    at: Span

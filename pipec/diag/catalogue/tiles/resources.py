@@ -151,7 +151,10 @@ class CopyType(Message):
 
 
 class CopyRank(Message):
-    """A tile of several rows is copied from or to a tensor of one dimension, which has only one row."""
+    """A tile of several rows is copied from or to a tensor of one dimension, which has only one row.
+
+    Only `store.direct` takes a tile of one column there: a value for each row, `row_sum(x)` say, goes to an element of its own.
+    """
 
     code = "E0708"
     title = "`{operation}` copies {rows} rows between a tile and tensor `{tensor}`, which has one dimension"

@@ -1,0 +1,101 @@
+"""Which tiles of a role are spread with several threads to a row, and in vectors of how many elements.
+
+A role with at least twice as many threads as a tile has rows gives each row to neighbouring lanes, or to whole warps: what it
+loads and stores is then coalesced, and a row of thousands of elements stands in the registers of its threads. Rows that tensor memory or
+`wgmma` hands out stay as those have them.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import gcd
+
+from pipec.isa.dtypes import DType
+from pipec.isa.targets import WARP
+from pipec.kir.plan.mma_waits import lazy_tiles
+from pipec.kir.plan.types import RolePlan, RowMap
+from pipec.kir.walk import evaluated_tile, subexpressions
+from pipec.sema import tree
+from pipec.sema.types import TileType
+
+_VECTOR_BYTES = 16  # of one access to memory by a thread, at most
+_EXCHANGED = 2  # turns of the shared memory in which the warps of a row tell each other their parts of a reduction
+
+Values = Mapping[tree.Operation, tree.Expression]
+Lets = dict[tree.Variable, tree.Expression]
+
+
+def threads_of_row(rows: int, threads: int) -> int:
+    """A power of two within a warp, or whole warps; 1 where a thread has a row of its own."""
+    if rows * WARP <= threads:
+        return threads // (rows * WARP) * WARP
+    return 1 << (max(1, threads // rows).bit_length() - 1)
+
+
+def striped_map(rows: int, threads: int, vector: int, *, in_registers: bool) -> RowMap:
+    sharing = threads_of_row(rows, threads)
+    return RowMap(rows, 1, sharing, False, rows * sharing != threads, in_registers=in_registers, vector=vector)
+
+
+def striped_vector(row: RolePlan, values: Values, lets: Lets, rows: int) -> int:
+    """The elements of a vector of the role's tiles of so many rows; 0 where they are not striped.
+
+    The same for all of these tiles, so that each thread keeps to its columns: 16 bytes of the widest type that goes from or to memory, or
+    fewer where some tile has an odd number of columns.
+    """
+    sharing = threads_of_row(rows, row.threads)
+    if sharing < 2 or row.uses_tensor or row.mma_waits is not None:
+        return 0
+    mine = {operation: value for operation, value in values.items() if _rows(value) == rows}
+    if any(rows in pair for value in values.values() for pair in _broadcast(value, lets)):
+        return 0
+    vector = _VECTOR_BYTES // max((dtype.bytes for one in mine.items() for dtype in _in_memory(*one, lets)), default=4)
+    for value in mine.values():
+        for node in subexpressions(value, lets):
+            if isinstance(node.type, TileType) and node.type.columns > 1:
+                vector = gcd(vector, node.type.columns)
+            if isinstance(node, tree.Columns):
+                vector = gcd(vector, node.first or vector)
+    moved = (node for value in mine.values() for node in subexpressions(value, lets) if isinstance(node, tree.Columns))
+    # Registers cannot be indexed by the lane: columns of a kept tile begin with a stripe, or a thread has whole rows.
+    return 0 if any(node.first % (vector * sharing) and _reads_kept(node, lets) for node in moved) else vector
+
+
+def _rows(value: tree.Expression) -> int:
+    assert isinstance(value.type, TileType)
+    return value.type.rows
+
+
+def _broadcast(value: tree.Expression, lets: Lets) -> Iterator[tuple[int, int]]:
+    """Rows of a kept tile of one row, and of what reads it for all of its rows: every thread has such a tile whole."""
+    for node in subexpressions(value, lets):
+        if not (isinstance(node, tree.ReadVariable) and node.variable.in_registers and isinstance(node.type, TileType)):
+            continue
+        if node.type.columns > 1 and node.type.rows != _rows(value):
+            yield node.type.rows, _rows(value)
+
+
+def _in_memory(operation: tree.Operation, value: tree.Expression, lets: Lets) -> Iterator[DType]:
+    """The types of tiles that the operation reads from memory or brings there. Vectors along a row are few, and stay in caches."""
+    for node in subexpressions(value, lets):
+        read = isinstance(node, tree.ReadBuffer) or (isinstance(node, tree.ReadTensor) and node.axis is None)
+        if read and isinstance(node.type, TileType) and node.type.columns > 1:
+            yield node.type.dtype
+    if isinstance(operation, tree.Store | tree.Write) and isinstance(value.type, TileType) and value.type.columns > 1:
+        yield value.type.dtype
+
+
+def _reads_kept(node: tree.Columns, lets: Lets) -> bool:
+    return any(isinstance(one, tree.ReadVariable) and one.variable.in_registers for one in subexpressions(node, lets))
+
+
+def exchange_bytes(row: RolePlan, maps: Mapping[tree.Operation, RowMap]) -> int:
+    """Shared memory through which the warps that share a row combine what each has reduced; 0 where none has to."""
+    lets = lazy_tiles(row.role)
+    largest = 0
+    for block in row.role.blocks:
+        for operation in block.operations:
+            row_map, value = maps.get(operation), evaluated_tile(operation)
+            if row_map is None or value is None or not row_map.vector or row_map.warps_of_row == 1:
+                continue
+            nodes = (node for node in subexpressions(value, lets) if isinstance(node, tree.RowReduce))
+            largest = max(largest, *(max(4, node.type.dtype.bytes) for node in nodes), 0)
+    return _EXCHANGED * row.role.warps * largest

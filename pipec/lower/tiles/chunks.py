@@ -1,0 +1,106 @@
+"""What a thread works on at a time: a row of a register tile, and a chunk of its columns."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pipec.kir import spread
+from pipec.kir.plan.types import RowMap
+from pipec.kir.spread import GROUP_COLUMNS
+from pipec.lower.context import RoleContext
+from pipec.lower.emit.llvm import Builder, Value, integer
+from pipec.record import record, replace
+from pipec.sema import tree
+
+# What a read of a stage's tile gives depends on: the tile, the stage, whether it is transposed, and the node where its columns move.
+_Read = tuple[tree.Buffer, tree.Handle, bool, tree.Expression | None]
+
+
+@dataclass(slots=True)
+class Row:
+    """A row of the tile that this thread works on: where it is (see pipec.kir.spread.Place), and what is the same along it."""
+
+    map: RowMap
+    index: Value
+    part: Value
+    uniform_part: Value
+    working: Value | None
+    number: int | None = None  # of the row block, where it is known (`map.in_registers`)
+    values: dict[tree.Expression, Value] = field(default_factory=dict)  # of one-column expressions
+    prepared: set[tree.Expression] = field(default_factory=set)  # their one-column parts are among the values
+    fragment: "Place | None" = None
+    half: Value | None = None  # of a folded tile's columns, the one that this thread has
+
+
+@record
+class Place:
+    """Which registers of an accumulator a row and its columns are: block of 64 rows, half of 16 rows, groups of 8 columns."""
+
+    block: int
+    half: int
+    groups: range
+
+
+@dataclass(slots=True)
+class Chunk:
+    """`count` columns of a row from `column` on; `uniform_column` is the first lane's, `split` how far lanes 16-31 are ahead.
+
+    `register` is the first of a register-resident tile's registers that hold them, where it is known (`row.map.in_registers`).
+    With a `place`, two columns of each of its groups: `column` is the first, element i stands i // 2 groups further. `end` is the number
+    of columns of a tile whose last group is not full: some lanes have nothing of that group.
+    """
+
+    row: Row
+    column: Value
+    uniform_column: Value
+    split: int
+    count: int
+    register: int | None = None
+    cache: dict[tree.Expression | _Read, list[Value]] = field(default_factory=dict)
+    place: Place | None = None
+    others: dict[int, "Chunk"] = field(default_factory=dict)  # by how far they are ahead
+    end: int | None = None
+    present: Value | None = None  # whether the tile has these columns (None: always); all of a chunk or none
+
+    def position(self, builder: Builder, index: int) -> Value:
+        """The column of an element; of one that the tile does not have, some column that it has."""
+        if self.place is None:
+            return builder.add(self.column, index)
+        column = builder.add(self.column, spread.fragment_offset(index))
+        inside = self.inside(builder, index)
+        if inside is None or self.end is None:
+            return column
+        return builder.select(inside, column, integer(min(index % 2, self.end - 1)))
+
+    def inside(self, builder: Builder, index: int) -> Value | None:
+        """Whether the tile has the element; None where it does for every lane."""
+        if self.place is None or self.end is None:
+            return None
+        column = builder.add(self.column, spread.fragment_offset(index))
+        return spread.fragment_inside(builder, column, self.place.groups[index // 2], self.end)
+
+    def moved(self, builder: Builder, columns: int) -> "Chunk":
+        """The chunk so many columns further on; the halves of a warp that share a row each hold every second run."""
+        if columns not in self.others:
+            registers, place = columns // 2 if self.row.map.half_warps else columns, self.place
+            if self.row.map.vector:
+                registers = columns // self.row.map.split
+            if place is not None:
+                groups, registers = columns // GROUP_COLUMNS, 2 * columns // GROUP_COLUMNS
+                place = replace(place, groups=range(place.groups.start + groups, place.groups.stop + groups))
+            register = None if self.register is None else self.register + registers
+            places = builder.add(self.column, columns), builder.add(self.uniform_column, columns)
+            self.others[columns] = Chunk(self.row, *places, self.split, self.count, register, place=place, present=self.present)
+        return self.others[columns]
+
+
+class Reader(Protocol):
+    """Evaluates the tile expressions of one operation (pipec.lower.tiles.reader)."""
+
+    role: RoleContext
+    scalars: dict[tree.Expression, list[Value]]
+
+    def resolve(self, expression: tree.Expression) -> tree.Expression: ...
+
+    def prepare_row(self, expression: tree.Expression, row: Row) -> None: ...
+
+    def values(self, expression: tree.Expression, chunk: Chunk) -> list[Value]: ...

@@ -1,0 +1,102 @@
+"""Row reductions: what folds two values, and how the threads that share a row fold theirs."""
+
+from collections.abc import Sequence
+
+from pipec.isa.dtypes import DType
+from pipec.isa.targets import WARP
+from pipec.kir.plan.types import RowMap
+from pipec.lower.context import FULL_WARP, RoleContext
+from pipec.lower.emit.arithmetic import binary, constant
+from pipec.lower.emit.functions import call_function
+from pipec.lower.emit.llvm import Builder, Value, floating, integer
+
+_VECTOR_WORDS = 4  # of one load from shared memory
+
+
+def fold(builder: Builder, function: str, dtype: DType, pair: Sequence[Value]) -> Value:
+    if function == "sum":
+        return binary(builder, "+", dtype, *pair)
+    return call_function(builder, function, dtype, pair)
+
+
+def fold_tree(builder: Builder, function: str, dtype: DType, values: Sequence[Value]) -> Value:
+    """Pairwise: shorter chains and smaller rounding errors than left to right."""
+    values = list(values)
+    while len(values) > 1:
+        pairs = [values[index : index + 2] for index in range(0, len(values), 2)]
+        values = [fold(builder, function, dtype, pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return values[0]
+
+
+def identity(function: str, dtype: DType) -> Value:
+    if function == "sum":
+        return constant(0, dtype)
+    least = function == "max"
+    if dtype.is_float:
+        return floating(float("-inf") if least else float("inf"), dtype.llvm)
+    signed = dtype.family == "signed"
+    low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1) if signed else (0, 2**dtype.bits - 1)
+    return integer(low if least else high, dtype.llvm)
+
+
+def shuffle(role: RoleContext, instruction: str, value: Value, dtype: DType, lane: Value) -> Value:
+    """A shuffle of one element: 32 bits at a time."""
+    builder = role.builder
+    bits = builder.cast("bitcast", value, f"i{dtype.bits}")
+    if dtype.bits == 64:
+        pair = builder.cast("bitcast", bits, "<2 x i32>")
+        words = [builder.element(pair, index, "i32") for index in (0, 1)]
+        moved = [builder.call(instruction, FULL_WARP, word, lane, integer(WARP - 1)) for word in words]
+        return builder.cast("bitcast", builder.vector(moved), dtype.llvm)
+    word = builder.call(instruction, FULL_WARP, builder.cast("zext", bits, "i32"), lane, integer(WARP - 1))
+    return builder.cast("bitcast", builder.cast("trunc", word, f"i{dtype.bits}"), dtype.llvm)
+
+
+def fold_lanes(role: RoleContext, function: str, dtype: DType, value: Value, lanes: int) -> Value:
+    """Over so many neighbouring lanes, a power of two; each has the result."""
+    distance = 1
+    while distance < lanes:
+        other = shuffle(role, "shuffle.bfly", value, dtype, integer(distance))
+        value = fold(role.builder, function, dtype, [value, other])
+        distance *= 2
+    return value
+
+
+def fold_warps(role: RoleContext, function: str, dtype: DType, value: Value, row_map: RowMap, row: Value) -> Value:
+    """Over the warps that share a row: each writes its value to shared memory, and all of them read those of their row.
+
+    Two places are used in turn. Who writes to one has met the others since they read it: at the turn of the other place.
+    """
+    builder, warps = role.builder, row_map.warps_of_row
+    offset = role.kernel.plan.exchange_offsets[role.prefix]
+    size = max(4, dtype.bytes)
+    assert role.exchange_turn is not None
+    turn = role.exchange_turn.read()
+    role.exchange_turn.write(builder.bits("xor", turn, 1))
+    base = builder.binary("add", role.kernel.shared_address(offset), builder.multiply(turn, role.plan.role.warps * size))
+    mine = builder.shared_pointer(builder.binary("add", base, builder.multiply(role.role_warp, size)))
+    first = builder.compare("eq", role.lane, integer(0))
+    builder.call(f"store.shared.if.{8 * size}", mine, _word(builder, value, dtype), first)
+    role.synchronise()
+    start = builder.binary("add", base, builder.multiply(row, warps * size))
+    return fold_tree(builder, function, dtype, _read_words(builder, start, warps, dtype))
+
+
+def _word(builder: Builder, value: Value, dtype: DType) -> Value:
+    bits = builder.cast("bitcast", value, f"i{dtype.bits}")
+    return bits if dtype.bits == 64 else builder.cast("zext", bits, "i32")
+
+
+def _read_words(builder: Builder, start: Value, count: int, dtype: DType) -> list[Value]:
+    """Elements that lie one behind the other, each in a word of its own or in two; as many at once as are aligned together."""
+    word, size = ("i64", 8) if dtype.bits == 64 else ("i32", 4)
+    together = min(_VECTOR_WORDS * 4 // size, count & -count)
+    values: list[Value] = []
+    for first in range(0, count, together):
+        pointer = builder.shared_pointer(builder.add(start, first * size))
+        if together == 1:
+            values.append(builder.load(word, pointer, size))
+            continue
+        vector = builder.load(f"<{together} x {word}>", pointer, size * together)
+        values += [builder.element(vector, index, word) for index in range(together)]
+    return [builder.cast("bitcast", builder.cast("trunc", one, f"i{dtype.bits}"), dtype.llvm) for one in values]

@@ -1,0 +1,168 @@
+"""Rows that neighbouring lanes, or whole warps, share: each thread has every so many-th vector of the row (pipec.kir.spread).
+
+A thread works on its vectors in batches: what a batch reads of global memory is loaded before any of it is used, so that many loads are in
+flight at a time.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pipec.isa.dtypes import DTYPES
+from pipec.isa.targets import WARP
+from pipec.kir import spread
+from pipec.kir.plan.roles import register_tiles
+from pipec.kir.spread import Share, both, striped_share
+from pipec.kir.walk import children
+from pipec.lower.context import RoleContext, counted_loop
+from pipec.lower.emit.arithmetic import convert, is_narrow_float
+from pipec.lower.emit.llvm import Value, integer
+from pipec.lower.global_memory import GlobalRow, global_row
+from pipec.lower.tiles.chunks import Chunk, Reader, Row
+from pipec.lower.tiles.reductions import fold, fold_lanes, fold_tree, fold_warps, identity
+from pipec.lower.tiles.vectors import Vector, load_vectors
+from pipec.sema import tree
+from pipec.sema.types import TileType
+
+_BATCH = 8  # vectors that a thread loads of each tile before it uses any
+_KEPT_BATCH = 16  # likewise, where their values stay in registers
+
+_F32 = DTYPES["f32"]
+
+
+def batches(reader: Reader, expression: tree.Expression, row: Row, columns: int, *, written_out: bool) -> Iterator[list[Chunk]]:
+    """This thread's part of the row, a vector to a chunk; a loop at run time where it is long and not to be `written_out`."""
+    share = striped_share(row.map, columns)
+    if written_out:
+        for start in range(0, share.chunks, _KEPT_BATCH):
+            numbers = range(start, min(start + _KEPT_BATCH, share.chunks))
+            yield _loaded(reader, expression, [_chunk(reader.role, row, share, number) for number in numbers])
+        return
+    whole = columns // share.step  # stripes of which every thread has a vector
+    rounds = whole // _BATCH
+    if rounds:
+        with counted_loop(reader.role.kernel, rounds, f"{reader.role.prefix}.batch") as index:
+            first = reader.role.builder.multiply(index, _BATCH * share.step)
+            yield _loaded(reader, expression, [_further(reader.role, row, share, first, number) for number in range(_BATCH)])
+    rest = range(rounds * _BATCH, share.chunks)
+    if rest:
+        yield _loaded(reader, expression, [_chunk(reader.role, row, share, number) for number in rest])
+
+
+def _chunk(role: RoleContext, row: Row, share: Share, number: int) -> Chunk:
+    """A vector; where the thread has none, that at the start of the row, which is not used."""
+    builder = role.builder
+    column = spread.inside_panel(builder, share, row.part, integer(number * share.step))
+    present = spread.has_vector(builder, share, column, number)
+    if present is not None:
+        column = builder.select(present, column, integer(0))
+    register = number * share.count if row.map.in_registers else None
+    return Chunk(row, column, column, 0, share.count, register, present=present)
+
+
+def _further(role: RoleContext, row: Row, share: Share, first: Value, number: int) -> Chunk:
+    column = spread.inside_panel(role.builder, share, row.part, role.builder.add(first, number * share.step))
+    return Chunk(row, column, column, 0, share.count)
+
+
+def panel_chunks(
+    reader: Reader, expression: tree.Expression, row: Row, panel: tuple[Value, int | None], columns: int
+) -> list[Chunk]:
+    """This thread's vectors that lie in a panel of so many columns of the tile, with the panel's number where that is known.
+
+    A stripe divides the panel, or the panel the stripe; or the number is known.
+    """
+    builder, width = reader.role.builder, spread.stripe(row.map)
+    first = builder.multiply(panel[0], columns)
+    if columns % width == 0:
+        steps = columns // width
+        starts = [(builder.add(first, step * width), step) for step in range(steps)]
+        known = 0 if panel[1] is None else panel[1] * steps
+    elif panel[1] is None:
+        stripe = builder.bits("udiv", first, width)
+        starts, known = [(builder.multiply(stripe, width), 0)], 0
+    else:
+        known = panel[1] * columns // width
+        last = ((panel[1] + 1) * columns - 1) // width
+        starts = [(integer((known + step) * width), step) for step in range(last - known + 1)]
+    chunks = []
+    for start, step in starts:
+        column = builder.binary("add", builder.multiply(row.part, row.map.vector), start)
+        present = None
+        if columns % width:
+            present = builder.compare("eq", builder.bits("udiv", column, columns), panel[0])
+            column = builder.select(present, column, first)
+        register = (known + step) * row.map.vector if panel[1] is not None and row.map.in_registers else None
+        chunks.append(Chunk(row, column, column, 0, row.map.vector, register, present=present))
+    return _loaded(reader, expression, chunks)
+
+
+# ------------------------------------------------------------------------------------------------------------- global memory
+
+
+def _loaded(reader: Reader, expression: tree.Expression, chunks: list[Chunk]) -> list[Chunk]:
+    """The chunks, with what the expression reads of global memory at hand."""
+    vectors: list[Vector] = []
+    places: list[tuple[Chunk, tree.ReadTensor]] = []
+    for node, ahead in _loads(reader, expression):
+        source = _row_of(reader, node, chunks[0].row)
+        for chunk in chunks:
+            place = chunk.moved(reader.role.builder, ahead) if ahead else chunk
+            if node not in place.cache:
+                allowed = both(reader.role.builder, place.present, place.row.working)
+                vectors.append(Vector(source, place.column, place.count, node.type.dtype, allowed))
+                places.append((place, node))
+    if vectors:
+        for (place, node), values in zip(places, load_vectors(reader.role, vectors), strict=True):
+            place.cache[node] = values
+    return chunks
+
+
+def _loads(reader: Reader, expression: tree.Expression) -> Iterator[tuple[tree.ReadTensor, int]]:
+    """What is read along the row, and how many columns ahead; what has one column was computed before."""
+    stack, seen = [(expression, 0)], set[tuple[tree.Expression, int]]()
+    while stack:
+        node, ahead = stack.pop()
+        node = reader.resolve(node)
+        if (node, ahead) in seen or not isinstance(node.type, TileType) or node.type.columns == 1:
+            continue
+        seen.add((node, ahead))
+        if isinstance(node, tree.ReadTensor):
+            yield node, ahead
+            continue
+        further = ahead + node.first if isinstance(node, tree.Columns) else ahead
+        stack += [(child, further) for child in reversed(children(node))]
+
+
+def _row_of(reader: Reader, node: tree.ReadTensor, row: Row) -> GlobalRow:
+    index = None if node.axis == 1 else row.index if node.type.rows > 1 else integer(0)
+    return global_row(reader.role, node.source.tensor, reader.scalars[node], index)
+
+
+# ---------------------------------------------------------------------------------------------------------------- reductions
+
+
+def reduce(reader: Reader, node: tree.RowReduce, operand: tree.Expression, row: Row) -> Value:
+    """Each thread folds its own elements; then the lanes of the row, and its warps."""
+    role, builder, tile = reader.role, reader.role.builder, operand.type
+    assert isinstance(tile, TileType)
+    dtype = _F32 if is_narrow_float(tile.dtype) else tile.dtype
+    total = builder.variable(dtype.llvm, f"{role.prefix}.reduced")
+    total.write(identity(node.function, dtype))
+    written_out = row.map.in_registers and any(register_tiles(operand, role.lets))
+    for chunks in batches(reader, operand, row, tile.columns, written_out=written_out):
+        parts = [_fold_chunk(reader, node, operand, chunk) for chunk in chunks]
+        total.write(fold(builder, node.function, dtype, [total.read(), fold_tree(builder, node.function, dtype, parts)]))
+    result = fold_lanes(role, node.function, dtype, total.read(), min(WARP, row.map.split))
+    if row.map.warps_of_row > 1:
+        result = fold_warps(role, node.function, dtype, result, row.map, row.index)
+    return convert(builder, [result], dtype, node.type.dtype)[0]
+
+
+def _fold_chunk(reader: Reader, node: tree.RowReduce, operand: tree.Expression, chunk: Chunk) -> Value:
+    tile = operand.type
+    assert isinstance(tile, TileType)
+    builder = reader.role.builder
+    dtype = _F32 if is_narrow_float(tile.dtype) else tile.dtype
+    values: Sequence[Value] = convert(builder, reader.values(operand, chunk), tile.dtype, dtype)
+    if chunk.present is not None:
+        values = [builder.select(chunk.present, value, identity(node.function, dtype)) for value in values]
+    return fold_tree(builder, node.function, dtype, values)

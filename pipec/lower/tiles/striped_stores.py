@@ -1,0 +1,148 @@
+"""Tiles whose rows several threads share (pipec.lower.tiles.striped), to memory and into registers."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pipec.isa.dtypes import DTYPES, DType
+from pipec.kir.spread import both, stripe
+from pipec.lower.context import RoleContext, repeated
+from pipec.lower.emit.llvm import Value, integer
+from pipec.lower.emit.memory import pack, pack_converted, row_address, store_words
+from pipec.lower.global_memory import first_rows, global_row
+from pipec.lower.synchronisation.pipelines import shared_tile
+from pipec.lower.tiles.chunks import Chunk, Row
+from pipec.lower.tiles.reader import TileReader
+from pipec.lower.tiles.staging import staged_panel
+from pipec.lower.tiles.striped import batches, panel_chunks
+from pipec.lower.tiles.tma import coordinates
+from pipec.lower.tiles.vectors import Vector, store_vectors
+from pipec.sema import tree
+from pipec.sema.types import TileType, dtype_of
+
+_WORD_BYTES = 4
+_STORED_BOOL = DTYPES["u8"]
+
+
+def _row(role: RoleContext, reader: TileReader, operation: tree.Operation, value: tree.Expression) -> Row:
+    """This thread's row, with what is the same along it."""
+    reader.prepare(value)
+    row = reader.row(role.kernel.plan.row_maps[operation], integer(0), 0)
+    reader.prepare_row(value, row)
+    return row
+
+
+def store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -> None:
+    """Each thread stores its vectors under bounds: any stride, any size."""
+    value = operation.value
+    assert isinstance(value.type, TileType) and value.type.columns > 1
+    tensor = operation.destination.tensor
+    reader = TileReader(role)
+    origin = coordinates(role, operation.destination)[-len(tensor.shape) :]
+    row = _row(role, reader, operation, value)
+    target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
+    for chunks in batches(reader, value, row, value.type.columns, written_out=row.map.in_registers):
+        vectors = [
+            Vector(target, one.column, one.count, value.type.dtype, both(role.builder, one.present, row.working))
+            for one in chunks
+        ]
+        store_vectors(role, vectors, [_words(reader, value, chunk) for chunk in chunks], operation.reduce)
+
+
+def write(role: RoleContext, operation: tree.Write) -> None:
+    """The fence and the arrival that hand the stage over come with its signal."""
+    value = operation.value
+    assert isinstance(value.type, TileType)
+    builder, dtype = role.builder, value.type.dtype
+    layout = role.kernel.plan.layouts[operation.destination.buffer]
+    panel_columns = layout.span_bytes // dtype.bytes
+    reader = TileReader(role)
+    row = _row(role, reader, operation, value)
+    tile = shared_tile(role, operation.destination)
+    for chunks in batches(reader, value, row, value.type.columns, written_out=row.map.in_registers):
+        words = [_words(reader, value, chunk) for chunk in chunks]
+        with _where(role, row.working):
+            for chunk, packed in zip(chunks, words, strict=True):
+                panel, inside = integer(0), chunk.column
+                if layout.panels > 1:
+                    panel = builder.bits("udiv", chunk.column, panel_columns)
+                    inside = builder.bits("urem", chunk.column, panel_columns)
+                with _where(role, chunk.present):
+                    start = row_address(builder, layout, tile, panel, row.index)
+                    _write_vector(role, start, inside, packed, chunk, dtype)
+
+
+def store_tma(role: RoleContext, operation: tree.Store) -> None:
+    """Panel by panel into a staging buffer. A stripe that is wider than a panel is cut: some of the threads have a part of each."""
+    value = operation.value
+    assert isinstance(value.type, TileType)
+    staging, row_plan = role.kernel.plan.staging[operation], role.kernel.plan.tma[operation]
+    layout = staging.layout
+    panel_columns = layout.span_bytes // value.type.dtype.bytes
+    reader = TileReader(role)
+    origin = coordinates(role, operation.destination)
+    row = _row(role, reader, operation, value)
+    width = stripe(row.map)
+    written_out = row.map.in_registers or (width % panel_columns != 0 and panel_columns % width != 0)
+    panels = value.type.columns // panel_columns
+    for panel, number in repeated(role.kernel, panels, f"{role.prefix}.panel", written_out=written_out):
+        place = (integer(0), row.map.block_rows), (panel, panel_columns)
+        with staged_panel(role, staging, row_plan, origin, *place, operation.reduce) as buffer:
+            chunks = panel_chunks(reader, value, row, (panel, number), panel_columns)
+            words = [_words(reader, value, chunk) for chunk in chunks]
+            for chunk, packed in zip(chunks, words, strict=True):
+                with _where(role, both(role.builder, chunk.present, row.working)):
+                    start = row_address(role.builder, layout, buffer, 0, row.index)
+                    inside = role.builder.binary("sub", chunk.column, role.builder.multiply(panel, panel_columns))
+                    _write_vector(role, start, inside, packed, chunk, value.type.dtype)
+
+
+def keep(role: RoleContext, operation: tree.Assign) -> None:
+    """Vector by vector: an element of the new tile needs the same one of the old tile, or what was computed for its whole row."""
+    value = operation.value
+    assert isinstance(value.type, TileType)
+    reader = TileReader(role)
+    row = _row(role, reader, operation, value)
+    (registers,) = role.register_tiles[operation.variable]
+    if value.type.columns == 1:
+        registers[0].write(reader.values(value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])
+        return
+    for chunks in batches(reader, value, row, value.type.columns, written_out=True):
+        for chunk in chunks:
+            assert chunk.register is not None
+            kept = registers[chunk.register : chunk.register + chunk.count]
+            for slot, element in zip(kept, reader.values(value, chunk), strict=True):
+                slot.write(element)
+
+
+def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> list[Value]:
+    """The vector as packed words; a conversion at the root packs as it rounds."""
+    expression = reader.resolve(expression)
+    assert isinstance(expression.type, TileType)
+    builder, dtype = reader.builder, expression.type.dtype
+    if isinstance(expression, tree.Convert) and expression.type.columns > 1:
+        values = reader.values(expression.operand, chunk)
+        return pack_converted(builder, values, dtype_of(expression.operand.type), dtype)
+    values = reader.values(expression, chunk)
+    if dtype.bits == 1:
+        return pack(builder, [builder.cast("zext", value, "i8") for value in values], _STORED_BOOL)
+    return pack(builder, values, dtype)
+
+
+def _write_vector(role: RoleContext, row: Value, inside: Value, words: Sequence[Value], chunk: Chunk, dtype: DType) -> None:
+    """Into shared memory: `row` is where the row of the panel begins, `inside` the column in the panel."""
+    builder, size = role.builder, chunk.count * dtype.bytes
+    offset = builder.multiply(inside, dtype.bytes)
+    if size >= _WORD_BYTES:
+        store_words(builder, row, offset, words)
+        return
+    pointer = builder.shared_pointer(builder.binary("xor", row, offset))
+    builder.store(builder.cast("trunc", words[0], f"i{8 * size}"), pointer, size)
+
+
+@contextmanager
+def _where(role: RoleContext, condition: Value | None) -> Iterator[None]:
+    """Only threads for which the condition holds run the code inside (all, if it is None)."""
+    with role.only_if(condition, "striped"):
+        yield
+    if condition is not None:
+        role.reconverge()
