@@ -4,6 +4,8 @@ VENV   ?= .venv
 PYTHON ?= python3
 PIP     = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
+# Who runs what, and in which order: tests/shared.py.
+SPREAD  = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 READY   = $(VENV)/.ready
 QUICK   = tests/errors tests/golden tests/checks tests/kir tests/sema tests/diag tests/project --ignore tests/project/test_packaging.py
 
@@ -27,16 +29,16 @@ run: setup ## check, compile and simulate examples/gemm.pipe and compare it with
 
 quick: setup ## ruff and the tests that a change most likely breaks, within a minute
 	$(VENV)/bin/ruff check .
-	$(VENV)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup $(QUICK)
+	$(VENV)/bin/python -m pytest -q $(SPREAD) $(QUICK)
 
 test: check unit ## everything that must pass: ruff, mypy and all tests
 
 unit: setup ## all tests (WORKERS=2 processes; PYTEST="-k name" chooses)
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
+	$(VENV)/bin/python -m pytest $(SPREAD) $(PYTEST)
 
 # With the types of another system's modules: what exists on Linux alone must stand behind a test of the platform.
 whole: setup ## all tests with every case of the families of which `make test` takes samples
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup --whole-matrix $(PYTEST)
+	$(VENV)/bin/python -m pytest $(SPREAD) --whole-matrix $(PYTEST)
 
 check: setup ## ruff and mypy
 	$(VENV)/bin/ruff check .

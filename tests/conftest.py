@@ -1,9 +1,13 @@
-"""Shared by all tests: their options, samples of large families, one thread per worker. (It also puts tests/ on the path for helpers.)"""
+"""Shared by all tests: their options, samples of large families, groups for workers, one thread per worker.
+
+(It also puts tests/ on the path for helpers.)
+"""
 
 import os
 
 import pytest
 from samples import left_out
+from shared import grouped
 
 # Before anything imports NumPy. Its matrix products would wait for each other's threads, with one worker for each core.
 for library in ("OPENBLAS", "OMP", "MKL"):
@@ -23,6 +27,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    grouped(items)
     named = any("::" in argument for argument in config.args) or config.getoption("keyword")
     if config.getoption("--whole-matrix") or named:  # what is asked for by name runs
         return
