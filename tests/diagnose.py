@@ -27,16 +27,22 @@ class Options:
 def diagnose_anew(name: str, text: str, options: Options | None = None) -> list[Diagnostic]:
     """For those who watch or change the compiler at work."""
     options = options or Options()
-    return list(_said.__wrapped__(name, text, options.arch, tuple(options.constants.items()), "prove"))
+    return list(_said.__wrapped__(name, text, options.arch, tuple(options.constants.items()), "prove")[0])
 
 
 def diagnose(name: str, text: str, options: Options | None = None, until: str = "prove") -> list[Diagnostic]:
     options = options or Options()
-    return list(_said(name, text, options.arch, tuple(options.constants.items()), until))
+    return list(_said(name, text, options.arch, tuple(options.constants.items()), until)[0])
+
+
+def outcomes(name: str, text: str, options: Options) -> list[str]:
+    """What is known of the protocol of each kernel."""
+    return list(_said(name, text, options.arch, tuple(options.constants.items()), "prove")[1])
 
 
 @cache
 def _said(
     name: str, text: str, arch: str | None, constants: tuple[tuple[str, object], ...], until: str
-) -> tuple[Diagnostic, ...]:
-    return tuple(compile_source(Source(name, text), driver.Options(arch, dict(constants)), until).diagnostics)
+) -> tuple[tuple[Diagnostic, ...], tuple[str, ...]]:
+    state = compile_source(Source(name, text), driver.Options(arch, dict(constants)), until)
+    return tuple(state.diagnostics), tuple(verdict.outcome for verdict in state.protocol.values())

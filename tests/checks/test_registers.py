@@ -43,15 +43,16 @@ def test_the_widest_tile_that_passes_is_taken_by_ptxas(form: tuple[int, int, tup
     warps, blocks, budgets, ab, acc = form
     few, many = (f", registers={one}" for one in budgets) if budgets else ("", "")
 
-    def compiled(columns: int, *, unchecked: bool = False) -> Compilation:
+    def compiled(columns: int, until: str = "prove", *, unchecked: bool = False) -> Compilation:
         text = SOURCE.format(rows=16 * warps * blocks, columns=columns, warps=warps, few=few, many=many, ab=ab, acc=acc)
-        return compile_source(Source("k.pipe", text), Options("sm_90a", unchecked=unchecked))
+        return compile_source(Source("k.pipe", text), Options("sm_90a", unchecked=unchecked), until)
 
-    widest = max(columns for columns in range(8, 257, 8) if not compiled(columns).failed)
+    widest = max(columns for columns in range(8, 257, 8) if not compiled(columns, "limits").failed)
+    assert not compiled(widest).failed
     assembled = assemble(str(compiled(widest).ptx), "sm_90a", Sink(), tool="ptxas")
     assert assembled is not None and not assembled.losses, widest
     if widest + 16 <= 256:
-        assert [one.code for one in compiled(widest + 16).diagnostics] in (["E0742"], ["E0745"])
+        assert [one.code for one in compiled(widest + 16, "limits").diagnostics] in (["E0742"], ["E0745"])
         beyond = assemble(str(compiled(widest + 16, unchecked=True).ptx), "sm_90a", Sink(), tool="ptxas")
         assert beyond is None or beyond.losses
 

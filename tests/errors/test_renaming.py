@@ -8,15 +8,12 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from diagnose import Options
+from diagnose import Options, diagnose, outcomes
 
-from pipec import driver
-from pipec.driver import compile_source
 from pipec.isa.dtypes import DTYPES
 from pipec.sema.language.functions import FUNCTIONS
 from pipec.sema.language.operations import FREE
 from pipec.sema.values.names import BUILT_IN
-from pipec.source import Source
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.pipe"))
@@ -148,9 +145,8 @@ WAYS: tuple[Callable[[list[str]], dict[str, str]], ...] = (numbered, rotated, in
 def said(name: str, text: str) -> tuple[list[tuple[str, int]], list[str]]:
     """Codes with their lines, and what is known of the protocols."""
     options = Options.of(text)
-    state = compile_source(Source(name, text), driver.Options(options.arch, options.constants), until="prove")
-    codes = sorted((one.code, one.span.shown_line if one.span else 0) for one in state.diagnostics)
-    return codes, [verdict.outcome for verdict in state.protocol.values()]
+    codes = sorted((one.code, one.span.shown_line if one.span else 0) for one in diagnose(name, text, options))
+    return codes, outcomes(name, text, options)
 
 
 def check(path: Path, way: Callable[[list[str]], dict[str, str]]) -> None:
