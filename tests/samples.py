@@ -7,15 +7,25 @@ from collections.abc import Iterator
 
 import pytest
 
+TIMINGS = 0.5  # of the timings under which a program is run otherwise alike
+
 
 def left_out(items: list[pytest.Item], seed: str) -> Iterator[pytest.Item]:
-    """Of each family that is marked `sample(share, of="parameter")` all but that share, at least one of each value of the parameter."""
+    """Of each family that is marked `sample(share, of="parameter")` all but that share, at least one of each value of the parameter;
+    of other families half of the timings of each test. What says how much `work` it is is left out before what is less."""
     families: dict[tuple[str, float, str], list[pytest.Item]] = defaultdict(list)
+    works: dict[str, int] = {}
     for item in items:
-        mark = item.get_closest_marker("sample")
-        if mark is not None and hasattr(item, "callspec"):
+        if not hasattr(item, "callspec"):
+            continue
+        name, mark = item.nodeid.partition("[")[0], item.get_closest_marker("sample")
+        if mark is not None:
             kind = item.callspec.params[mark.kwargs["of"]] if mark.kwargs else None
-            families[item.nodeid.partition("[")[0], mark.args[0], str(getattr(kind, "kind", kind))].append(item)
+            works[item.nodeid] = getattr(kind, "work", 0)
+            families[name, mark.args[0], str(getattr(kind, "kind", kind))].append(item)
+        elif "timing" in item.callspec.params:
+            others = {parameter: id(value) for parameter, value in item.callspec.params.items() if parameter != "timing"}
+            families[name, TIMINGS, str(others)].append(item)
     for (_, share, _), members in families.items():
-        members.sort(key=lambda item: hashlib.sha256(f"{seed}/{item.nodeid}".encode()).digest())
+        members.sort(key=lambda item: (works.get(item.nodeid, 0), hashlib.sha256(f"{seed}/{item.nodeid}".encode()).digest()))
         yield from members[math.ceil(share * len(members)) :]

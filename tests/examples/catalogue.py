@@ -1,5 +1,6 @@
 """The example kernels with the compile-time parameters they are tested with; shapes come from their docstrings."""
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -168,6 +169,11 @@ class Run:
     def kind(self) -> str:
         """Runs of one kind differ in shape alone."""
         return f"{self.case.name}-{self.kernel}"
+
+    @property
+    def work(self) -> int:
+        """How much of it there is, for a variant; of the default every shape is as good."""
+        return math.prod(int(number) for number in self.numbers.values() if number >= 1) if self.case.constants else 0
 
     @property
     def numbers(self) -> dict[str, float]:

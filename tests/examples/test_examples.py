@@ -30,7 +30,7 @@ def test_assembles_without_spills(case: Case) -> None:
 
 
 def chosen() -> list[Run]:
-    """Variants change the code, not the shapes: two of them show it."""
+    """Variants change the code, not the shapes: two of them show it, of which a sample takes the smaller."""
     found = []
     for case in COMPARED:
         for _, of_one in groupby(runs(case), lambda run: run.kernel):

@@ -6,14 +6,14 @@ import pytest
 from samples import left_out as chosen
 
 
-def family(name: str, share: float | None, kinds: dict[str, int]) -> list[SimpleNamespace]:
-    """Tests with a mark (or without) whose parameter `one` has these values so many times."""
+def family(name: str, share: float | None, kinds: dict[str, int], other: str = "other") -> list[SimpleNamespace]:
+    """Tests with a mark (or without) whose parameter `one` has these values so many times, with as many values of another one."""
     mark = None if share is None else pytest.mark.sample(share, of="one").mark
     return [
         SimpleNamespace(
             nodeid=f"{name}[{kind}-{number}]",
             get_closest_marker=lambda _: mark,
-            callspec=SimpleNamespace(params={"one": kind, "other": number}),
+            callspec=SimpleNamespace(params={"one": kind, other: number}),
         )
         for kind, count in kinds.items()
         for number in range(count)
@@ -37,3 +37,17 @@ def test_another_seed_takes_others() -> None:
     items = family("f", 0.5, {"a": 40})
     first, second = ([item.nodeid for item in chosen(items, seed)] for seed in ("1", "2"))
     assert sorted(first) != sorted(second) and len(first) == len(second) == 20
+
+
+def test_half_of_the_timings_of_each_test() -> None:
+    items: list = family("f", None, {"a": 3, "b": 4, "c": 2, "d": 1}, "timing")
+    left_out = [item.callspec.params["one"] for item in chosen(items, "1")]
+    assert {kind: left_out.count(kind) for kind in "abcd"} == {"a": 1, "b": 2, "c": 1, "d": 0}
+
+
+def test_what_is_less_work_is_taken() -> None:
+    items: list = family("f", 0.01, {"a": 9})
+    for item, work in zip(items, (5, 3, 4, 1, 9, 2, 8, 7, 6), strict=True):
+        item.callspec.params["one"] = SimpleNamespace(kind="a", work=work)
+    (kept,) = {item.nodeid for item in items} - {item.nodeid for item in chosen(items, "1")}
+    assert kept == items[3].nodeid
