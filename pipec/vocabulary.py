@@ -70,6 +70,10 @@ StorePath = Literal["tma", "direct"]
 # What a store does with what stands in global memory, atomically for each element.
 Reduction = Literal["add", "min", "max"]
 
+# Which lines the L2 cache gives up first, told with a copy (PTX ISA 9.7.9.18, createpolicy): a hint, which changes times only.
+CachePolicy = Literal["evict_first", "evict_last", "evict_normal"]
+CACHE_POLICIES: Final[tuple[CachePolicy, ...]] = get_args(CachePolicy)
+
 # What is folded along a row.
 RowFunction = Literal["sum", "min", "max"]
 

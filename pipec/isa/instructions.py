@@ -8,7 +8,7 @@ from pipec.isa.dtypes import BYTE_FLOATS, DTYPES
 from pipec.isa.reductions import ALLOWED, OPERATIONS, red_type, red_vector
 from pipec.isa.specials import SPECIALS
 from pipec.record import record
-from pipec.vocabulary import Converged
+from pipec.vocabulary import CACHE_POLICIES, Converged
 
 I1, I16, I32, I64, F32, VOID = "i1", "i16", "i32", "i64", "float", "void"
 SHARED = "ptr addrspace(3)"
@@ -132,6 +132,12 @@ def _bulk_copies() -> list[Instruction]:
         _intrinsic("bulk.wait_group", "cp.async.bulk.wait.group", VOID, ("i32=",), "cp.async.bulk.wait_group", "thread", section),
         _intrinsic("bulk.wait_group.read", "cp.async.bulk.wait.group.read", VOID, ("i32=",), "cp.async.bulk.wait_group.read",
                    "thread", section),
+    ]  # fmt: skip
+    # The policy that copies take; ptxas makes a constant of it.
+    rows += [
+        Instruction(f"cache.{policy}", f"createpolicy.fractional.L2::{policy}.b64 $0, 1.0;", I64, (),
+                    f"createpolicy.fractional.L2::{policy}.b64", "thread", "9.7.9.18", constraints="=l", pure=True)
+        for policy in CACHE_POLICIES
     ]  # fmt: skip
     for rank in range(2, 6):
         coordinates = (I32,) * rank

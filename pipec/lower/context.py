@@ -9,10 +9,10 @@ from pipec.kir.ir import ALL_THREADS, Participation
 from pipec.kir.plan.types import Plan, RolePlan
 from pipec.kir.spread import Threads
 from pipec.lower.emit.debug import Metadata
-from pipec.lower.emit.llvm import SHARED, TRUE, Builder, Slot, Value, integer
+from pipec.lower.emit.llvm import FALSE, SHARED, TRUE, Builder, Slot, Value, integer
 from pipec.sema import tree
 from pipec.source import Span
-from pipec.vocabulary import Side
+from pipec.vocabulary import CachePolicy, Side
 
 # The dollar keeps it apart from every kernel: no name of the language has one.
 SHARED_SYMBOL = "@$shared"
@@ -102,6 +102,7 @@ class RoleContext:
     # Whether an MMA wrote the accumulator of a held stage.
     written: dict[tuple[tree.Handle, tree.Buffer], Slot] = field(default_factory=dict)
     masks: dict[tuple[tree.Pipeline, Side], Value] = field(default_factory=dict)  # the CTAs that hear a side's signals
+    policies: dict[CachePolicy, Value] = field(default_factory=dict)
     staging_turn: Slot | None = None
     exchange_turn: Slot | None = None  # which of two places the warps of a row use next (pipec.lower.tiles.reductions)
     accumulators: dict[tree.Accumulator, Registers] = field(default_factory=dict)
@@ -131,6 +132,10 @@ class RoleContext:
     def threads(self) -> Threads[Value]:
         """The running thread, to find its elements of a tile with."""
         return Threads(self.role_thread, self.role_warp, self.lane, self.plan.role.warps)
+
+    def cache_policy(self, cache: CachePolicy | None) -> tuple[Value, Value]:
+        """The operands of a copy that tell the L2 how long to keep the lines: a policy, and whether there is one."""
+        return (integer(0, "i64"), FALSE) if cache is None else (self.policies[cache], TRUE)
 
     def stage(self, handle: tree.Handle) -> Value:
         return self.stages[handle].read()

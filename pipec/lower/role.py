@@ -88,6 +88,9 @@ def _declare(role: RoleContext) -> None:
                     role.variables[variable] = role.builder.variable(variable.type.llvm, f"{role.prefix}.{name}")
             case tree.Peek(token, ready):
                 role.peeked[token] = role.variables[ready] = role.builder.variable("i1", f"{role.prefix}.{ready.name}")
+            case tree.TmaLoad() | tree.TmaStore() | tree.Store() if operation.cache is not None:
+                if operation.cache not in role.policies:
+                    role.policies[operation.cache] = role.builder.call(f"cache.{operation.cache}")
             case tree.Mma(accumulator):
                 key = accumulator.handle, accumulator.buffer
                 if key not in role.written:

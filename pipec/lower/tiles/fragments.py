@@ -72,7 +72,7 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
     for start in range(0, len(firsts), together):
         part = firsts[start : start + together]
         columns = [(integer(first), 1) for first in part]
-        with staged_panels(role, staging, row_plan, origin, (integer(0), 1), columns, operation.reduce) as buffers:
+        with staged_panels(role, operation, staging, row_plan, origin, (integer(0), 1), columns) as buffers:
             for first, buffer in zip(part, buffers, strict=True):
                 _write_panel(role, reader, value, rows, staging.layout, buffer, first, panel_columns)
 

@@ -7,34 +7,34 @@ from pipec.kir.plan.types import Staging, TmaPlan
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.llvm import Value, integer
 from pipec.lower.tiles.tma import box_coordinates, issue_store
-from pipec.vocabulary import Reduction
+from pipec.sema import tree
 
 
 @contextmanager
 def staged_panel(
     role: RoleContext,
+    operation: tree.Store,
     staging: Staging,
     row_plan: TmaPlan,
     origin: Sequence[Value],
     rows: tuple[Value, int],
     columns: tuple[Value, int],
-    reduce: Reduction | None,
 ) -> Iterator[Value]:
     """Gives the address of a buffer that was read; the code inside fills it, and then one thread stores it `rows` and `columns` (each
     a number of steps and the length of one) from the origin."""
-    with staged_panels(role, staging, row_plan, origin, rows, (columns,), reduce) as (buffer,):
+    with staged_panels(role, operation, staging, row_plan, origin, rows, (columns,)) as (buffer,):
         yield buffer
 
 
 @contextmanager
 def staged_panels(
     role: RoleContext,
+    operation: tree.Store,
     staging: Staging,
     row_plan: TmaPlan,
     origin: Sequence[Value],
     rows: tuple[Value, int],
     columns: Sequence[tuple[Value, int]],
-    reduce: Reduction | None,
 ) -> Iterator[list[Value]]:
     """As `staged_panel`, for as many panels as `columns` has, which is at most the number of buffers: the threads meet once for all."""
     builder, count = role.builder, len(columns)
@@ -52,7 +52,7 @@ def staged_panels(
             for part in range(row_plan.row_boxes):
                 skipped = part * row_plan.box_rows
                 at = box_coordinates(role, list(origin), builder.add(row, skipped), column)
-                issue_store(role, row_plan, builder.add(buffer, skipped * staging.layout.span_bytes), at, reduce)
+                issue_store(role, operation, row_plan, builder.add(buffer, skipped * staging.layout.span_bytes), at)
             builder.call("bulk.commit_group")
 
 

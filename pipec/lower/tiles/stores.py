@@ -126,7 +126,7 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
         reader.prepare_row(operation.value, row)
         for panel, at in repeated(role.kernel, share.panels, f"{role.prefix}.panel", written_out=row_map.in_registers):
             place = (block, row_map.block_rows), (panel, panel_columns)
-            with staged_panel(role, staging, row_plan, origin, *place, operation.reduce) as buffer:
+            with staged_panel(role, operation, staging, row_plan, origin, *place) as buffer:
                 start = row_address(builder, layout, buffer, 0, inside)
                 _write_panel(role, reader, operation.value, row, (panel, at), share, start)
 

@@ -11,7 +11,6 @@ from pipec.lower.synchronisation import clusters
 from pipec.lower.synchronisation.pipelines import barrier, shared_tile
 from pipec.lower.table import lowers
 from pipec.sema import tree
-from pipec.vocabulary import Reduction
 
 
 @lowers(tree.TmaLoad)
@@ -24,19 +23,20 @@ def load(role: RoleContext, operation: tree.TmaLoad) -> None:
         full = barrier(role, handle.pipeline, "producer", role.stage(handle))
         tile = shared_tile(role, operation.destination)
         if row.line is not None or clusters.reach_of(role, handle.pipeline, "producer").to == LEADER:
-            _load_into_cluster(role, row, handle.pipeline, tile, full, origin)
+            _load_into_cluster(role, operation, row, tile, full, origin)
             return
         for offset, rows, columns in boxes(row):
             target = builder.shared_pointer(builder.add(tile, offset))
             at = box_coordinates(role, origin, rows, columns)
-            builder.call(f"tma.load.{len(at)}d", target, full, Value("ptr", f"%{row.symbol}"), *at, integer(0, "i64"), FALSE)
+            policy = role.cache_policy(operation.cache)
+            builder.call(f"tma.load.{len(at)}d", target, full, Value("ptr", f"%{row.symbol}"), *at, *policy)
 
 
 def _load_into_cluster(
-    role: RoleContext, row: TmaPlan, pipeline: tree.Pipeline, tile: Value, full: Value, origin: list[Value]
+    role: RoleContext, operation: tree.TmaLoad, row: TmaPlan, tile: Value, full: Value, origin: list[Value]
 ) -> None:
     """By multicast, this CTA's part of the rows to the same place in every CTA of the line; a pair's bytes are counted by its leader."""
-    builder = role.builder
+    builder, pipeline = role.builder, operation.destination.handle.pipeline
     in_pair = clusters.reach_of(role, pipeline, "producer").to == LEADER
     # The bytes of both CTAs are counted where the MMA waits for them, in the leader.
     if in_pair:
@@ -47,7 +47,8 @@ def _load_into_cluster(
         first = builder.multiply(clusters.line_coordinate(role, row.line), row.box_rows * row.row_boxes)
         tile = builder.binary("add", tile, builder.multiply(first, row.layout.span_bytes))
     # Cache policy, whether multicast, whether with that policy, CTA group.
-    tail = integer(0, "i64"), TRUE if row.line is not None else FALSE, FALSE, integer(2 if in_pair else 0)
+    policy, stated = role.cache_policy(operation.cache)
+    tail = policy, TRUE if row.line is not None else FALSE, stated, integer(2 if in_pair else 0)
     for offset, rows, columns in boxes(row):
         target = builder.cluster_pointer(builder.add(tile, offset))
         at = box_coordinates(role, origin, builder.add(first, rows), columns)
@@ -63,15 +64,15 @@ def store(role: RoleContext, operation: tree.TmaStore) -> None:
     with role.one_thread("store"):
         tile = shared_tile(role, operation.source)
         for offset, rows, columns in boxes(row):
-            issue_store(role, row, builder.add(tile, offset), box_coordinates(role, origin, rows, columns), operation.reduce)
+            issue_store(role, operation, row, builder.add(tile, offset), box_coordinates(role, origin, rows, columns))
         builder.call("bulk.commit_group")
 
 
-def issue_store(role: RoleContext, row: TmaPlan, source: Value, at: list[Value], reduce: Reduction | None) -> None:
-    builder = role.builder
+def issue_store(role: RoleContext, operation: tree.TmaStore | tree.Store, row: TmaPlan, source: Value, at: list[Value]) -> None:
+    builder, reduce = role.builder, operation.reduce
     pointer = builder.shared_pointer(source)
     name = "store" if reduce is None else f"reduce.{reduce}"
-    builder.call(f"tma.{name}.{len(at)}d", pointer, Value("ptr", f"%{row.symbol}"), *at, integer(0, "i64"), FALSE)
+    builder.call(f"tma.{name}.{len(at)}d", pointer, Value("ptr", f"%{row.symbol}"), *at, *role.cache_policy(operation.cache))
 
 
 def boxes(row: TmaPlan) -> Iterator[tuple[int, int, int]]:

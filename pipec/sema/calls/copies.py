@@ -1,5 +1,7 @@
 """Copies between memories: by TMA, by the threads, and of values in registers; a tile of another CTA."""
 
+from collections.abc import Iterable
+
 from pipec.diag.catalogue.grid import clusters as cluster_messages
 from pipec.diag.catalogue.language import names as messages
 from pipec.isa.reductions import OPERATIONS as REDUCTIONS
@@ -14,7 +16,7 @@ from pipec.sema.values import arithmetic
 from pipec.sema.values.arguments import Action, bind_arguments
 from pipec.sema.values.expected import as_buffer_ref, as_runtime, buffer_ref, known, scalar, tensor_slice, value
 from pipec.syntax import ast
-from pipec.vocabulary import Axis, Reduction, StorePath, one_of
+from pipec.vocabulary import CACHE_POLICIES, Axis, StorePath, Word, one_of
 
 
 def _of_cta(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
@@ -46,7 +48,7 @@ def _own_barrier(context: Context, node: ast.Expression, handle: tree.Handle) ->
 
 
 def _tma_load(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    options = ("barrier", "multicast", "mask")
+    options = ("barrier", "multicast", "mask", "cache")
     bound = bind_arguments(context, node, operation.name, ("tile", "source"), options, signature=operation.signature)
     destination = shared_tile(context, bound["tile"], "the destination")
     source = tensor_slice(context, bound["source"], "the source")
@@ -59,7 +61,8 @@ def _tma_load(context: Context, operation: Operation, receiver: Meaning | None, 
         context.fail(
             messages.WrongArguments(callee="tma.load", problem=problem, signature=operation.signature, at=bound["mask"].span)
         )
-    context.emit(tree.TmaLoad(destination, source, node.span, axis, mask))
+    cache = _chosen(context, bound, "cache", CACHE_POLICIES)
+    context.emit(tree.TmaLoad(destination, source, node.span, axis, mask, cache))
     return Void()
 
 
@@ -99,34 +102,39 @@ def shared_tile(context: Context, node: ast.Expression, what: str) -> tree.Buffe
 
 
 def _tma_store(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    bound = bind_arguments(context, node, operation.name, ("destination", "tile"), ("reduce",), signature=operation.signature)
+    names = ("destination", "tile"), ("reduce", "cache")
+    bound = bind_arguments(context, node, operation.name, *names, signature=operation.signature)
     destination = tensor_slice(context, bound["destination"], "the destination")
     source = shared_tile(context, bound["tile"], "the source")
-    context.emit(tree.TmaStore(destination, source, node.span, reduction_of(context, bound)))
+    reduce, cache = _chosen(context, bound, "reduce", REDUCTIONS), _chosen(context, bound, "cache", CACHE_POLICIES)
+    context.emit(tree.TmaStore(destination, source, node.span, reduce, cache))
     return Void()
 
 
-def reduction_of(context: Context, bound: dict[str, ast.Expression]) -> Reduction | None:
-    """`reduce="add"` of a store."""
-    if "reduce" not in bound:
+def _chosen(context: Context, bound: dict[str, ast.Expression], name: str, choices: Iterable[Word]) -> Word | None:
+    """The word given as the option `name`, such as `reduce="add"`; None where it is left out."""
+    if name not in bound:
         return None
-    written = known(context, bound["reduce"], str, "`reduce`", 'a string such as "add"')
-    found = one_of(REDUCTIONS, written)
+    words = tuple(choices)
+    written = known(context, bound[name], str, f"`{name}`", f'a string such as "{words[0]}"')
+    found = one_of(words, written)
     if found is None:
-        listed = ", ".join(f'"{name}"' for name in REDUCTIONS)
-        expected, at = f"one of {listed}", bound["reduce"].span
-        context.fail(messages.WrongType(what="`reduce`", expected=expected, found=f'"{written}"', at=at))
+        listed = ", ".join(f'"{word}"' for word in words)
+        expected, at = f"one of {listed}", bound[name].span
+        context.fail(messages.WrongType(what=f"`{name}`", expected=expected, found=f'"{written}"', at=at))
     return found
 
 
 def _store(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
-    names = ("destination", "tile"), ("reduce", "rows")
+    by_tma = operation.action == "store"
+    names = ("destination", "tile"), ("reduce", "rows", "cache") if by_tma else ("reduce", "rows")
     bound = bind_arguments(context, node, operation.name, *names, signature=operation.signature)
     destination = tensor_slice(context, bound["destination"], "the destination")
     stored = register_tile(context, bound["tile"], "what is stored")
-    path: StorePath = "tma" if operation.action == "store" else "direct"
+    path: StorePath = "tma" if by_tma else "direct"
     rows = scalar(context, bound["rows"], I32, "`rows`") if "rows" in bound else None
-    context.emit(tree.Store(destination, stored, path, node.span, reduction_of(context, bound), rows))
+    reduce, cache = _chosen(context, bound, "reduce", REDUCTIONS), _chosen(context, bound, "cache", CACHE_POLICIES)
+    context.emit(tree.Store(destination, stored, path, node.span, reduce, rows, cache))
     return Void()
 
 

@@ -6,17 +6,17 @@ FREE_ROWS = (
     Operation(
         "tma.load",
         ("",),
-        'tma.load(tile, tensor[i, ...], stage.mbar(), multicast="y"); all but the first two may be left out',
+        'tma.load(tile, tensor[i, ...], stage.mbar(), multicast="y", cache="evict_last"); all but the first two may be left out',
         "tma_load",
         signals="full, by bytes",
-        document="global to shared memory; one thread; outside the tensor reads as zero",
+        document="global to shared memory; one thread; outside the tensor reads as zero; `cache`: what the L2 is to give up first",
     ),
     Operation(
         "tma.store",
         ("",),
-        'tma.store(tensor[i, ...], tile, reduce="add")',
+        'tma.store(tensor[i, ...], tile, reduce="add", cache="evict_first")',
         "tma_store",
-        document="shared to global memory; one thread; clipped at the tensor's edge; `reduce` as in `store`",
+        document="shared to global memory; one thread; clipped at the tensor's edge; `reduce` and `cache` as in `store`",
     ),
     Operation(
         "mma",
@@ -46,10 +46,10 @@ FREE_ROWS = (
     Operation(
         "store",
         ("",),
-        'store(tensor[i, j], tile, reduce="add", rows=count)',
+        'store(tensor[i, j], tile, reduce="add", rows=count, cache="evict_first")',
         "store",
         document="a register tile through shared memory and TMA; with `reduce` (add, min, max) combined with what stands there; with "
-        "`rows` only the tile's first rows, by the threads when those are not all",
+        "`rows` only the tile's first rows, by the threads when those are not all; `cache`: what the L2 is to give up first",
     ),
     Operation(
         "store.direct",

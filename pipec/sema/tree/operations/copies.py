@@ -17,7 +17,7 @@ from pipec.sema.tree.operations.operation import Operation
 from pipec.sema.tree.symbols import Variable
 from pipec.sema.tree.text import expression_text, reference_text, slice_text
 from pipec.source import Span
-from pipec.vocabulary import Axis, Reduction, StorePath
+from pipec.vocabulary import Axis, CachePolicy, Reduction, StorePath
 
 
 @record(eq=False)
@@ -45,7 +45,7 @@ class TmaLoad(Operation):
     """Global to shared memory; its bytes complete on the full barrier of the destination's handle. One thread.
 
     `multicast`: the axis of the cluster along which CTAs share the tile; each loads a part of its rows for all. `mask`: the CTAs it
-    goes to, stated by hand, one bit for each rank.
+    goes to, stated by hand, one bit for each rank. `cache`: how long the L2 is to keep the lines.
     """
 
     destination: BufferRef
@@ -53,6 +53,7 @@ class TmaLoad(Operation):
     span: Span
     multicast: Axis | None = None
     mask: Expression | None = None
+    cache: CachePolicy | None = None
 
     def declared(self) -> Effects:
         otherwise = (
@@ -68,7 +69,7 @@ class TmaLoad(Operation):
         )
 
     def text(self) -> str:
-        return f"tma.load {reference_text(self.destination)} <- {slice_text(self.source)}"
+        return f"tma.load {reference_text(self.destination)} <- {slice_text(self.source)}{_cache_text(self.cache)}"
 
 
 @record(eq=False)
@@ -100,13 +101,14 @@ class CopyAsync(Operation):
 class TmaStore(Operation):
     """Shared to global memory, asynchronous; the source must stay untouched until the handle's release waited for the read. One thread.
 
-    `reduce` as in Store.
+    `reduce` as in Store, `cache` as in TmaLoad.
     """
 
     destination: TensorSlice
     source: BufferRef
     span: Span
     reduce: Reduction | None = None
+    cache: CachePolicy | None = None
 
     def declared(self) -> Effects:
         return Effects(
@@ -118,7 +120,8 @@ class TmaStore(Operation):
         )
 
     def text(self) -> str:
-        return f"tma.store {slice_text(self.destination)} {_arrow(self.reduce)} {reference_text(self.source)}"
+        stored = f"{slice_text(self.destination)} {_arrow(self.reduce)} {reference_text(self.source)}"
+        return f"tma.store {stored}{_cache_text(self.cache)}"
 
 
 @record(eq=False)
@@ -126,7 +129,7 @@ class Store(Operation):
     """A register tile to global memory: path "tma" (swizzled shared memory, then bulk store) or "direct" (one store per element run).
 
     `reduce`: "add", "min" or "max" with what stands there, atomic for each element; None overwrites it. `rows` (i32, the same in all
-    threads): only so many of the tile's rows are stored.
+    threads): only so many of the tile's rows are stored. `cache` as in TmaLoad, for what TMA stores.
     """
 
     destination: TensorSlice
@@ -135,6 +138,7 @@ class Store(Operation):
     span: Span
     reduce: Reduction | None = None
     rows: Expression | None = None
+    cache: CachePolicy | None = None
 
     def declared(self) -> Effects:
         rows = () if self.rows is None else (("the number of rows", self.rows),)
@@ -148,7 +152,8 @@ class Store(Operation):
 
     def text(self) -> str:
         rows = "" if self.rows is None else f", {expression_text(self.rows)} rows"
-        return f"store.{self.path} {slice_text(self.destination)} {_arrow(self.reduce)} {expression_text(self.value)}{rows}"
+        stored = f"{slice_text(self.destination)} {_arrow(self.reduce)} {expression_text(self.value)}"
+        return f"store.{self.path} {stored}{rows}{_cache_text(self.cache)}"
 
 
 @record(eq=False)
@@ -168,6 +173,10 @@ class Write(Operation):
 
     def text(self) -> str:
         return f"write {reference_text(self.destination)} <- {expression_text(self.value)}"
+
+
+def _cache_text(cache: CachePolicy | None) -> str:
+    return "" if cache is None else f", {cache}"
 
 
 def _arrow(reduce: Reduction | None) -> str:
