@@ -86,7 +86,7 @@ def store_tma(role: RoleContext, operation: tree.Store) -> None:
     panels = value.type.columns // panel_columns
     for panel, number in repeated(role.kernel, panels, f"{role.prefix}.panel", written_out=written_out):
         place = (integer(0), row.map.block_rows), (panel, panel_columns)
-        with staged_panel(role, staging, row_plan, origin, *place, operation.reduce) as buffer:
+        with staged_panel(role, operation, staging, row_plan, origin, *place) as buffer:
             chunks = panel_chunks(reader, value, row, (panel, number), panel_columns)
             words = [_words(reader, value, chunk) for chunk in chunks]
             for chunk, packed in zip(chunks, words, strict=True):
