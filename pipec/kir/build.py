@@ -11,7 +11,8 @@ from typing import assert_never
 from pipec.isa.dtypes import DTYPES
 from pipec.kir import ir
 from pipec.kir.participation import restrict
-from pipec.kir.values.analysis import Launch, Values
+from pipec.kir.values.analysis import Values
+from pipec.kir.values.reader import Launch
 from pipec.kir.values.sameness import of_threads
 from pipec.sema import tree
 from pipec.sema.types import dtype_of

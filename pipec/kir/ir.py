@@ -4,7 +4,8 @@ The nodes inside a block are the operations of `pipec.sema.tree`; expressions st
 role run it (its `Participation`), a loop keeps its bounds, so that later passes need not rediscover either.
 """
 
-from pipec.kir.values.analysis import Launch, Values
+from pipec.kir.values.analysis import Values
+from pipec.kir.values.reader import Launch
 from pipec.record import record
 from pipec.sema.tree import (
     ONE_CTA,

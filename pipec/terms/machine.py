@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from operator import add, mul, sub
 
 from pipec.isa.dtypes import DType
-from pipec.terms import term as terms
-from pipec.terms.term import ONE, ZERO, Operator, Term, at_least, choose, equal, extreme, quotient, remainder
+from pipec.terms import registers
+from pipec.terms.arithmetic import at_least, choose, equal, extreme, product, quotient, remainder
+from pipec.terms.term import ONE, ZERO, Operator, Term, apply
 
 # On numbers, before anything wraps: what the terms below are on terms.
 EXACT: Mapping[str, Callable[[int, int], int]] = {
@@ -25,11 +26,11 @@ def range_of(dtype: DType) -> tuple[int, int]:
     """The least and the largest integer of a type; of a float, bounds that no integer taken from it leaves."""
     if dtype.family == "bool":
         return 0, 1
-    return terms.type_range(dtype.bits, dtype.family == "signed") if dtype.is_integer else (-_FLOATS, _FLOATS)
+    return registers.type_range(dtype.bits, dtype.family == "signed") if dtype.is_integer else (-_FLOATS, _FLOATS)
 
 
 def wrap(term: Term, dtype: DType) -> Term:
-    return terms.wrapped(term, dtype.bits, dtype.family == "signed")
+    return registers.wrapped(term, dtype.bits, dtype.family == "signed")
 
 
 def _ceiling(left: Term, right: Term) -> Term:
@@ -48,7 +49,7 @@ _COMPARISONS: Mapping[str, Callable[[Term, Term], Term]] = {
 _ARITHMETIC: Mapping[str, Callable[[Term, Term], Term]] = {
     "+": Term.__add__,
     "-": Term.__sub__,
-    "*": terms.product,
+    "*": product,
     "//": quotient,
     "%": remainder,
     "ceildiv": _ceiling,
@@ -67,21 +68,21 @@ _CONDITIONS: Mapping[str, Callable[[Term, Term], Term]] = {
 def binary(operator: str, dtype: DType, left: Term, right: Term) -> Term:
     """`dtype` is that of the operands."""
     if not dtype.is_integer and dtype.family != "bool":
-        return terms.apply(operator, (left, right), *((0, 1) if operator in _COMPARISONS else range_of(dtype)))
+        return apply(operator, (left, right), *((0, 1) if operator in _COMPARISONS else range_of(dtype)))
     if operator in _COMPARISONS:
         return _COMPARISONS[operator](left, right)
     if dtype.family == "bool":
         return _CONDITIONS[operator](left, right)
     if operator in _ARITHMETIC:
         return wrap(_ARITHMETIC[operator](left, right), dtype)
-    return terms.bitwise(operator, dtype.bits, dtype.family == "signed", left, right)
+    return registers.bitwise(operator, dtype.bits, dtype.family == "signed", left, right)
 
 
 def unary(operator: str, dtype: DType, operand: Term) -> Term:
     if operator == "not" or (operator == "~" and dtype.family == "bool"):
         return ONE - operand
     if not dtype.is_integer:
-        return terms.apply(operator, (operand,), *range_of(dtype))
+        return apply(operator, (operand,), *range_of(dtype))
     return wrap(-operand if operator == "-" else -operand - 1, dtype)
 
 
@@ -89,7 +90,7 @@ def call(function: str, dtype: DType, arguments: tuple[Term, ...]) -> Term:
     """`dtype` is that of the arguments and of the result."""
     first = arguments[0]
     if not dtype.is_integer:
-        return terms.apply(function, arguments, *range_of(dtype))
+        return apply(function, arguments, *range_of(dtype))
     match function:
         case "min" | "max":
             return extreme(Operator.LEAST if function == "min" else Operator.GREATEST, arguments)
@@ -100,9 +101,9 @@ def call(function: str, dtype: DType, arguments: tuple[Term, ...]) -> Term:
         case "abs":
             return extreme(Operator.GREATEST, (first, wrap(-first, dtype))) if dtype.family == "signed" else first
         case "fma":
-            return wrap(terms.product(first, arguments[1]) + arguments[2], dtype)
+            return wrap(product(first, arguments[1]) + arguments[2], dtype)
         case _:
-            return terms.apply(function, arguments, *range_of(dtype))
+            return apply(function, arguments, *range_of(dtype))
 
 
 def convert(operand: Term, source: DType, target: DType) -> Term:
@@ -113,4 +114,4 @@ def convert(operand: Term, source: DType, target: DType) -> Term:
         return ONE - equal(operand, ZERO)
     if known and target.is_integer:
         return wrap(operand, target)
-    return terms.apply(("cast", target), (operand,), *range_of(target))
+    return apply(("cast", target), (operand,), *range_of(target))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from random_scalars import SPAN, dimension, evaluate, number, numbers, parameter, special
 
 from pipec.isa.dtypes import DTYPES
-from pipec.kir.values.analysis import Launch, Values
+from pipec.kir.values.analysis import Values
+from pipec.kir.values.reader import Launch
 from pipec.kir.values.sameness import of_ctas, of_threads
 from pipec.sema import tree
 from pipec.sema.types import BOOL, I32
@@ -230,7 +231,7 @@ def of_launch_values(values: Values, node: tree.Expression) -> bool:
 
 
 def values_leaves(values: Values, node: tree.Expression) -> list:  # type: ignore[type-arg]
-    from pipec.terms.term import leaves
+    from pipec.terms.walk import leaves
 
     return list(leaves(values.of(node)))
 

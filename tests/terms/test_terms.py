@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from random_scalars import SPAN, TYPES, conditions, dimension, ends, evaluate, number, numbers, parameter, scalars, special
 
 from pipec.isa.dtypes import DTYPES, DType
-from pipec.kir.values.analysis import Launch, Reader
+from pipec.kir.values.reader import Launch, Reader
 from pipec.sema import tree
 from pipec.sema.types import BOOL, I32
 from pipec.terms import term as terms
 from pipec.terms.residues import Residues
-from pipec.terms.term import LEAVES, Operator, Substitution, Term
+from pipec.terms.term import LEAVES, Operator, Term
+from pipec.terms.walk import Substitution, leaves
 
 SPECIALS = {"block.x": 2**31 - 2, "block.y": 65_534, "grid.x": 2**31 - 1, "lane_id": 31}
 OTHERS = st.one_of(
@@ -60,7 +61,7 @@ def test_a_term_is_what_the_registers_hold(expression: tree.Expression, values: 
     expected = evaluate(expression, lambda node: values[key(node)])
     assert term.least <= expected <= term.largest
     assert term.number in (None, expected)
-    if all(atom.operator is not Operator.UNKNOWN for atom in terms.leaves(term)):
+    if all(atom.operator is not Operator.UNKNOWN for atom in leaves(term)):
         assert placed(term, values) == expected
 
 

@@ -10,7 +10,8 @@ from pipec.diag.catalogue.grid import clusters as messages
 from pipec.diag.message import Sink
 from pipec.isa.specials import AXES
 from pipec.kir.clusters import Sharing, line, mask, sharing
-from pipec.kir.values.analysis import Values, statements
+from pipec.kir.statements import statements
+from pipec.kir.values.analysis import Values
 from pipec.kir.values.sameness import of_ctas
 from pipec.kir.walk import operands, subexpressions
 from pipec.sema import tree

@@ -3,8 +3,8 @@
 from pipec.diag.catalogue.grid import grids as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
-from pipec.kir.plan.grids import TileNames, early, needs_wait, tensors_read, waits
-from pipec.kir.plan.mma_waits import lazy_tiles
+from pipec.kir.lazy_tiles import TileNames, lazy_tiles
+from pipec.kir.plan.grids import early, needs_wait, tensors_read, waits
 from pipec.kir.plan.roles import operations
 from pipec.sema import tree
 from pipec.source import Span

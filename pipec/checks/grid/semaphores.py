@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
-from pipec.kir.values.analysis import Launch, Values, statements
+from pipec.kir.statements import statements
+from pipec.kir.values.analysis import Values
+from pipec.kir.values.reader import Launch
 from pipec.sema import tree
-from pipec.terms.term import Atom, Operator, atom_of, leaves
+from pipec.terms.term import Atom, Operator, atom_of
+from pipec.terms.walk import leaves
 
 _AXES = ("block.x", "block.y", "block.z")
 # What the blocks of a grid have in common along an axis: all but what says where a block is.

@@ -16,7 +16,7 @@ from pipec.kir.global_memory.accesses import Access, collect, may_meet
 from pipec.kir.global_memory.order import Clash, order
 from pipec.kir.global_memory.places import Place, apart_in_other_iterations, renamed
 from pipec.kir.plan.types import Plan
-from pipec.kir.values.analysis import Loop
+from pipec.kir.values.reader import Loop
 from pipec.sema import tree
 from pipec.terms.term import Term
 from pipec.vocabulary import OTHER_SIDE, Side

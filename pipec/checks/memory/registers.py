@@ -10,7 +10,8 @@ from pipec.diag.catalogue.tiles import register_tiles as messages
 from pipec.diag.catalogue.tiles import resources
 from pipec.diag.message import Sink
 from pipec.kir import ir
-from pipec.kir.plan.roles import lazy_tiles, operations
+from pipec.kir.lazy_tiles import lazy_tiles
+from pipec.kir.plan.roles import operations
 from pipec.kir.plan.types import Plan, RolePlan, round_up
 from pipec.kir.walk import evaluated_tile, operands, subexpressions
 from pipec.sema import tree

@@ -4,7 +4,8 @@ from pipec.checks.summary import ACCUMULATE, OPERAND, WRITE, Summary, Touch
 from pipec.diag.catalogue.tiles import tensor_tiles as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
-from pipec.kir.plan.roles import lazy_tiles, operations, tensor_tiles
+from pipec.kir.lazy_tiles import lazy_tiles
+from pipec.kir.plan.roles import operations, tensor_tiles
 from pipec.kir.walk import evaluated_tile, subexpressions
 from pipec.sema import tree
 from pipec.source import Span

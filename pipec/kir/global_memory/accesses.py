@@ -9,8 +9,9 @@ from typing import Final
 
 from pipec.kir.global_memory.places import Place, apart, apart_in_other_iterations, overlap_by_numbers, place_of, same
 from pipec.kir.ir import Branch, Kernel, Role
-from pipec.kir.plan.mma_waits import lazy_tiles
-from pipec.kir.values.analysis import Loop, Values
+from pipec.kir.lazy_tiles import lazy_tiles
+from pipec.kir.values.analysis import Values
+from pipec.kir.values.reader import Loop
 from pipec.kir.walk import children, operands, subexpressions
 from pipec.record import record
 from pipec.sema import tree

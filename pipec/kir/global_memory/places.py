@@ -7,10 +7,13 @@ itself at another time.
 
 from collections.abc import Collection, Iterator, Mapping
 
-from pipec.kir.values.analysis import Loop, Values
+from pipec.kir.values.analysis import Values
+from pipec.kir.values.reader import Loop
 from pipec.record import record
 from pipec.sema import tree
-from pipec.terms.term import Atom, Operator, Substitution, Term, as_term, congruent, leaves
+from pipec.terms.registers import congruent
+from pipec.terms.term import Atom, Operator, Term, as_term
+from pipec.terms.walk import Substitution, leaves
 
 _COORDINATE_BITS = 32
 _FOLLOWED = frozenset((Operator.DIMENSION, Operator.PARAMETER, Operator.COUNTER, Operator.ELEMENT))

@@ -8,14 +8,12 @@ this grid to end before they read what it wrote.
 from collections.abc import Iterator
 
 from pipec.kir.ir import Kernel, Role
-from pipec.kir.plan.mma_waits import lazy_tiles
+from pipec.kir.lazy_tiles import TileNames, lazy_tiles
 from pipec.kir.plan.roles import operations
 from pipec.kir.plan.types import RolePlan
 from pipec.kir.walk import operands, subexpressions
 from pipec.record import replace
 from pipec.sema import tree
-
-TileNames = dict[tree.Variable, tree.Expression]
 
 
 def plan_grids(kernel: Kernel, roles: tuple[RolePlan, ...]) -> tuple[RolePlan, ...]:

@@ -7,12 +7,11 @@ read them (PTX ISA 9.7.15: all else is undefined).
 """
 
 from pipec.kir.ir import Kernel, Role, successors
+from pipec.kir.lazy_tiles import lazy_tiles
 from pipec.kir.plan.types import MmaWait, MmaWaits
 from pipec.kir.walk import operands, subexpressions
 from pipec.sema import tree
 from pipec.sema.tree import Pipeline
-
-TileNames = dict[tree.Variable, tree.Expression]
 
 _MOST_PENDING = 7  # groups that are told apart; a wait for older ones waits for these too
 _LATE = "late"  # the stage that was released and is still to be given back
@@ -187,18 +186,3 @@ class _Analysis:
     def _read(self, value: tree.Expression) -> list[tree.Accumulator]:
         """The accumulators whose elements the expression has in it."""
         return [node.accumulator for node in subexpressions(value, self._names) if isinstance(node, tree.ReadAccumulator)]
-
-
-def lazy_tiles(role: Role) -> TileNames:
-    """What the names of tiles that are evaluated where they are used stand for."""
-    return {
-        operation.variable: operation.value
-        for block in role.blocks
-        for operation in block.operations
-        if isinstance(operation, tree.Assign) and operation.variable.is_lazy
-    }
-
-
-def reads_accumulator(value: tree.Expression, names: TileNames) -> bool:
-    """Whether an expression has elements of an accumulator in registers in it."""
-    return any(isinstance(node, tree.ReadAccumulator) for node in subexpressions(value, names))

@@ -5,10 +5,11 @@ from math import gcd
 
 from pipec.isa.targets import WARP, WARPGROUP_WARPS, Target
 from pipec.kir.ir import Kernel, Role
-from pipec.kir.plan.mma_waits import lazy_tiles, plan_mma_waits, reads_accumulator
+from pipec.kir.lazy_tiles import lazy_tiles, reads_accumulator
+from pipec.kir.plan.mma_waits import plan_mma_waits
 from pipec.kir.plan.striping import striped_map, striped_vector
 from pipec.kir.plan.types import RegisterGroup, RolePlan, RowMap, round_up
-from pipec.kir.walk import evaluated_tile, operands, references, subexpressions
+from pipec.kir.walk import evaluated_tile, operands, subexpressions
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -195,18 +196,3 @@ def tensor_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expressi
 def with_split(row_map: RowMap, split: int) -> RowMap:
     """The same rows with fewer threads to a row; the rest stay idle."""
     return replace(row_map, split=split, idle=row_map.idle or split != row_map.split)
-
-
-__all__ = [
-    "expressions",
-    "lazy_tiles",
-    "operations",
-    "plan_registers",
-    "plan_roles",
-    "plan_row_maps",
-    "reads_tensor",
-    "references",
-    "register_tiles",
-    "tensor_tiles",
-    "with_split",
-]

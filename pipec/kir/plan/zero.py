@@ -10,7 +10,8 @@ from pipec.kir.walk import children, subexpressions, with_children
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Expression, Handle, Pipeline
 from pipec.sema.types import BOOL
-from pipec.terms.term import LAUNCH, Atom, Operator, leaves
+from pipec.terms.term import LAUNCH, Atom, Operator
+from pipec.terms.walk import leaves
 from pipec.vocabulary import BinaryOperator
 
 _LAUNCH_SPECIALS = ("block.x", "block.y", "block.z", "grid.x", "grid.y", "grid.z")

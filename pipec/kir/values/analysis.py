@@ -9,37 +9,20 @@ it is in the first iteration and after one (`Recurrence`). From the terms follow
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
 from pipec.isa.dtypes import DType
-from pipec.isa.specials import AXES, SPECIALS
 from pipec.isa.targets import WARP
-from pipec.kir.walk import children, operands, references
+from pipec.kir.statements import inside
+from pipec.kir.values.reader import LARGEST, Environment, Key, Launch, Loop, Reader, unknown
+from pipec.kir.walk import operands, references
 from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.terms import machine
+from pipec.terms.arithmetic import choose
 from pipec.terms.residues import ANY, Residue, Residues, either
-from pipec.terms.term import (
-    DEEPEST,
-    LEAVES,
-    MOST_PARTS,
-    Atom,
-    Operator,
-    Substitution,
-    Term,
-    atom_of,
-    choose,
-    is_launch_value,
-    leaf,
-    number,
-)
+from pipec.terms.term import LEAVES, Atom, Operator, Term, atom_of, leaf, number
+from pipec.terms.walk import Substitution, is_launch_value
 
-Loop = tree.For | tree.While
-# A stage is carried through loops like a variable: as the answer that it holds.
-Key = tree.Variable | tree.Handle
-Environment = MutableMapping[Key, Term]
-
-LARGEST = (1 << 31) - 1  # of a dimension, and of a grid along x
 _MOST_ROUNDS = 50  # of a search for what loops keep up; what takes more is not followed
-_MOST_BLOCKS = {"x": LARGEST, "y": 65_535, "z": 65_535}  # CUDA C++ Programming Guide, compute capabilities
 
 
 @record
@@ -61,141 +44,6 @@ class Recurrence:
     loop: Loop
     initial: Term
     following: Term
-
-
-class Launch:
-    """What all roles of a kernel see alike: sizes, the grid and the cluster, and the tensors that do not change."""
-
-    def __init__(self, kernel: tree.Kernel) -> None:
-        self.written = written_tensors(kernel.roles)
-        self.cluster = kernel.cluster
-        self._grid: dict[str, Term] = {}
-        self._grid = {axis: self.term(blocks) for axis, blocks in zip(AXES, kernel.grid, strict=True)}
-
-    def term(self, expression: tree.Expression) -> Term:
-        """Of an expression that the host evaluates."""
-        return Reader(self, {}, WARP)(expression)
-
-    def special(self, name: str, threads: int) -> Term:
-        most = {"lane_id": WARP, "role_thread": threads, "role_warp": threads // WARP}
-        if name in most:
-            return leaf(Operator.SPECIAL, name, least=0, largest=most[name] - 1)
-        if name == "cta.rank":
-            x, y, z = (self.special(f"cta.{axis}", threads) for axis in AXES)
-            width, height, _ = self.cluster.shape
-            return x + y * width + z * (width * height)
-        family, _, axis = name.partition(".")
-        if name not in SPECIALS:
-            return leaf(Operator.SPECIAL, name, least=0, largest=LARGEST)
-        blocks = min(_MOST_BLOCKS[axis], max(1, self._grid[axis].largest)) if axis in self._grid else _MOST_BLOCKS[axis]
-        extent = self.cluster.shape[AXES.index(axis)]
-        largest = {
-            "block": blocks - 1,
-            "grid": blocks,
-            "cta": extent - 1,
-            "cluster": blocks // extent,
-            "clusters": blocks // extent,
-        }
-        return leaf(Operator.SPECIAL, name, least=int(family in ("grid", "clusters")), largest=largest[family])
-
-
-def written_tensors(roles: Iterable[tree.Role]) -> frozenset[str]:
-    """The tensors whose elements may change while the kernel runs: a CTA may load from them before another one's store, or after it."""
-    return frozenset(
-        statement.effects.memory.place.tensor.name
-        for role in roles
-        for statement in statements(role.body)
-        if isinstance(statement, tree.Operation) and statement.effects.memory is not None and statement.effects.memory.writes
-    )
-
-
-def statements(body: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
-    """All statements, however deep, those around others first."""
-    for statement in body:
-        yield statement
-        yield from statements(inside(statement))
-
-
-def inside(statement: tree.Statement) -> tuple[tree.Statement, ...]:
-    match statement:
-        case tree.If():
-            return *statement.then, *statement.otherwise
-        case tree.For() | tree.While() | tree.Elect():
-            return statement.body
-        case _:
-            return ()
-
-
-class Reader:
-    """The terms of expressions, all evaluated at one moment."""
-
-    def __init__(self, launch: Launch, environment: Mapping[Key, Term], threads: int) -> None:
-        self._launch, self._environment, self._threads = launch, environment, threads
-        self.terms: dict[tree.Expression, Term] = {}
-
-    def __call__(self, expression: tree.Expression) -> Term:
-        if expression not in self.terms:
-            term = self._read(expression)
-            followed = term.depth <= DEEPEST and len(term.parts) <= MOST_PARTS
-            self.terms[expression] = term if followed else unknown(expression, dtype_of(expression.type))
-        return self.terms[expression]
-
-    def scalars(self, expression: tree.Expression) -> None:
-        """Reads the scalars in a tile's expression."""
-        unseen, seen = [expression], set[tree.Expression]()
-        while unseen:
-            node = unseen.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            if isinstance(node.type, TileType):
-                unseen.extend(children(node))
-                continue
-            self(node)
-
-    def _read(self, expression: tree.Expression) -> Term:
-        match expression:
-            case tree.Constant(value=bool() | int() as value):
-                return number(int(value))
-            case tree.ReadDimension(name=name):
-                return leaf(Operator.DIMENSION, name, least=0, largest=LARGEST)
-            case tree.ReadParameter(parameter=parameter, type=DType() as dtype):
-                least, largest = machine.range_of(dtype)
-                return leaf(Operator.PARAMETER, parameter, least=least, largest=largest)
-            case tree.Special(name=name):
-                return self._launch.special(name, self._threads)
-            case tree.ReadVariable(variable=variable) if variable in self._environment:
-                return self._environment[variable]
-            case tree.ReadResponse(handle=handle) if handle in self._environment:
-                return self._environment[handle]
-            case tree.StageIndex(handle=handle):
-                return leaf(Operator.UNKNOWN, expression, least=0, largest=handle.pipeline.stages - 1)
-            case tree.Unary(operator=operator, operand=operand, type=DType() as dtype):
-                return machine.unary(operator, dtype, self(operand))
-            case tree.Binary(operator=operator, left=left, right=right, type=DType()):
-                return machine.binary(operator, dtype_of(left.type), self(left), self(right))
-            case tree.Convert(operand=operand, type=DType() as dtype):
-                return machine.convert(self(operand), dtype_of(operand.type), dtype)
-            case tree.Select(condition=condition, when_true=one, when_false=other, type=DType()):
-                return choose(self(condition), self(one), self(other))
-            case tree.Call(function=function, arguments=arguments, type=DType()):
-                return machine.call(function, dtype_of(arguments[0].type), tuple(self(argument) for argument in arguments))
-            case tree.ReadElement(source=source, type=dtype):
-                least, largest = machine.range_of(dtype)
-                place = tuple(self(coordinate) for coordinate in source.coordinates)
-                if source.tensor.name in self._launch.written:
-                    return leaf(Operator.CHANGING, expression, *place, least=least, largest=largest)
-                return leaf(Operator.ELEMENT, source.tensor, *place, least=least, largest=largest)
-            case tree.Constant(value=value, type=dtype):
-                least, largest = machine.range_of(dtype)
-                return leaf(Operator.PARAMETER, value, least=least, largest=largest)
-            case _:
-                return unknown(expression, dtype_of(expression.type))
-
-
-def unknown(node: tree.Expression | tree.Statement, dtype: DType) -> Term:
-    least, largest = machine.range_of(dtype)
-    return leaf(Operator.UNKNOWN, node, least=least, largest=largest)
 
 
 class _Overlay(MutableMapping[Key, Term]):

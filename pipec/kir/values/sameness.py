@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from pipec.isa.specials import AXES
 from pipec.kir.values.analysis import Values
 from pipec.sema import tree
-from pipec.terms.term import Atom, Operator, Substitution, Term, leaf, number
+from pipec.terms.term import Atom, Operator, Term, leaf, number
+from pipec.terms.walk import Substitution
 
 _MOST_ROUNDS = 50  # of the search for what loops carry; then all of it is taken to differ
 _OF_THREADS = ("lane_id", "role_thread", "role_warp")

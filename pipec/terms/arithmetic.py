@@ -1,0 +1,171 @@
+"""Operations on terms, in the normal form: products, divisions, comparisons, choices, least and greatest."""
+
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from math import gcd
+
+from pipec.terms.term import MOST_PARTS, ONE, ZERO, Atom, Operator, Term, as_term, atom_of, make, number, operands, weighted_sum
+
+
+def product(left: Term, right: Term) -> Term:
+    for one, other in ((left, right), (right, left)):
+        if one.number is not None:
+            return other * one.number
+    if (len(left.parts) + 1) * (len(right.parts) + 1) > MOST_PARTS:
+        return _product((left, right))
+    found = right * left.constant
+    for atom, factor in left.parts:
+        found += _times(atom, right) * factor
+    return found
+
+
+def _times(atom: Atom, right: Term) -> Term:
+    found = weighted_sum(0, ((atom, right.constant),))
+    for other, factor in right.parts:
+        found += _product((*_factors(atom), *_factors(other))) * factor
+    return found
+
+
+def _factors(atom: Atom) -> tuple[Term, ...]:
+    return operands(atom) if atom.operator is Operator.PRODUCT else (as_term(atom),)
+
+
+def _product(factors: tuple[Term, ...]) -> Term:
+    ends = reduce(_corners, ((one.least, one.largest) for one in factors))
+    return make(Operator.PRODUCT, _ordered(factors), *ends)
+
+
+def _corners(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    corners = [a * b for a in one for b in other]
+    return min(corners), max(corners)
+
+
+def _ordered(found: Iterable[Term]) -> tuple[Term, ...]:
+    return tuple(sorted(found, key=lambda term: term.serial))
+
+
+def quotient(left: Term, right: Term) -> Term:
+    """Terms that a number as divisor divides leave the division."""
+    divisor = right.number
+    if divisor is None:
+        bound = max(abs(left.least), abs(left.largest))
+        ends = (-bound, bound) if right.least < 0 else (min(left.least, 0), max(left.largest, 0))
+        if left.number == 0 or (left is right and right.least > 0):
+            return ZERO if left.number == 0 else ONE
+        return make(Operator.QUOTIENT, (left, right), *ends)
+    if divisor < 0:
+        return quotient(-left, number(-divisor))
+    if divisor in (0, 1):
+        return left
+    whole = weighted_sum(
+        left.constant // divisor, ((atom, factor // divisor) for atom, factor in left.parts if factor % divisor == 0)
+    )
+    rest = weighted_sum(left.constant % divisor, ((atom, factor) for atom, factor in left.parts if factor % divisor))
+    shared = gcd(divisor, *(factor for _, factor in rest.parts)) if rest.parts else divisor
+    rest, divisor = _shared(rest, shared), divisor // shared
+    if rest.least // divisor == rest.largest // divisor:
+        return whole + rest.least // divisor
+    inner = weighted_sum(0, rest.parts)
+    inside = atom_of(inner)
+    if inside is not None and inside.operator is Operator.QUOTIENT:
+        dividend, first = operands(inside)
+        if first.number is not None:  # (x // a + c) // b is (x + a * c) // (a * b)
+            return whole + quotient(dividend + rest.constant * first.number, first * divisor)
+    return whole + make(Operator.QUOTIENT, (rest, number(divisor)), rest.least // divisor, rest.largest // divisor)
+
+
+def _shared(term: Term, shared: int) -> Term:
+    """floor(term / shared), where `shared` divides all factors."""
+    return weighted_sum(term.constant // shared, ((atom, factor // shared) for atom, factor in term.parts))
+
+
+def remainder(left: Term, right: Term) -> Term:
+    divisor = right.number
+    if divisor is None:
+        if left.number == 0 or (left is right):
+            return ZERO
+        least, largest = min(0, right.least + 1), max(0, right.largest - 1)
+        if left.least >= 0 and right.least >= 0:
+            largest = min(largest, left.largest)
+        return make(Operator.REMAINDER, (left, right), least, largest)
+    if divisor < 0:
+        return -remainder(-left, number(-divisor))
+    if divisor in (0, 1):
+        return ZERO
+    if left.least // divisor == left.largest // divisor:
+        return left - left.least // divisor * divisor
+    rest = weighted_sum(left.constant % divisor, ((atom, factor % divisor) for atom, factor in left.parts))
+    shared = gcd(divisor, *(factor for _, factor in rest.parts)) if rest.parts else divisor
+    if shared > 1:
+        return remainder(_shared(rest, shared), number(divisor // shared)) * shared + rest.constant % shared
+    if rest.least // divisor == rest.largest // divisor:
+        return rest - rest.least // divisor * divisor
+    return make(Operator.REMAINDER, (rest, right), 0, divisor - 1)
+
+
+def at_least(term: Term) -> Term:
+    """1 where the term is not negative."""
+    if term.least >= 0 or term.largest < 0:
+        return ONE if term.least >= 0 else ZERO
+    shared = gcd(*(factor for _, factor in term.parts))
+    term = _shared(term, shared)
+    if term.parts[0][1] < 0:  # of the two ways to say it, one is the other's opposite
+        return ONE - at_least(-term - 1)
+    return make(Operator.AT_LEAST, (term,), 0, 1) if term.least < 0 <= term.largest else at_least(term)
+
+
+def equal(left: Term, right: Term) -> Term:
+    """1 where the terms are equal."""
+    difference = left - right
+    if difference.number is not None or difference.least > 0 or difference.largest < 0:
+        return ONE if difference is ZERO else ZERO
+    shared = gcd(*(factor for _, factor in difference.parts))
+    if difference.constant % shared:
+        return ZERO
+    difference = _shared(difference, shared)
+    if difference.parts[0][1] < 0:
+        difference = -difference
+    inside = atom_of(difference - difference.constant) if difference.constant in (0, -1) else None
+    if inside is not None and (inside.least, inside.largest) == (0, 1):  # a condition is its own comparison with 1
+        return ONE - as_term(inside) if difference.constant == 0 else as_term(inside)
+    return make(Operator.EQUAL, (difference,), 0, 1)
+
+
+def choose(condition: Term, yes: Term, no: Term) -> Term:
+    """The condition is 0 or 1."""
+    if condition.number is not None or yes is no:
+        return yes if condition.number != 0 else no
+    if condition.parts[0][1] < 0:  # `not`
+        return choose(ONE - condition, no, yes)
+    if (yes.number, no.number) in ((1, 0), (0, 1)):
+        return condition if no is ZERO else ONE - condition
+    return make(Operator.CHOOSE, (condition, yes, no), min(yes.least, no.least), max(yes.largest, no.largest))
+
+
+def extreme(operator: Operator, terms: Iterable[Term]) -> Term:
+    """The LEAST or the GREATEST of the terms."""
+    found: list[Term] = []
+    for term in _flattened(operator, terms):
+        if any(_decides(operator, other, term) for other in found):
+            continue
+        found = [*(other for other in found if not _decides(operator, term, other)), term]
+    if len(found) == 1:
+        return found[0]
+    pick = min if operator is Operator.LEAST else max
+    ends = pick(term.least for term in found), pick(term.largest for term in found)
+    return make(operator, _ordered(found), *ends)
+
+
+def _flattened(operator: Operator, terms: Iterable[Term]) -> Iterator[Term]:
+    for term in terms:
+        inside = atom_of(term)
+        if inside is not None and inside.operator is operator:
+            yield from operands(inside)
+        else:
+            yield term
+
+
+def _decides(operator: Operator, one: Term, other: Term) -> bool:
+    """Whether the first is always taken rather than the other."""
+    difference = one - other if operator is Operator.GREATEST else other - one
+    return difference.least >= 0

@@ -1,0 +1,76 @@
+"""Going through terms: their atoms and leaves, and other terms put in place of leaves."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+from pipec.terms.arithmetic import at_least, choose, equal, extreme, product, quotient, remainder
+from pipec.terms.registers import bitwise, wrapped
+from pipec.terms.term import LAUNCH, LEAVES, ZERO, Atom, Operator, Term, as_term, make, number, operands
+
+
+def atoms(term: Term) -> Iterator[Atom]:
+    """Every atom in a term, however deep, each once; an atom before those inside of it."""
+    seen: set[Atom] = set()
+    unseen = [atom for atom, _ in reversed(term.parts)]
+    while unseen:
+        atom = unseen.pop()
+        if atom not in seen:
+            seen.add(atom)
+            yield atom
+            unseen += [inner for operand in operands(atom) for inner, _ in operand.parts]
+
+
+def leaves(term: Term) -> Iterator[Atom]:
+    return (atom for atom in atoms(term) if atom.operator in LEAVES)
+
+
+def is_launch_value(atom: Atom) -> bool:
+    """Whether the host could compute it before the launch."""
+    return all(inner.operator in LAUNCH for inner in leaves(as_term(atom)))
+
+
+# How an operation is made from its operands again.
+_REMADE: Mapping[Operator, Callable[..., Term]] = {
+    Operator.PRODUCT: lambda *factors: reduce(product, factors),
+    Operator.QUOTIENT: quotient,
+    Operator.REMAINDER: remainder,
+    Operator.AT_LEAST: at_least,
+    Operator.EQUAL: lambda difference: equal(difference, ZERO),
+    Operator.CHOOSE: choose,
+    Operator.LEAST: lambda *terms: extreme(Operator.LEAST, terms),
+    Operator.GREATEST: lambda *terms: extreme(Operator.GREATEST, terms),
+    Operator.WRAPPED: wrapped,
+    Operator.BITS: bitwise,
+}
+
+
+class Substitution:
+    """Puts other terms in place of leaves, all at once, and brings what results into the normal form."""
+
+    def __init__(self, replace: Callable[[Atom], Term | None]) -> None:
+        """`replace`: what stands in place of a leaf; None where the leaf stays, with what is inside of it replaced."""
+        self._replace = replace
+        self._made: dict[Atom, Term] = {}
+
+    def __call__(self, term: Term) -> Term:
+        if not term.parts:
+            return term
+        found = number(term.constant)
+        for atom, factor in term.parts:
+            if atom not in self._made:
+                self._made[atom] = self._atom(atom)
+            found += self._made[atom] * factor
+        return found
+
+    def _atom(self, atom: Atom) -> Term:
+        if atom.operator in LEAVES:
+            replaced = self._replace(atom)
+            if replaced is not None:
+                return replaced
+        parts: tuple[Any, ...] = tuple(self(part) if isinstance(part, Term) else part for part in atom.operands)
+        if parts == atom.operands:
+            return as_term(atom)
+        if atom.operator in _REMADE:
+            return _REMADE[atom.operator](*parts)
+        return make(atom.operator, parts, atom.least, atom.largest)
