@@ -10,7 +10,7 @@ from math import gcd
 
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import WARP
-from pipec.kir.plan.mma_waits import lazy_tiles
+from pipec.kir.lazy_tiles import lazy_tiles
 from pipec.kir.plan.types import RolePlan, RowMap
 from pipec.kir.walk import evaluated_tile, subexpressions
 from pipec.sema import tree

@@ -1,0 +1,150 @@
+"""Which threads of a role take part: one, all of them, or those of a guard; and what must be the same in all (E04xx)."""
+
+from collections.abc import Iterator
+
+from pipec.checks.summary import READ, RoleSummary, Touch
+from pipec.diag.catalogue.stages import roles as messages
+from pipec.diag.message import Sink
+from pipec.isa.targets import WARP
+from pipec.kir import ir
+from pipec.kir.values.sameness import of_elected, of_threads
+from pipec.kir.walk import subexpressions
+from pipec.sema import tree
+from pipec.sema.types import TileType
+from pipec.source import Span
+from pipec.vocabulary import Threads
+
+
+def check_participation(role: RoleSummary, sink: Sink) -> None:
+    _needs_elect(role.role, sink)
+    told: set[tuple[str, Span | None]] = set()  # one message per kind of mistake and guard
+    for number, block in enumerate(role.role.blocks):
+        threads, guard = block.participation.threads, block.participation.guard
+        for operation, touches in zip(block.operations, role.touches[number], strict=True):
+            asked = operation.effects.threads
+            one = asked if isinstance(asked, tree.OneThread) else None
+            doing = None if one else _doing(operation, touches)
+            key = ("one" if one else "wide", guard if guard else operation.span)
+            if (one is None and doing is None) or key in told:
+                continue
+            if one is not None and _report_one_thread(one, operation, threads, guard, sink):
+                told.add(key)
+            if doing is not None and _report_role_wide(role.role, doing, operation, threads, guard, sink):
+                told.add(key)
+        if isinstance(block.terminator, ir.ElectBranch) and threads != "all":
+            _report_elect(role.role, block, block.terminator, sink)
+
+
+def _doing(operation: tree.Operation, touches: tuple[Touch, ...]) -> str | None:
+    """What all threads of the role have to do together here; None when any may run the operation."""
+    threads = operation.effects.threads
+    if isinstance(threads, tree.AllThreads):
+        return threads.doing
+    return "reading a tile" if any(touch.kind == READ for touch in touches) else None
+
+
+def _needs_elect(role: ir.Role, sink: Sink) -> None:
+    """One message for all one-thread operations that every thread of a larger role would issue: one `elect()` can hold them."""
+    if role.warps == 1:
+        return
+    sites = [
+        (operation.effects.threads, operation.span)
+        for block in role.blocks
+        if block.participation.threads == "all"
+        for operation in block.operations
+        if isinstance(operation.effects.threads, tree.OneThread)
+    ]
+    if not sites:
+        return
+    (first, span), *others = sites
+    sink.report(
+        messages.NeedsElect(
+            operation=first.name,
+            role=role.name,
+            threads=role.warps * WARP,
+            warps=role.warps,
+            consequence=first.otherwise,
+            at=span,
+            others=tuple(other for _, other in others),
+            declared=role.span,
+        )
+    )
+
+
+def _report_one_thread(one: tree.OneThread, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink) -> bool:
+    if threads in ("one", "all"):
+        return False
+    condition = guard.text() if guard else "its thread"
+    sink.report(
+        messages.OneThreadInGuard(
+            operation=one.name, condition=condition, consequence=one.otherwise, at=operation.span, guard=guard
+        )
+    )
+    return True
+
+
+def _report_role_wide(
+    role: ir.Role, name: str, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink
+) -> bool:
+    if threads == "all":
+        return False
+    if isinstance(operation, tree.Signal) and threads == "lanes":
+        return False  # `if lane_id() < N: stage.arrive()` says how many arrive
+    if isinstance(operation, tree.Signal) and threads == "unknown":
+        handle = operation.handle
+        sink.report(
+            messages.ArriveInUnknownGuard(
+                role=role.name, stage=handle.name, pipeline=handle.pipeline.name, at=operation.span, guard=guard
+            )
+        )
+        return True
+    message = messages.RoleWideInElect if threads == "one" else messages.RoleWideInGuard
+    asked = operation.effects.threads
+    consequence = (asked if isinstance(asked, tree.AllThreads) else tree.AllThreads(name)).otherwise
+    sink.report(message(operation=name, role=role.name, consequence=consequence, at=operation.span, guard=guard))
+    return True
+
+
+def _report_elect(role: ir.Role, block: ir.Block, elect: ir.ElectBranch, sink: Sink) -> None:
+    once = block.participation.threads == "one"
+    sink.report(
+        messages.NestedElect(
+            role=role.name,
+            found="only one runs here" if once else "only some take this branch",
+            fix="remove the inner `elect()`" if once else "move it out of the branch",
+            at=elect.span,
+            guard=block.participation.guard,
+        )
+    )
+
+
+def check_shared_values(role: RoleSummary, sink: Sink) -> None:
+    """Where a tile lies and what it is combined with cannot depend on which thread asks."""
+    threads, elected = of_threads(role.role.values), of_elected(role.role.values)
+    for block in role.role.blocks:
+        # One thread agrees with itself about what it computed; which thread it is stays open.
+        sameness = elected if block.participation.threads == "one" else threads
+        for operation in block.operations:
+            for what, value in _shared_values(operation):
+                if sameness.differs(value):
+                    sink.report(messages.DiffersBetweenThreads(what=what, at=value.span, operation=operation.span))
+                    break
+
+
+def _shared_values(operation: tree.Operation) -> Iterator[tuple[str, tree.Expression]]:
+    yield from operation.effects.shared
+    tile = operation.value if isinstance(operation, tree.Assign) else operation.effects.tile  # lazy tiles, too
+    if tile is not None and isinstance(tile.type, TileType):
+        yield from _shared_parts(tile)
+
+
+def _shared_parts(value: tree.Expression) -> Iterator[tuple[str, tree.Expression]]:
+    """The scalars in a tile's expression."""
+    for node in subexpressions(value):
+        match node:
+            case tree.Splat(operand):
+                yield "a number in a tile's expression", operand
+            case tree.ReadTensor(source):
+                yield from (("a coordinate", coordinate) for coordinate in source.coordinates)
+            case _:
+                pass

@@ -1,0 +1,51 @@
+"""What takes whole warpgroups: reading tensor memory, and multiplying in registers (E04xx)."""
+
+from pipec.checks.summary import READ, WRITE, RoleSummary
+from pipec.diag.catalogue.stages import roles as messages
+from pipec.diag.message import Sink
+from pipec.isa.targets import WARPGROUP_WARPS
+from pipec.sema import tree
+
+
+def check_tensor_memory(role: RoleSummary, sink: Sink) -> None:
+    if role.role.warps % 4 == 0:
+        return
+    for handle in role.handles.values():
+        for _, touch in handle.touches:
+            if touch.kind in (READ, WRITE) and touch.buffer is not None and touch.buffer.space == "tensor":
+                warps = "1 warp" if role.role.warps == 1 else f"{role.role.warps} warps"
+                reads = touch.kind == READ
+                sink.report(
+                    messages.TensorMemoryReader(
+                        role=role.role.name,
+                        warps=warps,
+                        verb="reads" if reads else "writes",
+                        done="read from" if reads else "written to",
+                        word="read" if reads else "written",
+                        at=touch.span,
+                        declared=role.role.span,
+                    )
+                )
+                return
+
+
+def check_warpgroups(role: RoleSummary, sink: Sink) -> None:
+    if role.role.warps % WARPGROUP_WARPS == 0:
+        return
+    for block in role.role.blocks:
+        for operation in block.operations:
+            if isinstance(operation, tree.ClearAccumulator):
+                warps = "1 warp" if role.role.warps == 1 else f"{role.role.warps} warps"
+                accumulator = operation.accumulator
+                fitting = -(-role.role.warps // WARPGROUP_WARPS) * WARPGROUP_WARPS
+                sink.report(
+                    messages.NotWarpgroups(
+                        role=role.role.name,
+                        accumulator=accumulator.name,
+                        warps=warps,
+                        fitting=fitting,
+                        at=operation.span,
+                        declared=role.role.span,
+                    )
+                )
+                return
