@@ -23,7 +23,7 @@ from pipec.verify.logic import combined as exactly_combined
 from pipec.verify.network import Network, Test
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, add, negate, symbols_in, symbols_of
 
-_MOST_ASSUMED = 4
+_MOST_ASSUMED = 16
 _FAR = 1 << 30
 _MOST_DECISIONS = 300  # of one run
 _MOST_OF_A_RUN = 4  # points of a situation

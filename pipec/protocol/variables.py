@@ -26,6 +26,7 @@ from pipec.verify.terms import (
     Symbol,
     add,
     atom,
+    bounds_by_choice,
     substitute,
     symbols_of,
 )
@@ -331,7 +332,8 @@ def _atom_range(each: Atom, between: Mapping[Symbol, tuple[int, int]]) -> tuple[
             low, high = _range(form, between)
             return (low // divisor if low > -_FAR else low), (high // divisor if high < _FAR else high)
         case Choose(_, yes, no):
-            ranges = _range(yes, between), _range(no, between)
-            return min(low for low, _ in ranges), max(high for _, high in ranges)
+            (a, b), (c, d) = _range(yes, between), _range(no, between)
+            (e, f), (g, h) = bounds_by_choice(each)
+            return int(max(-_FAR, min(max(a, e), max(c, g)))), int(min(_FAR, max(min(b, f), min(d, h))))
         case Apply(function, _):
             return RANGES.get(function.rpartition(".")[2], (-_FAR, _FAR))

@@ -9,6 +9,7 @@ could wrap at 32 bits, the reader states a requirement beside it (see network.Ed
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import inf
 from typing import Literal
 
 
@@ -268,3 +269,23 @@ def symbols_in(formula: Formula) -> frozenset[Symbol]:
             return symbols_of(form)
         case Both(parts) | Either(parts):
             return frozenset().union(*(symbols_in(part) for part in parts))
+
+
+def bounds_by_choice(chosen: Choose) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Between which numbers `yes` and `no` lie because of the condition under which they are taken."""
+    yes, no = (-inf, inf), (-inf, inf)
+    match chosen.condition:
+        case Compare("ge", form):
+            yes, no = _bounds_above(chosen.yes, form), _bounds_above(chosen.no, add(Linear(-1), form, -1))
+        case _:
+            pass
+    return yes, no
+
+
+def _bounds_above(value: Linear, form: Linear) -> tuple[float, float]:
+    """Of the value where the form is not negative."""
+    if not (add(value, form, -1)).terms:
+        return value.constant - form.constant, inf
+    if not (add(value, form)).terms:
+        return -inf, value.constant + form.constant
+    return -inf, inf

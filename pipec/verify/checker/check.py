@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pipec.verify.checker.certificate import Case, Certificate, Moves
 from pipec.verify.checker.configuration import Configuration, Key, Layout, Refused, need
 from pipec.verify.checker.knowledge import Event, Passage, check_parities
-from pipec.verify.checker.progress import ends, loops, order_from
+from pipec.verify.checker.progress import Arrow, bounded, ends, loops, order_from
 from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait, edges_of
 from pipec.verify.terms import Both, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
@@ -57,19 +57,14 @@ class _Case:
         self.layout, self.network, self.case, self.sizes = layout, layout.network, case, sizes
         self.reached: dict[int, tuple[Configuration, Key]] = {}
         self.passages: list[Passage] = []
-        # From one node to another, and who moves on the way.
-        self.arrows = [
-            (number, moves.node, {node.test, *moves.steps})
-            for number, node in enumerate(case.nodes)
-            for moves in (node.yes, node.no)
-            if moves is not None
-        ]
+        self.arrows: list[tuple[Arrow, set[int]]] = []  # from one node to another, and who moves on the way
         self.unknowns = 0
 
     def check(self) -> None:
         self._follow(None, self.case.begin, _Way(Configuration(self.layout), self.sizes))
         # In this order a node comes after those that lead to it, loops aside, so that what is known of it settles soon.
-        order = order_from(self.case.begin.node, [(one, other) for one, other, _ in self.arrows])
+        ways = [(at, on.node) for at, node in enumerate(self.case.nodes) for on in (node.yes, node.no) if on is not None]
+        order = order_from(self.case.begin.node, ways)
         need(len(order) == len(self.case.nodes), "a node that no way leads to, or one that does not exist")
         for number in order:
             self._leave(number)
@@ -95,6 +90,8 @@ class _Case:
                 continue
             self._go(way, node.test, edge)
             self._follow(number, moves, way)
+            edge = Edge(moves.node, tuple(way.values.items()))
+            self.arrows.append(((number, edge, Both((condition, *node.facts))), {node.test, *moves.steps}))
 
     def _follow(self, source: int | None, moves: Moves, way: _Way) -> None:
         """Takes the steps to the next node."""
@@ -145,7 +142,11 @@ class _Case:
         if not endless:
             return
         for process in range(len(processes)):
-            for loop in loops((one, other) for one, other, moved in self.arrows if process not in moved):
-                turning = {each for one, other, moved in self.arrows if one in loop and other in loop for each in moved}
-                ended = isinstance(self.reached[min(loop)][0].action(process), End)
-                need(ended or not turning & endless, f"`{processes[process].role}` may be left standing while others loop")
+            without = [(arrow, moved) for arrow, moved in self.arrows if process not in moved]
+            for loop in loops((one, edge.target) for (one, edge, _), _ in without):
+                if isinstance(self.reached[min(loop)][0].action(process), End):
+                    continue
+                inside = [(arrow, moved) for arrow, moved in without if arrow[0] in loop and arrow[1].target in loop]
+                turning = {each for _, moved in inside for each in moved}
+                fair = not turning & endless or bounded([arrow for arrow, _ in inside], self.sizes)
+                need(fair, f"`{processes[process].role}` may be left standing while others loop")

@@ -30,7 +30,7 @@ Arrow = tuple[int, Edge, Formula]
 
 def ends(process: Process, sizes: System) -> bool:
     """Whether every loop of the process is bounded, for sizes of which the system holds."""
-    return _bounded([arrow for number in range(len(process.states)) for arrow in _arrows(process, number)], sizes)
+    return bounded([arrow for number in range(len(process.states)) for arrow in _arrows(process, number)], sizes)
 
 
 def _arrows(process: Process, number: int) -> list[Arrow]:
@@ -40,11 +40,12 @@ def _arrows(process: Process, number: int) -> list[Arrow]:
     return [(number, edge, TRUE) for edge in edges_of(action)]
 
 
-def _bounded(arrows: list[Arrow], sizes: System) -> bool:
+def bounded(arrows: list[Arrow], sizes: System) -> bool:
+    """Whether nobody can follow the arrows for ever. The forms that count are over what the edges change, as it is at the state left."""
     for loop in loops([(number, edge.target) for number, edge, _ in arrows]):
         inside = [(number, edge, when) for number, edge, when in arrows if number in loop and edge.target in loop]
         rest = _without_countdown(inside, sizes)
-        if rest is None or not _bounded(rest, sizes):
+        if rest is None or not bounded(rest, sizes):
             return False
     return True
 
@@ -60,7 +61,7 @@ def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None
         if not form.terms or form.terms in tried:
             continue
         tried.add(form.terms)
-        changes = [_change(form, edge, sizes) for _, edge, _ in inside]
+        changes = [_change(form, edge, when, sizes) for _, edge, when in inside]
         if any(change is None or change > 0 for change in changes) or not any(changes):
             continue
         loose = [(n, edge.target) for n, edge, when in inside if all(one.terms != form.terms for one in _bounds(when))]
@@ -87,7 +88,7 @@ def _bounds(condition: Formula) -> Iterator[Linear]:
                 yield from _bounds(part)
 
 
-def _change(form: Linear, edge: Edge, sizes: System) -> int | None:
+def _change(form: Linear, edge: Edge, when: Formula, sizes: System) -> int | None:
     """At least by how much the form shrinks along the edge, as a number that is not positive; else by how much it grows; None where neither
     is known."""
     used = symbols_of(form)
@@ -100,8 +101,9 @@ def _change(form: Linear, edge: Edge, sizes: System) -> int | None:
     difference = add(substitute(form, values), form, -1)
     if not difference.terms:
         return difference.constant
+    having = sizes.extended([when])
     for most in (-1, 0):
-        if sizes.entails(Compare("ge", add(Linear(most), difference, -1))):
+        if having.entails(Compare("ge", add(Linear(most), difference, -1))):
             return most
     return None
 

@@ -14,7 +14,14 @@ from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.assembly import Assembly, Class, Cta
 from pipec.verify.reader.processes.assumptions import assumptions, check_tensor_memory
 from pipec.verify.reader.processes.walk import Walk
-from pipec.verify.reader.text.interface import LARGEST_SIZE, Interface, facts_of, interface_of
+from pipec.verify.reader.text.interface import (
+    LARGEST_SIZE,
+    Interface,
+    checked_by_launch,
+    facts_of,
+    interface_of,
+    signed_as_declared,
+)
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.statements import Kernel, kernel_of
 from pipec.verify.reader.text.writes import Writes
@@ -22,6 +29,7 @@ from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import Barriers, Later, Split, Surroundings
 from pipec.verify.reader.values.tables import Hints
+from pipec.verify.terms import RANGES
 
 MOST_THREADS = 1024
 MOST_CTAS = 16
@@ -59,7 +67,7 @@ class _Reading:
         if not 0 < x * y * z <= MOST_CTAS:
             raise Unreadable(self.kernel.line, f"a cluster of {x * y * z} CTAs")
         self.ranges = _ranges(self.kernel, self.interface)
-        arithmetic = Arithmetic(self.ranges)
+        arithmetic = Arithmetic(self.ranges, checked_by_launch(self.interface, self.kernel.parameters))
         nothing = Barriers({}, (), ())
         pointers = frozenset(name for name, kind in self.kernel.parameters.items() if kind in ("u64", "b64", "s64"))
         self.around = Surroundings(
@@ -212,6 +220,9 @@ def _ranges(kernel: Kernel, interface: Interface) -> dict[str, tuple[int, int]]:
         elif kind[1:].isdigit() and kind[0] in "usb":
             width = int(kind[1:])
             ranges[name] = (0, (1 << width) - 1) if kind[0] == "u" else (-(1 << width - 1), (1 << width - 1) - 1)
+    for symbol, dtype in interface.scalars.values():
+        if symbol in kernel.parameters and signed_as_declared(dtype, kernel.parameters[symbol]):
+            ranges[symbol] = RANGES[f"s{dtype[1:]}"]
     for (axis, limit), blocks in zip(_GRID.items(), interface.grid, strict=True):
         most = max(1, min(limit, blocks))
         for root in ("ctaid", "clusterid"):

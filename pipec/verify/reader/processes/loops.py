@@ -7,7 +7,7 @@ from pipec.verify.reader.flow.slice import Block, Flow
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import APART, MET, Env, Group, Met
 from pipec.verify.reader.values.tables import Hints, Special, as_table, cursor_of, fitted, has_addresses, size_of, union
-from pipec.verify.reader.values.values import UNKNOWN, Lanes, Peek, Remote, Table, Value
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import Either, Formula, Linear, Symbol, add, atom, substitute, substituted, symbols_in, symbols_of
 
 MOST_TURNS = 8
@@ -74,6 +74,7 @@ class Loops:
         """At the first block of a loop: generalised values take the place of this turn's."""
         if MET in env:
             env[MET] = Met.NONE  # the same in all turns
+        env.update({name: UNKNOWN for name, value in env.items() if isinstance(value, Mixed)})
         special = self.special.get(block.number)
         if special:
             self._generalise(block, special, env, path)
@@ -306,7 +307,7 @@ class Loops:
         return found
 
     def _registers_in(self, value: Value) -> frozenset[Symbol]:
-        if isinstance(value, (int, Table, Lanes, Peek, Remote)) or value is UNKNOWN:
+        if isinstance(value, (int, Table, Lanes, Mixed, Peek, Remote)) or value is UNKNOWN:
             return frozenset()
         found = self._symbols.get(value)
         if found is None:

@@ -15,7 +15,7 @@ from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import APART, LOADED, MET, Act, Env, Met
 from pipec.verify.reader.values.tables import Hints
-from pipec.verify.reader.values.values import UNKNOWN, Lanes, Peek, Remote, Table, Value
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
 MOST_STATES = 20_000
@@ -234,7 +234,7 @@ class Walk(Loops):
             return 0 if bool(value) != block.branch.negated else 1
         if isinstance(value, Peek):
             return self._peeked(block, value, env, trail)
-        if value is UNKNOWN or isinstance(value, (Table, Lanes, Remote)):
+        if value is UNKNOWN or isinstance(value, (Table, Lanes, Mixed, Remote)):
             raise Unreadable(block.branch.line, "what decides this branch is not understood")
         return None
 
@@ -276,7 +276,7 @@ class Walk(Loops):
 
     def _place(self, block: Block, index: int, sub: int, env: Env, trail: Trail, path: Path, acts: list[Act] = _NOTHING) -> Way:
         live = self._live_at(block, index)
-        kept: Env = {name: env[name] for name in live if name in env}
+        kept: Env = {name: env[name] for name in live if name in env and not isinstance(env[name], Mixed)}
         if self.flow.comes_to(touches, block, index):
             kept.update((name, value) for name, value in env.items() if type(name) is tuple and name not in _SELDOM)
         for name, asking in _SELDOM.items():

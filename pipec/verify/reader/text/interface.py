@@ -76,12 +76,26 @@ def facts_of(interface: Interface, parameters: Mapping[str, str]) -> tuple[Formu
     return tuple(substituted(one, values) for one in interface.conditions if {*names_in(one)} <= known)
 
 
+def signed_as_declared(dtype: str, kind: str) -> bool:
+    """Whether the symbol of a scalar stands for a signed number, though the type of the parameter says nothing of signs: a register
+    that holds all its bits may be read either way."""
+    return dtype in ("i32", "i64") and kind[1:] == dtype[1:]
+
+
+def checked_by_launch(interface: Interface, parameters: Mapping[str, str]) -> frozenset[str]:
+    """The symbols on which a condition of the launch can be."""
+    scalars = (one for one, dtype in interface.scalars.values() if signed_as_declared(dtype, parameters.get(one, "")))
+    return interface.sizes.union(scalars)
+
+
 def _scalar(symbol: str, dtype: str, kind: str) -> Linear | None:
-    """The value of a scalar, whose symbol stands for the bits as its parameter's type reads them."""
+    """The value of a scalar, whose symbol stands for the bits as its parameter's type reads them, or as the source does."""
     signed, width = dtype[:1] == "i", dtype[1:]
     if dtype[:1] not in ("i", "u") or kind[1:] != width or not width.isdigit():
         return None
     form, all_ = atom(Symbol(symbol)), 1 << int(width)
+    if signed_as_declared(dtype, kind):
+        return form
     match signed, kind[0] in "sb":
         case True, False:
             return choose(Compare("ge", add(form, Linear(-(all_ >> 1)))), add(form, Linear(-all_)), form)

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_counter, only_counters
-from pipec.verify.reader.values.values import UNKNOWN, Lanes, Peek, Remote, Table, Value
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import (
     FALSE,
     TRUE,
@@ -22,6 +22,7 @@ from pipec.verify.terms import (
     add,
     atom,
     both,
+    bounds_by_choice,
     choose,
     either,
     negate,
@@ -31,20 +32,23 @@ from pipec.verify.terms import (
 
 # Parts of a form beyond which it is folded up.
 LARGEST_FORM = 48
+# Sizes beyond which hardly anybody launches a kernel.
+_USUAL = (1 << 16) - 1
 _SYMBOL = re.compile(r"Symbol\(name='([^']*)'\)")
 
 
 class Arithmetic:
     """Instructions on values. Results are remembered, so that the same computation in several roles is made once.
 
-    `ranges`: of symbols, inclusive; what is not named there may be anything.
+    `ranges`: of symbols, inclusive; what is not named there may be anything. `checked`: symbols of which a launch can ask more.
     """
 
-    def __init__(self, ranges: dict[str, tuple[int, int]]) -> None:
-        self.ranges = ranges
+    def __init__(self, ranges: dict[str, tuple[int, int]], checked: frozenset[str] = frozenset()) -> None:
+        self.ranges, self.checked = ranges, checked
         self._memory: dict[object, tuple[Value, tuple[Formula, ...]]] = {}
         self._same: dict[Value, Value] = {}
         self._bounds: dict[Atom, tuple[float, float]] = {}
+        self._usual: dict[Atom, tuple[float, float]] = {}
         self._requires: list[Formula] = []
 
     def apply(self, op: Operation, values: list[Value]) -> tuple[Value, tuple[Formula, ...]]:
@@ -72,7 +76,7 @@ class Arithmetic:
             return int(value == TRUE)
         if isinstance(value, Table) and len({entry for entry in value.entries if entry is not None}) == 1:
             return next(entry for entry in value.entries if entry is not None)
-        if isinstance(value, Lanes) and len(set(value.entries)) == 1:
+        if isinstance(value, (Lanes, Mixed)) and len(set(value.entries)) == 1:
             return value.entries[0]
         return self._same.setdefault(value, value)
 
@@ -105,7 +109,9 @@ class Arithmetic:
             return self._tables(op, values)
         if kinds == {Lanes}:
             return self._lanes(op, values)
-        if Table in kinds or Lanes in kinds:
+        if op.width == 1 and Table not in kinds and (Lanes in kinds or Mixed in kinds):
+            return self._mixed(op, values)
+        if Table in kinds or Lanes in kinds or Mixed in kinds:
             return UNKNOWN
         return self._form(op, values)
 
@@ -132,6 +138,20 @@ class Arithmetic:
         count = next(len(value.entries) for value in values if isinstance(value, Lanes))
         rows = zip(*[value.entries if isinstance(value, Lanes) else (value,) * count for value in values], strict=True)
         return Lanes(tuple(map(number_of(op), rows)))
+
+    def _mixed(self, op: Operation, values: list[Value]) -> Value:
+        """Of predicates: what the threads hold apart with what they hold alike."""
+        columns = [value.entries if isinstance(value, (Lanes, Mixed)) else None for value in values]
+        count = next(len(column) for column in columns if column is not None)
+        rows = [
+            tuple(value if column is None else column[thread] for value, column in zip(values, columns, strict=True))
+            for thread in range(count)
+        ]
+        made = {row: self.same(self._condition(op, list(row))) for row in set(rows)}
+        entries = tuple(made[row] for row in rows)
+        if all(isinstance(entry, int) for entry in entries):
+            return Lanes(entries)  # type: ignore[arg-type]
+        return Mixed(entries) if all(isinstance(one, (int, Compare, Both, Either)) for one in entries) else UNKNOWN  # type: ignore[arg-type]
 
     def _form(self, op: Operation, values: list[Value]) -> Value:
         if op.width == 1 or op.name == "selp":
@@ -176,42 +196,73 @@ class Arithmetic:
         least, most = self.bounds(form)
         if least >= low and most <= high:
             return form
-        if not (has_counter(form) if compared else only_counters(form)):
-            return atom(Apply(otherwise, (form,)))
+        if not (has_counter(form) if compared else only_counters(form)) and not self._usually(form, low, high):
+            return self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
         if least < low:
             self._requires.append(Compare("ge", add(form, Linear(-low))))
         if most > high:
             self._requires.append(Compare("ge", add(Linear(high), form, -1)))
         return form
 
-    def bounds(self, form: Linear) -> tuple[float, float]:
-        """Between which numbers the form lies, from the ranges of its symbols."""
+    def _usually(self, form: Linear, low: int, high: int) -> bool:
+        """Whether only sizes leave the range that nobody launches: that they do not is then for the launch to see to."""
+        if not all(symbol.name in self.checked for symbol in symbols_of(form)) or not _exact(form):
+            return False
+        least, most = self.bounds(form, usual=True)
+        return least >= low and most <= high
+
+    def _turned(self, form: Linear, low: int, high: int) -> Linear | None:
+        """The number in the range that is equal modulo its width, where at most one turn is missing."""
+        least, most = self.bounds(form)
+        turn = high - low + 1
+        if least < low - turn or most > high + turn or not _exact(form):
+            return None
+        if least < low:
+            form = choose(Compare("ge", add(form, Linear(-low))), form, add(form, Linear(turn)))
+        if most > high:
+            form = choose(Compare("ge", add(Linear(high), form, -1)), form, add(form, Linear(-turn)))
+        return form
+
+    def bounds(self, form: Linear, *, usual: bool = False) -> tuple[float, float]:
+        """Between which numbers the form lies, from the ranges of its symbols. `usual`: where these are no larger than they usually are."""
         low = high = float(form.constant) if abs(form.constant) > 1 << 53 else form.constant
         for one, times in form.terms:
-            least, most = self._bounds_of(one)
+            least, most = self._bounds_of(one, usual)
             low += times * (least if times > 0 else most)
             high += times * (most if times > 0 else least)
         return low, high
 
-    def _bounds_of(self, one: Atom) -> tuple[float, float]:
-        found = self._bounds.get(one)
+    def _bounds_of(self, one: Atom, usual: bool) -> tuple[float, float]:
+        known = self._usual if usual else self._bounds
+        found = known.get(one)
         if found is None:
-            found = self._bounds[one] = self._computed_bounds(one)
+            found = known[one] = self._computed_bounds(one, usual)
         return found
 
-    def _computed_bounds(self, one: Atom) -> tuple[float, float]:
+    def _computed_bounds(self, one: Atom, usual: bool) -> tuple[float, float]:
         anything = (-float("inf"), float("inf"))
         match one:
             case Symbol(name):
-                return self.ranges.get(name, anything)
+                low, high = self.ranges.get(name, anything)
+                return (max(low, -_USUAL), min(high, _USUAL)) if usual else (low, high)
             case Floor(form, divisor):
-                low, high = self.bounds(form)
+                low, high = self.bounds(form, usual=usual)
                 return (low if low == -float("inf") else low // divisor, high if high == float("inf") else high // divisor)
             case Choose(_, yes, no):
-                (a, b), (c, d) = self.bounds(yes), self.bounds(no)
-                return min(a, c), max(b, d)
+                (a, b), (c, d) = self.bounds(yes, usual=usual), self.bounds(no, usual=usual)
+                (e, f), (g, h) = bounds_by_choice(one)
+                return min(max(a, e), max(c, g)), max(min(b, f), min(d, h))
             case Apply(function, _):
                 return _RESULTS.get(function.rpartition(".")[2], anything)
+
+
+def _exact(form: Linear) -> bool:
+    """Whether the meaning of each part is known, but for sizes and registers."""
+    return all(isinstance(one, Symbol) or isinstance(one, Floor) and _exact(one.form) or _chosen(one) for one, _ in form.terms)
+
+
+def _chosen(one: Atom) -> bool:
+    return isinstance(one, Choose) and _exact(one.yes) and _exact(one.no)
 
 
 def _size(value: Linear | Formula) -> int:

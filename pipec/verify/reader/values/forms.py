@@ -13,6 +13,7 @@ from pipec.verify.terms import (
     Both,
     Compare,
     Either,
+    Floor,
     Formula,
     Linear,
     Symbol,
@@ -43,7 +44,12 @@ def only_counters(form: Linear) -> bool:
 
 
 def _counts(term: tuple[Atom, int]) -> bool:
-    return isinstance(term[0], Symbol) and ":" in term[0].name and " " not in term[0].name
+    match term[0]:
+        case Symbol(name):
+            return ":" in name and " " not in name
+        case Floor(form, _):
+            return only_counters(form)
+    return False
 
 
 def as_formula(value: Value) -> Formula:
@@ -57,6 +63,7 @@ def as_linear(value: int | Linear) -> Linear:
     return Linear(value) if isinstance(value, int) else value
 
 
+_MOST_RUNS = 3  # of ones in a mask whose bits are followed one by one
 Rule = Callable[[Reading, Operation, list[Linear]], Value]
 
 
@@ -140,14 +147,25 @@ def _rem(how: Reading, op: Operation, forms: list[Linear]) -> Value:
 
 def _and(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     left, right = forms if not forms[1].terms else forms[::-1]
-    mask = right.constant
     if right.terms:
         return _opaque(how, op, forms, orderless=True)
-    if mask > 0 and not mask & (mask + 1):
-        return add(left, floor(left, mask + 1), -(mask + 1))
-    if mask < 0 and not -mask & (-mask - 1):
-        return scale(floor(left, -mask), -mask)
-    return _opaque(how, op, [left, right])
+    return _masked(left, right.constant) or _opaque(how, op, [left, right])
+
+
+def _masked(form: Linear, mask: int) -> Linear | None:
+    """`form & mask`: what lies between two powers of two, for each row of ones in the mask; None where these are many."""
+    if mask < 0:
+        rest = _masked(form, ~mask)
+        return None if rest is None else add(form, rest, -1)
+    made = Linear(0)
+    for _ in range(_MOST_RUNS):
+        if not mask:
+            return made
+        low = mask & -mask
+        high = (mask + low) & -(mask + low)
+        made = add(add(made, scale(floor(form, low), low)), scale(floor(form, high), high), -1)
+        mask &= -high
+    return None if mask else made
 
 
 def _bfe(how: Reading, op: Operation, forms: list[Linear]) -> Value:
@@ -158,7 +176,12 @@ def _bfe(how: Reading, op: Operation, forms: list[Linear]) -> Value:
 
 
 def _or(how: Reading, op: Operation, forms: list[Linear]) -> Value:
-    return _opaque(how, op, forms, orderless=True)
+    """Bits that both have count once, with `or`; not at all, with `xor`."""
+    left, right = forms if not forms[1].terms else forms[::-1]
+    both = None if right.terms else _masked(left, right.constant)
+    if both is None:
+        return _opaque(how, op, forms, orderless=True)
+    return add(add(left, right), both, -1 if op.name == "or" else -2)
 
 
 def _extreme(how: Reading, op: Operation, forms: list[Linear]) -> Value:

@@ -6,7 +6,7 @@ from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import Instruction, integer
 from pipec.verify.reader.values.surroundings import CTA_BITS, Env, Split, Surroundings
-from pipec.verify.reader.values.values import UNKNOWN, Lanes, Value
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom
 
 
@@ -103,9 +103,9 @@ class Operands:
 
     def uniform(self, value: Value, line: int) -> Value:
         """The value that all threads of the class have. Splits the class where they differ."""
-        if not isinstance(value, Lanes):
+        if not isinstance(value, (Lanes, Mixed)):
             return value
-        groups: dict[int, list[int]] = {}
+        groups: dict[Value, list[int]] = {}
         for thread in self.threads:
             groups.setdefault(value.entries[thread], []).append(thread)
         if len(groups) == 1:
@@ -116,7 +116,7 @@ class Operands:
 
     def divides(self, value: Value) -> bool:
         """Whether a branch on it divides a warp."""
-        if not isinstance(value, Lanes):
+        if not isinstance(value, (Lanes, Mixed)):
             return False
         warps = {thread // 32 for thread in self.threads}
         lanes = [{value.entries[lane] for lane in range(32 * warp, min(32 * warp + 32, self.around.threads))} for warp in warps]

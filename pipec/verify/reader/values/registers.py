@@ -145,7 +145,8 @@ class Registers(Places):
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
         if len(one.operands) == 2 and len(one.first) == 1:
             name, offset = address(one.operands[1], one.line)
-            if name in self.around.kernel.parameters and not offset and one.parts[-1][0] in "usb":
+            kind = self.around.kernel.parameters.get(name, "")
+            if kind and not offset and one.parts[-1][0] in "usb" and one.parts[-1][1:] == kind[1:]:
                 result[one.first[0]] = self.same(atom(Symbol(name)))
         return result
 

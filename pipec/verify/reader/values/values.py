@@ -1,9 +1,10 @@
 """Abstract values of registers, and what instructions make of them.
 
 A value is one of: an integer (canonical: in the signed range of its width), a linear form (the register holds it modulo 2^width), a
-condition (of a predicate), a table (a function of a cursor), lanes (an integer per thread of the CTA), or UNKNOWN. Where the meaning of
-an instruction depends on the register's value as a signed or unsigned number, the form must lie in that range: shown from the ranges of
-its symbols, or required where the form has registers in it (a loop counter), or else made an uninterpreted function of the form.
+condition (of a predicate), a table (a function of a cursor), lanes (an integer per thread of the CTA), mixed (a condition per thread), or
+UNKNOWN. Where the meaning of an instruction depends on the register's value as a signed or unsigned number, the form must lie in that
+range: shown from the ranges of its symbols, or required where the form has registers in it (a loop counter) or a launch can see to it, or
+else made a choice, or an uninterpreted function of the form.
 """
 
 from dataclasses import dataclass, field
@@ -50,6 +51,17 @@ class Lanes:
 
 
 @dataclass(frozen=True, slots=True)
+class Mixed:
+    """Of a predicate: for each thread of the CTA whether it holds, a number or a condition. Forgotten where control flow meets."""
+
+    entries: tuple["int | Compare | Both | Either", ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remembered(self, (self.entries,))
+
+
+@dataclass(frozen=True, slots=True)
 class Peek:
     """Whether a barrier was found complete: the outcome of a try_wait, or its negation."""
 
@@ -74,4 +86,4 @@ class Remote:
         return self._hash or remembered(self, (self.address, self.ranks))
 
 
-Value = int | Linear | Compare | Both | Either | Table | Lanes | Peek | Remote | Unknown
+Value = int | Linear | Compare | Both | Either | Table | Lanes | Mixed | Peek | Remote | Unknown

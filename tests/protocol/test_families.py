@@ -1,0 +1,24 @@
+"""How much of what is right is proved of the PTX that is emitted for it: random kernels of the families that kernels are made of."""
+
+from collections import Counter
+
+import pytest
+
+from pipec.driver import Options, compile_source
+from pipec.source import Source
+from tests.protocol.families import FAMILIES, right
+
+_EACH = 6
+# Not yet: what is proved of these is not enough.
+_HARD = {"chain", "conditions", "flat", "loaded", "parity", "parted", "stride", "unrolled"}
+
+
+@pytest.mark.parametrize("family", range(len(FAMILIES)), ids=[family.__name__ for family in FAMILIES])
+def test_right_kernels_are_proved(family: int) -> None:
+    said: Counter[str] = Counter()
+    for seed in range(family, family + _EACH * len(FAMILIES), len(FAMILIES)):
+        _, text = right(seed)
+        state = compile_source(Source("right.pipe", text), Options("sm_100a", allow_undecided=True))
+        assert not state.failed, f"{text}\n{state.diagnostics}"
+        said[state.protocol["k"].outcome] += 1
+    assert said["proved"] >= _EACH - 1 or FAMILIES[family].__name__ in _HARD, said
