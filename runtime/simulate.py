@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipec.interface import KernelInterface
-from pipec.runtime.arguments.binding import Bound, tensors
+from pipec.runtime.arguments.binding import Bound
 from pipec.runtime.arguments.parameters import PointerValue, RecordsValue, TensorMapValue, Value, values_of
+from pipec.runtime.arguments.tensors import tensors
 from pipec.runtime.hangs import hang
 from pipec.watchdog import BYTES
 

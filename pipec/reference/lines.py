@@ -22,7 +22,7 @@ from pipec.isa.dtypes import DTYPES
 from pipec.reference.bounded import Arithmetic, Bounded, Precision, bounded, constant, functions
 from pipec.reference.narrow import values_of
 from pipec.reference.precision import half_unit
-from pipec.runtime.arguments.binding import numpy_dtype
+from pipec.runtime.arguments.tensors import numpy_dtype
 
 
 class ReferenceProblem(Exception):

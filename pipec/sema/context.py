@@ -8,6 +8,7 @@ from typing import Literal, NoReturn, TypeVar
 from pipec.budgets import Meter
 from pipec.diag.catalogue.grid import scheduling
 from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.diag.catalogue.language.syntax import OtherForm
 from pipec.diag.message import Message, Reports, Sink
 from pipec.isa.targets import Target
@@ -195,7 +196,7 @@ class Context:
         else:
             where, why = "in a kernel", "a kernel returns nothing: it stores into the tensors that it was given"
             instead = "remove it"
-        self.fail(messages.MisplacedReturn(where=where, why=why, instead=instead, at=at))
+        self.fail(placement_messages.MisplacedReturn(where=where, why=why, instead=instead, at=at))
 
     def checkpoint(self) -> Checkpoint:
         """What `take_back` needs to undo an attempt whose statements went into an inner block."""

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 
 from pipec.budgets import BudgetEnded
 from pipec.diag.catalogue.grid import clusters as cluster_messages
+from pipec.diag.catalogue.language import constants as constants_messages
 from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import placement as placement_messages
+from pipec.diag.catalogue.language import types as types_messages
 from pipec.diag.message import Sink
 from pipec.diag.shown import shown
 from pipec.isa.dtypes import DTYPES, DType
@@ -90,10 +93,10 @@ def analyse(
 
 def _report_ended(ended: BudgetEnded, sink: Sink) -> None:
     """One kernel that is too large costs the others nothing; what all of them have together ends the file."""
-    if ended.budget.code != messages.TooManyInlined.code:
+    if ended.budget.code != placement_messages.TooManyInlined.code:
         raise ended
     assert isinstance(ended.at, Span)  # operations are counted with the place of each
-    sink.report(messages.TooManyInlined(limit=f"{ended.budget.limit:,}", at=ended.at))
+    sink.report(placement_messages.TooManyInlined(limit=f"{ended.budget.limit:,}", at=ended.at))
 
 
 @contextmanager
@@ -125,7 +128,7 @@ def _check_overrides(kernels: tuple[ast.Kernel, ...], overrides: dict[str, objec
     for name, value in overrides.items():
         if name not in names:
             text = value if isinstance(value, str) else shown(value)
-            sink.report(messages.UnknownConstant(name=name, value=text, known=", ".join(sorted(names)) or "none"))
+            sink.report(constants_messages.UnknownConstant(name=name, value=text, known=", ".join(sorted(names)) or "none"))
 
 
 def parse_override(value: object) -> KnownValue:
@@ -183,7 +186,9 @@ class _Kernel:
         if node.name.name in _PTX_NAMES:
             name = node.name.name
             better = "name" if name == "_" else name.lower()
-            context.sink.report(messages.KernelName(kernel=name, meaning=_PTX_NAMES[name], better=better, at=node.name.span))
+            context.sink.report(
+                placement_messages.KernelName(kernel=name, meaning=_PTX_NAMES[name], better=better, at=node.name.span)
+            )
         for constant in node.constants:
             with _guarded(context, constant.name):
                 self._constants.update(self._constant(constant))
@@ -196,9 +201,9 @@ class _Kernel:
         self._finish_schedule()
         tuning = self._candidates()
         if self._grid is None and not self._grid_failed and not context.walks.declared:
-            context.sink.report(messages.MissingGrid(kernel=node.name.name, at=node.name.span))
+            context.sink.report(placement_messages.MissingGrid(kernel=node.name.name, at=node.name.span))
         if not self._role_names:
-            context.sink.report(messages.NoRoles(kernel=node.name.name, at=node.name.span))
+            context.sink.report(placement_messages.NoRoles(kernel=node.name.name, at=node.name.span))
         one = tree.Constant(1, I32, node.span)
         return tree.Kernel(
             node.name.name,
@@ -248,7 +253,7 @@ class _Kernel:
         word = constant.annotation.name if isinstance(constant.annotation, ast.Name) else ""
         if word not in _CONSTANT_TYPES:
             self.context.fail(
-                messages.WrongType(
+                types_messages.WrongType(
                     what="the type of a compile-time parameter",
                     expected="int, float, bool, dtype or str",
                     found=f"`{constant.annotation.span.text()}`",
@@ -272,13 +277,15 @@ class _Kernel:
             value = given if kind is str and isinstance(given, str) else parse_override(given)
             if isinstance(value, int) and not -(2**63) <= value < 2**64:
                 context.fail(
-                    messages.BadConstant(name=name, problem=f"must fit 64 bits, and {shown(given)} does not", at=constant.span)
+                    constants_messages.BadConstant(
+                        name=name, problem=f"must fit 64 bits, and {shown(given)} does not", at=constant.span
+                    )
                 )
             if kind is float and isinstance(value, int) and not isinstance(value, bool):
                 value = float(value)
             if not isinstance(value, kind or _ANY_CONSTANT) or (kind is int and isinstance(value, bool)):
                 context.fail(
-                    messages.BadConstant(
+                    constants_messages.BadConstant(
                         name=name,
                         problem=f"must be {expected or 'a number or an element type'}, not {shown(given)}",
                         at=constant.span,
@@ -286,7 +293,9 @@ class _Kernel:
                 )
         elif constant.default is None:
             context.fail(
-                messages.BadConstant(name=name, problem=f"has no value: give one with `-D {name}=...`", at=constant.span)
+                constants_messages.BadConstant(
+                    name=name, problem=f"has no value: give one with `-D {name}=...`", at=constant.span
+                )
             )
         else:
             value = self._default(context, constant)
@@ -299,7 +308,7 @@ class _Kernel:
         context, name, annotation = self.context, parameter.name, parameter.annotation
         if annotation is None:
             context.fail(
-                messages.WrongType(
+                types_messages.WrongType(
                     what=f"parameter `{name.name}`",
                     expected="typed, for example `tensor[bf16, M, K]` or `f32`",
                     found="a name without a type",
@@ -310,7 +319,7 @@ class _Kernel:
             dtype = known_dtype(context, annotation.items[0])
             if not 1 <= len(annotation.items) - 1 <= 5:
                 context.fail(
-                    messages.WrongType(
+                    types_messages.WrongType(
                         what="the rank of a tensor", expected="1 to 5", found=str(len(annotation.items) - 1), at=annotation.span
                     )
                 )
@@ -323,7 +332,7 @@ class _Kernel:
         scalar = tree.ScalarParameter(name.name, dtype, name.span)
         if not (dtype.is_integer or (dtype.is_float and dtype.computes)):
             context.fail(
-                messages.WrongType(
+                types_messages.WrongType(
                     what="a scalar parameter", expected="an integer or f16, bf16, f32, f64", found=str(dtype), at=annotation.span
                 )
             )
@@ -344,7 +353,7 @@ class _Kernel:
         size = known_int(context, node, "a dimension")
         if not 1 <= size < 2**31:
             context.fail(
-                messages.WrongType(what="a dimension", expected="between 1 and 2147483647", found=str(size), at=node.span)
+                types_messages.WrongType(what="a dimension", expected="between 1 and 2147483647", found=str(size), at=node.span)
             )
         return size
 
@@ -383,10 +392,12 @@ class _Kernel:
             case ast.Return():
                 context.misplaced_return(statement.span)
             case ast.ExpressionStatement():
-                context.fail(messages.NoEffect(hint=None, at=statement.span))
+                context.fail(placement_messages.NoEffect(hint=None, at=statement.span))
             case _:
                 context.fail(
-                    messages.Misplaced(what="this statement", where="outside a role", to="into a role", at=statement.span)
+                    placement_messages.Misplaced(
+                        what="this statement", where="outside a role", to="into a role", at=statement.span
+                    )
                 )
 
     def _declaration(self, statement: ast.Assign) -> None:
@@ -412,7 +423,7 @@ class _Kernel:
             context.define(statement.target, entity)
             return
         context.fail(
-            messages.WrongType(
+            types_messages.WrongType(
                 what="what a kernel declares",
                 expected="a pipeline, a buffer, or a number",
                 found=describe(entity),
@@ -433,7 +444,7 @@ class _Kernel:
             launch_uniform(context, found, "the grid")
             if isinstance(found, tree.Constant) and not 1 <= found.value <= _MOST_BLOCKS[axis]:
                 size = int(found.value)
-                context.sink.report(messages.GridSize(size=size, axis=axis, most=_MOST_BLOCKS[axis], at=found.span))
+                context.sink.report(placement_messages.GridSize(size=size, axis=axis, most=_MOST_BLOCKS[axis], at=found.span))
             return found
 
         self._grid = size("x"), size("y"), size("z")
@@ -453,7 +464,7 @@ class _Kernel:
         self._cluster = context.cluster = tree.Cluster((x, y, z), node.span)
         if context.walks.loops:
             where, to = "behind a role that walks over tiles", "before the roles"
-            context.fail(messages.Misplaced(what="`cluster(...)`", where=where, to=to, at=node.span))
+            context.fail(placement_messages.Misplaced(what="`cluster(...)`", where=where, to=to, at=node.span))
 
     # ---------------------------------------------------------------------------------------------------------- roles
 
@@ -504,7 +515,7 @@ class _Kernel:
         where = known(self.context, node, str, "where a role runs", '`"leader"` or `"all"`')
         if where not in ("leader", "all"):
             self.context.fail(
-                messages.WrongType(
+                types_messages.WrongType(
                     what="where a role runs", expected='`"leader"` or `"all"`', found=f"`{node.span.text()}`", at=node.span
                 )
             )
@@ -514,6 +525,6 @@ class _Kernel:
         entity = self.context.look_up(name)
         if not isinstance(entity, tree.Pipeline):
             self.context.fail(
-                messages.WrongType(what=f"`{name.name}`", expected="a pipeline", found=describe(entity), at=name.span)
+                types_messages.WrongType(what=f"`{name.name}`", expected="a pipeline", found=describe(entity), at=name.span)
             )
         return entity

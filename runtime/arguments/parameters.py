@@ -14,7 +14,8 @@ from pipec.interface import (
     WatchdogParameter,
     evaluate,
 )
-from pipec.runtime.arguments.binding import TENSOR_MAP_ALIGNMENT, UNPACKED_ELEMENTS, UNPACKING_ALIGNMENT, UNPACKING_MAPS, Bound
+from pipec.runtime.arguments.binding import Bound
+from pipec.runtime.arguments.tensors import TENSOR_MAP_ALIGNMENT, UNPACKED_ELEMENTS, UNPACKING_ALIGNMENT, UNPACKING_MAPS
 from pipec.runtime.arguments.views import View
 from pipec.runtime.errors import ArgumentError
 from pipec.verify.conditions import GRID, met, names_in

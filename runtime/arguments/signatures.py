@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from pipec.interface import KernelInterface, TensorArgument
-from pipec.runtime.arguments.binding import alignment
+from pipec.runtime.arguments.tensors import alignment
 from pipec.runtime.arguments.views import NotAnArray, View, is_torch, view_of
 
 _NO_MEMORY = -1  # in place of the low bits of a null address: an empty tensor, or one whose memory was taken away

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipec.interface import KernelInterface
-from pipec.runtime.arguments.binding import Bound, tensors
+from pipec.runtime.arguments.binding import Bound
 from pipec.runtime.arguments.parameters import PointerValue, RecordsValue, TensorMapValue, Value, values_of
+from pipec.runtime.arguments.tensors import tensors
 from pipec.runtime.arguments.views import View, is_torch
 from pipec.runtime.errors import DeviceError, LaunchError
 from pipec.runtime.gpu import cubins, guards

@@ -13,7 +13,8 @@ from typing import Any
 
 from pipec.interface import KernelInterface, ScalarArgument, ScalarParameter, TensorMapParameter
 from pipec.isa.dtypes import DTYPES
-from pipec.runtime.arguments.binding import Elements, scalar_bytes, share_memory
+from pipec.runtime.arguments.overlap import Elements, share_memory
+from pipec.runtime.arguments.scalars import scalar_bytes
 from pipec.runtime.gpu.cuda_driver import Driver
 
 _STEP = 64  # bytes: where each parameter begins; what a tensor map's address is a multiple of (CUDA driver API, CUtensorMap)

@@ -6,8 +6,8 @@ cannot be indexed, so what does not fit would go to memory: that is refused, wit
 
 from collections.abc import Iterator
 
+from pipec.diag.catalogue.tiles import multiplications as resources
 from pipec.diag.catalogue.tiles import register_tiles as messages
-from pipec.diag.catalogue.tiles import resources
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.lazy_tiles import lazy_tiles

@@ -11,6 +11,8 @@ from typing import Literal
 from pipec.checks.stages import sub_stages
 from pipec.checks.stages.phrases import USES, PeekWords, StageWords, span_of, stage_name, truth, words_for
 from pipec.checks.summary import COPY, INDEX, LOAD, RoleSummary, Summary, Touch
+from pipec.diag.catalogue.stages import explicit_signals as explicit_signals_messages
+from pipec.diag.catalogue.stages import hardware_effects as hardware_effects_messages
 from pipec.diag.catalogue.stages import linear as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
@@ -200,12 +202,12 @@ class _RoleCheck:
             first = state.signal_of(operation.sub_stage) or state.signalled
             alone = handle.pipeline.kind != ROLE  # there, what signals may step as well
             self._report(
-                messages.SignalledTwice(
+                explicit_signals_messages.SignalledTwice(
                     which="the second" if alone else "one",
                     alone=operation.span if alone else None,
                     stage=handle.name,
                     pipeline=handle.pipeline.name,
-                    consequence=messages.second_phase(handle.side, handle.pipeline.name),
+                    consequence=hardware_effects_messages.second_phase(handle.side, handle.pipeline.name),
                     at=operation.span,
                     first=first.span if first else None,
                     obtained=self._obtained(handle),
@@ -229,7 +231,7 @@ class _RoleCheck:
                     stage=handle.name,
                     pipeline=handle.pipeline.name,
                     release=operation.span.text(),
-                    consequence=messages.second_phase(handle.side, handle.pipeline.name),
+                    consequence=hardware_effects_messages.second_phase(handle.side, handle.pipeline.name),
                     at=operation.span,
                     obtained=obtained,
                 ),
@@ -253,7 +255,7 @@ class _RoleCheck:
         if state.signal == "mixed":
             assert state.branch is not None and state.signalled is not None
             branch, when = state.branch
-            return messages.SignalledOnOneBranch(
+            return explicit_signals_messages.SignalledOnOneBranch(
                 **stage_name(handle),
                 yes=truth(when),
                 no=truth(not when),
@@ -290,12 +292,12 @@ class _RoleCheck:
         if early is None and over and state.signal != "mixed":
             signalled = state.signal_of(max(over))
             self._report(
-                messages.UsedAfterSignal(
+                explicit_signals_messages.UsedAfterSignal(
                     stage=handle.name,
                     pipeline=handle.pipeline.name,
                     use=USES[touch.kind],
                     variable=touch.variable.name if touch.variable else None,
-                    consequence=messages.overrun(handle.side, handle.pipeline.name),
+                    consequence=hardware_effects_messages.overrun(handle.side, handle.pipeline.name),
                     at=touch.span,
                     defined=touch.defined,
                     signalled=signalled.span if signalled else None,
@@ -373,7 +375,7 @@ class _RoleCheck:
 
     def _obtained_on_one_branch(self, words: StageWords, when: bool, branch: ir.Branch) -> Message:
         if not words.summary.releases:
-            return words.never_released(branch.span, messages.branch_ends(words.handle.name))
+            return words.never_released(branch.span, hardware_effects_messages.branch_ends(words.handle.name))
         return words.obtained_on_one_branch(branch, when)
 
     def _end_iteration(self, latch: int, header: int) -> None:
@@ -392,11 +394,11 @@ class _RoleCheck:
                 self._report(message, handle, found)
             elif after.is_held and after.signalled is not None and after.signal != before.signal:
                 self._report(
-                    messages.SignalledInLoop(
+                    explicit_signals_messages.SignalledInLoop(
                         stage=handle.name,
                         pipeline=handle.pipeline.name,
                         signal=after.signalled.span.text(),
-                        consequence=messages.second_phase(handle.side, handle.pipeline.name),
+                        consequence=hardware_effects_messages.second_phase(handle.side, handle.pipeline.name),
                         at=after.signalled.span,
                         loop=loop.span,
                         obtained=self._obtained(handle),
@@ -411,13 +413,13 @@ class _RoleCheck:
         if not after.is_held:
             return words.released_inside_loop(loop, span_of(after.released))
         if not words.summary.releases:
-            return words.never_released(loop.span, messages.iteration_ends(words.handle.name))
+            return words.never_released(loop.span, hardware_effects_messages.iteration_ends(words.handle.name))
         return words.carried(loop)
 
     def _end_role(self) -> None:
         for handle, state in self._out[-1].items():
             if state.is_held:
-                ending = messages.role_ends(self._role.role.name, handle.name)
+                ending = hardware_effects_messages.role_ends(self._role.role.name, handle.name)
                 self._sink.report(self._words(handle).never_released(self._role.role.end, ending))
 
     # ------------------------------------------------------------------------------------------------------- helpers
@@ -434,7 +436,7 @@ class _RoleCheck:
                     stage=handle.name,
                     pipeline=name,
                     verb="fills" if producer else "reads",
-                    consequence=messages.unused(handle.side, name),
+                    consequence=hardware_effects_messages.unused(handle.side, name),
                     at=obtained,
                     released=None if handle.form in ("scoped", "explicit") or released == obtained else released,
                 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pipec.checks.summary import READ, RoleSummary, Touch
-from pipec.diag.catalogue.stages import roles as messages
+from pipec.diag.catalogue.stages import participation as messages
 from pipec.diag.message import Sink
 from pipec.isa.targets import WARP
 from pipec.kir import ir

@@ -8,6 +8,8 @@ from typing import TypedDict
 
 from pipec.checks.stages import sub_stages
 from pipec.checks.summary import RoleSummary, StageSummary, Touch
+from pipec.diag.catalogue.stages import explicit_signals as explicit_signals_messages
+from pipec.diag.catalogue.stages import hardware_effects as hardware_effects_messages
 from pipec.diag.catalogue.stages import linear as messages
 from pipec.diag.catalogue.stages import peek, stepping
 from pipec.diag.message import Message
@@ -80,7 +82,7 @@ class StageWords:
 
     @property
     def leak(self) -> str:
-        return messages.leak(*self._leak_arguments)
+        return hardware_effects_messages.leak(*self._leak_arguments)
 
     @property
     def _leak_arguments(self) -> tuple[Side, str, int, bool]:
@@ -103,7 +105,7 @@ class StageWords:
         return messages.Shadowed(**self._named, consequence=self.leak, at=at, obtained=self.obtained)
 
     def released_twice(self, at: Span, first: Span | None) -> Message:
-        consequence = messages.second_phase(self.handle.side, self.handle.pipeline.name)
+        consequence = hardware_effects_messages.second_phase(self.handle.side, self.handle.pipeline.name)
         return messages.ReleasedTwice(**self._named, consequence=consequence, at=at, first=first, obtained=self.obtained)
 
     def released_not_held(self, at: Span) -> Message:
@@ -113,15 +115,17 @@ class StageWords:
     def released_without_signal(self, at: Span) -> Message:
         consequence = self.leak
         if self.handle.form == "explicit":
-            return messages.ExplicitNeverSignals(**self._named, consequence=consequence, at=self.obtained or at)
-        return messages.ReleasedWithoutSignal(**self._named, consequence=consequence, at=at, obtained=self.obtained)
+            return explicit_signals_messages.ExplicitNeverSignals(**self._named, consequence=consequence, at=self.obtained or at)
+        return explicit_signals_messages.ReleasedWithoutSignal(
+            **self._named, consequence=consequence, at=at, obtained=self.obtained
+        )
 
     def used_after_release(self, use: str, at: Span, touch: Touch | None, released: Span | None) -> Message:
         return messages.UsedAfterRelease(
             **self._named,
             use=use,
             variable=touch.variable.name if touch and touch.variable else None,
-            consequence=messages.overrun(self.handle.side, self.handle.pipeline.name),
+            consequence=hardware_effects_messages.overrun(self.handle.side, self.handle.pipeline.name),
             at=at,
             defined=touch.defined if touch else None,
             released=released,
@@ -134,7 +138,7 @@ class StageWords:
             yes=truth(when),
             no=truth(not when),
             release=self.release_text,
-            consequence=messages.other_path_leak(*self._leak_arguments),
+            consequence=hardware_effects_messages.other_path_leak(*self._leak_arguments),
             at=branch.span,
             released=released,
             obtained=self.obtained,
@@ -225,7 +229,7 @@ class SteppedWords(StageWords):
             use="its number is read" if touch is not None and touch.kind == "index" else use,
             variable=touch.variable.name if touch and touch.variable else None,
             step=self._step,
-            consequence=messages.overrun(self.handle.side, self.handle.pipeline.name),
+            consequence=hardware_effects_messages.overrun(self.handle.side, self.handle.pipeline.name),
             at=at,
             defined=touch.defined if touch else None,
             released=released,

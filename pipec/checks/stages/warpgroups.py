@@ -1,7 +1,7 @@
 """What takes whole warpgroups: reading tensor memory, and multiplying in registers (E04xx)."""
 
 from pipec.checks.summary import READ, WRITE, RoleSummary
-from pipec.diag.catalogue.stages import roles as messages
+from pipec.diag.catalogue.stages import participation as messages
 from pipec.diag.message import Sink
 from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.sema import tree

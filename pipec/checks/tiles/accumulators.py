@@ -2,7 +2,7 @@
 
 from pipec.checks.summary import Summary
 from pipec.diag.catalogue.language import target as target_messages
-from pipec.diag.catalogue.tiles import resources as messages
+from pipec.diag.catalogue.tiles import multiplications as messages
 from pipec.diag.message import Sink
 from pipec.isa.targets import WARPGROUP_WARPS, Target
 from pipec.kir import ir

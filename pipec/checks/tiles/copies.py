@@ -6,7 +6,7 @@ from pipec.checks.summary import COPY, OPERAND, STORE, RoleSummary, Summary
 from pipec.checks.tiles.scales import check_load
 from pipec.checks.tiles.shapes import COPY_UNIT, too_tall
 from pipec.diag.catalogue.grid import global_memory as global_messages
-from pipec.diag.catalogue.tiles import resources as messages
+from pipec.diag.catalogue.tiles import copies as messages
 from pipec.diag.catalogue.tiles import scaling as scaling_messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pipec.checks.summary import RoleSummary, Summary
 from pipec.checks.tiles.scales import check_mma, check_narrow, whole_units
-from pipec.diag.catalogue.tiles import resources as messages
+from pipec.diag.catalogue.tiles import multiplications as messages
 from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
 from pipec.kir.plan.scales import reads_packed

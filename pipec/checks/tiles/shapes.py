@@ -3,6 +3,8 @@
 from pipec.checks.summary import Summary
 from pipec.checks.tiles.scales import scale_tile, whole_units
 from pipec.diag.catalogue.language import target as target_messages
+from pipec.diag.catalogue.tiles import copies as copies_messages
+from pipec.diag.catalogue.tiles import multiplications as multiplications_messages
 from pipec.diag.catalogue.tiles import resources as messages
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
@@ -55,7 +57,7 @@ def _buffers(summary: Summary, target: Target, sink: Sink) -> set[tree.Buffer]:
                 )
             )
         elif buffer.rows not in (64, 128):
-            sink.report(messages.AccumulatorRows(buffer=_owner_name(buffer), rows=buffer.rows, at=buffer.span))
+            sink.report(multiplications_messages.AccumulatorRows(buffer=_owner_name(buffer), rows=buffer.rows, at=buffer.span))
             wrong.add(buffer)
         if buffer.owner is None:
             _slots(summary, buffer, sink)
@@ -74,7 +76,7 @@ def _shared_buffer(buffer: tree.Buffer, sink: Sink) -> bool:
         return _tall(buffer, sink)
     unit = COPY_UNIT * 8 // buffer.dtype.bits
     sink.report(
-        messages.RowBytes(
+        copies_messages.RowBytes(
             tile=buffer.label,
             bytes=row_bytes,
             columns=buffer.columns,
@@ -97,7 +99,7 @@ def too_tall(what: str, tile: TileType, rows: int, at: Span, sink: Sink) -> bool
         return False
     fitting = next(more for more in range(rows, 2 * rows) if (box_rows(more, span_bytes) or 0) >= BOX_ALIGNMENT // COPY_UNIT)
     sink.report(
-        messages.TileRows(
+        copies_messages.TileRows(
             tile=what,
             rows=rows,
             columns=tile.columns,

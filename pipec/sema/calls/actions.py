@@ -1,6 +1,6 @@
 """What each operation of the table does to the typed tree: one function for each action, in the files of this folder."""
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import constants as messages
 from pipec.sema.calls.copies import COPY_ACTIONS
 from pipec.sema.calls.grids import GRID_ACTIONS
 from pipec.sema.calls.multiplications import MMA_ACTIONS

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as messages
 from pipec.diag.catalogue.tiles import columns as column_messages
 from pipec.isa.dtypes import DTYPES
 from pipec.sema import tree

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from pipec.diag.catalogue.grid import clusters as cluster_messages
 from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as types_messages
 from pipec.isa.reductions import OPERATIONS as REDUCTIONS
 from pipec.isa.specials import AXES
 from pipec.record import replace
@@ -42,7 +43,9 @@ def _own_barrier(context: Context, node: ast.Expression, handle: tree.Handle) ->
     """The barrier given by hand must be the one of the stage that the operation works on."""
     barrier = context.elaborate(node)
     if not isinstance(barrier, Barrier):
-        context.fail(messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=node.span))
+        context.fail(
+            types_messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=node.span)
+        )
     if barrier.handle is not handle:
         context.fail(messages.WrongBarrier(stage=handle.name, other=barrier.handle.name, at=node.span, obtained=handle.span))
 
@@ -59,7 +62,9 @@ def _tma_load(context: Context, operation: Operation, receiver: Meaning | None, 
     if mask is not None and axis is None:
         problem = "states a mask, but not along which axis the tile is shared"
         context.fail(
-            messages.WrongArguments(callee="tma.load", problem=problem, signature=operation.signature, at=bound["mask"].span)
+            types_messages.WrongArguments(
+                callee="tma.load", problem=problem, signature=operation.signature, at=bound["mask"].span
+            )
         )
     cache = _chosen(context, bound, "cache", CACHE_POLICIES)
     context.emit(tree.TmaLoad(destination, source, node.span, axis, mask, cache))
@@ -70,7 +75,7 @@ def _axis(context: Context, node: ast.Expression) -> Axis:
     axis = one_of(AXES, known(context, node, str, "an axis of the cluster", '`"x"`, `"y"` or `"z"`'))
     if axis is None:
         context.fail(
-            messages.WrongType(
+            types_messages.WrongType(
                 what="an axis of the cluster", expected='`"x"`, `"y"` or `"z"`', found=f"`{node.span.text()}`", at=node.span
             )
         )
@@ -91,7 +96,7 @@ def shared_tile(context: Context, node: ast.Expression, what: str) -> tree.Buffe
     found = buffer_ref(context, node, what)
     if found.buffer.space != "shared" or found.transposed:
         context.fail(
-            messages.WrongType(
+            types_messages.WrongType(
                 what=what,
                 expected="a tile in shared memory, in its stored order",
                 found="a transposed view" if found.transposed else describe(found),
@@ -121,7 +126,7 @@ def _chosen(context: Context, bound: dict[str, ast.Expression], name: str, choic
     if found is None:
         listed = ", ".join(f'"{word}"' for word in words)
         expected, at = f"one of {listed}", bound[name].span
-        context.fail(messages.WrongType(what=f"`{name}`", expected=expected, found=f'"{written}"', at=at))
+        context.fail(types_messages.WrongType(what=f"`{name}`", expected=expected, found=f'"{written}"', at=at))
     return found
 
 
@@ -141,7 +146,7 @@ def _store(context: Context, operation: Operation, receiver: Meaning | None, nod
 def register_tile(context: Context, node: ast.Expression, what: str) -> tree.Expression:
     found = as_runtime(context, value(context, node, what), None, what)
     if not isinstance(found.type, TileType):
-        context.fail(messages.WrongType(what=what, expected="a tile", found=describe(found), at=node.span))
+        context.fail(types_messages.WrongType(what=what, expected="a tile", found=describe(found), at=node.span))
     return found
 
 
@@ -168,7 +173,7 @@ def _write_accumulator(context: Context, accumulator: tree.Accumulator, written:
     widened = arithmetic.widen(found, accumulator.dtype)
     if widened is None or widened.type != accumulator.type:
         old, new = str(accumulator.type), str(found.type)
-        context.fail(messages.TypeChanged(name=accumulator.name, old=old, new=new, at=written.span, first=accumulator.span))
+        context.fail(types_messages.TypeChanged(name=accumulator.name, old=old, new=new, at=written.span, first=accumulator.span))
     context.emit(tree.WriteAccumulator(accumulator, widened, node.span))
     return Void()
 

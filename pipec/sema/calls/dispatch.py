@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.isa.dtypes import DTYPES
 from pipec.sema import tree
 from pipec.sema.calls.actions import ACTIONS
@@ -48,7 +49,9 @@ def call(context: Context, node: ast.Call) -> Meaning:
     if path in DTYPES:
         context.fail(messages.NotCallable(what=f"the element type {path}", at=node.callee.span))
     if path in _DECLARATIONS:
-        context.fail(messages.Misplaced(what=f"`{path}`", where="here", to="to the kernel, as `name = ...`", at=node.span))
+        context.fail(
+            placement_messages.Misplaced(what=f"`{path}`", where="here", to="to the kernel, as `name = ...`", at=node.span)
+        )
     entity = context.elaborate(node.callee)
     if isinstance(entity, Helper):
         return _inline(context, entity.function, node)
@@ -108,13 +111,17 @@ def _operate(context: Context, operation: Operation, receiver: Meaning | None, n
     """An operation of the table: its action does the work."""
     if operation.action in _OUTSIDE and context.place == "role":
         context.fail(
-            messages.Misplaced(what=f"`{operation.name}`", where="inside a role", to=_OUTSIDE[operation.action], at=node.span)
+            placement_messages.Misplaced(
+                what=f"`{operation.name}`", where="inside a role", to=_OUTSIDE[operation.action], at=node.span
+            )
         )
     if context.place != "role" and THREADS.get(operation.action) not in (ANYWHERE, OUTSIDE):
-        context.fail(messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span))
+        context.fail(
+            placement_messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span)
+        )
     if operation.action in ("grid", "cluster", "assume"):
         what = f"`{operation.name}(...)`"
-        context.fail(messages.Misplaced(what=what, where="here", to="to the kernel, outside its roles", at=node.span))
+        context.fail(placement_messages.Misplaced(what=what, where="here", to="to the kernel, outside its roles", at=node.span))
     return ACTIONS[operation.action](context, operation, receiver, node)
 
 
@@ -122,7 +129,7 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning
     """Expands an `fn`: its parameters name the arguments, its statements go where the call stands."""
     name = function.name.name
     if name in context.inlining:
-        context.fail(messages.Recursive(name=name, at=node.span, defined=function.name.span))
+        context.fail(placement_messages.Recursive(name=name, at=node.span, defined=function.name.span))
     parameters = tuple(parameter.name.name for parameter in function.parameters)
     bound = bind_arguments(context, node, name, parameters)
     outer = context.kernel_scope or context.scope

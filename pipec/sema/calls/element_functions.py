@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as messages
 from pipec.isa.dtypes import DTYPES
 from pipec.sema import tree
 from pipec.sema.context import Context

@@ -1,6 +1,7 @@
 """Programmatic dependent launch: kernels that overlap the preceding grids of their stream."""
 
 from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as types_messages
 from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.language.operation import Operation
@@ -19,7 +20,9 @@ def _programmatic(context: Context, operation: Operation, receiver: Meaning | No
         if argument.name is not None or not isinstance(entity, tree.TensorParameter):
             found = f"a named argument `{argument.name}`" if argument.name is not None else describe(entity)
             context.fail(
-                messages.WrongType(what="what is ready", expected="a tensor of the kernel", found=found, at=argument.value.span)
+                types_messages.WrongType(
+                    what="what is ready", expected="a tensor of the kernel", found=found, at=argument.value.span
+                )
             )
         ready.append(entity)
     context.programmatic.append(tree.ProgrammaticLaunch(tuple(ready), node.span))

@@ -1,6 +1,6 @@
 """Matrix multiplications, the accumulators they add up in, and the commit that signals their end."""
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.language.operation import Operation

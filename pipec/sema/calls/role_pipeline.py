@@ -4,7 +4,7 @@ The first wait after a step obtains a stage; waits for its other sub-stages, the
 the typed tree sees one handle per stage, as from the other pipelines, with a sub-stage on each wait and signal.
 """
 
-from pipec.diag.catalogue.language import names
+from pipec.diag.catalogue.language import types as names
 from pipec.diag.catalogue.stages import sub_stages as messages
 from pipec.sema import tree
 from pipec.sema.context import Context

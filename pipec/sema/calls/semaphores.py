@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pipec.diag.catalogue.grid import global_memory as messages
-from pipec.diag.catalogue.language import names
+from pipec.diag.catalogue.language import types as names
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.context import Context

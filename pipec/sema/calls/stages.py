@@ -1,6 +1,7 @@
 """Obtaining, signalling and giving back stages, and asking for what they hold; what a pipeline states of itself."""
 
 from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as types_messages
 from pipec.sema import tree
 from pipec.sema.calls.stepping import pipeline_of
 from pipec.sema.context import Context
@@ -46,7 +47,7 @@ def _per_k_epilogue(context: Context, operation: Operation, receiver: Meaning | 
     source = context.elaborate(bound["input_pipeline"])
     if not isinstance(source, tree.Pipeline) or source.kind not in (INPUT, RING):
         context.fail(
-            messages.WrongType(
+            types_messages.WrongType(
                 what="the input pipeline",
                 expected=f"an {INPUT} or a {RING}",
                 found=f"an {source.kind}" if isinstance(source, tree.Pipeline) else describe(source),
@@ -74,7 +75,7 @@ def _release_stage(context: Context, operation: Operation, receiver: Meaning | N
     stage = context.elaborate(bound["stage"])
     if not isinstance(stage, tree.Handle) or stage.pipeline is not pipeline_of(receiver) or stage.side != operation.side:
         context.fail(
-            messages.WrongType(
+            types_messages.WrongType(
                 what="the stage",
                 expected=f"a {operation.side} stage of `{pipeline_of(receiver).name}`",
                 found=describe(stage),
@@ -92,7 +93,7 @@ def _release_current(context: Context, operation: Operation, receiver: Meaning |
     stage = context.current.get((pipeline, operation.side))
     if stage is None:
         context.fail(
-            messages.WrongType(
+            types_messages.WrongType(
                 what=f"the {operation.side} stage of `{pipeline.name}`",
                 expected="acquired before it is released",
                 found="a release without an acquire",
@@ -129,7 +130,7 @@ def _accumulator(context: Context, operation: Operation, receiver: Meaning | Non
     found = reference(context, _handle(receiver), node.span)
     if found.buffer.space != "tensor":
         context.fail(
-            messages.WrongType(
+            types_messages.WrongType(
                 what=f"the stage of `{operation.name}`", expected="an accumulator stage", found=describe(found), at=node.span
             )
         )

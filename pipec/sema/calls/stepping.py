@@ -5,7 +5,7 @@ A wait acquires a stage that has no name of its own (form "stepped"), a step rel
 
 from typing import NoReturn
 
-from pipec.diag.catalogue.language import names
+from pipec.diag.catalogue.language import types as names
 from pipec.diag.catalogue.stages import peek
 from pipec.diag.catalogue.stages import stepping as messages
 from pipec.sema import tree

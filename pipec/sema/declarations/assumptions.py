@@ -1,7 +1,7 @@
 """`assume(K > 0)`: conditions on sizes that the proof may use and every launch keeps to."""
 
 from pipec.diag.catalogue.language import assumptions as messages
-from pipec.diag.catalogue.language import names
+from pipec.diag.catalogue.language import constants as names
 from pipec.isa.dtypes import DType
 from pipec.sema import tree
 from pipec.sema.context import Context

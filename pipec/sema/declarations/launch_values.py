@@ -1,6 +1,6 @@
 """Expressions that the host evaluates before the launch: the grid, the number of tiles."""
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import constants as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
 

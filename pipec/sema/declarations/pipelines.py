@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipec.diag.catalogue.grid import clusters as cluster_messages
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as messages
 from pipec.diag.catalogue.stages import output as output_messages
 from pipec.diag.catalogue.stages import sub_stages
 from pipec.diag.catalogue.tiles import resources as resource_messages

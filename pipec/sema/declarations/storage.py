@@ -4,7 +4,7 @@ Both are derived when they are left out. What is stated is owned: an array of ba
 which gives it back when it ends.
 """
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as messages
 from pipec.diag.catalogue.stages import output as output_messages
 from pipec.sema import tree
 from pipec.sema.context import Context

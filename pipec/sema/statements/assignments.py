@@ -1,6 +1,9 @@
 """Assignments: names for what is no value, variables, tiles in registers, accumulators."""
 
+from pipec.diag.catalogue.language import constants as constants_messages
 from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import placement as placement_messages
+from pipec.diag.catalogue.language import types as types_messages
 from pipec.diag.catalogue.stages import stepping
 from pipec.isa.dtypes import DType
 from pipec.sema import tree
@@ -60,7 +63,7 @@ def comptime(context: Context, statement: ast.Comptime) -> None:
     """`comptime NAME = value`, at file, kernel or role level."""
     entity = context.elaborate(statement.value)
     if not isinstance(entity, Known):
-        context.fail(messages.NotComptime(what=f"`{statement.target.name}`", at=statement.value.span))
+        context.fail(constants_messages.NotComptime(what=f"`{statement.target.name}`", at=statement.value.span))
     context.define(statement.target, Known(entity.value, statement.value.span))
 
 
@@ -84,7 +87,7 @@ def assign(context: Context, statement: ast.Assign) -> None:
             _new_accumulator(context, target, entity)
         case Void() | Elected() | Turn() | Range():
             context.fail(
-                messages.WrongType(
+                types_messages.WrongType(
                     what="the value", expected="something to name", found=describe(entity), at=statement.value.span
                 )
             )
@@ -103,7 +106,7 @@ def assign(context: Context, statement: ast.Assign) -> None:
 
 def _not_linear(context: Context, entity: Acquired, statement: ast.Assign) -> None:
     context.fail(
-        messages.LinearInWith(
+        placement_messages.LinearInWith(
             problem=f"a stage of `{entity.span.text()}` belongs to a `with`",
             form="scoped",
             fix=f"write `with {statement.value.span.text()} as {statement.target.name}:`, or use the acquire form",
@@ -152,7 +155,9 @@ def _assign_kept(context: Context, target: ast.Name, found: tree.Expression, spa
     widened = arithmetic.widen(found, dtype_of(variable.type))
     if widened is None or widened.type != variable.type:
         context.fail(
-            messages.TypeChanged(name=variable.name, old=str(variable.type), new=str(found.type), at=span, first=variable.span)
+            types_messages.TypeChanged(
+                name=variable.name, old=str(variable.type), new=str(found.type), at=span, first=variable.span
+            )
         )
     context.emit(tree.Assign(variable, widened, span))
 
@@ -182,7 +187,7 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
         return
     if stated is not None and stated is not variable.type:
         context.fail(
-            messages.TypeChanged(
+            types_messages.TypeChanged(
                 name=target.name, old=str(variable.type), new=str(stated), at=statement.span, first=variable.span
             )
         )
@@ -198,7 +203,7 @@ def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree
         widened = arithmetic.widen(found, variable.type)
         if widened is None:
             context.fail(
-                messages.TypeChanged(
+                types_messages.TypeChanged(
                     name=variable.name, old=str(variable.type), new=str(found.type), at=span, first=variable.span
                 )
             )
@@ -214,7 +219,7 @@ def augmented(context: Context, statement: ast.AugmentedAssign) -> None:
         right = as_value(context, right, statement.value.span, "the value")
     if not isinstance(entity, tree.Variable):
         context.fail(
-            messages.WrongType(
+            types_messages.WrongType(
                 what=f"the target of `{statement.operator}=`",
                 expected="a variable",
                 found=describe(entity),
@@ -230,7 +235,7 @@ def augmented(context: Context, statement: ast.AugmentedAssign) -> None:
         return
     if isinstance(result.type, TileType):
         context.fail(
-            messages.TypeChanged(
+            types_messages.TypeChanged(
                 name=entity.name, old=str(entity.type), new=str(result.type), at=statement.span, first=entity.span
             )
         )

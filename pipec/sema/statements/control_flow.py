@@ -1,6 +1,7 @@
 """Branches and loops; a loop whose variable picks one of several tiles is unrolled."""
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import placement as placement_messages
+from pipec.diag.catalogue.language import types as types_messages
 from pipec.isa.dtypes import DType
 from pipec.sema import tree
 from pipec.sema.context import Context
@@ -30,7 +31,7 @@ def _condition(context: Context, node: ast.Expression) -> Known | tree.Expressio
     if found.type is not BOOL:
         hint = "; compare it, for example `!= 0`" if isinstance(found.type, DType) else ""
         context.fail(
-            messages.WrongType(what="the condition", expected="true or false", found=describe(found) + hint, at=node.span)
+            types_messages.WrongType(what="the condition", expected="true or false", found=describe(found) + hint, at=node.span)
         )
     return found
 
@@ -49,7 +50,7 @@ def branch(context: Context, statement: ast.If) -> None:
 def for_loop(context: Context, statement: ast.For) -> None:
     iterable = context.elaborate(statement.iterable)
     if not isinstance(iterable, Range | tree.Schedule):
-        context.fail(messages.BadRange(found=describe(iterable), at=statement.iterable.span))
+        context.fail(types_messages.BadRange(found=describe(iterable), at=statement.iterable.span))
     refuse_shadowing(context, statement.target)
     if isinstance(iterable, tree.Schedule):
         walk(context, statement, iterable)
@@ -121,7 +122,7 @@ def while_loop(context: Context, statement: ast.While) -> None:
     condition = _condition(context, statement.condition)
     if isinstance(condition, Known):
         if condition.value:
-            context.fail(messages.EndlessLoop(at=statement.condition.span))
+            context.fail(placement_messages.EndlessLoop(at=statement.condition.span))
         return
     context.emit(
         tree.While(condition, _block(context, statement.body, statement.condition.span, "loop"), statement.condition.span)

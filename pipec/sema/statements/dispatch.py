@@ -1,6 +1,6 @@
 """A statement of any kind; a mistake costs only its own statement."""
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import placement as messages
 from pipec.diag.catalogue.stages import peek
 from pipec.diag.message import Message
 from pipec.sema import tree

@@ -1,6 +1,6 @@
 """`with`: stages held for the length of a block, one elected thread, a turn of blocks."""
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import placement as messages
 from pipec.sema import tree
 from pipec.sema.calls.semaphores import take_turn
 from pipec.sema.context import Context

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as messages
 from pipec.sema.context import Context
 from pipec.sema.language.operation import Operation
 from pipec.sema.meanings import Meaning

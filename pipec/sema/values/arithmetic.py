@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Literal
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as messages
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.sema import tree

@@ -7,7 +7,7 @@ takes is known: each is checked, and each thread of a warp has the same one, whi
 from itertools import product
 from math import prod
 
-from pipec.diag.catalogue.language import names
+from pipec.diag.catalogue.language import types as names
 from pipec.diag.catalogue.tiles import columns as messages
 from pipec.sema import tree
 from pipec.sema.context import Context

@@ -3,7 +3,8 @@
 from typing import TypeVar
 
 from pipec.diag.catalogue.grid import clusters as cluster_messages
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import constants as constants_messages
+from pipec.diag.catalogue.language import types as types_messages
 from pipec.diag.catalogue.tiles import scaling as scaling_messages
 from pipec.isa.dtypes import DType
 from pipec.sema import tree
@@ -43,10 +44,10 @@ def as_value(context: Context, entity: Meaning, span: Span, what: str) -> Value:
         rows, columns = (buffer.columns, buffer.rows) if entity.transposed else (buffer.rows, buffer.columns)
         if entity.transposed and (rows == 1 or columns > 1 or buffer.space == "tensor"):
             found = "a transposed view, which only `mma` takes; values are read so from tiles of one row"
-            context.fail(messages.WrongType(what=what, expected="a tile in its stored order", found=found, at=span))
+            context.fail(types_messages.WrongType(what=what, expected="a tile in its stored order", found=found, at=span))
         need_values(context, buffer.dtype, "read as a tile of values", span)
         return tree.ReadBuffer(entity, TileType(buffer.dtype, rows, columns), span)
-    context.fail(messages.WrongType(what=what, expected="a number or a tile", found=describe(entity), at=span))
+    context.fail(types_messages.WrongType(what=what, expected="a number or a tile", found=describe(entity), at=span))
 
 
 def need_values(context: Context, dtype: DType, use: str, span: Span) -> None:
@@ -69,7 +70,7 @@ def as_runtime(context: Context, found: Value, dtype: DType | None, what: str = 
         return found
     widened = arithmetic.widen(found, dtype)
     if widened is None:
-        context.fail(messages.WrongType(what=what, expected=str(dtype), found=describe(found), at=found.span))
+        context.fail(types_messages.WrongType(what=what, expected=str(dtype), found=describe(found), at=found.span))
     return widened
 
 
@@ -77,7 +78,7 @@ def scalar(context: Context, node: ast.Expression, dtype: DType, what: str) -> t
     """A run-time scalar of exactly this element type."""
     found = runtime(context, node, dtype, what)
     if isinstance(found.type, TileType):
-        context.fail(messages.WrongType(what=what, expected=f"one {dtype} value", found=describe(found), at=node.span))
+        context.fail(types_messages.WrongType(what=what, expected=f"one {dtype} value", found=describe(found), at=node.span))
     return found
 
 
@@ -90,11 +91,11 @@ def known(context: Context, node: ast.Expression, kind: type[Kind] | tuple[type[
     entity = context.elaborate(node)
     if not isinstance(entity, Known):
         if isinstance(entity, EXPRESSIONS):
-            context.fail(messages.NotComptime(what=what, at=node.span))
-        context.fail(messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
+            context.fail(constants_messages.NotComptime(what=what, at=node.span))
+        context.fail(types_messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
     found = entity.value
     if not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
-        context.fail(messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
+        context.fail(types_messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
     return found
 
 
@@ -115,7 +116,7 @@ def as_buffer_ref(context: Context, entity: Meaning, span: Span, what: str) -> t
     if isinstance(entity, tree.Handle):
         entity = reference(context, entity, span)
     if not isinstance(entity, tree.BufferRef):
-        context.fail(messages.WrongType(what=what, expected="a tile of a stage", found=describe(entity), at=span))
+        context.fail(types_messages.WrongType(what=what, expected="a tile of a stage", found=describe(entity), at=span))
     if entity.cta is not None:
         context.fail(cluster_messages.RemoteOperand(what=what, at=span))
     return entity
@@ -125,7 +126,9 @@ def tensor_slice(context: Context, node: ast.Expression, what: str) -> tree.Tens
     entity = context.elaborate(node)
     if not isinstance(entity, tree.TensorSlice):
         context.fail(
-            messages.WrongType(what=what, expected="a place in a tensor, such as `a[i, j]`", found=describe(entity), at=node.span)
+            types_messages.WrongType(
+                what=what, expected="a place in a tensor, such as `a[i, j]`", found=describe(entity), at=node.span
+            )
         )
     return entity
 
@@ -136,7 +139,7 @@ def reference(context: Context, handle: tree.Handle, span: Span) -> tree.BufferR
     if len(buffers) != 1:
         names = ", ".join(f"`{handle.name}.{buffer.name}`" for buffer in buffers)
         context.fail(
-            messages.WrongType(
+            types_messages.WrongType(
                 what="the tile",
                 expected=f"one of {names}" if names else "a tile",
                 found=f"the stage `{handle.name}`, which holds {len(buffers)} tiles",

@@ -4,7 +4,7 @@ A `for` over a constant range whose variable picks such a tile is unrolled: its 
 asks for the variable's value, that attempt is taken back and the body analysed once per value.
 """
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.meanings import Known, Meaning, TileGroup, describe

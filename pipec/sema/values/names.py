@@ -3,6 +3,8 @@
 from collections.abc import Callable
 
 from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import placement as placement_messages
+from pipec.diag.catalogue.language import types as types_messages
 from pipec.isa.dtypes import DTYPES
 from pipec.isa.specials import AXES
 from pipec.isa.specials import MEMBERS as MEMBERS_OF_SPECIALS
@@ -172,7 +174,7 @@ def attribute(context: Context, node: ast.Attribute) -> Meaning:
         if first == "target":
             return _fact(context, rest, node.span)
         if path in FREE:
-            context.fail(messages.NoEffect(hint=f"call it: `{FREE[path].signature}`", at=node.span))
+            context.fail(placement_messages.NoEffect(hint=f"call it: `{FREE[path].signature}`", at=node.span))
         if any(name.startswith(first + ".") for name in FREE):
             context.no_member(f"`{first}`", rest, tuple(n.split(".")[1] for n in FREE if n.startswith(first + ".")), node.span)
         context.refuse_other(path, library_member(path), node.span)
@@ -201,7 +203,7 @@ def attribute(context: Context, node: ast.Attribute) -> Meaning:
         return replace(entity, transposed=not entity.transposed, span=node.span)
     owner, members = members_of(context, entity)
     if node.name in members:
-        context.fail(messages.NoEffect(hint=f"call it: `{node.span.text()}()`", at=node.span))
+        context.fail(placement_messages.NoEffect(hint=f"call it: `{node.span.text()}()`", at=node.span))
     context.no_member(owner, node.name, members, node.span)
 
 
@@ -219,7 +221,7 @@ def subscript(context: Context, node: ast.Subscript) -> Meaning:
         case tree.TensorParameter():
             if len(node.items) != len(entity.shape):
                 context.fail(
-                    messages.WrongRank(
+                    types_messages.WrongRank(
                         tensor=entity.name,
                         rank=_count(len(entity.shape), "dimension"),
                         given=_count(len(node.items), "coordinate"),
@@ -238,7 +240,7 @@ def subscript(context: Context, node: ast.Subscript) -> Meaning:
             return entity
         case _:
             context.fail(
-                messages.WrongType(
+                types_messages.WrongType(
                     what="what is indexed",
                     expected="a tensor, a buffer, `tile` or `tmem`",
                     found=describe(entity),
@@ -283,7 +285,7 @@ def _group_tile(context: Context, group: TileGroup, node: ast.Subscript) -> tree
             return tree.BufferRef(group.tiles[0], handle, False, node.span)
     if len(items) != 1:
         context.fail(
-            messages.WrongType(
+            types_messages.WrongType(
                 what="the place in a group",
                 expected=f"one number from 0 to {len(group.tiles) - 1}",
                 found=_count(len(items), "number"),
@@ -297,7 +299,7 @@ def _tile_spec(context: Context, node: ast.Subscript, space: Space) -> TileSpec:
     word = "tile" if space == "shared" else "tmem"
     if len(node.items) != 3:
         context.fail(
-            messages.WrongArguments(
+            types_messages.WrongArguments(
                 callee=word,
                 problem=f"takes 3 items and was given {len(node.items)}",
                 signature=f"{word}[dtype, rows, columns]",
@@ -308,9 +310,13 @@ def _tile_spec(context: Context, node: ast.Subscript, space: Space) -> TileSpec:
     rows, columns = (known_int(context, item, "a tile size") for item in node.items[1:])
     for size, item in ((rows, node.items[1]), (columns, node.items[2])):
         if not 1 <= size <= 65_536:
-            context.fail(messages.WrongType(what="a tile size", expected="between 1 and 65536", found=f"{size}", at=item.span))
+            context.fail(
+                types_messages.WrongType(what="a tile size", expected="between 1 and 65536", found=f"{size}", at=item.span)
+            )
     if dtype is BOOL:
         context.fail(
-            messages.WrongType(what="the element type of a tile", expected="a number type", found="bool", at=node.items[0].span)
+            types_messages.WrongType(
+                what="the element type of a tile", expected="a number type", found="bool", at=node.items[0].span
+            )
         )
     return TileSpec(space, dtype, rows, columns, node.span)

@@ -1,6 +1,6 @@
 """Operators and `a if condition else b`: folded where both sides are known, typed where one is not."""
 
-from pipec.diag.catalogue.language import names as messages
+from pipec.diag.catalogue.language import types as messages
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DTYPES
 from pipec.sema import tree

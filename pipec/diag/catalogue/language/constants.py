@@ -1,0 +1,61 @@
+"""E02xx: values that are known while compiling."""
+
+from pipec.diag.message import Message, primary
+from pipec.source import Span
+
+
+class NotComptime(Message):
+    """Tile sizes, stage counts, warps and other things that shape the generated code are fixed when the kernel is compiled:
+    literals, compile-time parameters in `[...]`, `comptime` constants and arithmetic over them."""
+
+    code = "E0208"
+    title = "{what} must be known at compile time"
+    labels = (primary("at", "this is only known when the kernel runs"),)
+    what: str
+    at: Span
+
+
+class UnknownConstant(Message):
+    """A constant given from outside (`-D NAME=VALUE`, `constants={{...}}`) must be a compile-time parameter of the kernel."""
+
+    code = "E0217"
+    title = "no kernel has a compile-time parameter `{name}`"
+    note = "it was given from outside as {name}={value}; the kernels have {known}"
+    name: str
+    value: str
+    known: str
+
+
+class BadConstant(Message):
+    """A value given for a compile-time parameter has another type than the parameter, or the parameter got no value at all."""
+
+    code = "E0218"
+    title = "compile-time parameter `{name}` {problem}"
+    labels = (primary("at", "declared here"),)
+    name: str
+    problem: str
+    at: Span
+
+
+class AssertionFailed(Message):
+    """A `static_assert` of the kernel's author does not hold for these compile-time parameters."""
+
+    code = "E0223"
+    title = "{text}"
+    labels = (primary("at", "this assertion does not hold"),)
+    note = "compile-time values: {values}"
+    text: str
+    values: str
+    at: Span
+
+
+class NotLaunchUniform(Message):
+    """The grid is computed before the kernel starts, from dimensions, scalar parameters and constants."""
+
+    code = "E0227"
+    title = "{what} cannot be computed before the launch"
+    labels = (primary("at", "{found}"),)
+    note = "the host computes it from sizes, integer parameters and constants, by + - * // % min max ceildiv"
+    what: str
+    found: str
+    at: Span

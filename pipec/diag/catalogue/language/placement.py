@@ -1,0 +1,166 @@
+"""E02xx: where statements may stand, what a kernel must have, and what has no effect."""
+
+from pipec.diag.message import Message, primary, replace, secondary
+from pipec.source import Span
+
+
+class Misplaced(Message):
+    """Kernels hold `grid`, declarations and roles; roles hold what runs."""
+
+    code = "E0215"
+    title = "{what} cannot stand {where}"
+    labels = (primary("at", "move it {to}"),)
+    what: str
+    where: str
+    to: str
+    at: Span
+
+
+class MissingGrid(Message):
+    """`grid(x, y, z)` says how many thread blocks run, from the tensors' dimensions; without it nothing could be launched."""
+
+    code = "E0216"
+    title = "kernel `{kernel}` has no `grid(...)`"
+    labels = (primary("at", "this kernel never says how many blocks run"),)
+    help = "add for example `grid(ceildiv(M, BM), ceildiv(N, BN))` as its first line, or a `TileScheduler`"
+    kernel: str
+    at: Span
+
+
+class Recursive(Message):
+    """A helper is inlined where it is called, so it cannot call itself, directly or through others."""
+
+    code = "E0219"
+    title = "helper `{name}` calls itself"
+    labels = (primary("at", "called again here"), secondary("defined", "defined here"))
+    name: str
+    at: Span
+    defined: Span
+
+
+class MisplacedReturn(Message):
+    """A helper is inlined: its `return` can only be its last statement."""
+
+    code = "E0220"
+    title = "`return` is only allowed as the last statement of a helper"
+    labels = (primary("at", "this one stands {where}"),)
+    note = "{why}"
+    help = "{instead}"
+    where: str
+    why: str
+    instead: str
+    at: Span
+
+
+class NoEffect(Message):
+    """A statement that computes a value and drops it, or names an operation without calling it."""
+
+    code = "E0221"
+    title = "this statement does nothing"
+    labels = (primary("at", "the value is not used"),)
+    help = "{hint}"
+    hint: str | None
+    at: Span
+
+
+class NotScoped(Message):
+    """`with` takes a scoped stage (`pipeline.produce()`, `.consume()`, `.consume_explicit()`), `elect()` or `semaphore(...)`."""
+
+    code = "E0225"
+    title = "`with` cannot hold this"
+    labels = (primary("at", "this is {found}"),)
+    help = "write `with pipeline.produce() as s:`, `with pipeline.consume() as s:` or `with elect():`"
+    found: str
+    at: Span
+
+
+class UnnamedStage(Message):
+    """A stage that was acquired must be named, or nothing could fill it, read it or release it."""
+
+    code = "E0228"
+    title = "the stage acquired here has no name"
+    labels = (primary("at", "acquired and dropped"),)
+    note = "its slot is never given back: the other side blocks for ever once the ring is full"
+    help = "write `{fix}`"
+    fix: str
+    at: Span
+
+
+class TooManyInlined(Message):
+    """Helpers and constants are expanded while compiling; past this many nodes the kernel would not fit the instruction cache anyway."""
+
+    code = "E0232"
+    title = "this kernel expands to more than {limit} operations"
+    labels = (primary("at", "while expanding this"),)
+    limit: str
+    at: Span
+
+
+class EndlessLoop(Message):
+    """A loop whose condition is always true never ends: the language has no `break`, and a kernel that does not end hangs the GPU
+    until a watchdog kills the process."""
+
+    code = "E0233"
+    title = "this loop never ends"
+    labels = (primary("at", "the condition is true at compile time"),)
+    note = "the kernel would occupy the GPU until the process is killed"
+    help = "loop over `range(...)`, or under a condition that becomes false"
+    at: Span
+
+
+class NoRoles(Message):
+    """A kernel's work is done by its roles; one without any would launch threads that do nothing."""
+
+    code = "E0234"
+    title = "kernel `{kernel}` has no role"
+    labels = (primary("at", "declared here"),)
+    kernel: str
+    at: Span
+
+
+class KernelName(Message):
+    """A kernel's name becomes the name of its entry in the PTX, where some identifiers mean something else.
+
+    `WARP_SZ` is a constant of PTX (PTX ISA 4.4) and `_` is a place for a result that is dropped.
+    """
+
+    code = "E0237"
+    title = "a kernel cannot be called `{kernel}`"
+    labels = (primary("at", "{meaning}"),)
+    note = "the assembler would not take it for the name of an entry"
+    help = "write `kernel {better}`"
+    edits = (replace("at", "{better}"),)
+    kernel: str
+    meaning: str
+    better: str
+    at: Span
+
+
+class GridSize(Message):
+    """A grid has at least one block along each axis, at most 2147483647 along x and 65535 along y and z.
+
+    Sizes that depend on the arrays are looked at when the kernel is launched.
+    """
+
+    code = "E0238"
+    title = "the grid has {size} blocks along {axis}"
+    labels = (primary("at", "from 1 to {most}"),)
+    note = "the driver refuses to launch such a grid"
+    size: int
+    axis: str
+    most: int
+    at: Span
+
+
+class LinearInWith(Message):
+    """`acquire_...()` gives a stage that is released by hand; `with` takes `produce()`, `consume()` or `consume_explicit()`, whose
+    stage the end of the block releases. Mixing the two would release twice, or never."""
+
+    code = "E0235"
+    title = "{problem}"
+    labels = (primary("at", "this is the {form} form"),)
+    help = "{fix}"
+    problem: str
+    form: str
+    fix: str
+    at: Span

@@ -1,0 +1,126 @@
+"""E02xx: types and shapes of values, and the operands and arguments that take them."""
+
+from pipec.diag.message import Message, primary, secondary
+from pipec.source import Span
+
+
+class WrongType(Message):
+    """An operation got something of another kind than it works on. The label says what was found."""
+
+    code = "E0203"
+    title = "{what} must be {expected}"
+    labels = (primary("at", "this is {found}"),)
+    what: str
+    expected: str
+    found: str
+    at: Span
+
+
+class MixedTypes(Message):
+    """Two operands of different element types. Only lossless widening is done silently (f16 and bf16 to f32, i8 to i32, i32 to
+    i64); every other conversion is written, because it rounds or wraps."""
+
+    code = "E0204"
+    title = "`{operator}` mixes {left} and {right}"
+    labels = (primary("at", "the two sides differ in element type"),)
+    help = "convert one side, for example `cast[{left}](...)`"
+    operator: str
+    left: str
+    right: str
+    at: Span
+
+
+class BadOperand(Message):
+    """The operator is not defined for this element type: `/` needs floats (use `//` for integers), `//`, `%`, shifts and bit
+    operators need integers, `and`, `or`, `not` need conditions, and 8-bit floats are converted before any arithmetic."""
+
+    code = "E0205"
+    title = "`{operator}` does not work on {type}"
+    labels = (primary("at", "this is {type}"),)
+    help = "{hint}"
+    operator: str
+    type: str
+    hint: str | None
+    at: Span
+
+
+class WrongArguments(Message):
+    """The call does not fit the signature shown."""
+
+    code = "E0206"
+    title = "`{callee}` {problem}"
+    labels = (primary("at", "called here"),)
+    note = "its form is `{signature}`"
+    callee: str
+    problem: str
+    signature: str | None
+    at: Span
+
+
+class DoesNotFit(Message):
+    """A constant outside the range of its type would wrap silently on the GPU."""
+
+    code = "E0210"
+    title = "the constant {value} does not fit {type}"
+    labels = (primary("at", "used as {type} here"),)
+    value: str
+    type: str
+    at: Span
+
+
+class ShapeMismatch(Message):
+    """Two tiles combine element by element: each dimension is equal, or 1 on one side (a per-row or per-column vector)."""
+
+    code = "E0211"
+    title = "`{operator}` combines tiles of different shapes: {left} and {right}"
+    labels = (primary("at", "no element pairs up"),)
+    operator: str
+    left: str
+    right: str
+    at: Span
+
+
+class TypeChanged(Message):
+    """A variable keeps the type of its first assignment."""
+
+    code = "E0213"
+    title = "`{name}` is {old} and cannot become {new}"
+    labels = (primary("at", "assigned {new} here"), secondary("first", "it is {old} since here"))
+    name: str
+    old: str
+    new: str
+    at: Span
+    first: Span
+
+
+class DivisionByZero(Message):
+    """A compile-time division by zero."""
+
+    code = "E0222"
+    title = "division by zero"
+    labels = (primary("at", "the divisor is 0 at compile time"),)
+    at: Span
+
+
+class WrongRank(Message):
+    """A tile of a tensor is named by one coordinate per dimension, outermost first, in elements."""
+
+    code = "E0226"
+    title = "`{tensor}` has {rank} and was given {given}"
+    labels = (primary("at", "{given}"), secondary("declared", "declared here"))
+    tensor: str
+    rank: str
+    given: str
+    at: Span
+    declared: Span
+
+
+class BadRange(Message):
+    """A loop runs over `range(stop)`, `range(start, stop)` or `range(start, stop, step)` with a step that is known and not zero, or over
+    the tiles of a `TileScheduler`."""
+
+    code = "E0231"
+    title = "a loop runs over `range(...)` or the tiles of a scheduler"
+    labels = (primary("at", "this is {found}"),)
+    found: str
+    at: Span

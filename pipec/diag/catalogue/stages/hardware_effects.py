@@ -1,0 +1,66 @@
+"""What happens on the hardware when a stage is handed over too often, too early, or never."""
+
+from pipec.vocabulary import Side
+
+
+def leak(side: Side, pipeline: str, stages: int, looped: bool) -> str:
+    """What happens on the hardware when a stage is not released."""
+    if side == "producer":
+        return f"the stage is never handed over: the consumers of `{pipeline}` wait for it for ever"
+    if looped:
+        return (
+            f"the slot stays full for ever: with {count_of(stages)} the producer of `{pipeline}` blocks in iteration {stages + 1}"
+        )
+    return f"the slot stays full for ever: with {count_of(stages)} the producer of `{pipeline}` blocks at its {_ordinal(stages + 1)} fill"
+
+
+def other_path_leak(side: Side, pipeline: str, stages: int, looped: bool) -> str:
+    """The same when only one of two paths releases."""
+    text = leak(side, pipeline, stages, looped)
+    if side == "producer":
+        return f"on the other path {text}"
+    return text.replace("the slot stays full", "the other path leaves its slot full")
+
+
+def overrun(side: Side, pipeline: str) -> str:
+    """What a use after the hand-over can meet."""
+    if side == "producer":
+        return f"the consumers of `{pipeline}` may already be reading this slot"
+    return f"the producer of `{pipeline}` may already be overwriting this slot"
+
+
+def second_phase(side: Side, pipeline: str) -> str:
+    """What a second signal does."""
+    if side == "producer":
+        return f"the second signal completes the next phase of the full barrier: a consumer of `{pipeline}` reads a slot nobody filled"
+    return (
+        f"the second signal completes the next phase of the empty barrier: the producer of `{pipeline}` overwrites a slot in use"
+    )
+
+
+def unused(side: Side, pipeline: str) -> str:
+    """What a stage nobody touches means."""
+    if side == "producer":
+        return f"the consumers of `{pipeline}` read whatever the slot held before"
+    return f"what the producer put into this stage of `{pipeline}` is dropped"
+
+
+def role_ends(role: str, stage: str) -> str:
+    return f"role `{role}` ends here, and `{stage}` is still held"
+
+
+def iteration_ends(stage: str) -> str:
+    return f"each iteration of this loop ends with `{stage}` still held"
+
+
+def branch_ends(stage: str) -> str:
+    return f"this branch ends with `{stage}` still held"
+
+
+def _ordinal(number: int) -> str:
+    suffix = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"
+
+
+def count_of(stages: int) -> str:
+    return "1 stage" if stages == 1 else f"{stages} stages"
