@@ -43,8 +43,7 @@ whole: setup ## all tests with every case of the families of which `make test` t
 check: setup ## ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/python tools/typecheck.py
-	$(VENV)/bin/python tools/typecheck.py --platform win32
+	$(VENV)/bin/python tools/typecheck.py linux win32
 
 format: setup ## mend what ruff can mend
 	$(VENV)/bin/ruff check --fix .

@@ -1,6 +1,8 @@
 """Runs mypy over the package as it is installed: `runtime/` and `grammar/` stand inside `pipec` there, beside it here.
 
 mypy cannot follow `package-dir` of pyproject.toml, so it sees a folder of links laid out like the wheel.
+
+`typecheck.py [PLATFORM ...]`: for this system, or for the systems named (`linux win32`), at the same time.
 """
 
 import subprocess
@@ -20,15 +22,23 @@ def main() -> int:
                 (package / entry.name).symlink_to(entry)
         for name in ("runtime", "grammar"):
             (package / name).symlink_to(ROOT / name)
-        command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir"]
-        command += [str(ROOT / ".mypy_cache"), "--no-error-summary", *sys.argv[1:], "-p", "pipec"]
-        run = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
-    # The links' names mean the same files in the checkout, so messages can be followed from there.
-    for name in ("runtime", "grammar"):
-        run.stdout = run.stdout.replace(f"pipec/{name}/", f"{name}/")
-    sys.stdout.write(run.stdout)
-    sys.stderr.write(run.stderr)
-    return run.returncode
+        running = [_started(folder, platform) for platform in sys.argv[1:] or [sys.platform]]
+        status = 0
+        for process in running:
+            said, _ = process.communicate()
+            # The links' names mean the same files in the checkout, so messages can be followed from there.
+            for name in ("runtime", "grammar"):
+                said = said.replace(f"pipec/{name}/", f"{name}/")
+            sys.stdout.write(said)
+            status = max(status, process.returncode)
+    return status
+
+
+def _started(folder: str, platform: str) -> "subprocess.Popen[str]":
+    """What mypy remembers of one platform holds for no other, so each has a cache of its own."""
+    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary"]
+    command += ["--platform", platform, "--cache-dir", str(ROOT / ".mypy_cache" / platform), "-p", "pipec"]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 if __name__ == "__main__":
