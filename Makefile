@@ -4,6 +4,8 @@ VENV   ?= .venv
 PYTHON ?= python3
 PIP     = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
+# Tests start pipec in processes of its own, which would compile its modules anew: what they are compiled to is kept.
+export PYTHONDONTWRITEBYTECODE =
 # Who runs what, and in which order: tests/shared.py.
 SPREAD  = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 READY   = $(VENV)/.ready

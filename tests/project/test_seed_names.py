@@ -133,8 +133,12 @@ def test_each_name_is_called_by_a_program_that_passes() -> None:
 
 
 def test_each_name_is_called_by_a_program_that_is_refused() -> None:
-    found = {name for text in (*(wrong.text for wrong in WRONG), *texts("tests/errors/*/*.pipe")) for name, _ in blamed(text)}
-    assert sorted(set(ALL) - found) == []
+    missing = set(ALL)
+    for text in (*(wrong.text for wrong in WRONG), *texts("tests/errors/*/*.pipe")):
+        missing -= {name for name, _ in blamed(text)}
+        if not missing:
+            break
+    assert sorted(missing) == []
 
 
 # ------------------------------------------------------------------------------------------------------------- who may call it
