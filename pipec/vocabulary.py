@@ -85,3 +85,4 @@ Completion = Literal["tma", "copies", "commit", "warps", "met", "threads", "read
 # an operand of an MMA, a read into registers, a bulk store of it; "index" asks for its number only.
 UseKind = Literal["load", "copy", "write", "accumulate", "operand", "read", "store", "index"]
 FILLING: Final[frozenset[UseKind]] = frozenset(("load", "copy", "write", "accumulate"))  # by the producer
+DRAINING: Final[frozenset[UseKind]] = frozenset(("operand", "read", "store"))  # by the consumer

@@ -19,9 +19,6 @@ OPERAND: Final[UseKind] = "operand"
 READ: Final[UseKind] = "read"
 STORE: Final[UseKind] = "store"
 INDEX: Final[UseKind] = "index"
-# What a producer does with a stage's tiles, and what a consumer does.
-FILLS: Final = (LOAD, COPY, WRITE, ACCUMULATE)
-DRAINS: Final = (OPERAND, READ, STORE)
 
 
 @record

@@ -11,6 +11,7 @@ from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.synchronisation.launch_control import read_response
 from pipec.sema import tree
 from pipec.sema.types import dtype_of
+from pipec.vocabulary import UnaryOperator
 
 _F32 = DTYPES["f32"]
 
@@ -67,7 +68,7 @@ def scalar_constant(role: RoleContext, value: float | bool, dtype: DType) -> Val
     return constant(value, dtype)
 
 
-def unary(role: RoleContext, operator: str, dtype: DType, value: Value) -> Value:
+def unary(role: RoleContext, operator: UnaryOperator, dtype: DType, value: Value) -> Value:
     match operator:
         case "-":
             return negate(role.builder, dtype, value)

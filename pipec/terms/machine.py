@@ -10,6 +10,7 @@ from pipec.isa.dtypes import DType
 from pipec.terms import registers
 from pipec.terms.arithmetic import at_least, choose, equal, extreme, product, quotient, remainder
 from pipec.terms.term import ONE, ZERO, Operator, Term, apply
+from pipec.vocabulary import BinaryOperator, UnaryOperator
 
 # On numbers, before anything wraps: what the terms below are on terms.
 EXACT: Mapping[str, Callable[[int, int], int]] = {
@@ -65,7 +66,7 @@ _CONDITIONS: Mapping[str, Callable[[Term, Term], Term]] = {
 }
 
 
-def binary(operator: str, dtype: DType, left: Term, right: Term) -> Term:
+def binary(operator: BinaryOperator, dtype: DType, left: Term, right: Term) -> Term:
     """`dtype` is that of the operands."""
     if not dtype.is_integer and dtype.family != "bool":
         return apply(operator, (left, right), *((0, 1) if operator in _COMPARISONS else range_of(dtype)))
@@ -78,7 +79,7 @@ def binary(operator: str, dtype: DType, left: Term, right: Term) -> Term:
     return registers.bitwise(operator, dtype.bits, dtype.family == "signed", left, right)
 
 
-def unary(operator: str, dtype: DType, operand: Term) -> Term:
+def unary(operator: UnaryOperator, dtype: DType, operand: Term) -> Term:
     if operator == "not" or (operator == "~" and dtype.family == "bool"):
         return ONE - operand
     if not dtype.is_integer:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from pipec.terms.arithmetic import quotient, remainder
 from pipec.terms.term import ZERO, Atom, Operator, Term, make, number, operands, weighted_sum
+from pipec.vocabulary import BinaryOperator
 
 
 def wrapped(term: Term, bits: int, signed: bool) -> Term:
@@ -43,7 +44,7 @@ def _bits(atom: Atom) -> int:
 _BITWISE: Mapping[str, Callable[[int, int], int]] = {"&": int.__and__, "|": int.__or__, "^": int.__xor__}
 
 
-def bitwise(operator: str, bits: int, signed: bool, left: Term, right: Term) -> Term:
+def bitwise(operator: BinaryOperator, bits: int, signed: bool, left: Term, right: Term) -> Term:
     """& | ^ << >> on registers of a type. A shift by the width or more leaves zero or the sign; amounts are read as unsigned."""
     if operator in ("<<", ">>"):
         return _shift(operator, bits, signed, left, right)
@@ -61,7 +62,7 @@ def bitwise(operator: str, bits: int, signed: bool, left: Term, right: Term) -> 
     return make(Operator.BITS, (operator, bits, signed, left, right), least, largest)
 
 
-def _shift(operator: str, bits: int, signed: bool, left: Term, right: Term) -> Term:
+def _shift(operator: BinaryOperator, bits: int, signed: bool, left: Term, right: Term) -> Term:
     amount = right.number
     if amount is None:
         ends = (min(left.least, 0), max(left.largest, 0)) if operator == ">>" else type_range(bits, signed)

@@ -2,14 +2,14 @@
 
 from typing import Literal
 
-from pipec.checks.summary import ACCUMULATE, DRAINS, FILLS, LOAD, OPERAND, READ, STORE, RoleSummary, StageSummary
+from pipec.checks.summary import ACCUMULATE, LOAD, OPERAND, READ, STORE, RoleSummary, StageSummary
 from pipec.diag.catalogue.stages import signals as messages
 from pipec.diag.message import Sink
 from pipec.isa.targets import WARP
 from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
-from pipec.vocabulary import BARRIER_SIDE, Side
+from pipec.vocabulary import BARRIER_SIDE, DRAINING, FILLING, Side
 
 
 def check_arrivals(role: RoleSummary, summary: StageSummary, sink: Sink) -> None:
@@ -88,7 +88,7 @@ def multiplied_in_registers(summary: StageSummary) -> bool:
 
 def _own_signature(role: RoleSummary, summary: StageSummary, lanes: int | None, span: Span) -> Signature:
     """The signal that the stage's use asks for."""
-    used = DRAINS if summary.handle.side == "consumer" else FILLS
+    used = DRAINING if summary.handle.side == "consumer" else FILLING
     kinds = summary.kinds() & set(used)
     if multiplied_in_registers(summary):
         warps = Signature(f"{role.role.warps} warps whose MMAs are complete", role.role.warps, span)

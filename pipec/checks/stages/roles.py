@@ -5,7 +5,6 @@ from pipec.checks.stages.warpgroups import check_tensor_memory, check_warpgroups
 from pipec.checks.summary import (
     ACCUMULATE,
     COPY,
-    FILLS,
     LOAD,
     OPERAND,
     READ,
@@ -23,7 +22,7 @@ from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.language.operation import ROLE
 from pipec.source import Span
-from pipec.vocabulary import OTHER_SIDE, SIDES, Side
+from pipec.vocabulary import FILLING, OTHER_SIDE, SIDES, Side
 
 _OPERATION = {
     LOAD: "tma.load",
@@ -200,7 +199,7 @@ def _sides(summary: StageSummary, sink: Sink) -> None:
     obtained = summary.acquires[0].operation.span if summary.acquires else None
     wrong_side = handle.side == "producer"
     for _, touch in summary.touches:
-        if touch.buffer is None or (touch.kind in FILLS) == wrong_side or _returns(touch):
+        if touch.buffer is None or (touch.kind in FILLING) == wrong_side or _returns(touch):
             continue
         message = messages.ReadsProducerStage if wrong_side else messages.FillsConsumerStage
         name = _OPERATION[touch.kind]

@@ -7,8 +7,6 @@ from pipec.checks.stages.sub_stages import release_call
 from pipec.checks.summary import (
     ACCUMULATE,
     COPY,
-    DRAINS,
-    FILLS,
     INDEX,
     LOAD,
     OPERAND,
@@ -24,7 +22,7 @@ from pipec.diag.catalogue.stages import sub_stages
 from pipec.diag.message import Sink
 from pipec.sema import tree
 from pipec.sema.language.operation import ROLE
-from pipec.vocabulary import Side, SignalKind, UseKind
+from pipec.vocabulary import DRAINING, FILLING, Side, SignalKind, UseKind
 
 # What a use of a stage is called, and who is done with the stage when it is signalled.
 _BY = {
@@ -38,7 +36,7 @@ _BY = {
 }
 
 # The uses that an explicit signal covers.
-_COVERED = {"commit": (ACCUMULATE, OPERAND), "arrive": (WRITE, READ), "own": (*FILLS, *DRAINS)}
+_COVERED = {"commit": (ACCUMULATE, OPERAND), "arrive": (WRITE, READ), "own": (*FILLING, *DRAINING)}
 _WHEN = {"commit": "when the MMAs before it are complete", "arrive": "at once"}
 _DONE = {
     LOAD: "filled by TMA here",
@@ -63,7 +61,7 @@ def check(summary: Summary, sink: Sink) -> None:
             if mixed or not waits:
                 continue
             one_way(role, found, signatures, sink)
-            if handle.side == "producer" and handle in counts and found.kinds() & set(FILLS):
+            if handle.side == "producer" and handle in counts and found.kinds() & FILLING:
                 Payload(summary, found, counts[handle], sink).check()
 
 
@@ -99,7 +97,7 @@ def _mixed(summary: StageSummary, sink: Sink) -> bool:
         return False
     first: Touch | None = None
     for _, touch in summary.touches:
-        if touch.kind not in (FILLS if producer else DRAINS):
+        if touch.kind not in (FILLING if producer else DRAINING):
             continue
         first = first or touch
         if touch.kind == first.kind:

@@ -3,13 +3,13 @@
 A stage without sub-stages has one of each, so the same questions are asked of every pipeline.
 """
 
-from pipec.checks.summary import COPY, FILLS, LOAD, StageSummary, Summary, Touch
+from pipec.checks.summary import COPY, LOAD, StageSummary, Summary, Touch
 from pipec.diag.catalogue.stages import sub_stages as messages
 from pipec.diag.message import Message, Sink
 from pipec.sema import tree
 from pipec.sema.language.operation import ROLE
 from pipec.source import Span
-from pipec.vocabulary import OTHER_SIDE, Side
+from pipec.vocabulary import FILLING, OTHER_SIDE, Side
 
 _WAIT = {"producer": "acquire", "consumer": "wait"}
 _SIGNALLED = {"producer": "handed over", "consumer": "released"}
@@ -26,17 +26,17 @@ def check(summary: Summary, sink: Sink) -> None:
             if touch.buffer is not None and touch.sub_stage is not None:
                 places.setdefault((touch.buffer, touch.handle.pipeline), []).append(touch)
     for (buffer, pipeline), touches in places.items():
-        filled = next((touch for touch in touches if touch.kind in FILLS), touches[0])
+        filled = next((touch for touch in touches if touch.kind in FILLING), touches[0])
         wrong = next((touch for touch in touches if touch.sub_stage != filled.sub_stage), None)
         if wrong is None:
             continue
-        reads = wrong.kind not in FILLS
+        reads = wrong.kind not in FILLING
         sink.report(
             messages.WrongSubStage(
                 buffer=buffer.label,
                 pipeline=pipeline.name,
                 used="read" if reads else "filled",
-                other_used="filled" if filled.kind in FILLS else "read",
+                other_used="filled" if filled.kind in FILLING else "read",
                 sub_stage=wrong.sub_stage or 0,
                 other=filled.sub_stage or 0,
                 consequence=_UNORDERED["read" if reads else "filled"],

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from pipec.isa.dtypes import BYTE_FLOATS, DTYPES, DType
 from pipec.lower.emit.llvm import FALSE, TRUE, Builder, Value, floating, integer
+from pipec.vocabulary import BinaryOperator
 
 F32 = DTYPES["f32"]
 
@@ -30,7 +31,7 @@ def is_narrow_float(dtype: DType) -> bool:
     return dtype.is_float and dtype.bits < 32
 
 
-def binary(builder: Builder, operator: str, dtype: DType, left: Value, right: Value) -> Value:
+def binary(builder: Builder, operator: BinaryOperator, dtype: DType, left: Value, right: Value) -> Value:
     """`dtype` is that of the operands."""
     if is_narrow_float(dtype):
         wide = [convert(builder, [operand], dtype, F32)[0] for operand in (left, right)]
@@ -57,7 +58,7 @@ def _compare(builder: Builder, predicate: str, dtype: DType, left: Value, right:
     return builder.compare(("s" if dtype.family == "signed" else "u") + predicate, left, right)
 
 
-def _float_binary(builder: Builder, operator: str, left: Value, right: Value) -> Value:
+def _float_binary(builder: Builder, operator: BinaryOperator, left: Value, right: Value) -> Value:
     if operator in _FLOAT_OPERATIONS:
         return builder.binary(_FLOAT_OPERATIONS[operator], left, right)
     quotient = builder.emit(left.type, f"call {left.type} @llvm.floor.{_suffix(left)}({builder.binary('fdiv', left, right)})")
@@ -70,7 +71,7 @@ def _suffix(value: Value) -> str:
     return {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}.get(value.type, value.type)
 
 
-def _shift(builder: Builder, operator: str, dtype: DType, left: Value, right: Value) -> Value:
+def _shift(builder: Builder, operator: BinaryOperator, dtype: DType, left: Value, right: Value) -> Value:
     """A shift by the width or more gives zero (or the sign), as in Python and PTX; LLVM leaves it undefined."""
     operation = "shl" if operator == "<<" else "ashr" if dtype.family == "signed" else "lshr"
     if right.name.isdigit() and int(right.name) < dtype.bits:

@@ -9,17 +9,18 @@ from pipec.lower.context import FULL_WARP, RoleContext
 from pipec.lower.emit.arithmetic import binary, constant
 from pipec.lower.emit.functions import call_function
 from pipec.lower.emit.llvm import Builder, Value, floating, integer
+from pipec.vocabulary import RowFunction
 
 _VECTOR_WORDS = 4  # of one load from shared memory
 
 
-def fold(builder: Builder, function: str, dtype: DType, pair: Sequence[Value]) -> Value:
+def fold(builder: Builder, function: RowFunction, dtype: DType, pair: Sequence[Value]) -> Value:
     if function == "sum":
         return binary(builder, "+", dtype, *pair)
     return call_function(builder, function, dtype, pair)
 
 
-def fold_tree(builder: Builder, function: str, dtype: DType, values: Sequence[Value]) -> Value:
+def fold_tree(builder: Builder, function: RowFunction, dtype: DType, values: Sequence[Value]) -> Value:
     """Pairwise: shorter chains and smaller rounding errors than left to right."""
     values = list(values)
     while len(values) > 1:
@@ -28,7 +29,7 @@ def fold_tree(builder: Builder, function: str, dtype: DType, values: Sequence[Va
     return values[0]
 
 
-def identity(function: str, dtype: DType) -> Value:
+def identity(function: RowFunction, dtype: DType) -> Value:
     if function == "sum":
         return constant(0, dtype)
     least = function == "max"
@@ -52,7 +53,7 @@ def shuffle(role: RoleContext, instruction: str, value: Value, dtype: DType, lan
     return builder.cast("bitcast", builder.cast("trunc", word, f"i{dtype.bits}"), dtype.llvm)
 
 
-def fold_lanes(role: RoleContext, function: str, dtype: DType, value: Value, lanes: int) -> Value:
+def fold_lanes(role: RoleContext, function: RowFunction, dtype: DType, value: Value, lanes: int) -> Value:
     """Over so many neighbouring lanes, a power of two; each has the result."""
     distance = 1
     while distance < lanes:
@@ -62,7 +63,7 @@ def fold_lanes(role: RoleContext, function: str, dtype: DType, value: Value, lan
     return value
 
 
-def fold_warps(role: RoleContext, function: str, dtype: DType, value: Value, row_map: RowMap, row: Value) -> Value:
+def fold_warps(role: RoleContext, function: RowFunction, dtype: DType, value: Value, row_map: RowMap, row: Value) -> Value:
     """Over the warps that share a row: each writes its value to shared memory, and all of them read those of their row.
 
     Two places are used in turn. Who writes to one has met the others since they read it: at the turn of the other place.

@@ -9,7 +9,7 @@ from pipec.sema.calls.semaphores import semaphore
 from pipec.sema.calls.stages import STAGE_ACTIONS
 from pipec.sema.calls.stepping import STEPPING_ACTIONS
 from pipec.sema.context import Context
-from pipec.sema.language.operation import THREADS, Operation
+from pipec.sema.language.operation import THREADS, ActionName, Operation
 from pipec.sema.language.operations import OPERATIONS
 from pipec.sema.meanings import Known, Meaning, Void
 from pipec.sema.scope import Scope
@@ -39,7 +39,7 @@ def _values(context: Context) -> str:
     return ", ".join(f"{name} = {found[name]}" for name in sorted(found)) or "none"
 
 
-ACTIONS: dict[str, Action] = {
+ACTIONS: dict[ActionName, Action] = {
     **STAGE_ACTIONS,
     **COPY_ACTIONS,
     **MMA_ACTIONS,

@@ -10,7 +10,7 @@ from pipec.isa.specials import AXES
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.language.operation import Operation
+from pipec.sema.language.operation import ActionName, Operation
 from pipec.sema.meanings import Barrier, Meaning, NewRegisterTile, Void, describe
 from pipec.sema.types import I32, TileType
 from pipec.sema.values import arithmetic
@@ -178,7 +178,7 @@ def _write_accumulator(context: Context, accumulator: tree.Accumulator, written:
     return Void()
 
 
-COPY_ACTIONS: dict[str, Action] = {
+COPY_ACTIONS: dict[ActionName, Action] = {
     "tma_load": _tma_load,
     "copy_async": _copy_async,
     "tma_store": _tma_store,

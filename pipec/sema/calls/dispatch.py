@@ -22,10 +22,12 @@ from pipec.sema.language.operation import (
     THREADS,
     TILE,
     VIEWS,
+    ActionName,
     Operation,
+    Receiver,
 )
 from pipec.sema.language.operations import FREE, MEMBERS
-from pipec.sema.meanings import Barrier, EpilogueStage, Helper, Meaning, Void, describe
+from pipec.sema.meanings import Barrier, EpilogueStage, Helper, Meaning, View, Void, describe
 from pipec.sema.types import TileType
 from pipec.sema.values.arguments import bind_arguments
 from pipec.sema.values.names import dotted, members_of
@@ -78,19 +80,8 @@ _DECLARATIONS = (
 
 def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Meaning:
     entity = context.elaborate(callee.value)
-    if isinstance(entity, tree.Handle):
-        receiver = PRODUCER if entity.side == "producer" else CONSUMER
-    elif isinstance(entity, tree.Pipeline):
-        receiver = entity.kind
-    elif isinstance(entity, Barrier):
-        receiver = BARRIER
-    elif isinstance(entity, EpilogueStage):
-        receiver = EPILOGUE_STAGE
-    elif isinstance(entity, tree.BufferRef):
-        receiver = TILE
-    else:
-        receiver = VIEWS.get(getattr(entity, "side", ""), "")
-    operation = MEMBERS.get(receiver, {}).get(callee.name) if receiver else None
+    receiver = _receiver(entity)
+    operation = MEMBERS.get(receiver, {}).get(callee.name) if receiver is not None else None
     if isinstance(entity, tree.Handle) and operation is not None and not operation.belongs_to(entity.pipeline.kind):
         operation = None
     if operation is None:
@@ -103,8 +94,27 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Meaning:
     return _operate(context, operation, entity, node)
 
 
+def _receiver(entity: Meaning) -> Receiver | None:
+    """Under which name the table has the operations of an entity; None for what has none."""
+    match entity:
+        case tree.Handle():
+            return PRODUCER if entity.side == "producer" else CONSUMER
+        case tree.Pipeline():
+            return entity.kind
+        case View():
+            return VIEWS[entity.side]
+        case Barrier():
+            return BARRIER
+        case EpilogueStage():
+            return EPILOGUE_STAGE
+        case tree.BufferRef():
+            return TILE
+        case _:
+            return None
+
+
 # Actions that stand in the kernel, outside its roles: where to move them.
-_OUTSIDE = {"init": "next to the declaration", "programmatic": "next to `grid(...)`"}
+_OUTSIDE: dict[ActionName, str] = {"init": "next to the declaration", "programmatic": "next to `grid(...)`"}
 
 
 def _operate(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:

@@ -4,9 +4,9 @@ from pipec.diag.catalogue.language import names as messages
 from pipec.diag.catalogue.language import types as types_messages
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.language.operation import Operation
+from pipec.sema.language.operation import ActionName, Operation
 from pipec.sema.meanings import Meaning, Void, describe
-from pipec.sema.values.arguments import no_arguments
+from pipec.sema.values.arguments import Action, no_arguments
 from pipec.syntax import ast
 
 
@@ -41,4 +41,8 @@ def _launch_dependents(context: Context, operation: Operation, receiver: Meaning
     return Void()
 
 
-GRID_ACTIONS = {"programmatic": _programmatic, "await_grids": _await_grids, "launch_dependents": _launch_dependents}
+GRID_ACTIONS: dict[ActionName, Action] = {
+    "programmatic": _programmatic,
+    "await_grids": _await_grids,
+    "launch_dependents": _launch_dependents,
+}

@@ -3,7 +3,7 @@
 from pipec.diag.catalogue.language import types as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.language.operation import Operation
+from pipec.sema.language.operation import ActionName, Operation
 from pipec.sema.meanings import EXPRESSIONS, Barrier, Meaning, NewAccumulator, NewRegisterTile, Void, describe
 from pipec.sema.types import BOOL, I32, TileType
 from pipec.sema.values.arguments import Action, bind_arguments
@@ -128,7 +128,7 @@ def _commit(context: Context, operation: Operation, receiver: Meaning | None, no
     return Void()
 
 
-MMA_ACTIONS: dict[str, Action] = {
+MMA_ACTIONS: dict[ActionName, Action] = {
     "mma": _mma,
     "register_accumulator": _register_accumulator,
     "commit": _commit,

@@ -8,7 +8,7 @@ from pipec.diag.catalogue.language import types as names
 from pipec.diag.catalogue.stages import sub_stages as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.language.operation import Operation
+from pipec.sema.language.operation import ActionName, Operation
 from pipec.sema.meanings import Barrier, Elected, Meaning, Void, describe
 from pipec.sema.types import I32
 from pipec.sema.values.arguments import Action, bind_arguments, no_arguments
@@ -185,7 +185,7 @@ def _index(context: Context, operation: Operation, receiver: Meaning | None, nod
     return tree.StageIndex(_either(context, operation, pipeline, node.span), I32, node.span, found)
 
 
-ROLE_ACTIONS: dict[str, Action] = {
+ROLE_ACTIONS: dict[ActionName, Action] = {
     "role_wait": _wait,
     "role_signal": _signal,
     "role_commit_mma": _commit_mma,

@@ -5,7 +5,7 @@ from pipec.diag.catalogue.language import types as types_messages
 from pipec.sema import tree
 from pipec.sema.calls.stepping import pipeline_of
 from pipec.sema.context import Context
-from pipec.sema.language.operation import EPILOGUE_LOAD, INPUT, RING, Operation
+from pipec.sema.language.operation import EPILOGUE_LOAD, INPUT, RING, ActionName, Operation
 from pipec.sema.meanings import Acquired, AcquiredPair, Barrier, Meaning, Payload, View, Void, describe
 from pipec.sema.types import I32
 from pipec.sema.values.arguments import Action, bind_arguments, no_arguments
@@ -163,7 +163,7 @@ def _expect_bytes(context: Context, operation: Operation, receiver: Meaning | No
     return Void()
 
 
-STAGE_ACTIONS: dict[str, Action] = {
+STAGE_ACTIONS: dict[ActionName, Action] = {
     "acquire": _acquire,
     "view": _view,
     "drain": _drain,

@@ -10,10 +10,10 @@ from pipec.diag.catalogue.stages import peek
 from pipec.diag.catalogue.stages import stepping as messages
 from pipec.sema import tree
 from pipec.sema.context import Context
-from pipec.sema.language.operation import Operation
+from pipec.sema.language.operation import ActionName, Operation
 from pipec.sema.meanings import Acquired, Barrier, Meaning, Peeked, Reported, Token, View, Void, describe
 from pipec.sema.types import BOOL, I32
-from pipec.sema.values.arguments import bind_arguments, no_arguments
+from pipec.sema.values.arguments import Action, bind_arguments, no_arguments
 from pipec.sema.values.names import picked_stage
 from pipec.source import Span
 from pipec.syntax import ast
@@ -237,7 +237,7 @@ def completing_wait(token: tree.Handle) -> str:
     return f"{token.pipeline.name}.wait_{OTHER_SIDE[token.side]}_if_needed({token.name})"
 
 
-STEPPING_ACTIONS = {
+STEPPING_ACTIONS: dict[ActionName, Action] = {
     "wait": _wait,
     "step": _step,
     "signal_and_step": _signal_and_step,

@@ -29,6 +29,7 @@ from pipec.verify.terms import (
     number,
     scale,
 )
+from pipec.vocabulary import BinaryOperator
 
 _WHAT = "an assumption"
 
@@ -50,7 +51,7 @@ def assumption(context: Context, condition: tree.Expression) -> Formula:
             context.fail(names.NotLaunchUniform(what=_WHAT, found=found_in(condition), at=condition.span))
 
 
-def _comparison(operator: str, left: Linear, right: Linear) -> Formula:
+def _comparison(operator: BinaryOperator, left: Linear, right: Linear) -> Formula:
     more = add(left, right, -1)
     match operator:
         case "==" | "!=":

@@ -5,15 +5,38 @@ from typing import Final, Literal
 from pipec.record import record
 from pipec.vocabulary import SIDES, Form, PipelineKind, Side
 
+# What an operation is called on; "" for one that belongs to nothing.
+PartKind = Literal[
+    "barrier", "producer stage", "consumer stage", "producer view", "consumer view", "per-K view", "per-K epilogue stage", "tile", "",
+]  # fmt: skip
+Receiver = PipelineKind | PartKind
+ViewSide = Side | Literal["per_k"]
+
+# What operations do: the functions of pipec.sema.calls, and what pipec.sema.kernels reads where a kernel begins.
+ActionName = Literal[
+    "accumulator", "acquire", "acquire_if_needed", "arrive", "arrive_on", "assert", "assume", "await_grids", "barrier",
+    "barrier_arrive", "cluster", "commit", "copy_async", "current_stage", "drain", "expect_bytes", "grid", "index", "init",
+    "launch_dependents", "mma", "of_cta", "payload", "peek", "per_k", "per_k_epilogue", "programmatic", "property",
+    "register_accumulator", "registers", "release", "release_current", "release_silent", "release_stage", "role_barrier",
+    "role_commit_mma", "role_index", "role_signal", "role_step", "role_wait", "semaphore", "signal_and_step",
+    "stage_barrier", "step", "store", "store_direct", "tma_load", "tma_store", "underlying", "view", "wait",
+    "wait_if_needed", "write",
+]  # fmt: skip
+
+# Which threads of a role perform an action.
+Caller = Literal[
+    "anywhere", "outside roles", "all threads", "one thread", "any thread", "all threads, or the first lanes of each warp",
+]  # fmt: skip
+
 
 @record
 class Operation:
-    """`receivers` are pipeline types, stage kinds or "" for free operations; `action` and `side`/`form` tell sema what to do."""
+    """`action` and `side`/`form` tell sema what to do."""
 
     name: str
-    receivers: tuple[str, ...]
+    receivers: tuple[Receiver, ...]
     signature: str
-    action: str
+    action: ActionName
     side: Side | None = None
     form: Form | Literal["either"] | None = None
     waits: str = "-"
@@ -23,9 +46,9 @@ class Operation:
     document: str = ""
     sub_stages: Side | Literal["both"] | None = None  # whose sub-stages `name[sub](...)` picks: "producer", "consumer" or "both"
     half: Literal["input", "output"] | None = None  # of a per-K epilogue stage: whose stage the operation is about
-    only: tuple[str, ...] = ()  # of a stage's name: the pipelines whose stages have it, where not all do
+    only: tuple[PipelineKind, ...] = ()  # of a stage's name: the pipelines whose stages have it, where not all do
 
-    def belongs_to(self, pipeline: str) -> bool:
+    def belongs_to(self, pipeline: PipelineKind) -> bool:
         return not self.only or pipeline in self.only
 
     @property
@@ -51,16 +74,16 @@ INPUT: Final[PipelineKind] = "InputTilePipeline"
 OUTPUT: Final[PipelineKind] = "OutputTilePipeline"
 EPILOGUE_LOAD: Final[PipelineKind] = "EpiLoadPipeline"
 ROLE: Final[PipelineKind] = "RolePipeline"
-BARRIER = "barrier"
-PRODUCER = "producer stage"
-CONSUMER = "consumer stage"
-PRODUCER_VIEW = "producer view"
-CONSUMER_VIEW = "consumer view"
-PER_K_VIEW = "per-K view"
-EPILOGUE_STAGE = "per-K epilogue stage"
-TILE = "tile"
+BARRIER: Final[PartKind] = "barrier"
+PRODUCER: Final[PartKind] = "producer stage"
+CONSUMER: Final[PartKind] = "consumer stage"
+PRODUCER_VIEW: Final[PartKind] = "producer view"
+CONSUMER_VIEW: Final[PartKind] = "consumer view"
+PER_K_VIEW: Final[PartKind] = "per-K view"
+EPILOGUE_STAGE: Final[PartKind] = "per-K epilogue stage"
+TILE: Final[PartKind] = "tile"
 # What a pipeline is used through: itself, its views, the stages it gives.
-PARTS = {
+PARTS: dict[PipelineKind, tuple[Receiver, ...]] = {
     RING: (RING, PRODUCER, CONSUMER, TILE),
     ROLE: (ROLE, BARRIER),
     INPUT: (INPUT, PRODUCER_VIEW, CONSUMER_VIEW, PRODUCER, CONSUMER, TILE),
@@ -68,25 +91,62 @@ PARTS = {
     EPILOGUE_LOAD: (EPILOGUE_LOAD, PRODUCER, CONSUMER),
 }
 # What `View.side` says.
-VIEWS = {"producer": PRODUCER_VIEW, "consumer": CONSUMER_VIEW, "per_k": PER_K_VIEW}
+VIEWS: dict[ViewSide, PartKind] = {"producer": PRODUCER_VIEW, "consumer": CONSUMER_VIEW, "per_k": PER_K_VIEW}
 
 FULL, EMPTY = "full barrier", "empty barrier"
 
-# Which threads of a role perform an action (pipec.checks.stages.roles refuses others).
-ANYWHERE, OUTSIDE = "anywhere", "outside roles"
-_ALL, _ONE, _ANY = "all threads", "one thread", "any thread"
-_LANES = "all threads, or the first lanes of each warp"
-THREADS: dict[str, str] = {
-    **dict.fromkeys(
-        ("acquire", "acquire_if_needed", "wait", "wait_if_needed", "role_wait", "drain", "per_k_epilogue", "peek"), _ALL
+# pipec.checks.stages.participation refuses other threads. Free operations have no entry: their nodes say who takes part.
+ANYWHERE: Final = "anywhere"
+OUTSIDE: Final = "outside roles"
+_ACTIONS_OF: dict[Caller, tuple[ActionName, ...]] = {
+    "all threads": (
+        "acquire",
+        "acquire_if_needed",
+        "wait",
+        "wait_if_needed",
+        "role_wait",
+        "drain",
+        "per_k_epilogue",
+        "peek",
+        "release",
+        "release_silent",
+        "release_stage",
+        "release_current",
+        "step",
+        "signal_and_step",
+        "role_signal",
+        "role_step",
+        "of_cta",
     ),
-    **dict.fromkeys(("release", "release_silent", "release_stage", "release_current", "step", "signal_and_step"), _ALL),
-    **dict.fromkeys(("role_signal", "role_step"), _ALL),
-    **dict.fromkeys(("arrive", "barrier_arrive"), _LANES),
-    **dict.fromkeys(("of_cta",), _ALL),
-    **dict.fromkeys(("role_commit_mma",), _ONE),
-    **dict.fromkeys(("index", "barrier", "payload", "accumulator", "current_stage", "stage_barrier", "role_barrier"), _ANY),
-    **dict.fromkeys(("role_index", "view", "per_k", "expect_bytes"), _ANY),
-    **dict.fromkeys(("property", "underlying", "assert"), ANYWHERE),
-    **dict.fromkeys(("init", "programmatic", "grid", "cluster", "assume"), OUTSIDE),
+    "all threads, or the first lanes of each warp": (
+        "arrive",
+        "barrier_arrive",
+    ),
+    "one thread": ("role_commit_mma",),
+    "any thread": (
+        "index",
+        "barrier",
+        "payload",
+        "accumulator",
+        "current_stage",
+        "stage_barrier",
+        "role_barrier",
+        "role_index",
+        "view",
+        "per_k",
+        "expect_bytes",
+    ),
+    ANYWHERE: (
+        "property",
+        "underlying",
+        "assert",
+    ),
+    OUTSIDE: (
+        "init",
+        "programmatic",
+        "grid",
+        "cluster",
+        "assume",
+    ),
 }
+THREADS: dict[ActionName, Caller] = {action: caller for caller, actions in _ACTIONS_OF.items() for action in actions}

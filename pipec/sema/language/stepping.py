@@ -1,6 +1,16 @@
 """Rows of the operation table: peeks, and the barriers by hand (waits, steps, indices, barriers of a stage, stated counts)."""
 
-from pipec.sema.language.operation import CONSUMER_VIEW, EMPTY, EPILOGUE_LOAD, FULL, INPUT, PRODUCER_VIEW, RING, Operation
+from pipec.sema.language.operation import (
+    CONSUMER_VIEW,
+    EMPTY,
+    EPILOGUE_LOAD,
+    FULL,
+    INPUT,
+    PRODUCER_VIEW,
+    RING,
+    ActionName,
+    Operation,
+)
 from pipec.vocabulary import Side
 
 _BY_HAND = (RING, INPUT, EPILOGUE_LOAD)
@@ -13,7 +23,7 @@ def _sides(side: Side, other: str) -> tuple[Operation, ...]:
     goal = "free" if side == "producer" else "filled"
     view = PRODUCER_VIEW if side == "producer" else CONSUMER_VIEW
 
-    def row(name: str, arguments: str, action: str, document: str, waits: str = "-", stage: str = "-") -> Operation:
+    def row(name: str, arguments: str, action: ActionName, document: str, waits: str = "-", stage: str = "-") -> Operation:
         return Operation(
             name, _BY_HAND, f"{name}({arguments})", action, side, waits=waits, stage=stage, page="S0", document=document
         )

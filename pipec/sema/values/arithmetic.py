@@ -44,7 +44,7 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
 _LARGEST_KNOWN = 2**64
 
 
-def fold(symbol: str, left: Known, right: Known, span: Span) -> Known | Message:
+def fold(symbol: BinaryOperator, left: Known, right: Known, span: Span) -> Known | Message:
     """The compile-time result of `left symbol right`, or the message that says why there is none."""
     a, b = left.value, right.value
     if symbol in ("==", "!="):
@@ -70,7 +70,7 @@ def fold(symbol: str, left: Known, right: Known, span: Span) -> Known | Message:
     return Known(value, span)
 
 
-def _bad_known(symbol: str, side: Known) -> Message | None:
+def _bad_known(symbol: BinaryOperator, side: Known) -> Message | None:
     value = side.value
     if symbol in LOGICAL:
         if isinstance(value, bool):
@@ -201,7 +201,7 @@ def splat(value: tree.Expression) -> tree.Expression:
     return tree.Splat(value, TileType(value.type, 1, 1), value.span)
 
 
-def _operator_problem(symbol: str, dtype: DType) -> str | None:
+def _operator_problem(symbol: BinaryOperator, dtype: DType) -> str | None:
     """None when the operator works on the type; else a hint (possibly empty)."""
     if symbol in LOGICAL:
         return None
@@ -227,7 +227,7 @@ def unary(symbol: UnaryOperator | Literal["+"], operand: tree.Expression, span: 
     return operand if symbol == "+" else tree.Unary(symbol, operand, operand.type, span)
 
 
-def fold_unary(symbol: str, operand: Known, span: Span) -> Known | Message:
+def fold_unary(symbol: UnaryOperator | Literal["+"], operand: Known, span: Span) -> Known | Message:
     value = operand.value
     if symbol == "not" and isinstance(value, bool):
         return Known(not value, span)
