@@ -54,6 +54,7 @@ class Flow:
         left = reached(self.blocks)
         self._loops(left)
         self._liveness(left)
+        self._to_come: dict[tuple[Question, int, int], bool] = {}
         self.leading: dict[Question, set[int]] = {asks: self._leading_to(left, asks) for asks in QUESTIONS}
 
     def bit(self, name: str) -> int:
@@ -140,7 +141,12 @@ class Flow:
 
     def comes_to(self, wanted: "Question", block: Block, index: int) -> bool:
         """Whether such a step can still be come to from a place."""
-        return not self.leading[wanted].isdisjoint(block.next) or any(map(wanted, block.steps[index:]))
+        key = (wanted, block.number, index)
+        found = self._to_come.get(key)
+        if found is None:
+            found = not self.leading[wanted].isdisjoint(block.next) or any(map(wanted, block.steps[index:]))
+            self._to_come[key] = found
+        return found
 
     def live_after(self, block: Block) -> int:
         """The registers live at the end of a block, before its branch."""

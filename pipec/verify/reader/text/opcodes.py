@@ -43,6 +43,8 @@ class Kind(Enum):
     PUBLISH = "none, or a turn passed on"
     UNREAD = "not read"
 
+    __hash__ = object.__hash__  # a member is equal to itself alone; that of Enum takes a call for each look into a table
+
 
 COMPUTING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.OBSERVE})
 MEETINGS = frozenset({Kind.MEET, Kind.MEET_COMPUTE, Kind.MORE_REGISTERS, Kind.ALLOCATE})

@@ -5,8 +5,11 @@ so that the thousands of arithmetic instructions of a large kernel cost one patt
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
+from math import prod
+from typing import Generic, TypeVar
 
 from pipec.verify.network import Unreadable
 
@@ -19,12 +22,31 @@ _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\((.*?)\))?([^{;]*)\{", re.DOTALL)
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.(?:ptr|global|const|shared|local|align\s+\d+)\s+)*([\w$]+)"
 )
-_SHARED = re.compile(r"(\.extern\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*(?:\[\s*(\d*)\s*\])?")
+_SHARED = re.compile(r"(\.extern\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*((?:\[\s*\d*\s*\]\s*)*)")
 _FIRST_REGISTERS = re.compile(r"(?:\s*\.reg[^;{}]*;)*")
 _SCOPE = re.compile(r"[{}]|\.reg\s+(?:\.v[24]\s+)?\.\w+\s+([^;{}]*);")
+_LOCATION = re.compile(r"\.loc(\s+\d+){3}(\s*,\s*function_name\s+[\w$]+(\s*\+\s*\d+)?\s*,\s*inlined_at(\s+\d+){3})?\s*")
+_DECLARES = (".reg", ".shared", ".local", ".param", ".pragma")
 _DIRECTIVE = re.compile(r"\.(reqntid|maxntid|reqnctapercluster|explicitcluster)\b\s*([\d\s,]*)")
 
 Directives = dict[str, tuple[int, ...]]
+
+
+_Made = TypeVar("_Made")
+
+
+class once(Generic[_Made]):
+    """A value computed when it is first asked for. (functools.cached_property takes a lock, which costs more than most of them.)"""
+
+    def __init__(self, rule: Callable[["Instruction"], _Made]) -> None:
+        self.rule, self.name = rule, rule.__name__
+
+    def __get__(self, owner: "Instruction", kind: type) -> _Made:
+        made = owner.__dict__[self.name] = self.rule(owner)
+        return made
+
+
+_parts = cache(lambda opcode: tuple(opcode.split(".")))
 
 
 @dataclass
@@ -39,22 +61,22 @@ class Instruction:
     negated: bool
     text: str
 
-    @cached_property
+    @once
     def parts(self) -> tuple[str, ...]:
-        return tuple(self.opcode.split("."))
+        return _parts(self.opcode)
 
-    @property
+    @once
     def head(self) -> str:
-        return self.opcode.partition(".")[0]
+        return self.parts[0]
 
-    @cached_property
+    @once
     def operands(self) -> tuple[str, ...]:
         """Split at commas outside of brackets and braces."""
         if "{" not in self.text and "[" not in self.text:
             return tuple(part.strip() for part in self.text.split(",")) if self.text else ()
         return tuple(_split(self.text))
 
-    @cached_property
+    @once
     def first(self) -> tuple[str, ...]:
         """The registers of the first operand: what a computing instruction defines."""
         text = self.text
@@ -97,7 +119,9 @@ def address(text: str, line: int) -> tuple[str, int]:
 
 def integer(text: str) -> int | None:
     """An integer as PTX writes it, or None."""
-    body = text[:-1] if text[-1:] in "Uu" and text[:1] != "%" else text
+    if text[:1] in ("%", "[", "{"):
+        return None
+    body = text[:-1] if text[-1:] in "Uu" else text
     try:
         return int(body, 0) if not re.fullmatch(r"-?0[0-7]+", body) else int(body, 8)
     except ValueError:
@@ -142,6 +166,7 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
     kernel = Kernel(entry.group(1), line, parameters, directives, _shared(text[: entry.start()] + text[body:end]))
     first = text.count("\n", 0, body) + 1
     _scopes(text[body:end], first)
+    _names(kernel, text[body:end])
     _statements(kernel, text[body:end], first)
     return kernel
 
@@ -162,6 +187,16 @@ def _scopes(body: str, line: int) -> None:
             if any((names | stems) & one for one in outer[:-1]):
                 raise Unreadable(line + body.count("\n", 0, found.start()), "a register that hides another is not understood")
             outer[-1] |= names
+
+
+def _names(kernel: Kernel, body: str) -> None:
+    """No register hides a variable or a parameter."""
+    for found in _SCOPE.finditer(body):
+        for name in (found[1] or "").split(","):
+            stem, counted, _ = name.strip().partition("<")
+            for other in (*kernel.shared, *kernel.parameters):
+                if other == stem or counted and other.startswith(stem) and other[len(stem) :].isdigit():
+                    raise Unreadable(kernel.line, f"a register that hides {other} is not understood")
 
 
 def _closing(text: str, at: int) -> int:
@@ -193,13 +228,13 @@ def _shared(text: str) -> dict[str, int]:
     places: dict[str, int] = {}
     at = 1 << 20
     for found in _SHARED.finditer(text):
-        outside, align, kind, name, count = found.groups()
+        outside, align, kind, name, extents = found.groups()
         if outside:
             places[name] = 0
             continue
         at += -at % int(align or 16)
         places[name] = at
-        at += sizes.get(kind, 16) * int(count or 1)
+        at += sizes.get(kind, 16) * prod(int(extent) for extent in re.findall(r"\d+", extents))
     return places
 
 
@@ -208,7 +243,7 @@ def _statements(kernel: Kernel, body: str, line: int) -> None:
     for number, text in enumerate(body.split("\n"), line):
         if not rest and (not text or text.isspace()):
             continue
-        rest += text + "\n" if rest else text
+        rest += text + "\n"
         if ";" not in text and ":" not in text:
             if not rest.strip(" \t{}") or rest.lstrip().startswith(".loc"):
                 rest = ""
@@ -221,6 +256,8 @@ def _statements(kernel: Kernel, body: str, line: int) -> None:
 
 
 def _label(kernel: Kernel, text: str, line: int) -> str:
+    if ":" not in text:
+        return text
     while found := _LABEL.match(text):
         if found.group(1) in kernel.labels:
             raise Unreadable(line, f"the label {found.group(1)[:40]} of several scopes is not understood")
@@ -230,11 +267,11 @@ def _label(kernel: Kernel, text: str, line: int) -> str:
 
 
 def _statement(kernel: Kernel, text: str, line: int) -> None:
-    text = _label(kernel, text.lstrip("{} \t\n"), line)
-    text = _label(kernel, text.lstrip("{} \t\n"), line)
-    if not text or text[0] == ".":
-        if text.startswith(".branchtargets"):
-            raise Unreadable(line, "a table of branch targets is not understood")
+    text = _label(kernel, text.lstrip("{} \t\n"), line).lstrip("{} \t\n")
+    text = _label(kernel, text, line)
+    while text[:4] == ".loc" and (location := _LOCATION.match(text)):
+        text = _label(kernel, text[location.end() :], line)
+    if not text or text.startswith(_DECLARES):
         return
     found = _STATEMENT.match(text)
     if not found:

@@ -80,6 +80,17 @@ class Arithmetic:
             return value.entries[0]
         return self._same.setdefault(value, value)
 
+    def shuffled(self, value: Lanes, lane: int) -> Value:
+        """What all lanes of each warp read of this one."""
+        key = ("shuffled", value, lane)
+        found = self._memory.get(key)
+        if found is None:
+            last = len(value.entries) - 1
+            of_warp = [value.entries[min(first + lane, last)] for first in range(0, last + 1, 32)]
+            entries = tuple(of_warp[thread // 32] for thread in range(last + 1))
+            found = self._memory[key] = (self.same(Lanes(entries)), ())
+        return found[0]
+
     def _folded(self, value: Value, width: int) -> Value:
         """A form that has grown large as an uninterpreted function of the symbols in it: still equal to what is computed alike, and
         no work for whoever reads it."""

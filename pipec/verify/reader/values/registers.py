@@ -116,8 +116,7 @@ class Registers(Places):
 
     def elected(self, one: Instruction, env: Env) -> dict[str, Value]:
         self._whole_warp(one, env)
-        leader = self.same(Lanes(tuple(int(thread % 32 == 0) for thread in range(self.around.threads))))
-        return dict(zip(one.first, (0, leader), strict=False))
+        return dict(zip(one.first, (0, self.same(self.around.leaders)), strict=False))
 
     def _whole_warp(self, one: Instruction, env: Env) -> None:
         mask = self.value(one.operands[-1], env)
@@ -134,9 +133,9 @@ class Registers(Places):
             return result
         if isinstance(value, Lanes):
             last = self.around.threads - 1
-            sources = [min(thread // 32 * 32 + lane % 32, last) for thread in range(last + 1)]
-            if not env.get(APART, 0) or {sources[thread] for thread in self.threads} <= {*self.threads}:
-                result[one.first[0]] = self.same(Lanes(tuple(value.entries[source] for source in sources)))
+            sources = {min(warp * 32 + lane % 32, last) for warp in {thread // 32 for thread in self.threads}}
+            if not env.get(APART, 0) or sources <= {*self.threads}:
+                result[one.first[0]] = self.arithmetic.shuffled(value, lane % 32)
         elif not self.partial:
             result[one.first[0]] = value
         return result
@@ -145,8 +144,7 @@ class Registers(Places):
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
         if len(one.operands) == 2 and len(one.first) == 1:
             name, offset = address(one.operands[1], one.line)
-            kind = self.around.kernel.parameters.get(name, "")
-            if kind and not offset and one.parts[-1][0] in "usb" and one.parts[-1][1:] == kind[1:]:
+            if not offset and _loads_all(one.parts[-1], self.around.kernel.parameters.get(name, "")):
                 result[one.first[0]] = self.same(atom(Symbol(name)))
         return result
 
@@ -215,6 +213,14 @@ class Registers(Places):
 def _defines_one(one: Instruction) -> bool:
     """Not `{a, b}` or `p|q`."""
     return one.first == one.operands[:1]
+
+
+def _loads_all(kind: str, declared: str) -> bool:
+    """Whether a load of one type finds the value of a parameter of another: the same bits, and where the register may be wider, extended
+    as the value's range has it."""
+    if kind[:1] not in ("u", "s", "b") or kind[1:] != declared[1:]:
+        return False
+    return int(kind[1:]) >= 32 or {"u": "u", "b": "u", "s": "s"}[kind[0]] == declared[0]
 
 
 _SELECT = Operation("selp", "", 32, False, 32)

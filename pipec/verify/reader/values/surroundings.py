@@ -8,7 +8,7 @@ from functools import cached_property
 from pipec.verify.reader.text.interface import Interface
 from pipec.verify.reader.text.statements import Kernel
 from pipec.verify.reader.values.arithmetic import Arithmetic
-from pipec.verify.reader.values.values import Value
+from pipec.verify.reader.values.values import Lanes, Value
 from pipec.verify.terms import Formula
 
 # The registers' values by name, and under ("position", ring) the position on a ring modulo two rounds of it.
@@ -109,6 +109,11 @@ class Surroundings:
     # By rank: whether an operand is a register, and its value if it is not.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
     plans: dict[int, dict[int, Plan]] = field(default_factory=dict)  # by rank and number of the instruction
+
+    @cached_property
+    def leaders(self) -> Lanes:
+        """Whom `elect.sync` elects."""
+        return Lanes(tuple(int(thread % 32 == 0) for thread in range(self.threads)))
 
     @cached_property
     def asks(self) -> bool:

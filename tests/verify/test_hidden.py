@@ -1,0 +1,82 @@
+"""What a text can hide from a reader that looks too fast: a barrier instruction must not get lost, nor a value be taken for another."""
+
+import pytest
+
+from pipec.verify.network import Arrive, Network, Unreadable
+from tests.verify.test_outside import network
+
+MEETING = "bar.sync 1, 64;"
+
+
+def meets(found: Network) -> bool:
+    """Whether some process comes to the barrier of 64 threads, which 32 threads never complete."""
+    rings = [number for number, ring in enumerate(found.rings) if ring.kind == "named" and ring.instances == (1,)]
+    return any(
+        isinstance(state.action, Arrive) and state.action.use.ring in rings for one in found.processes for state in one.states
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MEETING,
+        f".loc 1 5 0\n{MEETING}",
+        f".loc 1 5 0 {MEETING}",
+        f".loc 1 5 0, function_name $L__info0, inlined_at 1 2 3 {MEETING}",
+        f".loc 1 5 0, function_name $L__info0 + 12, inlined_at 1 2 3\n.loc 1 6 0 {MEETING}",
+        f"$HERE: .loc 1 5 0 {MEETING}",
+        f".loc 1 5 0 $HERE: {MEETING}",
+        f"{{ {MEETING} }}",
+        f"{{ .reg .b32 %x; {MEETING} }}",
+        f'.pragma "nounroll"; {MEETING}',
+        "bar.sync\n1,\n64;",
+        "/* */ bar.sync /* 2 */ 1, 64; // bar.sync 2",
+        "barrier.cta.sync.aligned 1, 64;",
+    ],
+)
+def test_a_meeting_is_seen(text: str) -> None:
+    assert meets(network(text))
+
+
+@pytest.mark.parametrize("text", [".file 1 bar.sync 1, 64;", ".unheard_of bar.sync 1, 64;", ".loc 1 bar.sync 1, 64;"])
+def test_an_instruction_behind_a_directive_that_is_not_known(text: str) -> None:
+    with pytest.raises(Unreadable):
+        network(text)
+
+
+@pytest.mark.parametrize("register", ["smem", "smem<2>", "sme<2>, smem", "k_dim_B", "k_dim_<9>, k_dim_B"])
+def test_a_register_that_hides_a_variable(register: str) -> None:
+    with pytest.raises(Unreadable, match="hides"):
+        network(f".reg .b32 {register};\nmov.b32 {register.split(',')[-1].split('<')[0].strip()}, 8;\n")
+
+
+@pytest.mark.parametrize(
+    ("load", "test", "understood"),
+    [
+        ("ld.param.u32 %r40", "setp.lt.s32 %p7, %r40, 0", True),
+        ("ld.param.b32 %r40", "setp.lt.s32 %p7, %r40, 0", True),
+        ("ld.param.u8 %rs1", "setp.lt.u16 %p7, %rs1, 300", False),
+        ("ld.param.s16 %r40", "setp.ge.s32 %p7, %r40, 0", False),
+        ("ld.param.u64 %rd40", "setp.ge.s64 %p7, %rd40, 0", False),
+        ("ld.param.b8 %r40", "setp.ge.s32 %p7, %r40, 0", False),
+    ],
+)
+def test_a_part_of_a_parameter_is_not_the_parameter(load: str, test: str, understood: bool) -> None:
+    text = f"{load}, [k_dim_B];\n{test};\n@%p7 bra $X;\nbar.sync 2, 32;\n$X:\n"
+    if understood:
+        network(text)
+    else:
+        with pytest.raises(Unreadable):
+            network(text)
+
+
+def test_arrays_of_arrays_take_all_their_room() -> None:
+    """The barrier behind an array is none of those in it."""
+    text = ".shared .align 8 .b64 many[2][3];\n.shared .align 8 .b64 behind;\n@%p1 bra $READY;\n"
+    text += "mov.b32 %r30, many;\nmov.b32 %r31, behind;\n"
+    inits = "mbarrier.init.shared.b64 [%r30+16], 1;\nmbarrier.init.shared.b64 [%r31], 1;\n$READY:\nbar.sync 0;\n"
+    signals = (
+        "@%p1 bra $SIGNALLED;\nmbarrier.arrive.shared.b64 _, [%r30+16];\nmbarrier.arrive.shared.b64 _, [%r31];\n$SIGNALLED:\n"
+    )
+    found = network(text + inits + signals)
+    assert len([ring for ring in found.rings if ring.kind == "mbarrier"]) == 2
