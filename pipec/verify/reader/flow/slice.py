@@ -5,7 +5,7 @@ the events, what computes the operands that decide, the branches on which either
 slice is passed over: both its sides come together again (at its immediate post-dominator) without any event on the way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pipec.verify.network import Unreadable
@@ -64,7 +64,7 @@ class Flow:
             self.names.append(name)
         return found
 
-    def mask(self, names: list[str] | tuple[str, ...]) -> int:
+    def mask(self, names: Sequence[str]) -> int:
         made = 0
         for name in names:
             made |= self.bit(name)
@@ -73,15 +73,15 @@ class Flow:
     def _slice(self, roots: frozenset[Kind]) -> None:
         graph = self.graph
         work = [at for at, what in self.kinds.items() if what in roots or what is Kind.END and self.code[at].predicate]
-        wanted: set[int] = set()
+        wanted: dict[int, list[str]] = {}
         tests: set[int] = set()
         known: set[str] = set()
         while work:
             at = work.pop()
             if at in wanted:
                 continue
-            wanted.add(at)
-            for name in _sources(self.code[at], self.kinds[at], self.kinds[at] in roots):
+            sources = wanted[at] = _sources(self.code[at], self.kinds[at], self.kinds[at] in roots)
+            for name in sources:
                 if name not in known:
                     known.add(name)
                     work += graph.definitions.get(name, ())
@@ -93,7 +93,7 @@ class Flow:
             if block.number not in graph.reached:
                 continue
             block.steps = [
-                self._step(at, self.kinds[at] in roots)
+                Step(self.code[at], self.kinds[at], self.mask(graph.defined(at)), self.mask(wanted[at]))
                 for at in range(block.first, block.last)
                 if at in wanted and self.kinds[at] is not Kind.BRANCH
             ]
@@ -103,10 +103,6 @@ class Flow:
             if block.test:
                 _spin(block)
                 _poll(block)
-
-    def _step(self, at: int, event: bool) -> Step:
-        one, what = self.code[at], self.kinds[at]
-        return Step(one, what, self.mask(defines(one, what)), self.mask(_sources(one, what, event)))
 
     def _loops(self, reached: set[int]) -> None:
         for first, body in natural_loops(self.blocks).items():

@@ -139,7 +139,7 @@ class Assembly:
             first = len(states)
             states.append(State(states[0].line, Test(TRUE, edge, edge)))
         warps = tuple(sorted({thread // 32 for thread in threads}))
-        states = _coalesced(states, self.rings)
+        states = _coalesced(states, self.rings) if self.size > 1 else states
         made = Process(self.interface.role(warps[0]), len(threads), warps, (cta.rank,), len(cursors), tuple(states), first)
         if not one.machine.around.asks:
             return made
@@ -162,7 +162,9 @@ class Assembly:
                 action = Wait(use, edge)
             else:
                 count, expects, delivers = (number * share[0] // share[1] for number in (act.count, act.expects, act.delivers))
-                action = Arrive(use, edge, count, expects, delivers, act.targets, act.part)
+                times = sum(each for _, each in act.targets) if self.size == 1 and act.targets else 1
+                targets = act.targets if self.size > 1 else ()
+                action = Arrive(use, edge, count * times, expects * times, delivers * times, targets, act.part)
         return State(node.line, action, node.symbols)
 
     # Several CTAs.
@@ -171,6 +173,8 @@ class Assembly:
         self, same: list[Process], ranks: tuple[int, ...], colours: list[int], place: dict[tuple[int, int], int]
     ) -> Process:
         """One process for the CTAs of `ranks`, whose processes differ in nothing but which CTAs they signal."""
+        if self.size == 1:
+            return same[0]
         colour = colours[ranks[0]]
         states: list[State] = []
         more: list[State] = []

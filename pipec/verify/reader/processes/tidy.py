@@ -1,48 +1,56 @@
 """A network without what decides nothing: meetings of a process with itself alone, branches whose two ways are one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pipec.verify.network import Action, Arrive, Edge, Network, Process, State, Test, Unreadable, Use, Wait
 from pipec.verify.terms import FALSE, TRUE, Linear, Symbol, atom, substitute, substituted, symbols_in, symbols_of
 
 
-def _shortened(process: Process, alone: set[int]) -> Process:
-    """Without the states that decide nothing: meetings of the process with itself alone, branches whose two ways are one."""
+def _shortened(process: Process, number: int, rings: Mapping[int, int]) -> Process:
+    """Without the states that decide nothing: meetings of the process with itself alone, branches whose two ways are one. `number`: of the
+    process; `rings`: the numbers of the rings that are left."""
     onwards: dict[int, Edge] = {}
-    for number, state in enumerate(process.states):
+    for at, state in enumerate(process.states):
         match state.action:
-            case Arrive(use, edge) | Wait(use, edge) if use.ring in alone:
+            case Arrive(use, edge) | Wait(use, edge) if use.ring not in rings:
                 advances = tuple(row for row in edge.advances if row[0] != use.cursor)
-                onwards[number] = Edge(edge.target, edge.values, advances, edge.requires)
+                onwards[at] = Edge(edge.target, edge.values, advances, edge.requires)
             case Test(_, yes, no) if yes == no:
-                onwards[number] = yes
+                onwards[at] = yes
     reached = reached_from(process.start, process.states)
-    kept = [number for number in range(len(process.states)) if number not in onwards and number in reached]
-    place = {number: at for at, number in enumerate(kept)}
+    kept = [at for at in range(len(process.states)) if at not in onwards and at in reached]
+    place = {old: new for new, old in enumerate(kept)}
+    actions = [process.states[at].action for at in kept]
+    used = sorted({action.use.cursor for action in actions if isinstance(action, (Arrive, Wait))})
+    cursors = {old: new for new, old in enumerate(used)}
+    names = {f"{number}:cursor{old}": f"{number}:cursor{new}" for old, new in cursors.items() if old != new}
 
     def moved(edge: Edge) -> Edge:
-        seen = set()
+        seen: set[int] = set()
         while edge.target in onwards and edge.target not in seen:
             seen.add(edge.target)
             edge = _joined(edge, onwards[edge.target])
         if edge.target in onwards:
             raise Unreadable(process.states[edge.target].line, "a loop that never ends is not understood")
-        if not seen:
-            return Edge(place[edge.target], edge.values, edge.advances, edge.requires)
         live = process.states[edge.target].live
-        values = tuple(row for row in edge.values if row[0] in live)
-        return Edge(place[edge.target], values, edge.advances, edge.requires)
+        values = tuple(row for row in edge.values if row[0] in live) if seen else edge.values
+        advances = tuple((cursors[cursor], by) for cursor, by in edge.advances if cursor in cursors)
+        return Edge(place[edge.target], values, advances, edge.requires)
+
+    def counted(use: Use) -> Use:
+        return Use(rings[use.ring], cursors[use.cursor], use.shift)
 
     states = []
-    for number in kept:
-        state = process.states[number]
-        states.append(State(state.line, _with_edges(state.action, moved), state.live))
+    for at, action in zip(kept, actions, strict=True):
+        state = process.states[at]
+        states.append(State(state.line, _with_edges(action, moved, counted), state.live))
     start = moved(Edge(process.start))
     if start != Edge(start.target):
         states.append(State(process.states[0].line, Test(TRUE, start, start)))
         start = Edge(len(states) - 1)
-    return replace(process, states=tuple(states), start=start.target)
+    made = replace(process, states=tuple(states), start=start.target, cursors=len(used))
+    return renamed(made, lambda name: names.get(name, name)) if names else made
 
 
 def reached_from(start: int, states: Sequence[State]) -> set[int]:
@@ -96,17 +104,9 @@ def _alone(network: Network) -> set[int]:
 def tidied(network: Network) -> Network:
     """The same without what decides nothing."""
     alone = _alone(network)
-    processes = [_shortened(process, alone) for process in network.processes]
-    number = {old: new for new, old in enumerate(ring for ring in range(len(network.rings)) if ring not in alone)}
-    made = []
-    for at, process in enumerate(processes):
-        used = sorted({state.action.use.cursor for state in process.states if isinstance(state.action, (Arrive, Wait))})
-        cursor = {old: new for new, old in enumerate(used)}
-        states = tuple(State(state.line, _renumbered(state.action, number, cursor), state.live) for state in process.states)
-        process = replace(process, states=states, cursors=len(used))
-        names = {f"{at}:cursor{old}": f"{at}:cursor{new}" for old, new in cursor.items() if old != new}
-        made.append(_counting(_recounted(process, names), at))
-    return replace(network, rings=tuple(network.rings[old] for old in number), processes=tuple(made))
+    rings = {old: new for new, old in enumerate(ring for ring in range(len(network.rings)) if ring not in alone)}
+    processes = [_counting(_shortened(process, at, rings), at) for at, process in enumerate(network.processes)]
+    return replace(network, rings=tuple(network.rings[old] for old in rings), processes=tuple(processes))
 
 
 def _counting(process: Process, at: int) -> Process:
@@ -125,21 +125,6 @@ def _counting(process: Process, at: int) -> Process:
     first = Edge(process.start, tuple((symbol, Linear(0)) for symbol in cursors.values()))
     states.append(State(process.states[0].line, Test(TRUE, first, first)))
     return replace(process, states=tuple(states), start=len(states) - 1)
-
-
-def _recounted(process: Process, names: dict[str, str]) -> Process:
-    return renamed(process, lambda name: names.get(name, name)) if names else process
-
-
-def _renumbered(action: Action, ring: dict[int, int], cursor: dict[int, int]) -> Action:
-    def moved(edge: Edge) -> Edge:
-        advances = tuple((cursor[key], by) for key, by in edge.advances if key in cursor)
-        return Edge(edge.target, edge.values, advances, edge.requires)
-
-    def used(use: Use) -> Use:
-        return Use(ring[use.ring], cursor[use.cursor], use.shift)
-
-    return _with_edges(action, moved, used)
 
 
 def _with_edges(action: Action, moved: Callable[[Edge], Edge], used: Callable[[Use], Use] = lambda use: use) -> Action:

@@ -277,19 +277,18 @@ class Walk(Loops):
     def _place(self, block: Block, index: int, sub: int, env: Env, trail: Trail, path: Path, acts: list[Act] = _NOTHING) -> Way:
         live = self._live_at(block, index)
         kept: Env = {name: env[name] for name in live if name in env and not isinstance(env[name], Mixed)}
-        if self.flow.comes_to(touches, block, index):
-            kept.update((name, value) for name, value in env.items() if type(name) is tuple and name not in _SELDOM)
-        for name, asking in _SELDOM.items():
-            if name in env and self.flow.comes_to(asking, block, index):
-                kept[name] = env[name]
-        key = (block.number, index, sub, frozenset(kept.items()))
-        at = self.keys.get(key)
+        touching = self.flow.comes_to(touches, block, index)
+        for key, value in env.items():
+            if type(key) is tuple and (self.flow.comes_to(_SELDOM[key], block, index) if key in _SELDOM else touching):
+                kept[key] = value
+        state = (block.number, index, sub, frozenset(kept.items()))
+        at = self.keys.get(state)
         if at is None:
-            at = self.keys[key] = len(self.nodes)
+            at = self.keys[state] = len(self.nodes)
             self.nodes.append(self._node(block, index, sub, kept, trail, acts))
         node = self.nodes[at]
         values = []
-        for symbol in node.symbols:
+        for symbol in node.symbols if path.meaning else ():
             if symbol in path.meaning and path.meaning[symbol] != atom(symbol):
                 values.append((symbol, path.meaning[symbol]))
         return Way(at, tuple(values), tuple(path.advances.items()), tuple(path.requires))

@@ -147,8 +147,10 @@ class Arithmetic:
 
     def _lanes(self, op: Operation, values: list[Value]) -> Value:
         count = next(len(value.entries) for value in values if isinstance(value, Lanes))
-        rows = zip(*[value.entries if isinstance(value, Lanes) else (value,) * count for value in values], strict=True)
-        return Lanes(tuple(map(number_of(op), rows)))
+        rows = [*zip(*[value.entries if isinstance(value, Lanes) else (value,) * count for value in values], strict=True)]
+        rule = number_of(op)
+        made = {row: rule(row) for row in {*rows}}  # most threads have the same numbers as others
+        return Lanes(tuple(map(made.__getitem__, rows)))
 
     def _mixed(self, op: Operation, values: list[Value]) -> Value:
         """Of predicates: what the threads hold apart with what they hold alike."""

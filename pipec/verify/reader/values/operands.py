@@ -1,5 +1,7 @@
 """Operands of instructions as one class of threads finds them: constants, special registers, what threads have in common."""
 
+from collections import Counter
+
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.slice import Step
 from pipec.verify.reader.text.opcodes import Kind
@@ -21,9 +23,7 @@ class Operands:
         self.name = name
         self.around, self.threads, self.rank = around, threads, rank
         self.arithmetic = around.arithmetic
-        warps: dict[int, int] = {}
-        for thread in threads:
-            warps[thread // 32] = warps.get(thread // 32, 0) + 1
+        warps = Counter([thread // 32 for thread in threads])
         self.partial = any(count < min(32, around.threads - 32 * warp) for warp, count in warps.items())
         self.lags: dict[int, int] = {}
         self.waited: frozenset[int] | None = None
@@ -105,11 +105,12 @@ class Operands:
         """The value that all threads of the class have. Splits the class where they differ."""
         if not isinstance(value, (Lanes, Mixed)):
             return value
+        mine: set[Value] = {value.entries[thread] for thread in self.threads}
+        if len(mine) == 1:
+            return mine.pop()
         groups: dict[Value, list[int]] = {}
         for thread in self.threads:
             groups.setdefault(value.entries[thread], []).append(thread)
-        if len(groups) == 1:
-            return next(iter(groups))
         if len(groups) > 64:
             raise Unreadable(line, "each thread goes a way of its own")
         raise Split([tuple(group) for group in groups.values()])

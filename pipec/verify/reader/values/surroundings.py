@@ -43,7 +43,7 @@ class Split(Exception):
         self.groups = groups
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Act:
     """One action of the network. `ring`: a number for an mbarrier ring, a key otherwise. `position`: the ring whose cursor this is, if
     registers may be functions of it; `advance`: how far the cursor moves on. `targets`: ranks of the CTAs whose barriers are reached, and
@@ -62,7 +62,7 @@ class Act:
     part: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Spot:
     """A barrier: of `ring`, of the CTA of `rank`. `stage`: a number, or one for each entry of a table over `cursor`."""
 
