@@ -24,7 +24,7 @@ def load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: i
     merely not known to the simulator fails when it is reached."""
     image = Image(module, kernel, memory, dynamic_smem)
     items = image.function.instructions
-    successors = [_successors(index, item, image) for index, item in enumerate(items)]
+    image.successors = successors = [_successors(index, item, image) for index, item in enumerate(items)]
     steps = [_step(item, image) for item in items]
     for index, used in early_uses(items, successors).items():
         steps[index].execute = looking(steps[index].execute, used, items[index])

@@ -45,6 +45,7 @@ class Image:
         self.initial = initial_registers([register.type for register in function.registers])
         self.slots = len(self.initial)
         self.extra: list[LaneValues | SharedAddress | Special] = []
+        self.successors: list[list[int]] = []  # of each instruction, once they are known
         self._place(memory)
         self.names = Names(self.metadata, self.dynamic_base)
 

@@ -34,12 +34,18 @@ def bra(d: Decoder) -> Execute:
     def branch(warp: Warp) -> Outcome:
         taken = ~warp.registers[slot] if negated else warp.registers[slot]
         fragment = warp.fragment
+        pc = fragment.pc
         if not fragment.full:
             taken = taken & fragment.active
         lanes = np.count_nonzero(taken)
         if not lanes:
+            if target > pc:
+                warp.thread.route[pc] = pc + 1
             return None
-        return target if lanes == fragment.count else Diverge(taken, target)
+        whole = lanes == fragment.count
+        if target > pc:
+            warp.thread.route[pc] = target if whole else -1
+        return target if whole else Diverge(taken, target)
 
     return branch
 
@@ -57,6 +63,7 @@ def brx(d: Decoder) -> Execute:
         lanes = targets[np.minimum(chosen, targets.size - 1)]
         first = int(lanes[warp.active][0])
         if (lanes[warp.active] == first).all() and warp.fragment.count == np.count_nonzero(warp.active):
+            warp.thread.route[warp.fragment.pc] = first
             return first
         return Scatter(np.where(warp.active, lanes, warp.fragment.pc + 1))
 

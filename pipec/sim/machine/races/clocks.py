@@ -125,6 +125,9 @@ class Thread:
         self.number = actors.new()
         self.time = 1
         self.touched = False
+        # Where it went at branches that it took as a whole (-1: its lanes parted there), and the warps of its CTA.
+        self.route: dict[int, int] = {}
+        self.peers: list[Thread] = []
         self.barrier_used = -1  # the mbarrier the warp last waited or arrived on
         self.knowledge = UNKNOWING
         self.usable: Clock = NOTHING

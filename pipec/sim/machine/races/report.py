@@ -9,6 +9,7 @@ from ...errors import SimulationError, SourceLocation
 from ...findings import CheckName
 from ..image import Image
 from ..machine import Machine
+from ..threads.roles import role_of, who
 from .detector import DEALLOCATION, Missing, Race
 from .shadow import Access
 
@@ -57,14 +58,14 @@ class Reporter:
         thread = access.thread
         return {
             "what": what,
-            "who": thread.who,
+            "who": who(self.image, thread, access.pc),
             "warp": thread.index,
-            "role": self.image.names.role(thread.index),
+            "role": role_of(self.image, thread, access.pc),
             "cta": thread.cta,
             "ptx_line": line,
             "source": source,
             "at": at,
-            "who_did": f"{what} of {thread.who}",
+            "who_did": f"{what} of {who(self.image, thread, access.pc)}",
         }
 
     def _details(self, race: Race, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

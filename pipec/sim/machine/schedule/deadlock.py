@@ -12,6 +12,7 @@ from pipec.blocked import BarrierState
 from ...errors import SimulationError
 from ..threads.cta import Cluster, Warp
 from ..threads.divergence import AwaitedPhase, Fragment, Wait
+from ..threads.roles import role_of
 
 
 def deadlock_error(clusters: Sequence[Cluster], now: int) -> SimulationError:
@@ -40,7 +41,7 @@ def spinning_error(spinning: Sequence[Warp], resident: int) -> SimulationError:
         if fragment.wait is None or fragment.wait.kind == "sleep"
     ]
     what = "a change of the memory that it polls"
-    lines = [f"  {_line(warp, fragment, what, _where(warp, fragment.pc))}" for warp, fragment in fragments]
+    lines = [f"  {_line(warp, fragment, what, fragment.pc)}" for warp, fragment in fragments]
     message = f"warps poll memory at time {machine.now} that nothing changes any more"
     if machine.pending_clusters:
         left = machine.pending_clusters.left
@@ -51,9 +52,9 @@ def spinning_error(spinning: Sequence[Warp], resident: int) -> SimulationError:
     return SimulationError("deadlock", message + ":\n" + "\n".join(lines), item.line if item else 0, image.source(item))
 
 
-def _line(warp: Warp, fragment: Fragment, what: str, where: list[str]) -> str:
-    role = warp.cta.image.names.role(warp.index)
-    return blocked.blocked_text(warp.cta.name, role, warp.index, fragment.count, what, where)
+def _line(warp: Warp, fragment: Fragment, what: str, pc: int) -> str:
+    role = role_of(warp.cta.image, warp.thread, pc)
+    return blocked.blocked_text(warp.cta.name, role, warp.index, fragment.count, what, _where(warp, pc))
 
 
 def _where(warp: Warp, pc: int) -> list[str]:
@@ -72,7 +73,7 @@ def _entry(warp: Warp, fragment: Fragment, wait: Wait) -> dict[str, Any]:
         "warp": warp.index,
         "lanes": fragment.count,
         "kind": wait.kind,
-        "role": image.names.role(warp.index),
+        "role": role_of(image, warp.thread, pc),
         "ptx_line": item.line if item else 0,
         "source": image.source(item),
     }
@@ -83,7 +84,7 @@ def _entry(warp: Warp, fragment: Fragment, wait: Wait) -> dict[str, Any]:
         name = image.names.barrier(wait.awaited.address)
         what = blocked.barrier_text(wait.awaited.address, name, _state(wait.awaited, warp))
         entry |= dataclasses.asdict(wait.awaited) | blocked.barrier_facts(name)
-    entry["text"] = _line(warp, fragment, what, _where(warp, pc))
+    entry["text"] = _line(warp, fragment, what, pc)
     return entry
 
 

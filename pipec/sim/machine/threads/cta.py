@@ -20,6 +20,7 @@ from .barriers import NAMED_BARRIERS, NamedBarrier, TrackedBarrier
 from .divergence import Divergence, Fragment, Wait
 from .groups import GroupKind, Groups, Operation
 from .in_flight import InFlight
+from .roles import role_of, who
 
 # Which of a warp's active lanes a part of an access belongs to.
 Chosen = slice | LaneMask
@@ -77,7 +78,12 @@ class Warp(Divergence):
         `filled_by` of the details is the barrier of the memory concerned; without it, the last one the warp used.
         """
         names = self.cta.image.names
-        found = {"who": self.who, "warp": self.index, "role": names.role(self.index)}
+        pc = self.fragment.pc
+        found = {
+            "who": who(self.cta.image, self.thread, pc),
+            "warp": self.index,
+            "role": role_of(self.cta.image, self.thread, pc),
+        }
         return found | names.place_of(details.get("filled_by", -1), self.thread.barrier_used)
 
     def here(self, error: SimulationError) -> SimulationError:
@@ -133,6 +139,9 @@ class Cta:
         self.meetings: dict[int, list[Meeting]] = {}  # wgmma that some warps of a warpgroup have reached, by warpgroup
         threads = self.block[0] * self.block[1] * self.block[2]
         self.warps = [Warp(self, number, number * LANES + LANE < threads) for number in range(-(-threads // LANES))]
+        peers = [warp.thread for warp in self.warps]
+        for thread in peers:
+            thread.peers = peers
 
     @property
     def live_threads(self) -> int:

@@ -1,0 +1,68 @@
+"""What a warp is called in reports: its role by the kernel's metadata, else the part of the code that it alone works on.
+
+Kernels of other compilers send their warps to different parts by branches that each warp takes as a whole. Such a part is called by
+its label, or by its number where a table of branches has it: so Triton numbers the partitions of Gluon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..image import Image
+from ..races.clocks import Thread
+
+
+def role_of(image: Image, thread: Thread, pc: int) -> str | None:
+    """The role of a warp that is at `pc`; None where all warps of its CTA come there."""
+    named = image.names.role(thread.index)
+    if named is not None or not image.successors or image.names.roles:
+        return named
+    smallest: tuple[int, str] | None = None
+    for branch, arm in _dispatches(thread):
+        region = _only_through(image, branch, arm)
+        if pc in region and (smallest is None or len(region) < smallest[0]):
+            smallest = len(region), _name(image, branch, arm)
+    return smallest[1] if smallest else None
+
+
+def who(image: Image, thread: Thread, pc: int) -> str:
+    role = role_of(image, thread, pc)
+    return f"role `{role}` (warp {thread.index})" if role else thread.who
+
+
+def _dispatches(thread: Thread) -> list[tuple[int, int]]:
+    """The branches that this warp took as a whole, and others of its CTA in another direction: (branch, where it went)."""
+    found = []
+    for branch, arm in thread.route.items():
+        others = {peer.route[branch] for peer in thread.peers if branch in peer.route}
+        if len(others) > 1 and -1 not in others:
+            found.append((branch, arm))
+    return found
+
+
+def _only_through(image: Image, branch: int, arm: int) -> set[int]:
+    """The instructions that one gets to from `branch` by this arm alone."""
+    following = set(image.successors[branch])
+    others = set().union(*(_reached(image.successors, other, branch) for other in following - {arm}))
+    return _reached(image.successors, arm, branch) - others
+
+
+def _reached(successors: Sequence[Sequence[int]], start: int, avoided: int) -> set[int]:
+    found, work = set[int](), [start]
+    while work:
+        index = work.pop()
+        if index in found or index == avoided or index >= len(successors):
+            continue
+        found.add(index)
+        work += successors[index]
+    return found
+
+
+def _name(image: Image, branch: int, arm: int) -> str:
+    item = image.item(branch)
+    labels = [name for (_, name), index in image.function.labels.items() if index == arm]
+    if item is not None and item.root == "brx":
+        table = list(image.successors[branch])
+        return f"partition {table.index(arm)}"
+    first = image.item(arm)
+    return labels[0] if labels else f"from PTX line {first.line if first else 0}"
