@@ -20,6 +20,7 @@ ErrorKind = Literal[
     "leaked_tmem",
     "unsupported",
     "race",
+    "layout",
     "step_limit",
     "malformed",
     "argument",

@@ -9,7 +9,7 @@ from typing import Literal
 from .errors import Details, ErrorKind, SimulationError, SourceLocation
 
 Severity = Literal["error", "warn", "off"]
-CheckName = Literal["race", "proxy", "fence", "uninitialised", "bytes", "leak"]
+CheckName = Literal["race", "proxy", "fence", "uninitialised", "bytes", "leak", "layout"]
 # After so many different ones a run stops: what follows is a consequence.
 _MOST = 100
 
@@ -31,6 +31,7 @@ CHECKS: dict[CheckName, Check] = {
     "uninitialised": Check("uninitialised", "shared memory that is read and that nothing has written"),
     "bytes": Check("byte_mismatch", "an mbarrier that ends with bytes announced and not delivered"),
     "leak": Check("leaked_tmem", "tensor memory that is not given back"),
+    "layout": Check("layout", "an MMA that reads a tile in another layout or type than a tensor copy wrote it in"),
 }
 
 

@@ -151,7 +151,8 @@ def _prepared(
     image = program.image
     if machine.options.rules is None:
         machine.hold_to("documents" if image.metadata else "practice")
-    machine.watch(Reporter(machine, image).complain)
+    reporter = Reporter(machine, image)
+    machine.watch(reporter.complain, reporter.misread)
     if image.shared_end - SHARED_BASE > SHARED_LIMIT:
         raise SimulationError("argument", f"{image.shared_end - SHARED_BASE} bytes of shared memory, at most {SHARED_LIMIT}")
     machine.parameters = FlatMemory("param", parameter_block(function, placement, arguments), writable=False)

@@ -15,7 +15,7 @@ from ..units.numbers.numerics import Numerics
 from .memory.spaces import FlatMemory, GlobalMemory
 from .practice import PracticeName, Rules
 from .races.clocks import Actors
-from .races.detector import Race, Races
+from .races.detector import Misreading, Race, Races
 from .schedule.events import Events, Timing
 
 Triple = tuple[int, int, int]
@@ -113,10 +113,11 @@ class Machine:
         self.rules: Rules = rules
         self.findings = Findings(self.options.checks, rules == "documents")
 
-    def watch(self, complain: Callable[[Race], None]) -> None:
-        """From now on accesses are held against each other; `complain` hears of races."""
-        self.races = Races(complain, self.unwritten, self.practised)
-        self.watching = any(self.findings.wanted(name) for name in ("race", "proxy", "fence"))
+    def watch(self, complain: Callable[[Race], None], misread: Callable[[Misreading], None]) -> None:
+        """From now on accesses are held against each other; `complain` hears of races, `misread` of layouts that differ."""
+        layouts = self.findings.wanted("layout")
+        self.races = Races(complain, misread if layouts else None, self.unwritten, self.practised)
+        self.watching = layouts or any(self.findings.wanted(name) for name in ("race", "proxy", "fence"))
         if self.watching:
             self.memory.watch(self.races)
 

@@ -13,6 +13,7 @@ from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.divergence import Outcome, Wait
 from ...machine.threads.groups import GroupKind, Groups, Operation
 from ...ptx.types import Addresses, Bytes
+from ...units.layouts import Tile
 
 # Rough durations in instruction slots: enough to make a timeline look right, never a promise.
 COPY_LATENCY = 300
@@ -57,10 +58,18 @@ def reading(warp: Warp, cta: Cta, offsets: Addresses, what: str, *agents: Agent)
 
 
 def writing(
-    warp: Warp, cta: Cta, offsets: Addresses, what: str, barrier: int = -1, reducing: bool = False, proxy: Proxy = "async"
+    warp: Warp,
+    cta: Cta,
+    offsets: Addresses,
+    what: str,
+    barrier: int = -1,
+    reducing: bool = False,
+    proxy: Proxy = "async",
+    tile: Tile | None = None,
 ) -> Access:
     """`what` of `warp` starts to write these bytes of `cta`, counted on the mbarrier at `barrier`."""
     access = operation(warp, what, True, proxy=proxy)
+    access.tile = tile
     if reducing:
         access.scope = "sys"
     places = granules(offsets)

@@ -111,7 +111,7 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
                 warp=warp.index,
                 destination=target.cta.rank,
             )
-            deliver(warp, target, offsets, fetch, what, source)
+            deliver(warp, target, offsets, fetch, what, source, tile=tma.tile_of(entry, target.offset, rows))
 
     return each_lane(one_lane)
 

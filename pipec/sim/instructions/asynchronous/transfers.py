@@ -16,6 +16,7 @@ from ...machine.races.shadow import Access
 from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.groups import Operation
 from ...ptx.types import TYPES, Addresses, Bytes, LaneValues
+from ...units.layouts import Tile
 from ..decode import Decoder, Reader
 from .operations import COPY_LATENCY, AsyncView, complete, copy_slots, finished, granules, groups_of, operation, writing
 
@@ -80,13 +81,20 @@ def destinations(warp: Warp, dst: int, barrier: int, mask: int | None, pair: boo
 
 
 def deliver(
-    warp: Warp, target: Destination, offsets: Addresses, fetch: Fetch, what: str, source: Access, reducing: bool = False
+    warp: Warp,
+    target: Destination,
+    offsets: Addresses,
+    fetch: Fetch,
+    what: str,
+    source: Access,
+    reducing: bool = False,
+    tile: Tile | None = None,
 ) -> None:
     """Schedules the arrival of bytes at `offsets`, which `source` reads; in random timing in pieces of multiples of 32 bytes."""
     machine = warp.cta.machine
     count = offsets.size
     target.cta.shared.check_range(offsets, 1, what)
-    access = writing(warp, target.cta, offsets, what, target.barrier, reducing)
+    access = writing(warp, target.cta, offsets, what, target.barrier, reducing, tile=tile)
     open_bytes = [count]
 
     def piece(start: int, end: int) -> None:

@@ -56,6 +56,7 @@ def issue(warp: Warp, ctas: Sequence[Cta], action: Callable[[], None], slots: in
     for cta in ctas:
         state_of(cta).outstanding += 1
         cta.shared.begin(thread, reading, footprint.shared)
+        cta.shared.operands(reading, footprint.operands)
         state_of(cta).order.pipe(thread, in_tensor_memory, footprint)
 
     def run() -> None:

@@ -21,7 +21,7 @@ from ...machine.threads.groups import Operation
 from ...machine.threads.in_flight import InFlight
 from ...ptx.tree import Operand, Register, Vector
 from ...ptx.types import LANES, TYPES, LaneValues
-from ...units.matrix.wgmma import BITS, Instruction, shared_granules, wgmma
+from ...units.matrix.wgmma import BITS, Instruction, shared_granules, shared_operands, wgmma
 from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of, wait_for_groups
 from ..control.branches import nothing, require_converged
 from ..decode import Decoder, Reader, instruction
@@ -187,7 +187,9 @@ def multiply(d: Decoder) -> Execute:
         # The four warps work as one: what one of them has waited for is over for all.
         ends = [end for member, _ in meeting.arrived for end in member.thread.issue("wgmma")]
         access = Access("wgmma", warp.thread, warp.fragment.pc, warp.thread.time, False, "async", tuple(ends))
-        cta.shared.begin(warp.thread, access, shared_granules(what, a, b))
+        read = shared_operands(what, a, b)
+        cta.shared.begin(warp.thread, access, shared_granules(read))
+        cta.shared.operands(access, read)
         members = sorted((member for member, _ in meeting.arrived), key=lambda member: member.index)
         for member, own in meeting.arrived:
             _take_off(member, operands.d, "an accumulator", own, line)

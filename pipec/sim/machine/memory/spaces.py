@@ -6,6 +6,7 @@ Addresses are 64-bit. Shared addresses follow hardware: CTA rank << 24 | offset,
 from __future__ import annotations
 
 import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from ...errors import SimulationError
 from ...ptx.types import Addresses, Bytes, LaneValues
+from ...units.layouts import Reading
 from ..races.clocks import Knowledge, Thread
 from ..races.detector import Races, Same
 from ..races.shadow import Access, ReadLog, Shadow
@@ -209,6 +211,11 @@ class SharedMemory:
         self.check_range(granules * 16, 1, access.what)
         if self.races is not None and granules.size:
             self.races.begin(thread, access, self.shadow, self.shadow.pieces(granules, 16))
+
+    def operands(self, access: Access, readings: Sequence[Reading]) -> None:
+        """An MMA is issued that reads these operands."""
+        if self.races is not None:
+            self.races.operands(access, self.shadow, readings)
 
     def _filled_by(self, address: int) -> int:
         return int(self.filled_by[address // 16])

@@ -10,7 +10,7 @@ from ...findings import CheckName
 from ..image import Image
 from ..machine import Machine
 from ..threads.roles import role_of, who
-from .detector import DEALLOCATION, Missing, Race
+from .detector import DEALLOCATION, Misreading, Missing, Race
 from .shadow import Access
 
 # What each gap is called in a report, and the name of its check.
@@ -48,6 +48,19 @@ class Reporter:
         message = f"{new['who_did']} {now} {race.shadow.place(race.address)}, and {other}: {gap}"
         details = self._details(race, old, new)
         findings.add(check, key, SimulationError("race", message, new["ptx_line"], new["source"], details))
+
+    def misread(self, found: Misreading) -> None:
+        findings, key = (
+            self.machine.findings,
+            (found.writer.pc, found.reader.pc, found.reading.operand, found.reading.descriptor.layout),
+        )
+        if findings.again("layout", key):
+            return
+        new, old = self._side(found.reader), self._side(found.writer)
+        message = f"{new['who_did']} reads {found.reading}, and {old['who_did']} ({old['at']}) wrote {found.tile}: {found.why}"
+        details = {key: new[key] for key in ("who", "warp", "role")}
+        details["other"] = {key: old[key] for key in ("what", "who", "warp", "role", "cta", "ptx_line", "source")}
+        findings.add("layout", key, SimulationError("layout", message, new["ptx_line"], new["source"], details))
 
     def _side(self, access: Access) -> dict[str, Any]:
         item = self.image.item(access.pc)

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from ...ptx.types import Addresses
+from ...units.layouts import Tile
 from .clocks import Clock, Signal, Thread
 
 Proxy = Literal["generic", "async", "either", "tensor"]
@@ -35,6 +36,7 @@ class Access:
     `what` names an operation; an access that is over at once is called as its instruction is. `ends`: any of these (actor, time)
     tells that it is over; None: it is over at once, empty: it is under way. `pipe`: it went through the tensor pipe, which keeps
     the order of issue. `scope`: of an access that is strong (atomic, volatile, relaxed, acquire, release).
+    `tile`: of a tensor copy, what it writes.
     """
 
     what: str
@@ -46,6 +48,7 @@ class Access:
     ends: tuple[tuple[int, int], ...] | None = None
     pipe: bool = False
     scope: Scope | None = None
+    tile: Tile | None = None
 
     def over(self, clock: Clock, actor: int = -1) -> bool:
         """Whether `clock` knows that it is over; for `actor` itself its own accesses are."""

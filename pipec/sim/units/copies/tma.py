@@ -15,6 +15,7 @@ import numpy as np
 
 from ..alignment import round_up
 from ..errors import UnitError
+from ..layouts import Tile
 from ..protocols import GlobalMemory
 from . import im2col
 from .im2col import Im2colMap
@@ -157,6 +158,15 @@ def smem_offsets(tensor_map: AnyMap, dst_address: int, rows: int | None = None) 
     row_count = prod(tensor_map.box_shape[1:]) if rows is None else rows
     linear = _linear_offsets(tensor_map.inner_bytes, tensor_map.element.payload, row_count, _row_pitch(tensor_map))
     return tensor_map.swizzle_mode.apply(linear + dst_address)
+
+
+def tile_of(tensor_map: AnyMap, address: int, rows: int | None = None) -> Tile | None:
+    """What a load leaves at `address`; None where it is no box of rows of 16 bytes each."""
+    pitch = _row_pitch(tensor_map)
+    if tensor_map.interleave != "none" or pitch % 16:
+        return None
+    box = tensor_map.box_shape if rows is None else (tensor_map.box_shape[0], rows)
+    return Tile(tensor_map.swizzle, tensor_map.dtype, tuple(box), tensor_map.inner_bytes, pitch, address)
 
 
 def _row_pitch(tensor_map: AnyMap) -> int:

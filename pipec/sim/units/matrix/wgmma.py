@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from ..errors import UnitError
+from ..layouts import Reading
 from ..numbers import numerics as accumulation
 from ..numbers.formats import decode, decompose, integers
 from ..numbers.numerics import Numerics
@@ -163,13 +165,19 @@ def wgmma(
     return _scatter_d(instruction, _multiply(instruction, left, right, old, numerics, kept))
 
 
-def shared_granules(instruction: Instruction, a: int | None, b: int) -> np.ndarray:
-    """The 16-byte granules of shared memory that an instruction reads; `a` None for A in registers."""
+def shared_operands(instruction: Instruction, a: int | None, b: int) -> tuple[Reading, ...]:
+    """The operands that an instruction reads from shared memory; `a` None for A in registers."""
     instruction.validate()
-    size = instruction.element_bytes
-    parts = [operand_granules(decode_descriptor(b), instruction.n, instruction.k, size, instruction.b_mn_major)]
+    size, what = instruction.element_bytes, instruction
+    found = [Reading("B", decode_descriptor(b), what.n, what.k, size, what.b_mn_major, what.b_format)]
     if a is not None:
-        parts.append(operand_granules(decode_descriptor(a), ROWS, instruction.a_k, size, instruction.a_mn_major))
+        found.append(Reading("A", decode_descriptor(a), ROWS, what.a_k, size, what.a_mn_major, what.a_format))
+    return tuple(found)
+
+
+def shared_granules(operands: Sequence[Reading]) -> np.ndarray:
+    """The 16-byte granules of shared memory that they occupy."""
+    parts = [operand_granules(one.descriptor, one.rows, one.k, one.element_bytes, one.mn_major) for one in operands]
     return np.unique(np.concatenate(parts))
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..layouts import Reading
 from .cells import CellMap
 from .columns import column_mask
 from .copy import COPY_SHAPES
@@ -34,11 +35,13 @@ _NOWHERE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class Footprint:
-    """Places in each CTA of the group: `shared` granules read, `reads` and `writes` in tensor memory."""
+    """Places in each CTA of the group: `shared` granules read, `reads` and `writes` in tensor memory; `operands` has what is said of
+    the layout of those in shared memory."""
 
     shared: np.ndarray
     reads: np.ndarray
     writes: np.ndarray
+    operands: tuple[Reading, ...] = ()
 
 
 def mma_footprint(
@@ -63,19 +66,21 @@ def mma_footprint(
     columns = descriptor.n // cta_group
     if zero_columns is not None:
         columns += column_mask(zero_columns, descriptor.m, descriptor.n, descriptor.maximum_shift).shift
-    granules = [_operand(descriptor, b, columns, descriptor.k, descriptor.b_mn_major)]
+    operands = [_operand(descriptor, "B", b, columns, descriptor.k)]
     reads = []
     if a_in_tmem:
         reads.append(places(a_cells(name, rows), *split_address(a)))
     else:
-        granules.append(_operand(descriptor, a, rows, descriptor.stored_k, descriptor.a_mn_major))
+        operands.append(_operand(descriptor, "A", a, rows, descriptor.stored_k))
     if metadata_address is not None:
         lane, column = split_address(metadata_address)
         cells = metadata_cells(rows, KINDS[kind].element_bytes)
         reads.append(places(cells, lane, column + descriptor.sparsity_selector))
     for address, count in zip(scale_addresses or (), (rows, descriptor.n), strict=False):
         reads.append(places(scale_cells(count), *split_address(address)))
-    return Footprint(_union(granules), _union(reads), places(d_cells(name, rows, descriptor.n), *split_address(d_address)))
+    granules = [operand_granules(one.descriptor, one.rows, one.k, one.element_bytes, one.mn_major) for one in operands]
+    written = places(d_cells(name, rows, descriptor.n), *split_address(d_address))
+    return Footprint(_union(granules), _union(reads), written, tuple(operands))
 
 
 @lru_cache(maxsize=256)
@@ -117,11 +122,14 @@ def _union(parts: list[np.ndarray]) -> np.ndarray:
     return np.unique(np.concatenate(parts)) if parts else _NOWHERE
 
 
-def _operand(descriptor: InstructionDescriptor, matrix: int, rows: int, k: int, mn_major: bool) -> np.ndarray:
-    layout, bytes_of = decode_matrix_descriptor(matrix), KINDS[descriptor.kind].element_bytes
+def _operand(descriptor: InstructionDescriptor, name: str, matrix: int, rows: int, k: int) -> Reading:
+    layout, size = decode_matrix_descriptor(matrix), KINDS[descriptor.kind].element_bytes
+    mn_major, format_name = (
+        (descriptor.a_mn_major, descriptor.a_format) if name == "A" else (descriptor.b_mn_major, descriptor.b_format)
+    )
     if descriptor.kind.startswith("mxf4"):  # two elements per byte
-        return operand_granules(layout, rows, k // 2, 1, False)
-    return operand_granules(layout, rows, k, bytes_of, mn_major)
+        return Reading(name, layout, rows, k // 2, 1, False, format_name)
+    return Reading(name, layout, rows, k, size, mn_major, format_name)
 
 
 @lru_cache(maxsize=512)

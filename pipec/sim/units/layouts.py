@@ -1,0 +1,148 @@
+"""Whether an MMA reads a tile of shared memory the way it was written.
+
+A tensor copy says where each 16 bytes of a box stand: the swizzle, the box and the address decide. A matrix descriptor says where
+each 16 bytes of an operand are looked for. The two agree if neighbours in the operand are neighbours in the box.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from .swizzle import SWIZZLES
+from .tcgen05.descriptors import MatrixDescriptor
+from .tcgen05.operands import operand_offsets
+
+GRANULE = 16
+NO_TILE = -1
+
+# Operand formats that the elements of a map can be; types that are left out say nothing of their content.
+_FORMATS: dict[str, frozenset[str]] = {
+    "f16": frozenset({"f16"}),
+    "bf16": frozenset({"bf16"}),
+    "f32": frozenset({"tf32"}),
+    "f32_ftz": frozenset({"tf32"}),
+    "tf32": frozenset({"tf32"}),
+    "tf32_ftz": frozenset({"tf32"}),
+    "f64": frozenset(),
+    "u8": frozenset({"e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "u8", "s8", "b1"}),
+    "u16": frozenset({"f16", "bf16"}),
+    "b4x16": frozenset({"e2m1"}),
+    "b4x16_p64": frozenset({"e2m1"}),
+    "b6x16_p32": frozenset({"e2m3", "e3m2"}),
+}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a tensor copy wrote from `start` on: `box` in elements, dimension 0 first; rows of `inner` bytes, `pitch` apart."""
+
+    swizzle: str
+    dtype: str
+    box: tuple[int, ...]
+    inner: int
+    pitch: int
+    start: int
+
+    def __str__(self) -> str:
+        swizzle = "without a swizzle" if self.swizzle == "none" else f"with swizzle {self.swizzle}"
+        return f"a box of {' x '.join(map(str, self.box))} {self.dtype} {swizzle} at 0x{self.start:x}"
+
+    def place(self, granules: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(16 bytes within the row, row) of granules of the tile."""
+        linear = SWIZZLES[self.swizzle].apply(granules * GRANULE) - self.start
+        return linear % self.pitch // GRANULE, linear // self.pitch
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An operand of an MMA: `rows` of `k` elements, read through `descriptor`."""
+
+    operand: str
+    descriptor: MatrixDescriptor
+    rows: int
+    k: int
+    element_bytes: int
+    mn_major: bool
+    format: str
+
+    def __str__(self) -> str:
+        layout = self.descriptor.layout
+        swizzle = "no swizzle" if layout == "none" else f"swizzle {layout}"
+        major = "MN" if self.mn_major else "K"
+        strides = f"strides {self.descriptor.leading_offset} and {self.descriptor.stride_offset}"
+        what = f"operand {self.operand}, {self.rows} x {self.k} {self.format}"
+        return f"{what}, as {major}-major with {swizzle} and {strides} from 0x{self.descriptor.start:x} on"
+
+    @property
+    def granules(self) -> np.ndarray:
+        """int64 [lines, 16 bytes each]: a line is a row of a K-major operand, a step of K of the others."""
+        return _granules(self)
+
+    @cached_property
+    def overlaps(self) -> bool:
+        """Whether something is read twice."""
+        return bool(np.unique(self.granules).size < self.granules.size)
+
+
+@lru_cache(maxsize=512)
+def _granules(reading: Reading) -> np.ndarray:
+    size = reading.element_bytes
+    offsets = operand_offsets(reading.descriptor, reading.rows, reading.k, size, reading.mn_major)
+    if reading.mn_major:
+        return np.ascontiguousarray(offsets[:: max(1, GRANULE // size), ::size].T) // GRANULE
+    return np.ascontiguousarray(offsets[:, ::GRANULE]) // GRANULE
+
+
+def wrong_type(reading: Reading, tile: Tile) -> bool:
+    known = _FORMATS.get(tile.dtype)
+    return known is not None and reading.format not in known
+
+
+def disagreement(reading: Reading, tiles: tuple[Tile, ...], marks: np.ndarray) -> tuple[Tile, str] | None:
+    """The first tile that `reading` takes for something else, and how; `marks` has the tile of each granule by number."""
+    for number, tile in enumerate(tiles):
+        inside = marks == number
+        if wrong_type(reading, tile):
+            return tile, f"the elements are {tile.dtype}"
+        if reading.overlaps:
+            return tile, "the operand reads some bytes of it twice"
+        why = _misplaced(reading, tile, inside)
+        if why is not None:
+            return tile, why
+    return None
+
+
+def _misplaced(reading: Reading, tile: Tile, inside: np.ndarray) -> str | None:
+    chunk, row = tile.place(reading.granules)
+    lines = np.arange(len(chunk))
+    line_name, chunk_name = ("K", "rows") if reading.mn_major else ("row", "bytes of K")
+    swizzled = reading.descriptor.layout != "none"
+    for column in range(chunk.shape[1]):
+        own = inside[:, column]
+        if not own.any():
+            continue
+        first = int(lines[own][0])
+        step = (
+            lines - first if swizzled else lines % 8 - first % 8 + row[lines - lines % 8 + first % 8, column] - row[first, column]
+        )
+        wrong = own & ((chunk[:, column] != chunk[first, column]) | (row[:, column] - row[first, column] != step))
+        if wrong.any():
+            line = int(lines[wrong][0])
+            return _told(line_name, line, chunk_name, column, chunk[line, column], row[line, column])
+        if column and inside[first, column - 1] and swizzled:
+            before = chunk[first, column - 1], row[first, column - 1]
+            following = chunk[first, column] == before[0] + 1 and row[first, column] == before[1]
+            if not following and (not reading.mn_major or chunk[first, column]):
+                return _told(line_name, first, chunk_name, column, chunk[first, column], row[first, column])
+    # An instruction multiplies 32 bytes of K, so that is how far apart operands begin.
+    if swizzled and not reading.mn_major and inside[0, 0] and chunk[0, 0] % 2:
+        return _told(line_name, 0, chunk_name, 0, chunk[0, 0], row[0, 0])
+    return None
+
+
+def _told(line_name: str, line: int, chunk_name: str, column: int, chunk: int, row: int) -> str:
+    wanted = f"{line_name} {line}, {chunk_name} {GRANULE * column}..{GRANULE * column + GRANULE - 1}"
+    return f"what it takes for {wanted} are bytes {GRANULE * int(chunk)}..{GRANULE * int(chunk) + GRANULE - 1} of row {int(row)} of the box"

@@ -1,0 +1,105 @@
+"""Tiles remember how they were written: an MMA that reads one in another layout or type is told so, with both sides."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pipec.sim import ArrayArgument, Options, Result, ScalarArgument, SimulationError, TensorMap, TensorMapArgument, launch
+
+from .gemm_ptx import SHARED_BYTES, gemm_ptx
+
+HOPPER = (Path(__file__).parent / "ptx" / "hopper_tile.ptx").read_text()
+DESCRIPTOR = "0x4000404000000000"
+
+
+def gemm(text: str, options: Options, swizzle: str = "128B", dtype: str = "bf16", box: int = 64) -> Result:
+    k = 128
+    a, b, d = (
+        np.ones((128, k), ml_dtypes.bfloat16),
+        np.ones((256, k), ml_dtypes.bfloat16),
+        np.zeros((128, 256), ml_dtypes.bfloat16),
+    )
+    maps = [
+        TensorMapArgument(TensorMap(dtype, (k, len(array)), (2 * k,), (box, len(array)), swizzle=swizzle), array)
+        for array in (a, b)
+    ]
+    numbers = [ScalarArgument(struct.pack("<I", number)) for number in (k // 64, 256)]
+    return launch(text, "gemm", dynamic_smem=SHARED_BYTES, options=options, arguments=[*maps, ArrayArgument(d), *numbers])
+
+
+def changed(old: str, new: str, text: str | None = None) -> str:
+    text = text or gemm_ptx()
+    assert old in text
+    return text.replace(old, new)
+
+
+FAULTS = {
+    "descriptor: swizzle of 64 bytes": (changed(DESCRIPTOR, "0x8000404000000000"), {}, "with swizzle 64B"),
+    "descriptor: swizzle of 32 bytes": (changed(DESCRIPTOR, "0xC000404000000000"), {}, "with swizzle 32B"),
+    "descriptor: no swizzle": (changed(DESCRIPTOR, "0x0000404000000000"), {}, "with no swizzle"),
+    "descriptor: rows half as far apart": (changed(DESCRIPTOR, "0x4000402000000000"), {}, "twice"),
+    "descriptor: rows twice as far apart": (changed(DESCRIPTOR, "0x4000408000000000"), {}, "row 8"),
+    "descriptor: starts 16 bytes too far": (changed("add.s64 %rd5, %rd3, 2;", "add.s64 %rd5, %rd3, 1;"), {}, "operand A"),
+    "descriptor: starts in the last 16 bytes": (changed("add.s64 %rd6, %rd4, 2;", "add.s64 %rd6, %rd4, 7;"), {}, "operand B"),
+    "map: swizzle of 64 bytes": (gemm_ptx(24576), {"swizzle": "64B", "box": 32}, "with swizzle 64B"),
+    "map: another type": (gemm_ptx(), {"dtype": "f16"}, "the elements are f16"),
+    "instruction: another type": (changed("0x08400490", f"{0x08400490 & ~(1 << 7):#x}"), {}, "the elements are bf16"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("timing", ["order", "late"])
+def test_planted_faults_are_found_in_one_run(name, timing):
+    text, options, words = FAULTS[name]
+    with pytest.raises(SimulationError) as caught:
+        # That some bytes were not loaded, or are being loaded, is another matter.
+        gemm(text, Options(timing, checks={"uninitialised": "off", "race": "off"}), **options)
+    error = caught.value
+    assert error.kind == "layout" and words in error.message
+    lines = text.splitlines()
+    assert "tcgen05.mma" in lines[error.ptx_line - 1]
+    assert "cp.async.bulk.tensor" in lines[error.details["other"]["ptx_line"] - 1]
+    assert "role `mma`" in error.message and "role `load`" in error.message
+
+
+def test_what_fits_is_not_reported():
+    assert gemm(gemm_ptx(), Options()).findings == []
+    # Of a swizzled operand along K the leading offset says nothing.
+    assert gemm(changed(DESCRIPTOR, "0x4000404000010000"), Options()).findings == []
+    assert gemm(gemm_ptx(), Options(), dtype="u16").findings == []
+
+
+@pytest.mark.parametrize("severity", ["warn", "off"])
+def test_the_check_is_switched_by_its_name(severity):
+    # Four instructions, two operands each.
+    result = gemm(FAULTS["map: another type"][0], Options(checks={"layout": severity}), dtype="f16")
+    assert len(result.findings) == (8 if severity == "warn" else 0)
+    assert all(finding.check == "layout" and finding.count > 1 for finding in result.findings)
+
+
+HOPPER_FAULTS = {
+    "type": ("128B", "f16", HOPPER, "the elements are f16"),
+    "layout bits": ("128B", "bf16", HOPPER.replace("4611686293305294848", "9223372311732682752"), "swizzle 64B"),
+}
+
+
+def hopper(swizzle: str, dtype: str, text: str) -> None:
+    a, b, d = np.ones((64, 64), ml_dtypes.bfloat16), np.ones((32, 64), ml_dtypes.bfloat16), np.zeros((64, 32), np.float32)
+    maps = [TensorMapArgument(TensorMap(dtype, (64, len(x)), (128,), (64, len(x)), swizzle=swizzle), x, False) for x in (a, b)]
+    out = TensorMapArgument(TensorMap("f32", (32, 64), (128,), (32, 64)), d)
+    arguments = [*maps, out, ArrayArgument(d)]
+    launch(text, block=128, dynamic_smem=16384 + 8192, arguments=arguments, options=Options(checks={"uninitialised": "off"}))
+
+
+@pytest.mark.parametrize("name", HOPPER_FAULTS)
+def test_wgmma_too(name):
+    swizzle, dtype, text, words = HOPPER_FAULTS[name]
+    assert name == "type" or text != HOPPER
+    with pytest.raises(SimulationError) as caught:
+        hopper(swizzle, dtype, text)
+    assert caught.value.kind == "layout" and words in caught.value.message and "wgmma" in caught.value.message
