@@ -16,6 +16,7 @@ from pipec.diag.shown import shown
 
 from .arguments import Loose, Placement, parameter_block, strict
 from .errors import SimulationError
+from .explore import Exploration, Prepare, explore
 from .findings import CHECKS, Finding, Severity
 from .load import load
 from .machine.device import resident_clusters
@@ -24,15 +25,16 @@ from .machine.memory.spaces import SHARED_BASE, SHARED_LIMIT, FlatMemory, Global
 from .machine.practice import PracticeName, Rules
 from .machine.program import Program
 from .machine.races.report import Reporter
-from .machine.schedule.events import Timing
+from .machine.schedule.events import Choice
 from .machine.schedule.scheduler import Scheduler
+from .machine.schedule.schedules import Schedule
 from .machine.threads.cta import Cluster
 from .machine.threads.specials import fill_registers
 from .ptx.parse import parse
 from .ptx.tree import Function, Module
 from .units.numbers.numerics import Numerics
 
-TIMINGS = get_args(Timing)
+TIMINGS = get_args(Choice)
 NUMERICS = get_args(Numerics)
 # CUDA programming guide, technical specifications per compute capability.
 MAXIMUM_GRID = (2**31 - 1, 65_535, 65_535)
@@ -54,7 +56,8 @@ class Statistics:
 @dataclass
 class Result:
     """`printed` is what the kernel's `printf` wrote, one entry per thread and call; `relied_on` what it did that PTX does
-    not promise (`machine.practice.PRACTICES`); `findings` those that are warnings, which `warnings` has as text."""
+    not promise (`machine.practice.PRACTICES`); `findings` those that are warnings, which `warnings` has as text; `explored` what
+    timing "explore" tried."""
 
     statistics: Statistics
     warnings: list[str] = field(default_factory=list)
@@ -62,6 +65,7 @@ class Result:
     printed: list[str] = field(default_factory=list)
     relied_on: list[PracticeName] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    explored: Exploration | None = None
 
 
 # A kernel that is launched many times is read once: nothing changes a module afterwards.
@@ -95,20 +99,35 @@ def launch(
         started = time.perf_counter()
         module = _parsed(ptx)
         function = _kernel(module, kernel)
-        machine = Machine(_block(function, block), _grid(grid), options, GlobalMemory())
-        shape = _cluster(function, cluster, machine.grid)
+        extents, whole = _block(function, block), _grid(grid)
+        shape = _cluster(function, cluster, whole)
         explicit = cluster is not None or bool(function.directives.get("reqnctapercluster"))
-        program = _prepared(machine, module, function, dynamic_smem, arguments, allocations)
-        _run_to_the_end(machine, program, shape, explicit, cooperative)
+
+        def run(schedule: Schedule, prepare: Prepare = _as_it_is) -> Machine:
+            machine = Machine(extents, whole, options, GlobalMemory(), schedule)
+            program = _prepared(machine, module, function, dynamic_smem, arguments, allocations)
+            prepare(machine, program)
+            _run_to_the_end(machine, program, shape, explicit, cooperative)
+            return machine
+
+        explored = None
+        if options.timing == "explore":
+            machine, explored = explore(run, prod(whole) // prod(shape), prod(shape), options.seed)
+        else:
+            machine = run(Schedule(options.timing, options.seed))
         seconds = time.perf_counter() - started
         statistics = Statistics(machine.thread_instructions, machine.warp_instructions, seconds, machine.now)
         found = machine.findings.all
-        warnings = machine.warnings + [str(finding) for finding in found]
-        return Result(statistics, warnings, machine.trace, machine.printed, machine.relied_on, found)
+        warnings = machine.warnings + [str(finding) for finding in found] + (explored.lines if explored else [])
+        return Result(statistics, warnings, machine.trace, machine.printed, machine.relied_on, found, explored)
     except MemoryError:
         raise SimulationError("argument", "the kernel's memory does not fit this machine's") from None
     except RecursionError:
         raise SimulationError("unsupported", "the kernel's calls nest too deeply to be inlined") from None
+
+
+def _as_it_is(machine: Machine, program: Program) -> None:
+    """Nothing is changed before the run."""
 
 
 def _check_options(options: Options, dynamic_smem: int) -> None:
@@ -147,8 +166,9 @@ def _prepared(
     """The program, with arguments and constants in the machine's memory."""
     arguments = strict(function, loose)
     placement = Placement(machine.memory, arguments, allocations)
+    machine.outside = [one.data for one in machine.memory.allocations if one.writable]
     program = load(module, function, machine.memory, dynamic_smem)
-    image = program.image
+    image = machine.image = program.image
     if machine.options.rules is None:
         machine.hold_to("documents" if image.metadata else "practice")
     reporter = Reporter(machine, image)
@@ -175,7 +195,7 @@ def _run_to_the_end(machine: Machine, program: Program, shape: Triple, explicit:
 
 def _run_grid(machine: Machine, program: Program, shape: Triple, explicit: bool, cooperative: bool) -> None:
     x, y, z = (extent // part for extent, part in zip(machine.grid, shape, strict=True))
-    machine.pending_clusters = PendingClusters((x, y, z))
+    machine.pending_clusters = PendingClusters((x, y, z), machine.schedule.reversed)
     most = resident_clusters(program.image, machine.block, shape)
     if cooperative:
         _make_workspace(machine, most)
@@ -186,7 +206,7 @@ def _run_grid(machine: Machine, program: Program, shape: Triple, explicit: bool,
             fill_registers(warp)
         return cluster
 
-    Scheduler(program, machine, start, most, cooperative).run()
+    Scheduler(program, machine, start, most, cooperative or machine.schedule.together).run()
 
 
 def _make_workspace(machine: Machine, most: int) -> None:

@@ -44,7 +44,19 @@ NEVER = {
 
 # The same inside parts that are folders of folders: each imports only those before it.
 INSIDE = {
-    "sim": ("units", "errors", "findings", "ptx", "machine", "instructions", "load", "arguments", "launch", "timeline"),
+    "sim": (
+        "units",
+        "errors",
+        "findings",
+        "ptx",
+        "machine",
+        "instructions",
+        "load",
+        "arguments",
+        "explore",
+        "launch",
+        "timeline",
+    ),
     "verify": (
         "terms",
         "logic",

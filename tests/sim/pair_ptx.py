@@ -67,6 +67,8 @@ LBAR:
     fence.mbarrier_init.release.cluster;
 LINIT:
     bar.warp.sync 0xffffffff;
+    barrier.cluster.arrive.relaxed.aligned;
+    barrier.cluster.wait.aligned;
     setp.ne.u32 %q1, %r2, 1;
     @%q1 bra LALLOC;
     add.u32 %r10, %r5, {8 * (2 * STAGES + 1)};

@@ -46,7 +46,7 @@ def test_reads_and_writes_of_the_next_cta(generic):
         else "add.u32 %r2, %rank, 1; and.b32 %r2, %r2, 3; mapa.shared::cluster.u32 %r4, %own, %r2; mad.lo.u32 %r3, %rank, 100, %t; "
         "st.shared::cluster.u32 [%r4], %r3;"
     )
-    body = f"""{address} {SYNC}
+    body = f"""{SYNC} {address} {SYNC}
     add.u32 %r2, %rank, 3; and.b32 %r2, %r2, 3; mapa.shared::cluster.u32 %r4, %own, %r2; ld.shared::cluster.u32 %r5, [%r4];
     ld.shared.u32 %r6, [%own]; mad.lo.u32 %r5, %r5, 1000, %r6; st.global.u32 [%out], %r5; {SYNC}"""
     out, rank, lane = run(body, ctas=4), np.arange(4)[:, None], np.arange(32)

@@ -115,16 +115,23 @@ FAULTS = {
     "barriers not ready": Fault("gemm", drop(Line(r"bar.sync\s+0;")), everywhere("race"), None, None),
     "pair: tensor memory given back without a cluster barrier": Fault(
         "pair",
+        both(drop(Line("barrier.cluster.arrive", "", 2)), drop(Line("barrier.cluster.wait", "", 2))),
+        everywhere("race"),
+        None,
+        None,
+    ),
+    "pair: no cluster barrier before the work": Fault(
+        "pair",
         both(drop(Line("barrier.cluster.arrive", "", 1)), drop(Line("barrier.cluster.wait", "", 1))),
         everywhere("race"),
         None,
         None,
     ),
-    "pair: no cluster barrier at the start": Fault(
+    "pair: allocates before its peer runs": Fault(
         "pair",
         both(drop(Line("barrier.cluster.arrive")), drop(Line("barrier.cluster.wait"))),
-        everywhere("race"),
-        None,
+        everywhere("undefined"),
+        "mma",
         None,
     ),
     "pair: commit to one CTA only": Fault("pair", change(Line("mov.u16 .*3;"), "3;", "1;"), everywhere("deadlock"), None, None),

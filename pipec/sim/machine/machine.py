@@ -11,12 +11,15 @@ import numpy as np
 
 from ..errors import Details, SimulationError
 from ..findings import Findings, Severity
+from ..ptx.types import Bytes
 from ..units.numbers.numerics import Numerics
+from .image import Image
 from .memory.spaces import FlatMemory, GlobalMemory
 from .practice import PracticeName, Rules
-from .races.clocks import Actors
+from .races.clocks import Actors, Thread
 from .races.detector import Misreading, Race, Races
-from .schedule.events import Events, Timing
+from .schedule.events import Choice, Events
+from .schedule.schedules import Schedule
 
 Triple = tuple[int, int, int]
 _START = 100  # warp instructions that starting a cluster costs as much as
@@ -42,11 +45,11 @@ _REFUSED = 0.25  # of the requests for pending clusters, with timing "random"
 @dataclass(frozen=True)
 class Options:
     """`timing` decides when asynchronous operations complete: soon and in order, only when every warp is blocked, or
-    at seeded random times (TMA bytes then arrive in pieces). `step_limit` counts warp instructions. `checks`: how grave
-    the findings of a name are (`findings.CHECKS`). `rules`: what a kernel may rely on (`machine.practice`); None: the documents
-    for kernels with pipec's metadata, practice for all others."""
+    at seeded random times (TMA bytes then arrive in pieces); "explore" runs many schedules (`explore`). `step_limit` counts warp
+    instructions. `checks`: how grave the findings of a name are (`findings.CHECKS`). `rules`: what a kernel may rely on
+    (`machine.practice`); None: the documents for kernels with pipec's metadata, practice for all others."""
 
-    timing: Timing = "order"
+    timing: Choice = "order"
     seed: int = 0
     step_limit: int = 200_000_000
     progress: Callable[[int, int], None] | None = None
@@ -69,8 +72,8 @@ class TraceEvent:
 class PendingClusters:
     """The clusters that have not started, in launch order: x fastest."""
 
-    def __init__(self, count: Triple) -> None:
-        self.count, self.started = count, 0
+    def __init__(self, count: Triple, backwards: bool = False) -> None:
+        self.count, self.started, self.backwards = count, 0, backwards
 
     @property
     def left(self) -> int:
@@ -80,8 +83,10 @@ class PendingClusters:
         return self.left > 0
 
     def popleft(self) -> Triple:
-        number, (x, y, _) = self.started, self.count
+        number, (x, y, z) = self.started, self.count
         self.started += 1
+        if self.backwards:
+            number = x * y * z - 1 - number
         return number % x, number // x % y, number // (x * y)
 
 
@@ -89,9 +94,15 @@ class Machine:
     """`progress` counts effects, so that spinning can be told from working; `clock_reads` counts looks at a clock, so
     that waiting for a time can be told from waiting for ever."""
 
-    def __init__(self, block: Triple, grid: Triple, options: Options, memory: GlobalMemory) -> None:
-        self.block, self.grid, self.options, self.memory = block, grid, options, memory
-        self.events = Events(options.timing, options.seed)
+    image: Image  # of the kernel, once it is loaded
+
+    def __init__(self, block: Triple, grid: Triple, options: Options, memory: GlobalMemory, schedule: Schedule) -> None:
+        self.block, self.grid, self.options, self.memory, self.schedule = block, grid, options, memory, schedule
+        self.events = Events(schedule.timing, schedule.seed)
+        self.thread: Thread | None = None  # the warp that executes
+        self.set_going: set[int] = set()  # the instructions that set asynchronous operations going
+        self.failed: set[tuple[int, int, int, int]] = set()  # tests of mbarriers that the schedule has let fail
+        self.outside: list[Bytes] = []  # the caller's memory that can be written
         self.progress = 0
         self.clock_reads = 0
         self.now = 0
@@ -104,7 +115,7 @@ class Machine:
         self.trace: list[TraceEvent] = []
         self.printed: list[str] = []
         self.pending_clusters = PendingClusters((0, 0, 0))
-        self._refusals = Random(options.seed)
+        self._refusals = Random(schedule.seed)
         self.relied_on: list[PracticeName] = []
         self.grid_workspace = 0  # where a cooperative launch has its barrier
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
@@ -131,7 +142,7 @@ class Machine:
 
         With timing "random" one in four does; what was refused starts as a cluster of its own later.
         """
-        return self.options.timing == "random" and self._refusals.random() < _REFUSED
+        return self.events.timing == "random" and self._refusals.random() < _REFUSED
 
     def record(self, now: int, kind: TraceKind, cta: Triple, details: Details) -> None:
         if self.options.trace:

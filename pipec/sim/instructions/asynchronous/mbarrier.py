@@ -191,14 +191,22 @@ def wait(d: Decoder) -> Execute:
         results = np.zeros(LANES, bool)
         pending: list[tuple[TrackedBarrier, int]] = []
         known: dict[tuple[int, int], tuple[bool, TrackedBarrier, int]] = {}
+        fails, failed = warp.cta.machine.schedule.fails, False
+        seen = warp.seen.copy() if fails else warp.seen
         for lane in warp.lanes():
             key = (int(addresses[lane]), int(wanted[lane]))
             if key not in known:
                 known[key] = _test(warp, *key, parity, d.item.opcode)
+                failed = failed or (fails and known[key][0] and _may_fail(warp, known[key][1]))
             done, barrier, phase = known[key]
             results[lane] = done
             if not done:
                 pending.append((barrier, phase))
+        if failed:
+            # As if it had come before the phase was complete.
+            warp.seen = seen
+            write(warp, np.zeros(LANES, bool))
+            return None
         for done, barrier, _ in known.values():
             if done:
                 warp.thread.hear_signal(barrier.tells, not relaxed, "cluster")
@@ -236,6 +244,18 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
     if done:
         warp.seen[barrier.offset] = state.phase - 1
     return done, barrier, state.phase - 1 if done else state.phase
+
+
+def _may_fail(warp: Warp, barrier: TrackedBarrier) -> bool:
+    """Whether the warp could have asked before the phase was complete, and this test of it has not failed yet."""
+    phase = barrier.state.phase
+    if not phase or warp.thread.knowledge.order.get(barrier.actor, 0) >= phase:
+        return False
+    failed, key = warp.cta.machine.failed, (warp.thread.number, warp.fragment.pc, barrier.actor, phase)
+    if key in failed:
+        return False
+    failed.add(key)
+    return True
 
 
 def _park(warp: Warp, blocking: bool, pending: list[tuple[TrackedBarrier, int]], limit: int | None) -> Wait | None:

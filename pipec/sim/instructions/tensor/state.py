@@ -45,6 +45,8 @@ def group_ctas(cta: Cta, group: CtaGroup) -> list[Cta]:
     for peer in ctas[even : even + 2]:
         if peer.exited:
             raise SimulationError("undefined", f"cta_group::2 while {peer.name} has exited")
+        if peer is not cta:
+            cta.check_running(peer, "cta_group::2")
     return ctas[even : even + 2]
 
 

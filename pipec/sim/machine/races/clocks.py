@@ -128,6 +128,7 @@ class Thread:
         # Where it went at branches that it took as a whole (-1: its lanes parted there), and the warps of its CTA.
         self.route: dict[int, int] = {}
         self.peers: list[Thread] = []
+        self.running: set[int] = set()  # ranks of the CTAs of its cluster that it knows to have started
         self.barrier_used = -1  # the mbarrier the warp last waited or arrived on
         self.knowledge = UNKNOWING
         self.usable: Clock = NOTHING

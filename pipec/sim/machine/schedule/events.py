@@ -10,6 +10,8 @@ from collections.abc import Callable, Hashable
 from typing import Literal, NamedTuple
 
 Timing = Literal["order", "late", "random"]
+# What a launch can ask for: one of these, or many schedules one after another.
+Choice = Literal["order", "late", "random", "explore"]
 Action = Callable[[], None]
 
 # Due after everything that has a time of its own.
@@ -41,9 +43,17 @@ class Events:
         self.pending = 0  # operations under way, timers left out
 
     def schedule(
-        self, now: int, latency: int, action: Action, channel: Hashable = None, busy: int = 1, storing: bool = False
+        self,
+        now: int,
+        latency: int,
+        action: Action,
+        channel: Hashable = None,
+        busy: int = 1,
+        storing: bool = False,
+        held: bool = False,
     ) -> None:
-        """`action` runs about `latency` later and, in a channel, at least `busy` after the one before it."""
+        """`action` runs about `latency` later and, in a channel, at least `busy` after the one before it; one that is `held` once
+        nothing else can, and what follows it in its channel after it."""
         self.issued += 1
         self.pending += 1
         action = functools.partial(self._finish, action)
@@ -52,7 +62,7 @@ class Events:
             return
         if self.timing == "random":
             latency = self.random.randrange(1, 8 * latency + 64)
-        due = now + latency
+        due = now + latency if not held else FAR
         if channel is not None:
             due = self.channels[channel] = max(due, self.channels.get(channel, 0) + busy)
         heapq.heappush(self.heap, Event(due, self.issued, action))

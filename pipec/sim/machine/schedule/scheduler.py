@@ -68,10 +68,14 @@ class Scheduler:
                 break
             events.fire(machine.now)
             order = warps if events.timing != "random" else self.random.sample(warps, len(warps))
+            if machine.schedule.late >= 0:
+                order = [warp for warp in order if not warp.cta.delayed]
             if self._run_round(order):
                 self._limit_spinning(warps)
                 continue
             due = events.next_due()
+            if (due is None or due >= FAR // 2) and self._start_delayed():
+                continue
             if due is not None:
                 if not self._time_out(warps, before=due):
                     self._skip_to_next_event(due)
@@ -90,6 +94,13 @@ class Scheduler:
         self._drain()
         for cluster in self.clusters:
             cluster.check_end()
+
+    def _start_delayed(self) -> bool:
+        """The CTAs that the schedule has kept back start; whether there were any."""
+        delayed = [cta for cluster in self.clusters for cta in cluster.ctas if cta.delayed]
+        for cta in delayed:
+            cta.delayed = False
+        return bool(delayed)
 
     # ---- clusters beside each other
 
@@ -148,6 +159,9 @@ class Scheduler:
             self.spin_progress, self.spin_rounds = self.machine.progress, 0
             return
         self.spin_rounds += 1
+        if self.spin_rounds % START_ROUNDS == 0 and self._start_delayed():
+            self.spin_rounds = 0
+            return
         if self.spin_rounds == 1:
             self.spin_polls = {warp: warp.polls for warp in warps}
         if self.spin_rounds % START_ROUNDS:
@@ -236,7 +250,7 @@ class Scheduler:
         """Executes up to `quantum` instructions; returns how many."""
         code, registers, executed = self.code, warp.registers, 0
         warp.fragment = fragment
-        self.machine.acting = warp.here
+        self.machine.acting, self.machine.thread = warp.here, warp.thread
         try:
             while executed < quantum:
                 pc = fragment.pc

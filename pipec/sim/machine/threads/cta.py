@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ class Warp(Divergence):
         self.watched = self.thread if cta.machine.watching else None
         if self.watched:
             cta.machine.races.threads.add(self.thread)
+            # That it runs is the first thing that it has to tell.
+            self.thread.touched = prod(cluster.shape) > 1
 
     def lanes(self) -> list[int]:
         """Active lane numbers of the executing instruction."""
@@ -117,7 +120,8 @@ class Warp(Divergence):
         # Channels are those of a cluster: others may run beside it.
         place = None if channel is None else (cluster.index, channel)
         cluster.outstanding += 1
-        machine.events.schedule(machine.now, latency, guarded, place, busy, storing)
+        machine.set_going.add(pc)
+        machine.events.schedule(machine.now, latency, guarded, place, busy, storing, pc == machine.schedule.held)
 
 
 class Cta:
@@ -133,6 +137,7 @@ class Cta:
         self.named = [NamedBarrier(number) for number in range(NAMED_BARRIERS)]
         self.mbarriers: dict[int, TrackedBarrier] = {}
         self.tensor: TensorState | None = None
+        self.delayed = rank == self.machine.schedule.late and prod(cluster.shape) > 1  # it starts once nothing else can run
         self.launch_control_ended = False  # a request for another cluster was seen to fail
         self.register_counts: dict[int, int] = {}  # warp -> registers of each thread, once they were set
         self.register_waiters: list[Fragment] = []
@@ -200,9 +205,26 @@ class Cta:
                 f"{what}: shared::cluster address 0x{address:x} names CTA rank {rank} of a cluster of {len(self.cluster.ctas)}",
             )
         cta = self.cluster.ctas[rank]
-        if cta.exited and cta is not self:
-            raise SimulationError("undefined", f"{what}: CTA rank {rank} has already exited")
+        if cta is not self:
+            if cta.exited:
+                raise SimulationError("undefined", f"{what}: CTA rank {rank} has already exited")
+            self.check_running(cta, what)
         return cta
+
+    def check_running(self, peer: Cta, what: str) -> None:
+        """Whether the warp that executes knows that `peer` has started: only then may it be worked on."""
+        thread = self.machine.thread
+        if not self.machine.watching or thread is None or peer.rank in thread.running:
+            return
+        clock = thread.knowledge.order
+        if any(warp.thread.number in clock for warp in peer.warps) or any(
+            thread.actors.reached(clock, warp.thread.number, 1) for warp in peer.warps
+        ):
+            thread.running.add(peer.rank)
+            return
+        message = f"{what} works on {peer.name}, and no cluster barrier or other signal has shown that it runs"
+        located = self.machine.acting(SimulationError("undefined", message))
+        self.machine.findings.add("peer", (located.ptx_line, what), located)
 
     def local_memory(self, warp: Warp) -> FlatMemory:
         if warp.local is None:
