@@ -6,15 +6,13 @@ import numpy as np
 
 from pipec.interface import KernelInterface
 from pipec.runtime.arguments.binding import Bound
-from pipec.runtime.arguments.parameters import PointerValue, RecordsValue, TensorMapValue, Value, values_of
+from pipec.runtime.arguments.parameters import STAND_IN_BYTES, PointerValue, RecordsValue, TensorMapValue, Value, values_of
 from pipec.runtime.arguments.tensors import tensors
 from pipec.runtime.hangs import hang
 from pipec.watchdog import BYTES
 
 if TYPE_CHECKING:
     from pipec.sim import Argument, Options, Result
-
-_DUMMY_BYTES = 256  # stands for a tensor without elements
 
 
 def simulate(
@@ -26,7 +24,7 @@ def simulate(
 
     written = {argument.name: argument.written for argument in tensors(interface)}
     memory = {
-        name: np.zeros(_DUMMY_BYTES, np.uint8) if view.empty else view.bytes_in_place() for name, view in bound.views.items()
+        name: np.zeros(STAND_IN_BYTES, np.uint8) if view.empty else view.bytes_in_place() for name, view in bound.views.items()
     }
 
     records = np.zeros(BYTES if interface.watchdog else 0, np.uint8)

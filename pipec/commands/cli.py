@@ -1,4 +1,4 @@
-"""The command line: `pipec compile | check | verify | run | sim | tune | explain`. Exit 0 fine, 1 diagnostics on stderr, 2 usage."""
+"""The command line: its commands by name. Exit 0 fine, 1 diagnostics on stderr, 2 usage."""
 
 import argparse
 import os
@@ -162,6 +162,12 @@ def _emitted(state: "Compilation", form: str) -> str | bytes:
             return state.ptx
 
 
+def _build(options: argparse.Namespace) -> int:
+    from pipec.commands.build import build_bundle
+
+    return build_bundle(options)
+
+
 def _check(options: argparse.Namespace) -> int:
     from pipec.api.report import report_of, statements
 
@@ -265,6 +271,7 @@ def _print_diagnostics(diagnostics: Sequence[Diagnostic], form: str) -> None:
 _COMMANDS = {
     "version": _version,
     "compile": _compile,
+    "build": _build,
     "check": _check,
     "verify": _verify,
     "run": _run,

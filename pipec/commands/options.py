@@ -18,6 +18,7 @@ CHECKS = ("race", "proxy", "fence", "uninitialised", "bytes", "leak", "layout", 
 SEVERITIES = ("error", "warn", "off")  # as pipec.sim has them
 MOST_DIGITS = 18  # of a whole number; all of them fit 64 bits
 _FASTEST = 10  # GHz
+_LONGEST_NAME = 100
 
 
 def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
@@ -80,13 +81,16 @@ def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "--timeline", metavar="FILE", help="write who does what when: a page (.html), or JSON for Chrome or Perfetto"
     )
 
+    nine = listed.add_parser("build", parents=[shared, _source(targets=True)], help="compile ahead of time, for C and for Python")
+    _add_bundle(nine)
+
     five = listed.add_parser("explain", parents=[shared], help="the long text of a diagnostic code, or what a proof says")
     five.add_argument("code", metavar="CODE", nargs="?", help="for example E0303, or `proof`; left out: all with their titles")
 
-    for name, command in zip(listed.choices, (one, two, seven, three, four, six, eight, five), strict=True):
+    for name, command in zip(listed.choices, (one, two, seven, three, four, six, eight, nine, five), strict=True):
         command.set_defaults(command=commands[name])
     parser.set_defaults(
-        command=lambda _: parser.error("a command is needed: compile, check, verify, run, sim, tune, predict or explain"),
+        command=lambda _: parser.error("a command is needed: compile, check, verify, run, sim, tune, predict, build or explain"),
         message_format="text",
         max_seconds=None,
         max_memory=None,
@@ -105,12 +109,17 @@ def _shared() -> argparse.ArgumentParser:
     return parser
 
 
-def _source() -> argparse.ArgumentParser:
+def _source(targets: bool = False) -> argparse.ArgumentParser:
+    """`targets`: for several targets, else for one."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("file", metavar="FILE", help="a .pipe source; `-`: standard input")
-    parser.add_argument(
-        "--arch", choices=tuple(TARGETS), help=f"the target (default: the docstring's `arch:` line, or {DEFAULT_TARGET})"
-    )
+    default = f"(default: the docstring's `arch:` line, or {DEFAULT_TARGET})"
+    if targets:
+        parser.add_argument(
+            "--target", dest="targets", action="append", choices=tuple(TARGETS), default=[], help=f"may be repeated {default}"
+        )
+    else:
+        parser.add_argument("--arch", choices=tuple(TARGETS), help=f"the target {default}")
     parser.add_argument(
         "-D",
         dest="constants",
@@ -156,6 +165,24 @@ def _sized() -> argparse.ArgumentParser:
         "--seed", type=_whole, default=0, help="of the random inputs and of --timing random, 0 or more (default %(default)s)"
     )
     return parser
+
+
+def _add_bundle(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", dest="output", metavar="DIR", required=True, help="the folder to write; made where there is none")
+    parser.add_argument("--name", type=_name, metavar="NAME", help="of the C files and functions (default: the file's)")
+    parser.add_argument(
+        "--shape",
+        dest="shapes",
+        metavar="NAME=SIZE,...",
+        type=_assignment,
+        action=_Once,
+        nargs="+",
+        default=[],
+        help="sizes to choose tiles for, all combinations (default: a few of each dimension)",
+    )
+    parser.add_argument(
+        "--tiles", type=_positive, metavar="N", default=6, help="tiles of a kernel for a target, at most (default %(default)s)"
+    )
 
 
 def _add_launch(parser: argparse.ArgumentParser) -> None:
@@ -248,6 +275,12 @@ def _assignment(text: str) -> tuple[str, str]:
     if not equals or not name.isidentifier() or not value:
         raise argparse.ArgumentTypeError(f"{_short(text)} is not NAME=VALUE")
     return name, value
+
+
+def _name(text: str) -> str:
+    if not (text.isascii() and text.isidentifier() and len(text) <= _LONGEST_NAME):
+        raise argparse.ArgumentTypeError(f"{_short(text)} is no name in C of at most {_LONGEST_NAME} letters")
+    return text
 
 
 def _seconds(text: str) -> float:

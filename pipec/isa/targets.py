@@ -22,6 +22,7 @@ class Target:
     registers: int  # 32-bit registers per CTA
     multiprocessors: int  # of the largest part
     launch_control: bool  # whether a running cluster may take over one that has not started (hardware.md 6)
+    products: tuple[str, ...]  # words in the names of its GPUs
     max_named_barriers: int = 16
 
     def registers_per_thread(self, threads: int) -> int:
@@ -33,6 +34,10 @@ class Target:
         padded = -(-threads // _WARPGROUP_THREADS) * _WARPGROUP_THREADS
         return min(_MOST_REGISTERS, self.registers // padded // _REGISTER_STEP * _REGISTER_STEP)
 
+    def is_of(self, device: str) -> bool:
+        """Whether a GPU of this name runs the target's code."""
+        return not {*self.products}.isdisjoint(device.replace("-", " ").split())
+
     @property
     def facts(self) -> dict[str, str | int | bool]:
         """What a kernel may ask of it while compiling: `target.tensor_memory` and so on."""
@@ -41,8 +46,8 @@ class Target:
 
 # LLVM knows no PTX 8.9, and at 8.5 or below with sm_100a it aborts; 8.8 is the first version that carries the sm_100 family.
 _ROWS = (
-    Target("sm_100a", "8.8", "+ptx88", 232_448, 512, 1024, 65_536, 148, True),
-    Target("sm_90a", "8.8", "+ptx88", 232_448, 0, 1024, 65_536, 132, False),
+    Target("sm_100a", "8.8", "+ptx88", 232_448, 512, 1024, 65_536, 148, True, ("B100", "B200", "GB200")),
+    Target("sm_90a", "8.8", "+ptx88", 232_448, 0, 1024, 65_536, 132, False, ("H20", "H100", "H200", "H800", "GH200")),
 )
 
 MOST_CLUSTER_CTAS = 8  # what every part with clusters can run (CUDA C++ programming guide, portable cluster size)

@@ -1,6 +1,6 @@
 """The candidates of one kernel, ranked by the model for given sizes, and the first of them that passes the checks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from pipec.diag.message import Diagnostic
@@ -67,6 +67,13 @@ class Choices:
         """The values that stand in the file."""
         return self.candidates[0]
 
+    def of_values(self, values: Mapping[str, str]) -> Candidate | None:
+        """With these values, as text; None when the kernel does not have them any more, or its checks refuse them."""
+        for candidate in self.candidates:
+            if {name: str(value) for name, value in candidate.values} == values:
+                return candidate if candidate == self.file or not self.refusal(candidate) else None
+        return None
+
     @cached_property
     def _trees(self) -> dict[Candidate, tree.Kernel]:
         """The typed kernel of each candidate that has one; what is wrong with the others goes to the refusals."""
@@ -106,7 +113,11 @@ class Choices:
     def choose(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> Candidate:
         """A candidate that is fast by the model and passes the checks: the values in the file, unless another one gains more than what
         the model cannot tell. Of those that it cannot tell apart the one whose other bounds are furthest away."""
-        ranked = self.ranked(sizes, multiprocessors)
+        return self.best_of(self.ranked(sizes, multiprocessors))
+
+    def best_of(self, candidates: Sequence[Ranked]) -> Candidate:
+        """The same of candidates that are ranked already."""
+        ranked = list(candidates)
         own = next((one.prediction.seconds for one in ranked if one.candidate == self.file), float("inf"))
         while ranked:
             best = ranked[0].prediction.seconds

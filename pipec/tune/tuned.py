@@ -36,6 +36,12 @@ class Chosen:
     origin: Origin
 
 
+def label(kernel: str, pinned: Mapping[str, object]) -> str:
+    """How tables name a kernel: with what was set from outside."""
+    values = " ".join(f"{name}={value}" for name, value in sorted(pinned.items()))
+    return kernel + (f"[{values}]" if values else "")
+
+
 class Tuned(Generic[Variant]):
     """`compiled` makes a candidate's kernel; `gpu_of` finds the device of a call's arguments, None where it will not run on one."""
 
@@ -55,9 +61,7 @@ class Tuned(Generic[Variant]):
 
     @property
     def label(self) -> str:
-        """How tables name the kernel: with what was set from outside."""
-        pinned = " ".join(f"{name}={value}" for name, value in sorted(self.choices.pinned.items()))
-        return self._interface.name + (f"[{pinned}]" if pinned else "")
+        return label(self._interface.name, self.choices.pinned)
 
     def variant(self, arguments: Sequence[Any], device: str) -> Variant | None:
         """The kernel to call with these arguments; None: the one with the values in the file."""
@@ -86,7 +90,7 @@ class Tuned(Generic[Variant]):
         """The candidate for these sizes on a device. Raises Failure when the table beside the kernel is damaged."""
         for origin, rows in (("measured", self._measured(gpu.name)), ("table", self._shipped())):
             row = found(rows, gpu.name, self.label, sizes)
-            candidate = None if row is None else self._candidate(row)
+            candidate = None if row is None else self.choices.of_values(dict(row.values))
             if candidate is not None:
                 return Chosen(candidate, "measured" if origin == "measured" else "table")
         key = gpu, tuple(sorted((name, bucket(size)) for name, size in sizes.items()))
@@ -110,14 +114,6 @@ class Tuned(Generic[Variant]):
         if "" not in self._rows:
             self._rows[""] = shipped(self.choices.source)
         return self._rows[""]
-
-    def _candidate(self, row: Row) -> Candidate | None:
-        """Of a row; None when the kernel does not have these values any more, or its checks refuse them."""
-        wanted = dict(row.values)
-        for candidate in self.choices.candidates:
-            if {name: str(value) for name, value in candidate.values} == wanted:
-                return candidate if candidate == self.choices.file or not self.choices.refusal(candidate) else None
-        return None
 
     # ---------------------------------------------------------------------------------------------------------- sizes
 

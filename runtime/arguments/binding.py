@@ -73,7 +73,9 @@ def _named(interface: KernelInterface, arguments: Sequence[Any] | Mapping[str, A
 def _dimensions(interface: KernelInterface, views: Mapping[str, View]) -> dict[str, int]:
     found: dict[str, tuple[int, str, int]] = {}
     for argument in tensors(interface):
-        for axis, (declared, size) in enumerate(zip(argument.shape, element_shape(argument, views[argument.name]), strict=True)):
+        for axis, (declared, size) in enumerate(
+            zip(argument.shape, element_shape(argument, views[argument.name].shape), strict=True)
+        ):
             if isinstance(declared, int):
                 if declared != size:
                     problem = f"dimension {axis} must be {declared}, got {size}: shape {views[argument.name].shape}"

@@ -15,13 +15,15 @@ from pipec.interface import (
     evaluate,
 )
 from pipec.runtime.arguments.binding import Bound
-from pipec.runtime.arguments.tensors import TENSOR_MAP_ALIGNMENT, UNPACKED_ELEMENTS, UNPACKING_ALIGNMENT, UNPACKING_MAPS
+from pipec.runtime.arguments.tensor_maps import TENSOR_MAP_ALIGNMENT, element_bits, least_row, least_stride
 from pipec.runtime.arguments.views import View
 from pipec.runtime.errors import ArgumentError
 from pipec.verify.conditions import GRID, met, names_in
 from pipec.verify.data import formula_of
 from pipec.verify.words import condition_words
+from pipec.vocabulary import Swizzle
 
+STAND_IN_BYTES = 256  # of memory that stands for a tensor without elements
 MAXIMUM_GRID = (2**31 - 1, 65_535, 65_535)  # CUDA programming guide, compute capabilities
 
 
@@ -37,7 +39,7 @@ class TensorMapValue:
     dims: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
-    swizzle: str
+    swizzle: Swizzle
     empty: bool
 
 
@@ -123,9 +125,8 @@ def tensor_map(parameter: TensorMapParameter, view: View) -> TensorMapValue:
     box = parameter.box[::-1]
     if view.empty:
         rank = len(box)
-        least = {"b4x16": 2, **dict.fromkeys(UNPACKING_MAPS, UNPACKED_ELEMENTS)}.get(parameter.dtype, 1)
-        dims = (least, *(1,) * (rank - 1))
-        strides = (UNPACKING_ALIGNMENT if parameter.dtype in UNPACKING_MAPS else TENSOR_MAP_ALIGNMENT,) * (rank - 1)
+        dims = (least_row(parameter), *(1,) * (rank - 1))
+        strides = (least_stride(parameter),) * (rank - 1)
         return TensorMapValue(parameter.tensor, parameter.dtype, dims, strides, box, parameter.swizzle, True)
     shape = _map_shape(parameter, view)
     outermost = view.shape[0] * view.strides[0] if view.shape else view.itemsize
@@ -135,10 +136,6 @@ def tensor_map(parameter: TensorMapParameter, view: View) -> TensorMapValue:
     return TensorMapValue(parameter.tensor, parameter.dtype, dims, strides[1:], box, parameter.swizzle, False)
 
 
-# Maps whose elements are not those of the array: packed ones, and words of scale factors.
-_MAP_BITS = {"b4x16": 4, "b4x16_p64": 4, "b6x16_p32": 6, "u32": 32}
-
-
 def _map_shape(parameter: TensorMapParameter, view: View) -> tuple[int, ...]:
-    bits = _MAP_BITS.get(parameter.dtype, 8 * view.itemsize)
+    bits = element_bits(parameter) or 8 * view.itemsize
     return (*view.shape[:-1], view.shape[-1] * view.itemsize * 8 // bits) if view.shape else ()

@@ -10,7 +10,8 @@ import numpy as np
 from pipec.diag.shown import shown
 from pipec.interface import KernelInterface, ScalarArgument, TensorArgument
 from pipec.isa.dtypes import DTYPES, DType
-from pipec.runtime.arguments.tensors import MAXIMUM_DIMENSION, TENSOR_MAP_ALIGNMENT, numpy_dtype
+from pipec.runtime.arguments.tensor_maps import TENSOR_MAP_ALIGNMENT
+from pipec.runtime.arguments.tensors import MAXIMUM_DIMENSION, numpy_dtype
 from pipec.runtime.errors import ArgumentError
 
 # Bit patterns of scale factors: powers of two from 1/4 to 4, numbers from 1/4 to 3.75.

@@ -13,13 +13,10 @@ import numpy as np
 
 from pipec.interface import KernelInterface, StrideParameter, TensorArgument, TensorMapParameter
 from pipec.isa.dtypes import DTYPES, DType
+from pipec.runtime.arguments.tensor_maps import TENSOR_MAP_ALIGNMENT, UNPACKED_ELEMENTS, UNPACKING_ALIGNMENT, UNPACKING_MAPS
 from pipec.runtime.arguments.views import NotAnArray, View, contiguous_strides, is_recorded, view_of
 from pipec.runtime.errors import ArgumentError
 
-TENSOR_MAP_ALIGNMENT = 16  # bytes, of the base and of every stride but the innermost
-UNPACKING_ALIGNMENT = 32  # bytes, of maps that unpack 4- or 6-bit elements
-UNPACKED_ELEMENTS = 128  # of a row, in whole pieces of which such maps read
-UNPACKING_MAPS = ("b4x16_p64", "b6x16_p32")
 MAXIMUM_DIMENSION = 2**31 - 1  # dimensions are passed as i32
 MAXIMUM_STRIDE = 2**40 - 1  # bytes, of a tensor map
 
@@ -258,7 +255,7 @@ LAYOUT_CHECKS: tuple[Callable[[Subject], None], ...] = (
 )
 
 
-def element_shape(argument: TensorArgument, view: View) -> tuple[int, ...]:
-    """The extents in elements: packed elements are passed as bytes."""
-    bits = DTYPES[argument.dtype].bits
-    return view.shape if not DTYPES[argument.dtype].is_packed else (*view.shape[:-1], view.shape[-1] * 8 // bits)
+def element_shape(argument: TensorArgument, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The extents of an array in elements: packed elements are passed as bytes."""
+    dtype = DTYPES[argument.dtype]
+    return (*shape[:-1], shape[-1] * 8 // dtype.bits) if dtype.is_packed and shape else shape

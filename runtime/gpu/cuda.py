@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipec.interface import KernelInterface
+from pipec.runtime.arguments import tensor_maps
 from pipec.runtime.arguments.binding import Bound
-from pipec.runtime.arguments.parameters import PointerValue, RecordsValue, TensorMapValue, Value, values_of
+from pipec.runtime.arguments.parameters import STAND_IN_BYTES, PointerValue, RecordsValue, TensorMapValue, Value, values_of
 from pipec.runtime.arguments.tensors import tensors
 from pipec.runtime.arguments.views import View, is_torch
 from pipec.runtime.errors import DeviceError, LaunchError
@@ -35,14 +36,6 @@ KNOWN_STREAMS = 256  # handles kept per kernel and device
 PORTABLE_CLUSTER = 8  # CTAs; up to 16 after opting in
 LARGEST_CLUSTER = 16
 _DEFAULT_STREAM = 0
-_DUMMY_BYTES = 256  # stands for a tensor without elements
-
-# Our names of tensor-map element types and swizzles -> the driver's (CUDA driver API, CUtensorMapDataType).
-_MAP_DTYPES = {
-    "u8": "UINT8", "u16": "UINT16", "u32": "UINT32", "s32": "INT32", "u64": "UINT64", "s64": "INT64",
-    "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64", "tf32": "TFLOAT32",
-    "b4x16": "16U4_ALIGN8B", "b4x16_p64": "16U4_ALIGN16B", "b6x16_p32": "16U6_ALIGN16B",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,17 +207,17 @@ class CudaKernel:
         api = self.driver.api
         encoded = self._call(
             "cuTensorMapEncodeTiled",
-            getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_DTYPES[value.dtype]}"),
+            getattr(api.CUtensorMapDataType, tensor_maps.element_type(value.dtype)),
             len(value.dims),
             address,
             [api.cuuint64_t(extent) for extent in value.dims],
             [api.cuuint64_t(stride) for stride in value.strides],
             [api.cuuint32_t(extent) for extent in value.box],
-            [api.cuuint32_t(1) for _ in value.box],
-            api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{value.swizzle.upper()}"),
-            api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-            api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            [api.cuuint32_t(tensor_maps.ELEMENT_STEP) for _ in value.box],
+            getattr(api.CUtensorMapInterleave, tensor_maps.INTERLEAVE),
+            getattr(api.CUtensorMapSwizzle, tensor_maps.swizzle_mode(value.swizzle)),
+            getattr(api.CUtensorMapL2promotion, tensor_maps.PROMOTION),
+            getattr(api.CUtensorMapFloatOOBfill, tensor_maps.FILL),
             doing=f"encoding the tensor map of parameter `{value.tensor}` (dims {value.dims}, strides {value.strides} bytes, "
             f"box {value.box}, swizzle {value.swizzle}, address {address:#x})",
         )
@@ -271,8 +264,8 @@ class CudaKernel:
         with self._lock:
             if self._dummy is None:
                 with self.driver.uncaptured(self.name):
-                    address = int(self._call("cuMemAlloc", _DUMMY_BYTES, doing="allocating a stand-in for an empty array"))
-                    self._call("cuMemsetD8", address, 0, _DUMMY_BYTES, doing="clearing the stand-in for an empty array")
+                    address = int(self._call("cuMemAlloc", STAND_IN_BYTES, doing="allocating a stand-in for an empty array"))
+                    self._call("cuMemsetD8", address, 0, STAND_IN_BYTES, doing="clearing the stand-in for an empty array")
                 self._dummy = address
             return self._dummy
 

@@ -27,6 +27,7 @@ LAYERS = (
     "reference",
     "tune",
     "predict",
+    "bundle",
     "api",
     "operators",
     "torch",

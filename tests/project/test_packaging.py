@@ -129,3 +129,43 @@ def test_installed_wheel_compiles_an_example(installed: Path, tmp_path: Path) ->
         PYTHONPATH=str(installed),
     )
     assert ".target sm_100a" in (tmp_path / "gemm.ptx").read_text()
+
+
+WITHOUT_THE_COMPILER = """
+import importlib.abc, sys
+
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in ("lark", "llvmlite", "cuda", "torch"):
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Absent())
+import ml_dtypes, numpy as np, pipec.bundle
+a, b = (np.ones((128, 64), ml_dtypes.bfloat16) for _ in "ab")
+d = np.zeros((128, 128), ml_dtypes.bfloat16)
+assert pipec.bundle.load(sys.argv[1])["gemm_sm90"](a, b, d).device == "sim" and (d == 64).all()
+print(pipec.__file__)
+"""
+
+
+def test_the_wheel_of_the_runtime_launches_bundles(built: Path, tmp_path: Path) -> None:
+    from bundle.c_bundle import example, write
+
+    (wheel,) = built.glob("*.whl")
+    made = [
+        Path(run(sys.executable, ROOT / "tools" / "runtime_wheel.py", wheel, "-o", tmp_path / folder, cwd=ROOT).strip())
+        for folder in ("one", "two")
+        if (tmp_path / folder).mkdir() is None
+    ]
+    assert made[0].read_bytes() == made[1].read_bytes()
+    files = zipfile.ZipFile(made[0])
+    names = files.namelist()
+    compiler = ("pipec/driver.py", "pipec/sema/", "pipec/syntax/", "pipec/lower/", "pipec/ptx/", "pipec/grammar/", "pipec/tune/")
+    assert [name for name in names if name.startswith(compiler)] == []
+    (metadata,) = (files.read(name).decode() for name in names if name.endswith("METADATA"))
+    needs = [line for line in metadata.splitlines() if line.startswith("Requires-Dist")]
+    assert "Name: pipec-runtime" in metadata and not any(package in "".join(needs) for package in ("lark", "llvmlite"))
+    target, folder = tmp_path / "installed", write(example("gemm_sm90"), tmp_path / "bundle")
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", target, made[0], cwd=tmp_path)
+    said = run(sys.executable, "-c", WITHOUT_THE_COMPILER, folder, cwd=tmp_path, PYTHONPATH=str(target))
+    assert Path(said.strip()).parent == target / "pipec"

@@ -9,8 +9,9 @@ from fake_driver import FakeApi, Torch, install, parameter_bytes
 from interfaces import bf16, gemm, gemm_arrays, interface, scale
 
 from pipec.interface import PointerParameter, TensorArgument
+from pipec.runtime.arguments import tensor_maps
 from pipec.runtime.errors import ArgumentError, DeviceError, HangError, LaunchError
-from pipec.runtime.gpu import cubins, cuda, cuda_driver
+from pipec.runtime.gpu import cubins, cuda_driver
 from pipec.runtime.image import Image
 from pipec.runtime.launcher import Launcher, LaunchOptions
 
@@ -247,7 +248,8 @@ def test_bad_ptx_is_a_launch_error(monkeypatch):
 def test_types_of_tensor_maps_are_those_of_the_table():
     from pipec.isa.dtypes import DTYPES
 
-    assert {row.tensor_map for row in DTYPES.values()} - {None} <= cuda._MAP_DTYPES.keys()
+    types = {row.tensor_map for row in DTYPES.values()} - {None}
+    assert {hasattr(FakeApi().CUtensorMapDataType, tensor_maps.element_type(name)) for name in types} == {True}
     assert all(row.numpy is None or hasattr(ml_dtypes, row.numpy) or np.dtype(row.numpy) for row in DTYPES.values())
 
 

@@ -1,0 +1,200 @@
+"""Compiles every form of a file's kernels and writes the bundle: the same bytes for the same source, options and assembler."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+
+from pipec._version import VERSION
+from pipec.bundle.c_code import c_files, identifier
+from pipec.bundle.manifest import NAME, Choice, Form, Kernel, Manifest, Variant, dimensions_of, to_text
+from pipec.diag.catalogue.commands import bundles as messages
+from pipec.diag.catalogue.language.tuning import UnknownSize
+from pipec.diag.message import Failure, Sink
+from pipec.driver import Compilation, Options, compile_source
+from pipec.interface import KernelInterface, TensorArgument
+from pipec.isa.targets import TARGETS
+from pipec.ptx.assemble import assemble
+from pipec.record import record
+from pipec.source import Source
+from pipec.tune.choice import Candidate, Choices, Ranked
+from pipec.tune.store import shipped
+from pipec.tune.tuned import label
+
+Sizes = tuple[int, ...]
+
+# Sizes to choose forms for where none are asked for, by the number of dimensions: each point takes a prediction of every candidate.
+_LEVELS = {
+    1: (1, 4, 16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536),
+    2: (1, 16, 128, 512, 2048, 8192),
+    3: (16, 512, 2048, 8192),
+}
+_FEW = (128, 2048)  # with more dimensions
+MOST_POINTS = 256
+
+
+@record
+class Request:
+    """What is to be built. `targets`: none for the one that the source names. `shapes`: sizes to choose forms for, by dimension.
+    `tiles`: forms of a kernel for a target, at most."""
+
+    constants: Mapping[str, object]
+    targets: tuple[str, ...]
+    kernel: str | None
+    shapes: Mapping[str, Sizes]
+    tiles: int
+    allow_undecided: bool = False
+
+
+@record
+class Built:
+    """A bundle in memory: `files` has all of its files."""
+
+    manifest: Manifest
+    files: Mapping[str, bytes]
+
+
+def build(source: Source, name: str, request: Request) -> Built:
+    """Raises Failure with what is wrong with the source, or with the request."""
+    codes: dict[str, bytes] = {}
+    forms: dict[str, list[Form]] = {}
+    for target in request.targets or (None,):
+        options = Options(target, dict(request.constants), request.kernel, allow_undecided=request.allow_undecided)
+        first = _compiled(source, options, "limits")
+        for plan in first.plans or ():
+            interface = plan.interface
+            _check_shapes(request, interface, {one.interface.name: one.interface for one in first.plans or ()})
+            form = _Former(first, interface, request, codes).form()
+            forms.setdefault(interface.name, []).append(form)
+    for found in forms.values():
+        _check_alike([variant for form in found for variant in form.variants])
+    kernels = tuple(Kernel(kernel, tuple(found)) for kernel, found in forms.items())
+    constants = tuple((constant, str(value)) for constant, value in request.constants.items())
+    draft = Manifest(identifier(name), VERSION, Path(source.name).name, constants, kernels, {})
+    files = {**codes, **{file: text.encode() for file, text in c_files(draft, codes).items()}}
+    digests = {file: hashlib.sha256(data).hexdigest() for file, data in files.items()}
+    manifest = Manifest(draft.name, draft.compiler, draft.source, draft.constants, draft.kernels, digests)
+    return Built(manifest, {**files, NAME: to_text(manifest).encode()})
+
+
+def _compiled(source: Source, options: Options, until: str = "prove", earlier: Compilation | None = None) -> Compilation:
+    state = compile_source(source, options, until, earlier.file if earlier else None)
+    if state.failed:
+        raise Failure(*state.diagnostics)
+    return state
+
+
+def _check_shapes(request: Request, interface: KernelInterface, all_: Mapping[str, KernelInterface]) -> None:
+    """Each size that is asked for is one of some kernel, and not so many that choosing takes minutes."""
+    known = dimensions_of(interface)
+    listed = ", ".join(f"`{one}`" for one in known) or "none"
+    for name in request.shapes:
+        if not any(name in dimensions_of(one) for one in all_.values()):
+            raise Failure(UnknownSize(what=f"there is no dimension `{name}`", kernel=interface.name, known=listed))
+    count = 1
+    for name in known:
+        count *= len(request.shapes.get(name, (0,)))
+    if count > MOST_POINTS:
+        raise Failure(messages.TooManyPoints(kernel=interface.name, count=count, most=MOST_POINTS))
+
+
+def _check_alike(variants: Sequence[Variant]) -> None:
+    """One function launches all of them."""
+    first = variants[0].interface
+    for variant in variants:
+        if _signature(variant.interface) != _signature(first):
+            values = " ".join(f"{name}={value}" for name, value in variant.values)
+            raise Failure(messages.FormsDiffer(kernel=first.name, values=values or "another target"))
+
+
+def _signature(interface: KernelInterface) -> list[object]:
+    return [
+        (one.name, one.dtype, one.shape, one.written) if isinstance(one, TensorArgument) else (one.name, one.dtype)
+        for one in interface.arguments
+    ]
+
+
+@record
+class _Wanted:
+    """For these sizes that candidate; `ranked`: all of them by predicted time, where there is a prediction."""
+
+    sizes: Sizes
+    candidate: Candidate
+    origin: str
+    ranked: Sequence[Ranked] = ()
+
+
+class _Former:
+    """Makes the forms of one kernel for one target. `first`: the compilation with the values in the file; `codes` gets their code."""
+
+    def __init__(self, first: Compilation, interface: KernelInterface, request: Request, codes: dict[str, bytes]) -> None:
+        self._first, self._interface, self._request, self._codes = first, interface, request, codes
+        self._choices = Choices(first, interface.name)
+        self._dimensions = dimensions_of(interface)
+
+    def form(self) -> Form:
+        wanted = [*self._measured(), *self._predicted()] if len(self._choices.candidates) > 1 else []
+        kept = self._kept(wanted)
+        if not kept:
+            return Form(self._first.arch, (self._variant(None, 0),), ())
+        variants = tuple(self._variant(candidate, number) for number, candidate in enumerate(kept))
+        choices = (Choice(one.sizes, kept.index(one.candidate), one.origin) for one in (_among(kept, one) for one in wanted))
+        return Form(self._first.arch, variants, tuple(choices) if len(kept) > 1 else ())
+
+    def _measured(self) -> list[_Wanted]:
+        """Of the table beside the source: rows of a device that runs the target's code."""
+        found = []
+        name = label(self._interface.name, self._choices.pinned)
+        for row in shipped(self._first.source):
+            sizes = dict(row.sizes)
+            if row.kernel != name or not TARGETS[self._first.arch].is_of(row.device) or sizes.keys() != {*self._dimensions}:
+                continue
+            candidate = self._choices.of_values(dict(row.values))
+            if candidate is not None:
+                found.append(_Wanted(tuple(sizes[one] for one in self._dimensions), candidate, "table"))
+        return found
+
+    def _predicted(self) -> list[_Wanted]:
+        found = []
+        for sizes in self._points():
+            ranked = self._choices.ranked(dict(zip(self._dimensions, sizes, strict=True)))
+            found.append(_Wanted(sizes, self._choices.best_of(ranked), "model", ranked))
+        return found
+
+    def _points(self) -> list[Sizes]:
+        count = len(self._dimensions)
+        levels = [self._request.shapes.get(name, _LEVELS.get(count, _FEW)) for name in self._dimensions]
+        points = list(product(*levels))
+        return points if len(points) <= MOST_POINTS else []
+
+    def _kept(self, wanted: Sequence[_Wanted]) -> list[Candidate]:
+        """What was measured, and then what suits most sizes; in the order in which they are first wanted."""
+        count = Counter(one.candidate for one in wanted)
+        measured = {one.candidate for one in wanted if one.origin == "table"}
+        kept = sorted(count, key=lambda one: (one not in measured, -count[one]))[: self._request.tiles]
+        return [candidate for candidate in count if candidate in kept]
+
+    def _variant(self, candidate: Candidate | None, number: int) -> Variant:
+        """Compiled and assembled. Raises Failure."""
+        options, source = self._first.options, self._first.source
+        constants = {**options.constants, **(candidate.constants if candidate else {})}
+        wanted = Options(self._first.arch, constants, self._interface.name, allow_undecided=options.allow_undecided)
+        state = _compiled(source, wanted, earlier=self._first)
+        assert state.ptx is not None and state.plans is not None
+        sink = Sink()
+        assembled = assemble(state.ptx, state.arch, sink, sources={source.name: source})
+        if assembled is None:
+            raise Failure(*sink.diagnostics)
+        stem = f"{self._interface.name}-{state.arch}-{number}"
+        self._codes[f"{stem}.cubin"], self._codes[f"{stem}.ptx"] = assembled.cubin, state.ptx.encode()
+        values = tuple((name, str(value)) for name, value in candidate.values) if candidate else ()
+        return Variant(values, state.plans[0].interface, f"{stem}.cubin", f"{stem}.ptx")
+
+
+def _among(kept: Sequence[Candidate], wanted: _Wanted) -> _Wanted:
+    """The best of those that are kept."""
+    if wanted.candidate in kept:
+        return wanted
+    candidate = next((one.candidate for one in wanted.ranked if one.candidate in kept), kept[0])
+    return _Wanted(wanted.sizes, candidate, "model")

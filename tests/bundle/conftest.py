@@ -1,0 +1,17 @@
+"""Shared by the tests of bundles: libcuda's stand-in in C, and the one in Python."""
+
+import pytest
+from bundle.c_bundle import FakeCuda, missing
+from fake_driver import FakeApi, install
+
+
+@pytest.fixture(scope="session")
+def cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
+    if missing():
+        pytest.skip(f"bundles cannot be compiled here: {missing()}")
+    return FakeCuda(tmp_path_factory.mktemp("libcuda"))
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    return install(monkeypatch, FakeApi())
