@@ -42,6 +42,7 @@ _CONSTANT_TYPES: dict[str, tuple[type[KnownValue], str]] = {
     "dtype": (DType, "an element type"),
     "str": (str, "a text"),
 }
+# Text only where it is asked for: from the command line everything comes as text, and a misspelt number must not pass for one.
 _ANY_CONSTANT: tuple[type[KnownValue], ...] = (int, float, bool, DType)
 _ROLE_SIGNATURE = 'role name(warps=1, registers=232, on="leader")'
 _MOST_BLOCKS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}  # CUDA C++ Programming Guide, compute capabilities
@@ -275,6 +276,7 @@ class _Kernel:
         if name in self.overrides:
             given = self.overrides[name]
             value = given if kind is str and isinstance(given, str) else parse_override(given)
+            # What fits neither i64 nor u64 is no value of any type of the language.
             if isinstance(value, int) and not -(2**63) <= value < 2**64:
                 context.fail(
                     constants_messages.BadConstant(
@@ -436,6 +438,7 @@ class _Kernel:
         assert isinstance(node, ast.Call)
         if self._stated_grid is not None:
             context.fail(messages.Redefined(name="grid", at=node.span, first=self._stated_grid.span))
+        # A mistake in it is reported below; that there is no grid is then not reported as well.
         self._grid_failed = True
         bound = bind_arguments(context, node, "grid", ("x",), ("y", "z"))
 
@@ -462,6 +465,7 @@ class _Kernel:
                 cluster_messages.ClusterSize(shape=f"{x} x {y} x {z}", ctas=x * y * z, most=MOST_CLUSTER_CTAS, at=node.span)
             )
         self._cluster = context.cluster = tree.Cluster((x, y, z), node.span)
+        # Such a role was analysed already, with one CTA to a tile.
         if context.walks.loops:
             where, to = "behind a role that walks over tiles", "before the roles"
             context.fail(placement_messages.Misplaced(what="`cluster(...)`", where=where, to=to, at=node.span))

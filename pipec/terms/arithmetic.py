@@ -8,9 +8,11 @@ from pipec.terms.term import MOST_PARTS, ONE, ZERO, Atom, Operator, Term, as_ter
 
 
 def product(left: Term, right: Term) -> Term:
+    # By a number: the factors are scaled, and no new atom is made.
     for one, other in ((left, right), (right, left)):
         if one.number is not None:
             return other * one.number
+    # Multiplied out, equal products are one object; but the sum grows with the product of the lengths.
     if (len(left.parts) + 1) * (len(right.parts) + 1) > MOST_PARTS:
         return _product((left, right))
     found = right * left.constant
@@ -48,6 +50,7 @@ def quotient(left: Term, right: Term) -> Term:
     """Terms that a number as divisor divides leave the division."""
     divisor = right.number
     if divisor is None:
+        # A divisor is at least 1 in size (0 counts as 1), so the quotient is no larger than the dividend.
         bound = max(abs(left.least), abs(left.largest))
         ends = (-bound, bound) if right.least < 0 else (min(left.least, 0), max(left.largest, 0))
         if left.number == 0 or (left is right and right.least > 0):
@@ -107,6 +110,7 @@ def at_least(term: Term) -> Term:
     """1 where the term is not negative."""
     if term.least >= 0 or term.largest < 0:
         return ONE if term.least >= 0 else ZERO
+    # Among integers, g * x + c >= 0 where x + floor(c / g) >= 0, and nowhere else.
     shared = gcd(*(factor for _, factor in term.parts))
     term = _shared(term, shared)
     if term.parts[0][1] < 0:  # of the two ways to say it, one is the other's opposite
@@ -120,6 +124,7 @@ def equal(left: Term, right: Term) -> Term:
     if difference.number is not None or difference.least > 0 or difference.largest < 0:
         return ONE if difference is ZERO else ZERO
     shared = gcd(*(factor for _, factor in difference.parts))
+    # The atoms add up to a multiple of it, which the constant would have to be, too.
     if difference.constant % shared:
         return ZERO
     difference = _shared(difference, shared)

@@ -9,6 +9,7 @@ from pipec.vocabulary import BinaryOperator
 
 def wrapped(term: Term, bits: int, signed: bool) -> Term:
     """The number of the type that the term is congruent to: what is left of it in a register of so many bits."""
+    # Where nothing can wrap, the term stays itself: this is what lets equal values be seen to be equal.
     least, largest = type_range(bits, signed)
     if least <= term.least and term.largest <= largest:
         return term
@@ -29,6 +30,7 @@ def congruent(term: Term, bits: int) -> Term:
     modulus, half = 1 << bits, 1 << bits - 1
     found = number((term.constant + half) % modulus - half)
     for atom, factor in term.parts:
+        # Wrapped to as many bits or more, it is congruent to what is inside modulo this power of two as well.
         inner = operands(atom)[0] if atom.operator is Operator.WRAPPED and _bits(atom) >= bits else None
         factor = (factor + half) % modulus - half
         found += weighted_sum(0, ((atom, factor),)) if inner is None else inner * factor

@@ -107,6 +107,7 @@ class Term(_Interned):
 
 
 _COUNT = count()
+# Weak: a term lives as long as an analysis asks about it, not as long as the process.
 _TERMS: WeakValueDictionary[tuple[int, frozenset[tuple[Atom, int]]], Term] = WeakValueDictionary()
 _ATOMS: WeakValueDictionary[tuple[Operator, tuple[Hashable, ...], int, int], Atom] = WeakValueDictionary()
 

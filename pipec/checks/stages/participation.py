@@ -45,6 +45,7 @@ def _doing(operation: tree.Operation, touches: tuple[Touch, ...]) -> str | None:
 
 def _needs_elect(role: ir.Role, sink: Sink) -> None:
     """One message for all one-thread operations that every thread of a larger role would issue: one `elect()` can hold them."""
+    # There the lowering elects the thread.
     if role.warps == 1:
         return
     sites = [
@@ -72,6 +73,7 @@ def _needs_elect(role: ir.Role, sink: Sink) -> None:
 
 
 def _report_one_thread(one: tree.OneThread, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink) -> bool:
+    # For all threads, `_needs_elect` has one message for all such operations of the role.
     if threads in ("one", "all"):
         return False
     condition = guard.text() if guard else "its thread"

@@ -33,6 +33,7 @@ class Payload:
             touches = [touch for _, touch in self._handle.touches if touch.buffer is tile]
             if fills.most == 0:
                 self._never(tile)
+            # Only copies signal by themselves, so only those can signal too often; threads may write a tile in several parts.
             elif fills.loop is not None and fills.most > 1 and touches[0].kind in (LOAD, COPY):
                 self._in_loop(tile, fills, touches)
             elif fills.fewest == 0 and fills.loop is not None and fills.branch is None:

@@ -261,6 +261,7 @@ class Values:
         variable = loop.variable
         count = _count(start, stop, loop.step, dtype_of(variable.type))
         self.controls[loop] = start, stop
+        # What the loop counts with has this value also where the body assigns it, and it is carried like any other variable.
         environment[variable] = start
         if variable in self._assigned[loop]:  # the body changes what the loop counts with
             self._loop(loop, environment)
@@ -280,6 +281,7 @@ class Values:
             self.left[atom] = carried
 
     def _loop(self, loop: Loop, environment: Environment) -> None:
+        # What is first assigned inside of the loop comes from no earlier iteration.
         carried = {key: self._carry(loop, key) for key in self._assigned[loop] if key in environment}
         initial = {key: environment[key] for key in carried}
         body = _Overlay(environment)

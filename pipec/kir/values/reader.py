@@ -40,6 +40,7 @@ class Launch:
         if name in most:
             return leaf(Operator.SPECIAL, name, least=0, largest=most[name] - 1)
         if name == "cta.rank":
+            # x runs fastest: hardware.md 5.1.
             x, y, z = (self.special(f"cta.{axis}", threads) for axis in AXES)
             width, height, _ = self.cluster.shape
             return x + y * width + z * (width * height)
@@ -78,6 +79,7 @@ class Reader:
     def __call__(self, expression: tree.Expression) -> Term:
         if expression not in self.terms:
             term = self._read(expression)
+            # Beyond the limits the term is given up, not the analysis: the value is then only equal to itself.
             followed = term.depth <= DEEPEST and len(term.parts) <= MOST_PARTS
             self.terms[expression] = term if followed else unknown(expression, dtype_of(expression.type))
         return self.terms[expression]
@@ -125,9 +127,11 @@ class Reader:
             case tree.ReadElement(source=source, type=dtype):
                 least, largest = machine.range_of(dtype)
                 place = tuple(self(coordinate) for coordinate in source.coordinates)
+                # Read again, an element of a tensor that the kernel writes may have another value, and only that one.
                 if source.tensor.name in self._launch.written:
                     return leaf(Operator.CHANGING, expression, *place, least=least, largest=largest)
                 return leaf(Operator.ELEMENT, source.tensor, *place, least=least, largest=largest)
+            # No integer: as a leaf, the same number at two places is still the same value.
             case tree.Constant(value=value, type=dtype):
                 least, largest = machine.range_of(dtype)
                 return leaf(Operator.PARAMETER, value, least=least, largest=largest)

@@ -36,6 +36,7 @@ from pipec.syntax import ast
 
 def call(context: Context, node: ast.Call) -> Meaning:
     """The result of a call; operations are emitted into the context."""
+    # None where the program has a name of its own for the first word: what it defines hides what is built in.
     path = dotted(context, node.callee)
     if path is not None and path in FREE:
         return _operate(context, FREE[path], None, node)
@@ -125,6 +126,7 @@ def _operate(context: Context, operation: Operation, receiver: Meaning | None, n
                 what=f"`{operation.name}`", where="inside a role", to=_OUTSIDE[operation.action], at=node.span
             )
         )
+    # Free operations are not in that table: they are work, which roles alone do.
     if context.place != "role" and THREADS.get(operation.action) not in (ANYWHERE, OUTSIDE):
         context.fail(
             placement_messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span)

@@ -164,6 +164,7 @@ def _assign_kept(context: Context, target: ast.Name, found: tree.Expression, spa
 
 def _new_tile(context: Context, target: ast.Name, variable: tree.Variable, found: tree.Expression, span: Span) -> None:
     refuse_shadowing(context, target)
+    # A lazy tile is evaluated where it is used, so its expression must not depend on the path that led there.
     outer = context.scope.find(target.name)
     if outer is not None and target.name not in context.scope.names and isinstance(outer.entity, tree.Variable):
         context.fail(messages.TileReassigned(name=target.name, at=target.span, first=outer.entity.span))
@@ -176,6 +177,7 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
     stated = known_dtype(context, statement.annotation) if statement.annotation is not None else None
     binding = context.scope.find(target.name)
     variable = binding.entity if binding is not None else None
+    # The number of another stage gets a variable of its own, so that each picks its own stage's slot.
     again = isinstance(found, tree.StageIndex) and target.name in context.scope.names
     if not isinstance(variable, tree.Variable) or isinstance(variable.type, TileType) or again:
         first = as_runtime(context, found, stated, "the value")
@@ -196,8 +198,10 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
 
 def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree.Expression, span: Span) -> None:
     assert isinstance(variable.type, DType)
+    # The slot that was picked belongs to the stage that is held; another number could pick one that is not.
     if variable in context.picked:
         context.fail(stepping.StageNumberChanged(name=variable.name, at=span, first=variable.span))
+    # From here on it is a number like others, which picks nothing.
     context.stage_numbers.pop(variable, None)
     if not isinstance(found, Known):
         widened = arithmetic.widen(found, variable.type)

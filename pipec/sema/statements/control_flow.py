@@ -62,6 +62,8 @@ def for_loop(context: Context, statement: ast.For) -> None:
     values = _constant_range(iterable)
     if values is not None:
         context.ranges[variable] = values
+    # A loop stays a loop unless its body picks one of several tiles by the loop's variable, and says so by raising: a tile is picked
+    # while compiling.
     attempt = context.checkpoint()
     try:
         _loop(context, statement, iterable, variable, values is not None)
@@ -111,6 +113,7 @@ def _loop(context: Context, statement: ast.For, iterable: Range, variable: tree.
     assert isinstance(iterable.step, int)
     with context.block(statement.span) as inner:
         if constant:
+            # Only where the bounds are numbers can the body be written out, should it ask for that.
             inner.unrollable = context.unrollable | {variable}
         # Bound as a value, not as the variable: assigning to it makes a new name, and the count goes on, as in Python.
         inner.bind(statement.target.name, tree.ReadVariable(variable, statement.target.span), statement.target.span)

@@ -37,6 +37,7 @@ def as_value(context: Context, entity: Meaning, span: Span, what: str) -> Value:
         entity = entity.output
     if isinstance(entity, Token):
         return tree.ReadVariable(entity.ready, span)
+    # A stage of several tiles does not say which one is meant, and is told below to be no value.
     if isinstance(entity, tree.Handle) and len(context.buffers.get(entity.pipeline, ())) == 1:
         entity = reference(context, entity, span)
     if isinstance(entity, tree.BufferRef):
@@ -94,6 +95,7 @@ def known(context: Context, node: ast.Expression, kind: type[Kind] | tuple[type[
             context.fail(constants_messages.NotComptime(what=what, at=node.span))
         context.fail(types_messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
     found = entity.value
+    # Python's bool is an int; a tile of `True` rows is a mistake all the same.
     if not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
         context.fail(types_messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
     return found
@@ -117,6 +119,7 @@ def as_buffer_ref(context: Context, entity: Meaning, span: Span, what: str) -> t
         entity = reference(context, entity, span)
     if not isinstance(entity, tree.BufferRef):
         context.fail(types_messages.WrongType(what=what, expected="a tile of a stage", found=describe(entity), at=span))
+    # The address of a tile of another CTA means nothing to a copy or an MMA of this one; threads read it as values.
     if entity.cta is not None:
         context.fail(cluster_messages.RemoteOperand(what=what, at=span))
     return entity

@@ -115,6 +115,7 @@ def members_of(context: Context, entity: Meaning) -> tuple[str, tuple[str, ...]]
 
 
 def named(context: Context, node: ast.Name) -> Meaning:
+    # Element types are no reserved words: a name of the program hides them.
     if context.scope.find(node.name) is None and node.name in DTYPES:
         return Known(DTYPES[node.name], node.span)
     return _at(context.look_up(node, BUILT_IN + tuple(FREE)), node.span)
@@ -153,6 +154,7 @@ def _special(context: Context, first: str, rest: str, span: Span) -> tree.Expres
         context.no_member(f"`{first}`", rest, MEMBERS_OF_SPECIALS[first], span)
     if rest != "leader":
         return tree.Special(f"{first}.{rest}", I32, span)
+    # No register tells: the leader of a pair is the CTA of even rank (hardware.md 5.1).
     two, zero = tree.Constant(2, I32, span), tree.Constant(0, I32, span)
     return tree.Binary("==", tree.Binary("%", tree.Special("cta.rank", I32, span), two, I32, span), zero, BOOL, span)
 
@@ -181,6 +183,7 @@ def attribute(context: Context, node: ast.Attribute) -> Meaning:
     entity = context.elaborate(node.value)
     if isinstance(entity, EpilogueStage) and node.name in ("output_stage", "input_stage"):
         return entity.output if node.name == "output_stage" else entity.input
+    # Of the two stages only the input's has tiles with names: its factors.
     if isinstance(entity, EpilogueStage) and tile_group(context, entity.input.pipeline, None, node.name, node.span) is not None:
         entity = entity.input
     if isinstance(entity, Payload):
@@ -309,6 +312,7 @@ def _tile_spec(context: Context, node: ast.Subscript, space: Space) -> TileSpec:
     dtype = known_dtype(context, node.items[0])
     rows, columns = (known_int(context, item, "a tile size") for item in node.items[1:])
     for size, item in ((rows, node.items[1]), (columns, node.items[2])):
+        # Far more than fits any memory, which the checks tell; this keeps the numbers of their messages sane.
         if not 1 <= size <= 65_536:
             context.fail(
                 types_messages.WrongType(what="a tile size", expected="between 1 and 65536", found=f"{size}", at=item.span)

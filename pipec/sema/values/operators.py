@@ -86,6 +86,7 @@ def select(
             messages.MixedTypes(operator="if else", left=str(dtype_of(first.type)), right=str(dtype_of(second.type)), at=span)
         )
     first, second = pair
+    # None: both are scalars. False: the shapes do not go together.
     shape = arithmetic.joint_shape(first.type, second.type)
     if shape is not False:
         shape = arithmetic.joint_shape(test.type, TileType(BOOL, *shape) if shape else BOOL)
@@ -100,6 +101,7 @@ def select(
 
 def _alternatives(context: Context, when_true: Value, when_false: Value) -> tuple[tree.Expression, tree.Expression]:
     if isinstance(when_true, Known) and isinstance(when_false, Known):
+        # Two constants have no run-time value beside them to take a type from.
         both_int = isinstance(when_true.value, int) and isinstance(when_false.value, int)
         dtype = arithmetic.default_dtype(when_true) if both_int else DTYPES["f32"]
         return as_runtime(context, when_true, dtype), as_runtime(context, when_false, dtype)
