@@ -71,7 +71,7 @@ class _Counter:
         one, two = (self._out[block] for block in before)
         dominator = self._role.dominators[number]
         head = self._role.role.blocks[dominator].terminator
-        # A fill under `elect()` is one fill; under other guards pipec.checks.stages.roles speaks.
+        # A fill under `elect()` is one fill; under other guards pipec.checks.stages.participation speaks.
         narrowed = isinstance(head, ir.ElectBranch) or self._role.narrows(dominator)
         joined: _Counts = {}
         for key in {**one, **two}:

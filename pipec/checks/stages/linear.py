@@ -12,7 +12,7 @@ from pipec.checks.stages import sub_stages
 from pipec.checks.stages.phrases import USES, PeekWords, StageWords, span_of, stage_name, truth, words_for
 from pipec.checks.summary import COPY, INDEX, LOAD, RoleSummary, Summary, Touch
 from pipec.diag.catalogue.stages import explicit_signals as explicit_signals_messages
-from pipec.diag.catalogue.stages import hardware_effects as hardware_effects_messages
+from pipec.diag.catalogue.stages import hardware_effects
 from pipec.diag.catalogue.stages import linear as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
@@ -56,6 +56,7 @@ class State:
 
 
 _FREE = State("no")
+# Behind a mistake nothing more is asked of the stage: what follows from it is not reported as well.
 _POISONED = State("poisoned")
 _States = dict[tree.Handle, State]
 
@@ -207,7 +208,7 @@ class _RoleCheck:
                     alone=operation.span if alone else None,
                     stage=handle.name,
                     pipeline=handle.pipeline.name,
-                    consequence=hardware_effects_messages.second_phase(handle.side, handle.pipeline.name),
+                    consequence=hardware_effects.second_phase(handle.side, handle.pipeline.name),
                     at=operation.span,
                     first=first.span if first else None,
                     obtained=self._obtained(handle),
@@ -231,7 +232,7 @@ class _RoleCheck:
                     stage=handle.name,
                     pipeline=handle.pipeline.name,
                     release=operation.span.text(),
-                    consequence=hardware_effects_messages.second_phase(handle.side, handle.pipeline.name),
+                    consequence=hardware_effects.second_phase(handle.side, handle.pipeline.name),
                     at=operation.span,
                     obtained=obtained,
                 ),
@@ -297,7 +298,7 @@ class _RoleCheck:
                     pipeline=handle.pipeline.name,
                     use=USES[touch.kind],
                     variable=touch.variable.name if touch.variable else None,
-                    consequence=hardware_effects_messages.overrun(handle.side, handle.pipeline.name),
+                    consequence=hardware_effects.overrun(handle.side, handle.pipeline.name),
                     at=touch.span,
                     defined=touch.defined,
                     signalled=signalled.span if signalled else None,
@@ -350,6 +351,7 @@ class _RoleCheck:
             wait = next(acquire for acquire in (*yes.awaited, *no.awaited) if acquire.sub_stage == odd)
             self._sink.report(sub_stages.on_one_branch(handle, odd, wait.span, span, self._obtained(handle)))
             return _POISONED
+        # Under `elect()` one thread signals for the role, whichever side the others are on.
         if not isinstance(terminator, ir.Branch):
             return _more_signals(yes, no)
         if "mixed" in (yes.signal, no.signal):
@@ -358,13 +360,13 @@ class _RoleCheck:
             return yes
         signals = _more_signals(yes, no)
         if self._role.narrows(head):
-            return signals  # some threads arrive: pipec.checks.stages.roles and .signals tell how many
+            return signals  # some threads arrive: pipec.checks.stages.participation and .arrivals tell how many
         return replace(signals, signal="mixed", branch=(terminator, signals is yes))
 
     def _held_on_one_branch(self, handle: tree.Handle, yes: State, no: State, head: int) -> State:
         terminator = self._role.role.blocks[head].terminator
         if self._role.narrows(head) or not isinstance(terminator, ir.Branch):
-            return _POISONED  # only some threads: pipec.checks.stages.roles tells
+            return _POISONED  # only some threads: pipec.checks.stages.participation tells
         words = self._words(handle)
         if not self._out[head].get(handle, _FREE).is_held:
             self._sink.report(self._obtained_on_one_branch(words, yes.is_held, terminator))
@@ -375,7 +377,7 @@ class _RoleCheck:
 
     def _obtained_on_one_branch(self, words: StageWords, when: bool, branch: ir.Branch) -> Message:
         if not words.summary.releases:
-            return words.never_released(branch.span, hardware_effects_messages.branch_ends(words.handle.name))
+            return words.never_released(branch.span, hardware_effects.branch_ends(words.handle.name))
         return words.obtained_on_one_branch(branch, when)
 
     def _end_iteration(self, latch: int, header: int) -> None:
@@ -398,7 +400,7 @@ class _RoleCheck:
                         stage=handle.name,
                         pipeline=handle.pipeline.name,
                         signal=after.signalled.span.text(),
-                        consequence=hardware_effects_messages.second_phase(handle.side, handle.pipeline.name),
+                        consequence=hardware_effects.second_phase(handle.side, handle.pipeline.name),
                         at=after.signalled.span,
                         loop=loop.span,
                         obtained=self._obtained(handle),
@@ -413,13 +415,13 @@ class _RoleCheck:
         if not after.is_held:
             return words.released_inside_loop(loop, span_of(after.released))
         if not words.summary.releases:
-            return words.never_released(loop.span, hardware_effects_messages.iteration_ends(words.handle.name))
+            return words.never_released(loop.span, hardware_effects.iteration_ends(words.handle.name))
         return words.carried(loop)
 
     def _end_role(self) -> None:
         for handle, state in self._out[-1].items():
             if state.is_held:
-                ending = hardware_effects_messages.role_ends(self._role.role.name, handle.name)
+                ending = hardware_effects.role_ends(self._role.role.name, handle.name)
                 self._sink.report(self._words(handle).never_released(self._role.role.end, ending))
 
     # ------------------------------------------------------------------------------------------------------- helpers
@@ -436,7 +438,7 @@ class _RoleCheck:
                     stage=handle.name,
                     pipeline=name,
                     verb="fills" if producer else "reads",
-                    consequence=hardware_effects_messages.unused(handle.side, name),
+                    consequence=hardware_effects.unused(handle.side, name),
                     at=obtained,
                     released=None if handle.form in ("scoped", "explicit") or released == obtained else released,
                 )

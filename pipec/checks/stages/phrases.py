@@ -9,9 +9,8 @@ from typing import TypedDict
 from pipec.checks.stages import sub_stages
 from pipec.checks.summary import RoleSummary, StageSummary, Touch
 from pipec.diag.catalogue.stages import explicit_signals as explicit_signals_messages
-from pipec.diag.catalogue.stages import hardware_effects as hardware_effects_messages
+from pipec.diag.catalogue.stages import hardware_effects, peek, stepping
 from pipec.diag.catalogue.stages import linear as messages
-from pipec.diag.catalogue.stages import peek, stepping
 from pipec.diag.message import Message
 from pipec.kir import ir
 from pipec.sema import tree
@@ -82,7 +81,7 @@ class StageWords:
 
     @property
     def leak(self) -> str:
-        return hardware_effects_messages.leak(*self._leak_arguments)
+        return hardware_effects.leak(*self._leak_arguments)
 
     @property
     def _leak_arguments(self) -> tuple[Side, str, int, bool]:
@@ -105,7 +104,7 @@ class StageWords:
         return messages.Shadowed(**self._named, consequence=self.leak, at=at, obtained=self.obtained)
 
     def released_twice(self, at: Span, first: Span | None) -> Message:
-        consequence = hardware_effects_messages.second_phase(self.handle.side, self.handle.pipeline.name)
+        consequence = hardware_effects.second_phase(self.handle.side, self.handle.pipeline.name)
         return messages.ReleasedTwice(**self._named, consequence=consequence, at=at, first=first, obtained=self.obtained)
 
     def released_not_held(self, at: Span) -> Message:
@@ -125,7 +124,7 @@ class StageWords:
             **self._named,
             use=use,
             variable=touch.variable.name if touch and touch.variable else None,
-            consequence=hardware_effects_messages.overrun(self.handle.side, self.handle.pipeline.name),
+            consequence=hardware_effects.overrun(self.handle.side, self.handle.pipeline.name),
             at=at,
             defined=touch.defined if touch else None,
             released=released,
@@ -138,7 +137,7 @@ class StageWords:
             yes=truth(when),
             no=truth(not when),
             release=self.release_text,
-            consequence=hardware_effects_messages.other_path_leak(*self._leak_arguments),
+            consequence=hardware_effects.other_path_leak(*self._leak_arguments),
             at=branch.span,
             released=released,
             obtained=self.obtained,
@@ -229,7 +228,7 @@ class SteppedWords(StageWords):
             use="its number is read" if touch is not None and touch.kind == "index" else use,
             variable=touch.variable.name if touch and touch.variable else None,
             step=self._step,
-            consequence=hardware_effects_messages.overrun(self.handle.side, self.handle.pipeline.name),
+            consequence=hardware_effects.overrun(self.handle.side, self.handle.pipeline.name),
             at=at,
             defined=touch.defined if touch else None,
             released=released,

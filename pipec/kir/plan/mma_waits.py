@@ -112,6 +112,7 @@ class _Analysis:
             for operation in self._role.blocks[number].operations:
                 self._step(operation, state)
             for after in successors(self._role.blocks[number].terminator):
+                # The least age asks for the longest wait, which is long enough on every path.
                 joined = {key: min(entries[after].get(key, age), age) for key, age in state.items()}
                 if not joined.items() <= entries[after].items():
                     entries[after] |= joined
@@ -125,6 +126,7 @@ class _Analysis:
         if needed:
             pending = min(needed)
             wait = MmaWait(pending, gives_back=state.get(_LATE, -1) >= pending)
+            # Groups complete in order (PTX ISA, wgmma.wait_group): with the one that is awaited, all older ones are complete.
             for key in [key for key, age in state.items() if age >= pending]:
                 del state[key]
         if isinstance(operation, tree.RegisterMma):
@@ -159,6 +161,7 @@ class _Analysis:
         match operation:
             case tree.RegisterMma(a=tree.ReadVariable(variable)) if variable not in self._operands:
                 return [operation]
+            # MMAs that add up in one accumulator are in order by themselves (PTX ISA, wgmma.fence).
             case tree.RegisterMma() | tree.Peek() | tree.ExpectBytes():
                 return []
             case tree.Release() | tree.Signal():

@@ -57,14 +57,17 @@ def plan_roles(kernel: Kernel) -> tuple[tuple[RolePlan, ...], int]:
     others = [role for role in kernel.roles if role not in aligned]
     plans: list[RolePlan] = []
     warp = 0
+    # Named barrier 0 is where the whole CTA meets.
     barrier = 1
     for role in (*aligned, *others):
         if role in aligned:
             warp = round_up(warp, WARPGROUP_WARPS)
+        # A role of one warp meets without one; a CTA has 16.
         named = barrier if role.warps > 1 else None
         barrier += named is not None
         plans.append(replace(_role_plan(role, warp, named), mma_waits=plan_mma_waits(kernel, role)))
         warp += role.warps
+    # Budgets are those of whole warpgroups, so the last one is filled up with warps that have nothing to do (hardware.md 7).
     if any(role.registers is not None for role in kernel.roles):
         warp = round_up(warp, WARPGROUP_WARPS)
     return tuple(plans), warp * WARP
