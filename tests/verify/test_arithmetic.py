@@ -110,6 +110,15 @@ def test_a_large_unsigned_number_is_negative_to_signed_instructions() -> None:
     assert arithmetic.apply(_known("setp.lt.u32"), [larger, 5]) == (0, ())
 
 
+@pytest.mark.parametrize(("largest", "wraps"), [(299, False), (300, True), (1 << 20, True)])
+def test_bounds_are_exact_at_the_largest_number(largest: int, wraps: bool) -> None:
+    """A float has 53 bits: near 2^63 it is off by hundreds."""
+    arithmetic = Arithmetic({"a": (0, largest), "b": (0, 300)})
+    near = Linear((1 << 63) - 600, ((Symbol("a"), 1), (Symbol("b"), 1)))
+    value_, requires = arithmetic.apply(_known("setp.ge.s64"), [near, 0])
+    assert (value_ == 1 and not requires) is not wraps
+
+
 def _known(opcode: str) -> Operation:
     op = operation(opcode)
     assert op is not None

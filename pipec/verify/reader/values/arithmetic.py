@@ -2,6 +2,7 @@
 
 import re
 from hashlib import sha256
+from math import inf, isinf
 
 from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_counter, only_counters
@@ -238,11 +239,14 @@ class Arithmetic:
 
     def bounds(self, form: Linear, *, usual: bool = False) -> tuple[float, float]:
         """Between which numbers the form lies, from the ranges of its symbols. `usual`: where these are no larger than they usually are."""
-        low = high = float(form.constant) if abs(form.constant) > 1 << 53 else form.constant
+        # Exact: a float stands for what has no bound alone, as it is never a sum of two that are finite.
+        low: float = form.constant
+        high: float = form.constant
         for one, times in form.terms:
             least, most = self._bounds_of(one, usual)
-            low += times * (least if times > 0 else most)
-            high += times * (most if times > 0 else least)
+            down, up = (least, most) if times > 0 else (most, least)
+            low = -inf if isinf(low) or isinf(down) else low + times * down
+            high = inf if isinf(high) or isinf(up) else high + times * up
         return low, high
 
     def _bounds_of(self, one: Atom, usual: bool) -> tuple[float, float]:
@@ -253,14 +257,14 @@ class Arithmetic:
         return found
 
     def _computed_bounds(self, one: Atom, usual: bool) -> tuple[float, float]:
-        anything = (-float("inf"), float("inf"))
+        anything = (-inf, inf)
         match one:
             case Symbol(name):
                 low, high = self.ranges.get(name, anything)
                 return (max(low, -_USUAL), min(high, _USUAL)) if usual else (low, high)
             case Floor(form, divisor):
                 low, high = self.bounds(form, usual=usual)
-                return (low if low == -float("inf") else low // divisor, high if high == float("inf") else high // divisor)
+                return (low if low == -inf else low // divisor, high if high == inf else high // divisor)
             case Choose(_, yes, no):
                 (a, b), (c, d) = self.bounds(yes, usual=usual), self.bounds(no, usual=usual)
                 (e, f), (g, h) = bounds_by_choice(one)
