@@ -122,6 +122,41 @@ def test_what_a_proof_needs_beyond_is_checked_at_the_launch(tmp_path: Path, caps
         grid_of(interface, Bound({}, {}, {**integers, "M": (1 << 31) - 1}, {}, "cpu"), 132)
 
 
+# Both roles do it once for all n but those for which 4 * n wraps.
+SCALED = """
+kernel scaled(x: tensor[i32, N], n: {}):
+    grid(1)
+    p = ProducerConsumerPipeline(stages=2)
+
+    role a(warps=1) produces p:
+        if n * 4 + 1 > 9:
+            p.producer_signal_and_step()
+
+    role b(warps=1) consumes p:
+        if n > 2:
+            p.consumer_signal_and_step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "words", "least", "most"),
+    [
+        ("u32", "4 * n <= 4294967295", 0, (1 << 30) - 1),
+        ("i32", "4 * n >= -2147483648 and 4 * n <= 2147483647", -(1 << 29), (1 << 29) - 1),
+    ],
+)
+def test_conditions_are_about_scalars_too(dtype: str, words: str, least: int, most: int) -> None:
+    """Whatever their sign is to the PTX: the report names them, and a launch is held to what it says."""
+    program = pipec.compile(SCALED.format(dtype))
+    assert f"for all sizes with {words};" in " ".join(program.report["scaled"].proofs)
+    x = np.ones(64, np.int32)
+    for right in (least, 3, most):
+        program["scaled"](x, right, device="sim")
+    for wrong in {least - 1, most + 1} - {-1}:
+        with pytest.raises(ArgumentError, match=rf"\(n = {wrong}\)"):
+            program["scaled"](x, wrong, device="sim")
+
+
 def test_interfaces_keep_conditions() -> None:
     interface = pipec.compile(RIGHT)["peeled"].interface
     assert len(interface.conditions) == 2 and from_json(to_json(interface)) == interface
@@ -194,10 +229,10 @@ def test_words(condition: str, words: str) -> None:
 
 @pytest.mark.parametrize(("value", "kind"), [(-5, "i32"), (7, "i32"), (7, "u32"), (3_000_000_000, "u32")])
 def test_scalars_are_read_as_the_source_means_them(value: int, kind: str) -> None:
-    """A parameter of PTX has bits; the fact about them must be true of the bits that the launcher passes."""
+    """A parameter of PTX has bits, and its symbol stands for the number that the source means: the facts must be true of it."""
     source = PEELED.format("    assume(K > 0)\n    assume(n < 0 or n > 5)").replace("n: i32", f"n: {kind}")
     source = source.replace("s.x)\n", "s.x + cast[f32](n))\n")
     state = compile_source(Source("p.pipe", source), Options(), "emit")
     assert state.ptx is not None
     facts = [fact for fact in read(state.ptx).facts if "peeled_scalar_n" in str(fact)]
-    assert facts and all(holds(fact, {"peeled_scalar_n": value % (1 << 32)}) for fact in facts)
+    assert facts and all(holds(fact, {"peeled_scalar_n": value}) for fact in facts)

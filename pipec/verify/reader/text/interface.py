@@ -84,8 +84,8 @@ def signed_as_declared(dtype: str, kind: str) -> bool:
 
 def checked_by_launch(interface: Interface, parameters: Mapping[str, str]) -> frozenset[str]:
     """The symbols on which a condition of the launch can be."""
-    scalars = (one for one, dtype in interface.scalars.values() if signed_as_declared(dtype, parameters.get(one, "")))
-    return interface.sizes.union(scalars)
+    kinds = [(symbol, dtype, parameters.get(symbol, "")) for symbol, dtype in interface.scalars.values()]
+    return interface.sizes.union(symbol for symbol, dtype, kind in kinds if signed_as_declared(dtype, kind) or dtype == kind)
 
 
 def _scalar(symbol: str, dtype: str, kind: str) -> Linear | None:
