@@ -210,6 +210,7 @@ class _Search:
         self.dimensions_of: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.sampled: set[_Told] = set()
         self.runs: dict[_Told, int] = {}
+        self.ended: dict[int, _Told] = {}  # how the run at some sizes ended; they are kept by the program's `sizes`
         self.work: deque[_Key] = deque()
         self.queued: set[_Key] = set()
         self.base = Premises()
@@ -256,7 +257,11 @@ class _Search:
         changed: dict[_Key, None] = {}
         for numbers in self.program.sizes.within(within):
             self.spent.runs -= 1
-            news, last = self._run(first, numbers.after(values))
+            # The same sizes come again when further tests are told apart; their run would show what it has shown.
+            news, last = dict[_Key, None](), self.ended.get(id(numbers))
+            if last is None:
+                news, last = self._run(first, numbers.after(values))
+                self.ended[id(numbers)] = last
             changed.update(news)
             self.runs[last] = self.runs.get(last, 0) + 1
             quiet[last] = 0 if news else quiet.get(last, 0) + 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pipec.verify.checker.configuration import Configuration, Layout, waits_of
 from pipec.verify.checker.configuration import Key as Standing
-from pipec.verify.network import Arrive, Edge, End, Network, Test, Use, Wait
+from pipec.verify.network import Action, Arrive, Edge, End, Network, Test, Use, Wait
 
 History = tuple[tuple[tuple[int, bool], ...], ...]  # per process the branches taken since its last wait or arrival
 
@@ -42,6 +42,7 @@ class Schedule:
         self.network, self.order = network, tuple(order)
         self.layout = Layout(network)
         self.arriving = arriving(network)
+        self.meetings = {number for number, ring in enumerate(network.rings) if ring.kind != "mbarrier"}
         pairs = fills(network)
         self.sources = {producer for producer, _ in pairs} - {consumer for _, consumer in pairs}
 
@@ -105,13 +106,18 @@ class Schedule:
 
     def choose(self, at: Configuration) -> int | None:
         """Who steps next; None when all have ended. Raises Stuck."""
-        able = [process for process in self.order if self._able(at, process)]
-        for process in able:
-            if self._meets(at, process):
+        first = None
+        for process in self.order:
+            action = at.action(process)
+            if not _able(at, process, action):
+                continue
+            # Where threads meet, at no pipeline: beginnings and ends lie behind all before the loops begin.
+            if isinstance(action, (Wait, Arrive)) and action.use.ring in self.meetings:
                 return process
-        for process in able:
-            if process not in self.sources:
-                return process
+            if first is None and process not in self.sources:
+                first = process
+        if first is not None:
+            return first
         seen: set[int] = set()
         for process in self.order:
             found = self._demanded(at, process, seen)
@@ -121,28 +127,14 @@ class Schedule:
             return None
         raise Stuck
 
-    def _meets(self, at: Configuration, process: int) -> bool:
-        """Whether it comes to where threads meet, at no pipeline: beginnings and ends lie behind all before the loops begin."""
-        action = at.action(process)
-        return isinstance(action, (Wait, Arrive)) and self.network.rings[action.use.ring].kind != "mbarrier"
-
-    @staticmethod
-    def _able(at: Configuration, process: int) -> bool:
-        match at.action(process):
-            case End():
-                return False
-            case Wait(use=use):
-                return at.rings[use.ring].complete(at.use(process, use))
-        return True
-
     def _demanded(self, at: Configuration, process: int, seen: set[int]) -> int | None:
         """Who has to step for the process to go on."""
         if process in seen:
             return None
         seen.add(process)
-        if self._able(at, process):
-            return process
         action = at.action(process)
+        if _able(at, process, action):
+            return process
         if isinstance(action, Wait):
             # Who is furthest behind on the ring comes first, and of these who is about to arrive.
             ring = action.use.ring
@@ -171,6 +163,13 @@ class Schedule:
             at.arrive(process, action)
         at.enter(process, action.edge)
         return action.edge
+
+
+def _able(at: Configuration, process: int, action: Action) -> bool:
+    if isinstance(action, Wait):
+        ring, use = at.rings[action.use.ring], at.use(process, action.use)
+        return use < ring.below or use in ring.beyond
+    return not isinstance(action, End)
 
 
 def arriving(network: Network) -> dict[int, list[tuple[int, int, int]]]:

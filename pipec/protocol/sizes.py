@@ -38,6 +38,7 @@ class Sizes:
         self.families = [self._family(*one) for one in self._components()]
         self._state = 1
         self._tried: list[Numbers | None] = []
+        self._made: dict[tuple[tuple[tuple[int, int], ...], tuple[tuple[Symbol, int], ...]], Numbers] = {}
 
     def within(self, conditions: Sequence[Condition]) -> Iterator[Numbers]:
         """Values of all sizes for which the conditions hold."""
@@ -67,7 +68,9 @@ class Sizes:
             chosen, symbols = family.choices[at % len(family.choices)]
             values |= chosen
             launch |= symbols
-        numbers = Numbers(self.variables, launch, values)
+        # Few sizes have few combinations, which come again and again: as one object, by which a search knows them.
+        key = (tuple(values.items()), tuple(launch.items()))
+        numbers = self._made.setdefault(key, Numbers(self.variables, launch, values))
         return None if any(evaluated(row, numbers) < 0 for row in self.variables.known) else numbers
 
     def _large(self) -> tuple[int, ...]:

@@ -8,14 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from pipec.protocol.prove import Undecided, prove
+from pipec.protocol.prove import Undecided, _Search, prove
 from pipec.protocol.refute import refute
+from pipec.protocol.schedule import Situation
+from pipec.protocol.variables import Numbers
 from pipec.verify.checker.certificate import Certificate, Moves, certificate_of, data_of
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Wait
 from pipec.verify.terms import Compare, Linear, add, floor, scale
 from tests.protocol.build import Consume, If, Loop, Pipes, Produce, below, network, size
+from tests.protocol.right import right
 
 n, m = size("n"), size("m")
 ZERO, ONE, TWO = Linear(0), Linear(1), Linear(2)
@@ -179,3 +182,21 @@ def test_two_warps_that_do_not_meet_can_fall_a_phase_behind() -> None:
         return
     with pytest.raises(Refused, match="seen the phase before"):
         check(both, certificate)
+
+
+def test_no_run_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes come again while tests of sizes are told apart; what their run shows is known then."""
+    made: list[tuple[object, ...]] = []
+    run = _Search._run
+
+    def noted(search: _Search, situation: Situation, numbers: Numbers) -> object:
+        made.append((search, *sorted(numbers.items()), *sorted((one.name, value) for one, value in numbers.launch.items())))
+        return run(search, situation, numbers)
+
+    monkeypatch.setattr(_Search, "_run", noted)
+    for seed in range(3):
+        try:
+            prove(right(seed)[1])
+        except Undecided:
+            pass
+    assert len(made) > 10 and len(set(made)) == len(made)
