@@ -9,7 +9,8 @@ export PYTHONDONTWRITEBYTECODE =
 # Who runs what, and in which order: tests/shared.py.
 SPREAD  = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 READY   = $(VENV)/.ready
-QUICK   = tests/errors tests/golden tests/checks tests/kir tests/sema tests/diag tests/project --ignore tests/project/test_packaging.py
+QUICK   = tests/errors tests/golden tests/checks tests/kir tests/sema tests/diag tests/project --ignore tests/project/test_packaging.py \
+          --ignore tests/errors/test_renaming.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run quick test unit whole check format golden fuzz bench clean
