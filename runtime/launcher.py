@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from pipec.interface import KernelInterface, LaunchExpression, ScalarArgument
+from pipec.interface import MULTIPROCESSORS, KernelInterface, LaunchExpression, ScalarArgument
 from pipec.runtime.arguments.signatures import Reader
 from pipec.runtime.arguments.views import recording
 from pipec.runtime.errors import DeviceError, LaunchError
@@ -28,10 +28,12 @@ REMEMBERED = 1024  # signatures whose plans are kept per kernel
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
     """`simulation`: options of the simulator. `programmatic`: the kernel may start before its predecessor in the
-    stream has ended (programmatic dependent launch; the kernel must wait for it itself); None: as the kernel says."""
+    stream has ended (programmatic dependent launch; the kernel must wait for it itself); None: as the kernel says. `multiprocessors`: a
+    kernel whose blocks follow the GPU takes at most so many, and leaves the others to other streams."""
 
     simulation: "Options | None" = None
     programmatic: bool | None = None
+    multiprocessors: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class Launcher:
         self._shaping = tuple(
             scalars.index(name) for name in sorted({*scalars} & {*_names_in((interface.grid, interface.conditions))})
         )
+        self._follows = MULTIPROCESSORS in _names_in(interface.grid)  # the grid depends on the GPU
         self._read = Reader(interface)
         self._cuda: dict[int, CudaKernel] = {}
         self._known: dict[tuple[object, ...], _Known] = {}
@@ -119,7 +122,7 @@ class Launcher:
             if type(numbers[at]) is not int:
                 return self._unknown(arguments, device, stream, options, None)
             key += (numbers[at],)
-        signature = (device, options.programmatic, key)
+        signature = (device, options.programmatic, options.multiprocessors, key)
         known = self._known.get(signature)
         if known is None:
             return self._unknown(arguments, device, stream, options, signature)
@@ -155,10 +158,11 @@ class Launcher:
         bound = bind(self.interface, arguments)
         where = self._resolve(device, bound)
         if where == "sim":
-            return self._simulate(bound, grid_of(self.interface, bound, self.image.multiprocessors), options)
+            return self._simulate(bound, grid_of(self.interface, bound, _at_most(self.image.multiprocessors, options)), options)
         kernel = self._kernel(int(where.removeprefix("cuda:")))
-        grid = grid_of(self.interface, bound, kernel.device.multiprocessors)
         kernel.check_limits()
+        resident = kernel.resident() if self._follows else kernel.device.multiprocessors
+        grid = grid_of(self.interface, bound, _at_most(resident, options))
         result = LaunchResult(self.interface.name, where, grid, bound.dimensions, 0 not in grid)
         if not result.launched:
             return result
@@ -231,6 +235,10 @@ class Launcher:
 
 
 _DEFAULTS = LaunchOptions()
+
+
+def _at_most(multiprocessors: int, options: LaunchOptions) -> int:
+    return multiprocessors if options.multiprocessors is None else max(1, min(multiprocessors, options.multiprocessors))
 
 
 def _names_in(expression: LaunchExpression) -> Iterator[str]:

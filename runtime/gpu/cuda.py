@@ -65,6 +65,7 @@ class CudaKernel:
         self.function: Any = None  # once loaded
         self._frames = {programmatic: Frames() for programmatic in (False, True)}
         self._lock = RLock()  # held while something is made that all launches share
+        self._clusters: int | None = None  # that fit the device at the same time
         self._dummy: int | None = None
         self._records: int | None = None
         self._streams: set[int] = set(guards.DEFAULT_STREAMS)  # that belong to this device
@@ -112,6 +113,31 @@ class CudaKernel:
             return None
         return "a driver takes PTX up to its own version: update it, or install nvidia-nvjitlink to load machine code instead"
 
+    # --- clusters --------------------------------
+
+    def resident(self) -> int:
+        """How many CTAs a kernel launches whose blocks follow the GPU: one to a multiprocessor, in clusters that fit at the same time.
+
+        The multiprocessors of a GPU stand in groups, and a cluster in one of them: of those that make no whole cluster, none is used.
+        """
+        size = int(np.prod(self.interface.cluster))
+        if size == 1:
+            return self.device.multiprocessors
+        with self._context():
+            self._loaded()
+            return min(self.device.multiprocessors, self._clusters_that_fit() * size)
+
+    def _clusters_that_fit(self) -> int:
+        """Asked once; raises LaunchError where none does. 0 for a kernel without clusters."""
+        if self.interface.cluster == (1, 1, 1):
+            return 0
+        with self._lock:
+            if self._clusters is None:
+                config, _ = self.configured(False)
+                config.gridDimX, config.gridDimY, config.gridDimZ = self.interface.cluster
+                self._clusters = guards.active_clusters(self.driver, self.interface, self.device, self.function, config)
+            return self._clusters
+
     # --- preparing --------------------------------
 
     def plan(self, bound: Bound, grid: tuple[int, int, int], programmatic: bool, numbers: Sequence[Any] | None = None) -> Plan:
@@ -122,9 +148,8 @@ class CudaKernel:
         with self._context():
             self._loaded()
             guards.check_pointers(self.driver, self.name, bound.views)
-            config, _ = self.configured(programmatic)
-            config.gridDimX, config.gridDimY, config.gridDimZ = grid
-            guards.check_cluster(self.driver, self.interface, self.device, self.function, config)
+            if clusters := self._clusters_that_fit():
+                guards.tell_second_wave(self.interface, self.device, grid, clusters)
             values = tuple(values_of(self.interface, bound))
             image = self.layout.image([self._block(value, bound.views) for value in values])
         places = self._places(bound.views)

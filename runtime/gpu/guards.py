@@ -3,10 +3,11 @@
 Asked once for each signature and each stream; only arrays of libraries other than torch are asked for at each launch.
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from pipec.interface import KernelInterface
+from pipec.interface import KernelInterface, LaunchExpression
 from pipec.runtime.arguments.views import View
 from pipec.runtime.errors import ArgumentError, DeviceError, LaunchError
 from pipec.runtime.gpu.cuda_driver import Device, Driver
@@ -66,18 +67,40 @@ def refuse_capture(driver: Driver, kernel: str, stream: int, why: str) -> None:
         raise LaunchError(kernel, f"the stream is being captured into a graph, and {why}", "launch it outside of the capture")
 
 
-def check_cluster(driver: Driver, interface: KernelInterface, device: Device, function: Any, config: Any) -> None:
-    """One cluster at least fits the GPU; raises LaunchError with what it needs."""
-    x, y, z = interface.cluster
-    if x * y * z == 1:
-        return
+def active_clusters(driver: Driver, interface: KernelInterface, device: Device, function: Any, config: Any) -> int:
+    """How many clusters fit the GPU at the same time; raises LaunchError with what one needs where there is no place for it."""
     function = driver.api.CUfunction(int(function))
     doing = "asking how many of its clusters fit"
-    if int(driver.call("cuOccupancyMaxActiveClusters", function, config, kernel=interface.name, doing=doing)) > 0:
-        return
+    fitting = int(driver.call("cuOccupancyMaxActiveClusters", function, config, kernel=interface.name, doing=doing))
+    if fitting > 0:
+        return fitting
+    x, y, z = interface.cluster
     raise LaunchError(
         interface.name,
         f"no cluster of {x} x {y} x {z} CTAs, each with {interface.threads} threads and {interface.shared_bytes} bytes of shared "
         f"memory, fits {device.name}: the CTAs of a cluster share one group of multiprocessors",
         "use a smaller cluster, fewer stages or smaller tiles",
     )
+
+
+def tell_second_wave(interface: KernelInterface, device: Device, grid: tuple[int, int, int], clusters: int) -> None:
+    """Warns of blocks that are to stay until all work is done, but of which some wait until others have ended."""
+    x, y, z = interface.cluster
+    asked = grid[0] * grid[1] * grid[2] // (x * y * z)
+    if asked > clusters and any(map(_is_bounded, interface.grid)):
+        warnings.warn(
+            f"kernel `{interface.name}` shares its tiles out to {asked} clusters of {x} x {y} x {z} CTAs, but {device.name} has room for "
+            f"{clusters} at the same time: the others start when one of these has ended; leave `blocks` out, so that as many run as fit",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _is_bounded(extent: LaunchExpression) -> bool:
+    """`min(tiles, 144)`, or a multiple of it: at most so many blocks, whatever the sizes are."""
+    match extent:
+        case ("min", *operands):
+            return any(isinstance(operand, int) for operand in operands)
+        case ("*", int(), inner):
+            return _is_bounded(inner)
+    return False

@@ -8,7 +8,7 @@ import pytest
 from fake_driver import FakeApi, Torch, install, parameter_bytes
 from interfaces import bf16, gemm, gemm_arrays, interface, scale
 
-from pipec.interface import PointerParameter, TensorArgument
+from pipec.interface import MULTIPROCESSORS, PointerParameter, TensorArgument
 from pipec.runtime.arguments import tensor_maps
 from pipec.runtime.errors import ArgumentError, DeviceError, HangError, LaunchError
 from pipec.runtime.gpu import cubins, cuda_driver
@@ -307,6 +307,44 @@ def test_a_cluster_that_does_not_fit(api):
     with pytest.raises(LaunchError, match="no cluster of 16 x 1 x 1 CTAs, each with 192 threads and 200000 bytes") as caught:
         Launcher(kernel, CODE)([Torch(array) for array in gemm_arrays()])
     assert "Imaginary GPU" in str(caught.value) and not api.launches
+
+
+def following(blocks, cluster=2):
+    """A kernel whose blocks stay: at most `blocks`, in clusters."""
+    tiles = ("*", ("ceildiv", "M", 2), ("ceildiv", "N", 1))
+    grid = ("*", cluster, ("min", tiles, ("max", 1, ("//", blocks, cluster)) if isinstance(blocks, str) else blocks // cluster))
+    return interface(gemm().arguments, gemm().parameters, (grid, 1, 1), cluster=(cluster, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "fitting", "blocks"), [(2, 74, 148), (2, 71, 142), (8, 16, 128), (8, 18, 144), (8, 40, 144), (1, 0, 148)]
+)
+@pytest.mark.filterwarnings("error")
+def test_blocks_that_follow_the_gpu_are_those_that_fit_at_the_same_time(api, cluster, fitting, blocks):
+    api.on_cuOccupancyMaxActiveClusters = lambda function, config: fitting
+    call = Launcher(following(MULTIPROCESSORS, cluster), CODE)
+    arrays = [Torch(array) for array in gemm_arrays()]
+    assert call(arrays).grid == (blocks, 1, 1)
+    assert call(arrays, options=LaunchOptions(multiprocessors=20)).grid == (20 // cluster * cluster, 1, 1)
+    assert call(arrays).grid == (blocks, 1, 1)
+    assert api.names().count("cuOccupancyMaxActiveClusters") == (cluster > 1)
+
+
+def test_blocks_that_wait_for_others_to_end_are_told(api):
+    api.on_cuOccupancyMaxActiveClusters = lambda function, config: 16
+    arrays = [Torch(array) for array in gemm_arrays()]
+    with pytest.warns(RuntimeWarning, match=r"18 clusters of 8 x 1 x 1 CTAs, but Imaginary GPU has room for 16 at the same time"):
+        assert Launcher(following(144, 8), CODE)(arrays).grid == (144, 1, 1)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "kernel", [following(128, 8), interface(gemm().arguments, gemm().parameters, (160, 1, 1), cluster=(8, 1, 1))]
+)
+def test_other_grids_are_not_told_of(api, kernel):
+    """As many as fit, and a block for each tile: it is no loss that those wait."""
+    api.on_cuOccupancyMaxActiveClusters = lambda function, config: 16
+    assert Launcher(kernel, CODE)([Torch(array) for array in gemm_arrays()]).launched
 
 
 @pytest.mark.parametrize(("says", "asked", "set_"), [(True, None, 1), (True, False, 0), (False, None, 0), (False, True, 1)])

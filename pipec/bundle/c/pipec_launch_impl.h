@@ -1018,9 +1018,16 @@ static const pipec_form_row *pipec_form_of(const pipec_kernel_row *kernel, int m
     return NULL;
 }
 
-static pipec_status pipec_bind(const struct PIPEC_BUNDLE *bundle, const pipec_kernel_row *kernel, const pipec_variant_row *variant,
-                               const pipec_array *arrays, const pipec_scalar *scalars, pipec_view *views, int64_t *names,
-                               pipec_error *error)
+/* How many CTAs a kernel launches whose blocks follow the GPU: one to a multiprocessor, in clusters that fit at the same time. Clusters
+   of which none fits are told later. */
+static int64_t pipec_resident(const struct PIPEC_BUNDLE *bundle, const pipec_variant_row *variant, const pipec_loaded *loaded)
+{
+    const int64_t ctas = (int64_t)loaded->clusters * variant->cluster[0] * variant->cluster[1] * variant->cluster[2];
+    return ctas > 0 && ctas < bundle->multiprocessors ? ctas : bundle->multiprocessors;
+}
+
+static pipec_status pipec_bind(const pipec_kernel_row *kernel, const pipec_variant_row *variant, const pipec_array *arrays,
+                               const pipec_scalar *scalars, pipec_view *views, int64_t *names, pipec_error *error)
 {
     int64_t *dimensions = names + kernel->integer_count;
     pipec_status status = PIPEC_SUCCESS;
@@ -1033,7 +1040,6 @@ static pipec_status pipec_bind(const struct PIPEC_BUNDLE *bundle, const pipec_ke
         status = pipec_check_overlap(kernel, views, error);
     for (each = 0; each < kernel->integer_count; each++)
         names[each] = scalars[each].value;
-    names[kernel->integer_count + kernel->dimension_count] = bundle->multiprocessors;
     return status;
 }
 
@@ -1064,7 +1070,8 @@ static pipec_status pipec_launch(const struct PIPEC_BUNDLE *bundle, const pipec_
     chosen = pipec_choose(kernel, form, names + kernel->integer_count);
     variant = &form->variants[chosen];
     loaded = &bundle->loaded[form->first_loaded + chosen];
-    status = pipec_bind(bundle, kernel, variant, arrays, integers, views, names, error);
+    names[kernel->integer_count + kernel->dimension_count] = pipec_resident(bundle, variant, loaded);
+    status = pipec_bind(kernel, variant, arrays, integers, views, names, error);
     if (status == PIPEC_SUCCESS)
         status = pipec_grid(kernel, variant, names, grid, error);
     if (status == PIPEC_SUCCESS)

@@ -1,0 +1,24 @@
+"""Kernels whose blocks follow the GPU, on fewer multiprocessors than they have tiles: each walks over several."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from examples.catalogue import EXAMPLES
+
+import pipec
+from pipec.runtime import LaunchOptions
+
+
+@pytest.mark.parametrize(
+    ("cluster", "multiprocessors", "blocks"), [((2, 1), 5, 4), ((2, 1), 1, 2), ((4, 2), 20, 16), ((4, 2), 3, 8)]
+)
+def test_pairs_walk_over_several_tiles(cluster: tuple[int, int], multiprocessors: int, blocks: int) -> None:
+    constants = {"BN": 64, "BM": 128, "CX": cluster[0], "CY": cluster[1]}
+    kernel = pipec.compile(EXAMPLES / "gemm_2cta_persistent.pipe", constants=constants)["gemm_2cta_persistent"]
+    draw = np.random.default_rng(0)
+    a, b = (draw.standard_normal((rows, 136)).astype(ml_dtypes.bfloat16) for rows in (700, 260))
+    d = np.full((700, 264), np.nan, ml_dtypes.bfloat16)[:, :256]
+    b = b[:256]
+    launched = kernel(a, b, d, device="sim", options=LaunchOptions(multiprocessors=multiprocessors))
+    assert np.prod(launched.grid) == blocks
+    np.testing.assert_allclose(d.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64).T, rtol=0.01, atol=0.1)
