@@ -231,6 +231,12 @@ def _predict(options: argparse.Namespace) -> int:
     return predict(_compiled(options, "limits"), options)
 
 
+def _triton(options: argparse.Namespace) -> int:
+    from pipec.commands.triton_program import run_program
+
+    return run_program(options)
+
+
 def _explain(options: argparse.Namespace) -> int:
     from pipec.diag.explain import explain, load_catalogue, plain_title
     from pipec.verify.explanation import TITLE, explanation
@@ -278,6 +284,7 @@ _COMMANDS = {
     "sim": _sim,
     "tune": _tune,
     "predict": _predict,
+    "triton": _triton,
     "explain": _explain,
 }
 

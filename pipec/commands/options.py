@@ -84,13 +84,26 @@ def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     nine = listed.add_parser("build", parents=[shared, _source(targets=True)], help="compile ahead of time, for C and for Python")
     _add_bundle(nine)
 
+    ten = listed.add_parser(
+        "triton", parents=[shared], help="run a Python program whose Triton or Gluon kernels go to the simulator"
+    )
+    ten.add_argument(
+        "--arch", default="sm_100a", choices=("sm_90a", "sm_100a"), help="what Triton compiles for (default %(default)s)"
+    )
+    ten.add_argument("--seed", type=_whole, default=0, help="of --timing random, 0 or more (default %(default)s)")
+    _add_simulation(ten, timeline=False)
+    ten.add_argument("file", metavar="FILE.py", help="the program")
+    ten.add_argument("program_arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="what the program is given")
+
     five = listed.add_parser("explain", parents=[shared], help="the long text of a diagnostic code, or what a proof says")
     five.add_argument("code", metavar="CODE", nargs="?", help="for example E0303, or `proof`; left out: all with their titles")
 
-    for name, command in zip(listed.choices, (one, two, seven, three, four, six, eight, nine, five), strict=True):
+    for name, command in zip(listed.choices, (one, two, seven, three, four, six, eight, nine, ten, five), strict=True):
         command.set_defaults(command=commands[name])
     parser.set_defaults(
-        command=lambda _: parser.error("a command is needed: compile, check, verify, run, sim, tune, predict, build or explain"),
+        command=lambda _: parser.error(
+            "a command is needed: compile, check, verify, run, sim, tune, predict, build, triton or explain"
+        ),
         message_format="text",
         max_seconds=None,
         max_memory=None,
@@ -210,7 +223,7 @@ def _add_launch(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_simulation(parser: argparse.ArgumentParser) -> None:
+def _add_simulation(parser: argparse.ArgumentParser, *, timeline: bool = True) -> None:
     parser.add_argument(
         "--timing",
         choices=TIMINGS,
@@ -239,9 +252,10 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
         help="what the simulator lets a kernel rely on: what PTX promises, or what shipped compilers do (default: documents for "
         "kernels of pipec, practice for others; docs/fidelity.md has the differences)",
     )
-    parser.add_argument(
-        "--timeline", metavar="FILE", help="write who did what when: a page (.html), or JSON for Chrome or Perfetto"
-    )
+    if timeline:
+        parser.add_argument(
+            "--timeline", metavar="FILE", help="write who did what when: a page (.html), or JSON for Chrome or Perfetto"
+        )
 
 
 class _Once(argparse.Action):

@@ -9,6 +9,13 @@ ROOT = Path(__file__).parents[2]
 PLACES = ("pipec", "runtime", "tests", "benchmarks", "tools")
 # Found by name at run time: lark calls a method for each rule of the grammar, and reads these of its indenter; IPython asks for the HTML.
 BY_NAME = {"NL_type", "INDENT_type", "DEDENT_type", "tab_len", "_repr_html_"}
+# Asked for by Triton of a driver, a device and a tensor, and hooks of pytest.
+BY_NAME |= {
+    "is_active", "map_python_to_cpp_type", "get_current_target", "get_current_stream", "get_active_torch_device", "set_current_device",
+    "get_device_interface", "get_benchmarker", "get_empty_cache_for_benchmark", "clear_cache", "load_binary", "get_device_properties",
+    "launcher_cls", "elapsed_time", "Event", "pytest_addoption", "pytest_configure",
+    "pytest_unconfigure", "pytest_runtest_call",
+}  # fmt: skip
 _GRAMMAR = (ROOT / "grammar" / "pipec.lark").read_text(encoding="utf-8")
 RULES = {*re.findall(r"^[?!]?([a-z_]+)\s*:", _GRAMMAR, re.MULTILINE), *re.findall(r"->\s*(\w+)", _GRAMMAR)}
 # Decorators that enter what they decorate into a table.

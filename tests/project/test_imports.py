@@ -31,6 +31,7 @@ LAYERS = (
     "api",
     "operators",
     "torch",
+    "triton",
     "commands",
     "__main__",
 )

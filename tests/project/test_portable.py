@@ -9,8 +9,16 @@ ROOT = Path(__file__).parents[2]
 # What Windows or macOS does not have, and the packages of the extras.
 ABSENT = ("cuda", "torch", "triton", "fcntl", "grp", "nis", "posix", "pwd", "resource", "spwd", "syslog", "termios")
 
-# The first is the command itself; the others are about torch.
-NOT_ALONE = {"pipec.__main__", "pipec.torch", "pipec.tune.gpu", "pipec.tune.torch_clock"}
+# The first is the command itself; the others are about torch and Triton.
+NOT_ALONE = {
+    "pipec.__main__",
+    "pipec.torch",
+    "pipec.triton.driver",
+    "pipec.triton.launcher",
+    "pipec.triton.pytest_plugin",
+    "pipec.tune.gpu",
+    "pipec.tune.torch_clock",
+}
 
 
 def _modules(folder: str, package: str) -> list[str]:

@@ -225,3 +225,13 @@ class NeverWritten(Message):
     place: str
     expected: str
     others: str
+
+
+class NoTriton(Message):
+    """`pipec triton` runs a program whose kernels Triton compiles, so Triton has to be installed: pip install 'pipec[oracle]' has the
+    release that its launches are laid out for. It needs neither a GPU nor a driver."""
+
+    code = "E1026"
+    title = "Triton cannot be used: {problem}"
+    help = "`pip install triton==3.9.0`"
+    problem: str

@@ -1,0 +1,70 @@
+"""`pipec triton FILE.py`: a program with Triton kernels, whose launches run in the simulator."""
+
+import argparse
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import pipec.triton
+from pipec.api.files import read_input
+from pipec.commands.printer import Printer
+from pipec.diag.catalogue.commands import run as messages
+from pipec.diag.message import Failure
+from pipec.sim import Options, SimulationError, SourceLocation
+from pipec.sim.findings import Finding
+from pipec.source import Source, Span
+
+
+def run_program(options: argparse.Namespace) -> int:
+    """Runs the program as Python would, with its arguments; 0, or Failure where a launch went wrong."""
+    read_input(options.file)  # a file that cannot be read is told like every other
+    options.guard.lift()  # the program is the caller's own, and may take what it likes; a launch still has its steps
+    simulation = Options(
+        options.timing, options.seed, options.steps, checks=dict(options.checks), rules=options.rules, trace=False
+    )
+    try:
+        pipec.triton.install(options.arch, simulation)
+    except pipec.triton.NoTriton as error:
+        raise Failure(messages.NoTriton(problem=str(error))) from None
+    before = sys.argv, list(sys.path)
+    sys.argv = [options.file, *options.program_arguments]
+    sys.path.insert(0, str(Path(options.file).resolve().parent))
+    try:
+        runpy.run_path(options.file, run_name="__main__")
+    except SimulationError as error:
+        raise Failure(_message(error)) from None
+    finally:
+        sys.argv, sys.path[:] = before
+        found = pipec.triton.findings()
+        pipec.triton.uninstall()
+        _print(options.printer, found)
+    return 0
+
+
+def _print(printer: Printer, found: list[Finding]) -> None:
+    for finding in found:
+        printer.text(f"warning: {finding}")
+        printer.row("finding", check=finding.check, text=str(finding), count=finding.count)
+
+
+def _message(error: SimulationError) -> messages.SimulationFailed:
+    return messages.SimulationFailed(
+        kernel=str(error.details.get("kernel", "a Triton kernel")),
+        kind=error.kind.replace("_", " "),
+        message=error.message.partition("\n")[0],
+        details=error.further,
+        at=_span(error.source),
+    )
+
+
+def _span(place: SourceLocation | None) -> Span | None:
+    """The line of the Triton source."""
+    if place is None or not os.path.isfile(place.file):
+        return None
+    source = Source(place.file, Path(place.file).read_text(encoding="utf-8", errors="replace"))
+    if not 0 < place.line <= len(source.lines):
+        return None
+    text = source.line(place.line)
+    first = place.column or len(text) - len(text.lstrip()) + 1
+    return source.span(place.line, first, place.line, max(first + 1, len(text.rstrip()) + 1))

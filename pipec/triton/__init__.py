@@ -1,0 +1,71 @@
+"""Triton and Gluon programs without a GPU: they compile as for one, and run in the simulator.
+
+    import pipec.triton
+    pipec.triton.install(arch="sm_100a")          # before the first launch
+    x = pipec.triton.tensor(np.ones(1024, np.float32))
+    kernel[(4,)](x, ..., BLOCK=256)               # an unmodified @triton.jit function
+
+Arguments are tensors of torch on the CPU, or NumPy arrays as `tensor` makes them of any. A kernel that does what a GPU would not define
+raises SimulationError with the line of the Triton source; what is only told is collected by `findings()`. docs/sanitizer.md.
+"""
+
+from typing import TYPE_CHECKING
+
+from pipec.sim.findings import Finding
+from pipec.sim.machine.machine import Options
+from pipec.triton.tensors import Tensor, memory_of, tensor
+
+if TYPE_CHECKING:
+    from pipec.triton.driver import SimulatorDriver
+
+ARCHITECTURES = {"sm_90a": 90, "sm_100a": 100}
+
+_installed: list["SimulatorDriver"] = []
+
+
+class NoTriton(RuntimeError):
+    """Triton is not installed, or is a release whose launcher is not known here."""
+
+
+def install(arch: str = "sm_100a", options: Options | None = None) -> None:
+    """From now on Triton compiles for `arch` and launches in the simulator, which takes `options`. Installing again changes both.
+
+    Raises NoTriton, and ValueError for an architecture that is none of ARCHITECTURES.
+    """
+    if arch not in ARCHITECTURES:
+        raise ValueError(f"arch={arch!r}: there is {', '.join(ARCHITECTURES)}")
+    try:
+        from pipec.triton.driver import SimulatorDriver
+    except ImportError as error:
+        raise NoTriton(f"Triton {_SUPPORTED} is needed: {error}") from None
+    uninstall()
+    driver = SimulatorDriver(ARCHITECTURES[arch], options or Options(trace=False))
+    driver.install()
+    _installed.append(driver)
+
+
+def uninstall() -> None:
+    """Triton looks for a GPU again."""
+    while _installed:
+        _installed.pop().uninstall()
+
+
+def findings(*, clear: bool = False) -> list[Finding]:
+    """What launches were told about since `install`, or since they were last cleared: findings that are warnings."""
+    found = [finding for driver in _installed for finding in driver.findings]
+    if clear:
+        for driver in _installed:
+            driver.findings.clear()
+    return found
+
+
+def reachable(*tensors: object) -> None:
+    """Tensors that kernels reach through addresses in memory (tables of pointers), beside those that they are given. Kept alive until
+    `uninstall`. Raises TypeError for what is no tensor of the host."""
+    for driver in _installed:
+        driver.reachable += [(one, memory_of(one)) for one in tensors]
+
+
+_SUPPORTED = "3.9"
+
+__all__ = ["ARCHITECTURES", "NoTriton", "Tensor", "findings", "install", "reachable", "tensor", "uninstall"]

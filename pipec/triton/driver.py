@@ -1,0 +1,191 @@
+"""A driver of Triton whose GPU is the simulator: what is asked of the device, and how machine code is replaced by PTX."""
+
+import itertools
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import triton.testing
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+from triton.backends.nvidia.compiler import CUDABackend
+from triton.runtime import driver as active
+
+from pipec.isa.targets import WARP
+from pipec.sim import Options, Result
+from pipec.sim.findings import Finding
+from pipec.triton.launcher import Launcher
+from pipec.triton.tensors import Bytes
+
+# CUDA programming guide, technical specifications: shared memory that a block may ask for, registers and threads of a multiprocessor;
+# multiprocessors of an H200 and a B200, by compute capability.
+_SHARED, _REGISTERS, _THREADS = 232_448, 65_536, 1024
+_MULTIPROCESSORS = {90: 132, 100: 148}
+_PTX_VERSION = 90  # what the assemblers of CUDA 13 take; Triton writes the newest it knows otherwise
+
+
+_NUMBERS = itertools.count(1000)
+
+
+class Function(NamedTuple):
+    """A kernel as it is launched."""
+
+    name: str
+    ptx: str
+
+
+class Utilities:
+    """What Triton asks of a device while it loads a kernel."""
+
+    def __init__(self, capability: int) -> None:
+        self._capability = capability
+
+    def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[None, Function, int, int, int]:
+        """No module, which Triton would unload by whichever driver is active then; function, registers, spilled ones, most threads."""
+        return None, Function(name, binary.decode()), 0, 0, _THREADS
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        return {
+            "max_shared_mem": _SHARED,
+            "max_num_regs": _REGISTERS,
+            "multiprocessor_count": _MULTIPROCESSORS[self._capability],
+            "warpSize": WARP,
+            "sm_clock_rate": 1_800_000,
+            "mem_clock_rate": 4_000_000,
+            "mem_bus_width": 8192,
+        }
+
+
+class Event:
+    """A moment of the simulated device: instruction slots so far. They rank kernels; they are no time."""
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        self._slots = 0
+
+    def record(self, stream: Any = None) -> None:
+        self._slots = active.active.slots
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_time(self, end: "Event") -> float:
+        return (end._slots - self._slots) / 1e6
+
+
+class DeviceInterface:
+    """What programs ask of `torch.cuda`, as far as one device that is always ready answers it."""
+
+    Event = Event
+
+    @staticmethod
+    def synchronize(device: Any = None) -> None:
+        pass
+
+    @staticmethod
+    def current_device() -> int:
+        return int(active.active.get_current_device())
+
+    @staticmethod
+    def get_device_capability(device: Any = None) -> tuple[int, int]:
+        capability: int = active.active.capability
+        return capability // 10, capability % 10
+
+
+def _benchmark(call: Callable[[], object], *args: Any, quantiles: Sequence[float] | None = None, **kwargs: Any) -> Any:
+    """One run, since all runs are equal: instruction slots, in the place of milliseconds."""
+    before = active.active.slots
+    call()
+    slots = (active.active.slots - before) / 1e6
+    return slots if quantiles is None else [slots] * len(quantiles)
+
+
+class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
+    """`slots` and `findings` of all launches so far."""
+
+    def __init__(self, capability: int, options: Options) -> None:
+        super().__init__()
+        self.capability, self.options = capability, options
+        self.utils = Utilities(capability)
+        self.launcher_cls = Launcher
+        self.findings: list[Finding] = []
+        self.reachable: list[tuple[object, Bytes]] = []  # tensors, and the memory they lie in
+        self.slots = 0
+        self._number = next(_NUMBERS)
+        self._undo: list[Callable[[], object]] = []
+
+    # ----------------------------------------------------------------------------------------------- installing
+
+    def install(self) -> None:
+        self._before = active._active
+        active.set_active(self)
+        # What is compiled here must never be taken for machine code by a process that has a GPU.
+        folder = tempfile.TemporaryDirectory(prefix="pipec-triton-")
+        self._undo.append(folder.cleanup)
+        self._set(knobs.cache, "dir", folder.name)
+        self._set(CUDABackend, "make_cubin", lambda backend, ptx, *_: ptx.encode())
+        parse = CUDABackend.parse_options
+        self._set(CUDABackend, "parse_options", lambda backend, given: parse(backend, {"ptx_version": _PTX_VERSION, **given}))
+        for name in ("do_bench", "do_bench_cudagraph"):
+            self._set(triton.testing, name, _benchmark)
+
+    def uninstall(self) -> None:
+        active._active = self._before
+        while self._undo:
+            self._undo.pop()()
+
+    def _set(self, owner: Any, name: str, value: object) -> None:
+        before = getattr(owner, name)
+        self._undo.append(lambda: setattr(owner, name, before))
+        setattr(owner, name, value)
+
+    def ended(self, kernel: str, result: Result) -> None:
+        """Takes what a launch printed, found and took."""
+        self.slots += result.statistics.time
+        self.findings += result.findings
+        for line in result.printed:
+            print(line, end="" if line.endswith("\n") else "\n", flush=True)
+
+    # ---------------------------------------------------------------------------------------- what Triton asks
+
+    @classmethod
+    def is_active(cls) -> bool:
+        return True
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        from triton.backends.nvidia.driver import ty_to_cpp
+
+        return str(ty_to_cpp(ty))
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", self.capability, WARP)
+
+    def get_current_device(self) -> int:
+        """A number that no GPU has: Triton keeps what it has compiled by it."""
+        return self._number
+
+    def set_current_device(self, device: int) -> None:
+        pass
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        return 0
+
+    def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
+        return DeviceInterface.get_device_capability()
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> type[DeviceInterface]:
+        return DeviceInterface
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        return _benchmark
+
+    def get_empty_cache_for_benchmark(self) -> None:
+        return None
+
+    def clear_cache(self, cache: None) -> None:
+        pass
