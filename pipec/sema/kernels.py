@@ -1,6 +1,5 @@
-"""Files and kernels: compile-time parameters, run-time parameters, declarations, grid and roles."""
+"""Files and kernels: constants and helpers, then each kernel's parameters, declarations, grid and roles."""
 
-import numbers
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.diag.catalogue.language import types as types_messages
 from pipec.diag.message import Sink
 from pipec.diag.shown import shown
-from pipec.isa.dtypes import DTYPES, DType
 from pipec.isa.specials import AXES
 from pipec.isa.targets import DEFAULT_TARGET, MOST_CLUSTER_CTAS, TARGETS, Target
 from pipec.sema import tree
@@ -21,6 +19,7 @@ from pipec.sema.calls.dispatch import call
 from pipec.sema.context import Context, Recursion
 from pipec.sema.declarations.assumptions import read_assumption
 from pipec.sema.declarations.launch_values import launch_uniform
+from pipec.sema.declarations.parameters import default_value, read_constant, read_parameter
 from pipec.sema.declarations.pipelines import declare, is_declaration
 from pipec.sema.declarations.scheduling import clauses_of_walk, derived_grid, refuse_unused, scheduler_role
 from pipec.sema.declarations.tuning import Tuning
@@ -30,20 +29,11 @@ from pipec.sema.statements.assignments import comptime
 from pipec.sema.statements.dispatch import run_body
 from pipec.sema.types import I32, TileType
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expected import coordinate, known, known_dtype, known_int
+from pipec.sema.values.expected import coordinate, known, known_int
 from pipec.sema.values.expressions import elaborate
 from pipec.source import Span
 from pipec.syntax import ast
 
-_CONSTANT_TYPES: dict[str, tuple[type[KnownValue], str]] = {
-    "int": (int, "a whole number"),
-    "float": (float, "a number with a decimal point"),
-    "bool": (bool, "True or False"),
-    "dtype": (DType, "an element type"),
-    "str": (str, "a text"),
-}
-# Text only where it is asked for: from the command line everything comes as text, and a misspelt number must not pass for one.
-_ANY_CONSTANT: tuple[type[KnownValue], ...] = (int, float, bool, DType)
 _ROLE_SIGNATURE = 'role name(warps=1, registers=232, on="leader")'
 _MOST_BLOCKS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}  # CUDA C++ Programming Guide, compute capabilities
 # What PTX calls by a name that the language lets a kernel have.
@@ -132,34 +122,6 @@ def _check_overrides(kernels: tuple[ast.Kernel, ...], overrides: dict[str, objec
             sink.report(constants_messages.UnknownConstant(name=name, value=text, known=", ".join(sorted(names)) or "none"))
 
 
-def parse_override(value: object) -> KnownValue:
-    """A compile-time value given as text (`128`, `0.5`, `true`, `bf16`) or as a Python value."""
-    if not isinstance(value, str):
-        return _plain_number(value)
-    text = value.strip()
-    if text in DTYPES and text != "bool":
-        return DTYPES[text]
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if not text.isascii() or "_" in text:  # Python reads more as a number than the language does
-        return text
-    for convert in (lambda t: int(t, 0), float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _plain_number(value: object) -> KnownValue:
-    """Python's own int or float for NumPy's and the like."""
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, numbers.Real) and not isinstance(value, int):
-        return float(value)
-    return value  # type: ignore[return-value]
-
-
 @dataclass
 class _Kernel:
     """The analysis of one kernel, in the order in which it is written."""
@@ -179,7 +141,7 @@ class _Kernel:
         self._stated_grid: tree.StatedGrid | None = None
         self._assumptions: list[tree.Assumption] = []
         self._constants: dict[str, KnownValue] = {}
-        self._tuning = Tuning(self.context, self.node, frozenset(self.overrides), self._default)
+        self._tuning = Tuning(self.context, self.node, frozenset(self.overrides), default_value)
 
     def analyse(self) -> tree.Kernel:
         context, node = self.context, self.node
@@ -192,12 +154,12 @@ class _Kernel:
             )
         for constant in node.constants:
             with _guarded(context, constant.name):
-                self._constants.update(self._constant(constant))
+                self._constants.update(read_constant(context, constant, self.overrides))
         tensors: list[tree.TensorParameter] = []
         scalars: list[tree.ScalarParameter] = []
         for parameter in node.parameters:
             with _guarded(context, parameter.name):
-                self._parameter(parameter, tensors, scalars)
+                read_parameter(context, parameter, tensors, scalars)
         self._body(node.body)
         self._finish_schedule()
         tuning = self._candidates()
@@ -244,120 +206,6 @@ class _Kernel:
         role, pipelines = scheduler_role(self.context)
         self._pipelines += pipelines
         self._roles += [] if role is None else [role]
-
-    # ----------------------------------------------------------------------------------------------------- parameters
-
-    def _constant_type(self, constant: ast.Constant) -> tuple[type[KnownValue] | None, str]:
-        """The Python type of a compile-time parameter that states one, and the words for it."""
-        if constant.annotation is None:
-            return None, ""
-        word = constant.annotation.name if isinstance(constant.annotation, ast.Name) else ""
-        if word not in _CONSTANT_TYPES:
-            self.context.fail(
-                types_messages.WrongType(
-                    what="the type of a compile-time parameter",
-                    expected="int, float, bool, dtype or str",
-                    found=f"`{constant.annotation.span.text()}`",
-                    at=constant.annotation.span,
-                )
-            )
-        return _CONSTANT_TYPES[word]
-
-    def _default(self, context: Context, constant: ast.Constant) -> KnownValue:
-        """The value of a parameter's default, given the parameters in sight of `context`."""
-        assert constant.default is not None
-        kind, expected = self._constant_type(constant)
-        what = f"the default of `{constant.name.name}`"
-        return known(context, constant.default, kind or _ANY_CONSTANT, what, expected or "a compile-time value")
-
-    def _constant(self, constant: ast.Constant) -> dict[str, KnownValue]:
-        context, name = self.context, constant.name.name
-        kind, expected = self._constant_type(constant)
-        if name in self.overrides:
-            given = self.overrides[name]
-            value = given if kind is str and isinstance(given, str) else parse_override(given)
-            # What fits neither i64 nor u64 is no value of any type of the language.
-            if isinstance(value, int) and not -(2**63) <= value < 2**64:
-                context.fail(
-                    constants_messages.BadConstant(
-                        name=name, problem=f"must fit 64 bits, and {shown(given)} does not", at=constant.span
-                    )
-                )
-            if kind is float and isinstance(value, int) and not isinstance(value, bool):
-                value = float(value)
-            if not isinstance(value, kind or _ANY_CONSTANT) or (kind is int and isinstance(value, bool)):
-                context.fail(
-                    constants_messages.BadConstant(
-                        name=name,
-                        problem=f"must be {expected or 'a number or an element type'}, not {shown(given)}",
-                        at=constant.span,
-                    )
-                )
-        elif constant.default is None:
-            context.fail(
-                constants_messages.BadConstant(
-                    name=name, problem=f"has no value: give one with `-D {name}=...`", at=constant.span
-                )
-            )
-        else:
-            value = self._default(context, constant)
-        context.define(constant.name, Known(value, constant.name.span))
-        return {name: value}
-
-    def _parameter(
-        self, parameter: ast.Parameter, tensors: list[tree.TensorParameter], scalars: list[tree.ScalarParameter]
-    ) -> None:
-        context, name, annotation = self.context, parameter.name, parameter.annotation
-        if annotation is None:
-            context.fail(
-                types_messages.WrongType(
-                    what=f"parameter `{name.name}`",
-                    expected="typed, for example `tensor[bf16, M, K]` or `f32`",
-                    found="a name without a type",
-                    at=name.span,
-                )
-            )
-        if isinstance(annotation, ast.Subscript) and isinstance(annotation.value, ast.Name) and annotation.value.name == "tensor":
-            dtype = known_dtype(context, annotation.items[0])
-            if not 1 <= len(annotation.items) - 1 <= 5:
-                context.fail(
-                    types_messages.WrongType(
-                        what="the rank of a tensor", expected="1 to 5", found=str(len(annotation.items) - 1), at=annotation.span
-                    )
-                )
-            shape = tuple(self._dimension(item) for item in annotation.items[1:])
-            tensor = tree.TensorParameter(name.name, dtype, shape, name.span)
-            context.define(name, tensor)
-            tensors.append(tensor)
-            return
-        dtype = known_dtype(context, annotation)
-        scalar = tree.ScalarParameter(name.name, dtype, name.span)
-        if not (dtype.is_integer or (dtype.is_float and dtype.computes)):
-            context.fail(
-                types_messages.WrongType(
-                    what="a scalar parameter", expected="an integer or f16, bf16, f32, f64", found=str(dtype), at=annotation.span
-                )
-            )
-        context.define(name, scalar)
-        scalars.append(scalar)
-
-    def _dimension(self, node: ast.Expression) -> str | int:
-        """A size: a compile-time number, or a name that the launch binds."""
-        context = self.context
-        if isinstance(node, ast.Name):
-            binding = context.scope.find(node.name)
-            if binding is None and node.name not in DTYPES:
-                context.bind(node.name, tree.ReadDimension(node.name, I32, node.span), node.span)
-                context.dimensions.add(node.name)
-                return node.name
-            if binding is not None and isinstance(binding.entity, tree.ReadDimension):
-                return node.name
-        size = known_int(context, node, "a dimension")
-        if not 1 <= size < 2**31:
-            context.fail(
-                types_messages.WrongType(what="a dimension", expected="between 1 and 2147483647", found=str(size), at=node.span)
-            )
-        return size
 
     # ----------------------------------------------------------------------------------------------------------- body
 

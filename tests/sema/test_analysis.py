@@ -6,7 +6,7 @@ from pipec.diag.message import Message, Sink
 from pipec.isa.dtypes import DTYPES
 from pipec.isa.targets import TARGETS
 from pipec.sema import analyse, tree
-from pipec.sema.kernels import parse_override
+from pipec.sema.declarations.parameters import parse_override
 from pipec.sema.types import BOOL, F32, I32, I64, U32, TileType
 from pipec.source import Source
 from pipec.syntax.parse import parse
