@@ -38,6 +38,27 @@ def test_a_meeting_is_seen(text: str) -> None:
     assert meets(network(text))
 
 
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [
+        (f"bra $A; {{ $A: {MEETING} }} $A:", False),  # a label of a scope is not seen from outside
+        (f"{{ bra $A; {MEETING} $A: }} $A:", False),
+        (f"{{ bra $A; {{ $A: }} {MEETING} }} $A:", False),
+        (f"{{ {{ bra $A; }} $A: {MEETING} }} $A:", True),
+        (f"{{ bra $A; $A: }} {{ {MEETING} $A: }}", True),
+        (f"{{ bra $A; {MEETING} $A: }} {{ $A: }}", False),
+    ],
+)
+def test_a_branch_goes_to_the_label_of_the_innermost_scope(text: str, met: bool) -> None:
+    assert meets(network(text)) is met
+
+
+@pytest.mark.parametrize("text", ["{ $A: } bra $A;", "{ bra $A; } { $A: }"])
+def test_a_label_is_not_seen_from_outside(text: str) -> None:
+    with pytest.raises(Unreadable, match="does not exist"):
+        network(text)
+
+
 @pytest.mark.parametrize("text", [".file 1 bar.sync 1, 64;", ".unheard_of bar.sync 1, 64;", ".loc 1 bar.sync 1, 64;"])
 def test_an_instruction_behind_a_directive_that_is_not_known(text: str) -> None:
     with pytest.raises(Unreadable):

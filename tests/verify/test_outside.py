@@ -65,6 +65,19 @@ def loop(step: str = "add.s32 %r4, %r4, 1;", test: str = "setp.lt.s32 %p2, %r4, 
         (loop("@%p1 add.s32 %r4, %r4, 1;"), ["loops"]),
         (loop("add.s32 %r4, %r4, 0;"), ["loops"]),
         (loop("sub.s32 %r4, %r4, 1;"), ["loops"]),
+        (loop("sub.s32 %r4, %r4, 1;", "setp.ge.s32 %p2, %r4, 0;"), []),
+        (loop("sub.s32 %r4, %r4, 1;", "setp.ge.u32 %p2, %r4, 0;"), ["loops"]),  # always
+        (loop("sub.s32 %r4, %r4, 1;", "setp.hs.u32 %p2, %r4, 0;"), ["loops"]),
+        (loop("sub.s32 %r4, %r4, 2;", "setp.ge.u32 %p2, %r4, 1;"), ["loops"]),
+        (loop("sub.s32 %r4, %r4, 2;", "setp.ge.u32 %p2, %r4, 2;"), []),
+        (loop("add.s16 %r4, %r4, 2;", "setp.lt.u16 %p2, %r4, 65535;"), ["loops"]),  # steps over the end
+        (loop("add.s16 %r4, %r4, 1;", "setp.lt.u16 %p2, %r4, 65535;"), []),
+        (loop("add.s32 %r4, %r4, 2147483648; add.s32 %r4, %r4, 2147483648;", "setp.eq.s32 %p2, %r4, 0;"), ["loops"]),
+        (loop("mov.b32 %r7, %r4; add.s32 %r4, %r7, 2147483648; add.s32 %r6, %r4, 1;", "setp.eq.s32 %p2, %r6, 1;"), ["loops"]),
+        # What is compared lies an odd number ahead of what moves on by an even one.
+        (loop("add.s32 %r5, %r4, 1; add.s32 %r4, %r4, 4;", "setp.ne.s32 %p2, %r5, 300;"), ["loops"]),
+        (loop("add.s32 %r5, %r4, 4; add.s32 %r4, %r4, 1;", "setp.ne.s32 %p2, %r5, 300;"), []),
+        (loop("add.s32 %r5, %r4, -5; add.s32 %r4, %r4, 4;", "setp.gt.s32 %p2, %r5, 0;"), ["loops"]),
         (loop(more="add.s32 %r2, %r2, 1;"), ["loops"]),  # the bound moves, too
         (loop(more="@%p1 bra $SKIP;\n\tmov.b32 %r6, 0;\n$SKIP:"), []),
         (loop("@%p1 bra $SKIP;\n\tadd.s32 %r4, %r4, 1;\n$SKIP:"), ["loops"]),

@@ -117,7 +117,9 @@ MADE, OF = ADDRESS[1], ADDRESS[2]
         (f"{{ .reg .b32 {MADE}; mov.b32 {MADE}, 1; }}", False),  # another register than the kernel's of that name
         ("{ .reg .b32 one; mov.b32 one, 1; } { .reg .b32 one; mov.b32 one, 2; }", True),
         ("{ AGAIN: }", True),
-        ("{ AGAIN: } { AGAIN: }", False),
+        ("{ AGAIN: } { AGAIN: }", True),
+        ("AGAIN: AGAIN:", False),
+        ("{ AGAIN: { AGAIN: } AGAIN: }", False),
     ],
 )
 def test_registers_and_labels(after: str, read_: bool) -> None:

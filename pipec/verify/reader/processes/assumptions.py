@@ -121,7 +121,7 @@ def _ends(flow: Flow, block: Stretch, body: frozenset[int], definitions: Definit
     how, (_, left, right) = test.parts[1], test.operands
     for moving, bound, turned in ((left, right, False), (right, left, True)):
         by = _moves_by(definitions, moving)
-        if by and bound not in definitions and _passes(how, by, integer(bound), stays_when, turned):
+        if by and bound not in definitions and _passes(how, test.parts[2], by, integer(bound), stays_when, turned):
             return True
     return False
 
@@ -134,10 +134,10 @@ def _only(definitions: Definitions, name: str) -> Instruction | None:
 
 def _moves_by(definitions: Definitions, name: str) -> int | None:
     """By how much a register grows from one turn to the next."""
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     by = 0
     while name not in seen:
-        seen.add(name)
+        seen[name] = by
         one = _only(definitions, name)
         if one is None:
             return None
@@ -149,7 +149,8 @@ def _moves_by(definitions: Definitions, name: str) -> int | None:
             return None
         by += step if one.head == "add" else -step
         name = one.operands[1]
-    return by if name in definitions else None
+    # What lies in front of the register that comes back to itself is the same distance in every turn.
+    return by - seen[name]
 
 
 _OPPOSITE = {
@@ -168,9 +169,9 @@ _TURNED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "lo": "hi", "hi": "lo
 _FARTHEST = 1 << 30
 
 
-def _passes(how: str, by: int, bound: int | None, stays_when: bool, turned: bool) -> bool:
-    """Whether `moving how bound` cannot hold in all turns, whatever the register begins with."""
-    if how not in _OPPOSITE:
+def _passes(how: str, kind: str, by: int, bound: int | None, stays_when: bool, turned: bool) -> bool:
+    """Whether `moving how bound` cannot hold in all turns, whatever the register begins with. `kind`: the type of the comparison."""
+    if how not in _OPPOSITE or abs(by) > _FARTHEST:
         return False
     how = _TURNED[how] if turned else how
     how = how if stays_when else _OPPOSITE[how]
@@ -183,7 +184,11 @@ def _passes(how: str, by: int, bound: int | None, stays_when: bool, turned: bool
         return False
     if abs(by) == 1 and how in ("lt", "gt", "lo", "hi"):
         return True
-    return bound is not None and abs(bound) <= _FARTHEST and abs(by) <= _FARTHEST and (upwards or how in ("gt", "ge"))
+    # A step must not lead over the bound and the end of the numbers at once.
+    if bound is None or abs(bound) > _FARTHEST or kind[1:] not in ("32", "64"):
+        return False
+    unsigned = kind[0] != "s" or how in ("lo", "ls", "hi", "hs")
+    return not unsigned or bound >= (0 if upwards else -by)
 
 
 # ---------------------------------------------------------------------------------------------------------------- turns

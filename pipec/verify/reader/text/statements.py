@@ -238,43 +238,69 @@ def _shared(text: str) -> dict[str, int]:
     return places
 
 
+@dataclass
+class _Scopes:
+    """The braces around the statement being read, by number. `branches`: with those around each."""
+
+    around: tuple[int, ...] = (0,)
+    count: int = 0
+    branches: list[tuple[Instruction, tuple[int, ...]]] = field(default_factory=list)
+
+
 def _statements(kernel: Kernel, body: str, line: int) -> None:
-    rest = ""
+    scopes, rest = _Scopes(), ""
     for number, text in enumerate(body.split("\n"), line):
         if not rest and (not text or text.isspace()):
             continue
-        rest += text + "\n"
-        if ";" not in text and ":" not in text:
-            if not rest.strip(" \t{}") or rest.lstrip().startswith(".loc"):
-                rest = ""
-            continue
-        *whole, rest = rest.split(";")
+        *whole, rest = f"{rest}{text}\n".split(";")
         for statement in whole:
-            _statement(kernel, statement.strip(), number)
-        rest = _label(kernel, rest.strip(), number)
-        rest = "" if not rest.strip("{}\n\t ") else rest
+            _statement(kernel, scopes, statement.rstrip(), number)
+        rest = _begun(kernel, scopes, rest, number)
+    if rest:
+        raise Unreadable(line, "the last statement does not end")
+    for branch, around in scopes.branches:
+        names = [_scoped(branch.text, scope) for scope in reversed(around)]
+        branch.text = next((name for name in names if name in kernel.labels), branch.text)
 
 
-def _label(kernel: Kernel, text: str, line: int) -> str:
-    if ":" not in text:
-        return text
-    while found := _LABEL.match(text):
-        if found.group(1) in kernel.labels:
-            raise Unreadable(line, f"the label {found.group(1)[:40]} of several scopes is not understood")
-        kernel.labels[found.group(1)] = len(kernel.code)
-        text = text[found.end() :].strip()
-    return text
+def _scoped(label: str, scope: int) -> str:
+    """A label's name in the kernel: another than that of any other scope."""
+    return f"{label} in {scope}" if scope else label
 
 
-def _statement(kernel: Kernel, text: str, line: int) -> None:
-    text = _label(kernel, text.lstrip("{} \t\n"), line).lstrip("{} \t\n")
-    text = _label(kernel, text, line)
-    while text[:4] == ".loc" and (location := _LOCATION.match(text)):
-        text = _label(kernel, text[location.end() :], line)
+def _begun(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> str:
+    """What is left of a statement behind braces, labels and notes of lines in front of it."""
+    while True:
+        text = text.lstrip()
+        if text[:1] == "{":
+            scopes.count += 1
+            scopes.around = (*scopes.around, scopes.count)
+            text = text[1:]
+        elif text[:1] == "}":
+            if len(scopes.around) == 1:
+                raise Unreadable(line, "a brace that closes nothing")
+            scopes.around = scopes.around[:-1]
+            text = text[1:]
+        elif text[:4] == ".loc" and (location := _LOCATION.match(text)):
+            text = text[location.end() :]
+        elif ":" in text and (found := _LABEL.match(text)):
+            name = _scoped(found[1], scopes.around[-1])
+            if name in kernel.labels:
+                raise Unreadable(line, f"the label {name[:40]} stands there twice")
+            kernel.labels[name] = len(kernel.code)
+            text = text[found.end() :]
+        else:
+            return text
+
+
+def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
+    text = _begun(kernel, scopes, text, line)
     if not text or text.startswith(_DECLARES):
         return
     found = _STATEMENT.match(text)
     if not found:
-        raise Unreadable(line, f"the statement {text[:60]!r} is not understood")
+        raise Unreadable(line, f"the statement {text.split()[0][:60]!r} is not understood")
     negated, predicate, opcode, operands = found.groups()
     kernel.code.append(Instruction(len(kernel.code), line, opcode, predicate, negated == "!", operands.strip()))
+    if opcode.partition(".")[0] == "bra":
+        scopes.branches.append((kernel.code[-1], scopes.around))
