@@ -151,3 +151,16 @@ def roles(y, ROUNDS: gl.constexpr, FAULT: gl.constexpr):
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(empty.index(i), count=1)
     gl.warp_specialize([(take, (y, shared, full, empty, ROUNDS, FAULT)), (give, (shared, full, empty, ROUNDS, FAULT))], [4], [32])
+
+
+@gluon.jit
+def replicated(x, n, FAULT: gl.constexpr):
+    """In place, by fewer elements than threads: each is loaded by a thread of every warp, and stored by one."""
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    offsets = gl.arange(0, 32, layout=layout)
+    for k in range(n):
+        if FAULT == "another element":
+            value = gl.load(x + k * 32 + 31 - offsets)
+        else:
+            value = gl.load(x + k * 32 + offsets)
+        gl.store(x + k * 32 + offsets, value + value)

@@ -27,9 +27,9 @@ class Kernel:
     faults: tuple[str, ...]
     constants: dict[str, Any] = field(default_factory=dict)
 
-    def run(self, fault: str) -> Result:
+    def run(self, fault: str, options: Options | None = None) -> Result:
         compiled = build(self.function, self.signature, {**self.constants, "FAULT": fault}, num_warps=4)
-        return simulate(compiled, (1,), Options(), **self.arrays())
+        return simulate(compiled, (1,), options or Options(), **self.arrays())
 
 
 KERNELS = {
@@ -53,6 +53,12 @@ KERNELS = {
         lambda: {"a": np.zeros((128, 64), np.float16), "b": np.zeros((64, 64), np.float16), "y": np.zeros(128, np.float32)},
         ("no wait", "stored under it", "loaded under it", "waits for the other phase"),
     ),
+    "replicated": Kernel(
+        kernels.replicated,
+        {"x": "*fp32", "n": "i32"},
+        lambda: {"x": np.arange(160, dtype=np.float32), "n": 5},
+        ("another element",),
+    ),
     "roles": Kernel(
         kernels.roles,
         {"y": "*fp32"},
@@ -74,6 +80,13 @@ FAULTS = [(name, fault) for name, kernel in KERNELS.items() for fault in kernel.
 def test_no_alarm(name: str) -> None:
     # Triton leaves tcgen05.fence out, which is a warning of its own.
     assert [finding for finding in KERNELS[name].run("").findings if finding.check != "fence"] == []
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+def test_replicated_loads_are_a_practice(timing: str) -> None:
+    assert KERNELS["replicated"].run("", Options(timing)).relied_on == ["replicated loads"]
+    with pytest.raises(SimulationError, match="race"):
+        KERNELS["replicated"].run("", Options(timing, rules="documents"))
 
 
 @pytest.mark.parametrize(("name", "fault"), FAULTS, ids=[f"{name}: {fault}" for name, fault in FAULTS])

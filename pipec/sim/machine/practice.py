@@ -18,6 +18,7 @@ PracticeName = Literal[
     "overwriting without a proxy fence",
     "equal stores",
     "registers before tcgen05.wait::ld",
+    "replicated loads",
 ]
 
 
@@ -66,5 +67,10 @@ PRACTICES: dict[PracticeName, Practice] = {
         "a thread uses what `tcgen05.ld` loads once `tcgen05.wait::ld` has been executed",
         "the registers hold what was loaded; the wait counts for whoever writes the tensor memory next",
         "kernels that shipped compilers emit use registers before the wait; registers of a load are tracked like those of others",
+    ),
+    "replicated loads": Practice(
+        "a store and a load of the same place by another thread that nothing orders are a race",
+        "they are none where the storing thread has itself loaded that address by the same instruction: the other load was a copy",
+        "Triton spreads a block of fewer elements than threads over all threads, of which one stores each element",
     ),
 }

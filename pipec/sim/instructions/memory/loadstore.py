@@ -103,6 +103,8 @@ def load(d: Decoder) -> Execute:
         if use is not None:
             cta.strong(warp, where, addresses, total, use)
             by = None
+        elif by is not None:
+            by.note((addresses, warp.mask))
         for number, write in enumerate(writers):
             values = cta.load(warp, where, addresses + number * size if number else addresses, size, by, total)
             by = None
@@ -165,6 +167,8 @@ def store(d: Decoder) -> Execute:
         if use is not None:
             cta.strong(warp, where, addresses, size * count, use)
             by = None
+        elif by is not None:
+            by.note((addresses, warp.mask))
         same = functools.partial(_stored, warp, where, addresses, size, values) if count > 1 else None
         for number, lanes in enumerate(values):
             cta.store(warp, where, addresses + number * size if number else addresses, lanes, size, by, size * count, same)

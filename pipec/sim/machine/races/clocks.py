@@ -8,8 +8,11 @@ never changed once made, so that all who hear of the same barrier share one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, NamedTuple
+
+from ...ptx.types import Addresses, LaneMask
 
 Clock = dict[int, int]
 NOTHING: Final[Clock] = {}
@@ -25,6 +28,10 @@ REACHES: Final[dict[str, tuple[Reach, ...]]] = {
 
 # What a warp sets going and waits for in order of issue. Bulk copies are waited for twice: read, and done.
 Agent = Literal["bulk read", "bulk", "cp.async", "wgmma", "pipe", "ld", "st"]
+
+
+# Addresses of the active lanes in lane order, and which lanes these are (None: all).
+Lanes = tuple[Addresses, LaneMask | None]
 
 
 def join(first: Clock, second: Clock) -> Clock:
@@ -116,6 +123,10 @@ class Actors:
         return self.count
 
 
+# Executions of a load or store by which a warp may be ahead of another.
+_REMEMBERED = 4
+
+
 class Thread:
     """The clock of a warp: its lanes are one actor. `time` is that of the accesses it makes now, `usable` what its last
     tcgen05.fence::after_thread_sync has put before its own tensor instructions."""
@@ -142,6 +153,8 @@ class Thread:
         self.after_writers: set[int] = {0}
         self.after_readers: set[int] = {0}
         self.accesses: dict[tuple[int, bool], Any] = {}  # by instruction: what `detector` has made of it last
+        # By ordinary load or store: the addresses of its last executions.
+        self.places: dict[int, deque[Lanes]] = {}
         self._published: tuple[Knowledge, int, Knowledge] | None = None
 
     def retire(self) -> None:
@@ -149,7 +162,16 @@ class Thread:
         self.pc, self.knowledge, self.usable, self._published = _nowhere, UNKNOWING, NOTHING, None
         self.released, self.acquirable = {}, {}
         self.accesses.clear()
+        self.places.clear()
         self.after_writers, self.after_readers = {0}, {0}
+
+    def note(self, lanes: Lanes) -> None:
+        """The ordinary load or store that executes touches these."""
+        pc = self.pc()
+        places = self.places.get(pc)
+        if places is None:
+            places = self.places[pc] = deque(maxlen=_REMEMBERED)
+        places.append(lanes)
 
     # ---- telling
 

@@ -17,7 +17,7 @@ from ...errors import SimulationError
 from ...ptx.types import Addresses
 from ...units.layouts import GRANULE, NO_TILE, Reading, Tile, disagreement
 from ..practice import PracticeName
-from .clocks import Knowledge, Signal, Thread
+from .clocks import Knowledge, Lanes, Signal, Thread
 from .shadow import NOBODY, Access, Cells, Index, ReadLog, Scope, Sets, Shadow, distinct
 
 Missing = Literal[
@@ -287,6 +287,8 @@ class Races:
                 clean = False
                 if missing == "overwrite" and self.practised("overwriting without a proxy fence"):
                     continue
+                if self._replicated(old, access, cells, index, number):
+                    continue
                 if old.writes and access.writes and same is not None and same() and self.practised("equal stores"):
                     continue
                 self.raced += 1
@@ -294,6 +296,36 @@ class Races:
             if clean:
                 ordered.add(number)
         return ordered
+
+    def _replicated(self, old: Access, new: Access, cells: Cells, index: Index, number: int) -> bool:
+        """Whether the lanes that store where others load have themselves loaded that address by the same instruction: then the loads
+        are copies of theirs."""
+        if old.writes == new.writes or any(one.ends is not None or one.scope is not None for one in (old, new)):
+            return False
+        latest = new.thread.places.get(new.pc)
+        marks = cells[index] == number
+        concerned = marks.any(axis=1) if marks.ndim > 1 else marks
+        if not latest or isinstance(index, slice) or concerned.size != latest[-1][0].size:
+            return False
+        store, load = (old, new) if old.writes else (new, old)
+        places = store.thread.places
+        for stored in places.get(store.pc, ()):
+            for loaded in places.get(load.pc, ()):
+                own = _by_lane(stored)
+                own = own[own == _by_lane(loaded)]
+                if np.isin(latest[-1][0][concerned], own).all():
+                    return self.practised("replicated loads")
+        return False
+
+
+def _by_lane(lanes: Lanes) -> Addresses:
+    """The address of each lane, -1 for one that is not active."""
+    addresses, mask = lanes
+    if mask is None:
+        return addresses
+    whole = np.full(mask.size, -1, np.int64)
+    whole[mask] = addresses
+    return whole
 
 
 def _where(cells: Cells, index: Index, number: int, size: int) -> int:
