@@ -210,6 +210,7 @@ def wait(d: Decoder) -> Execute:
         for done, barrier, _ in known.values():
             if done:
                 warp.thread.hear_signal(barrier.tells, not relaxed, "cluster")
+                warp.thread.lanes_met()
         fragment = warp.fragment
         nanoseconds = int(limit(warp)[warp.active].max()) if limit and blocking else None
         parked = _park(warp, blocking, pending, nanoseconds) if pending and not results.any() else None

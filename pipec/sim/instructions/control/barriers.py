@@ -130,6 +130,7 @@ def cluster_wait(d: Decoder) -> Execute:
             raise SimulationError("undefined", "barrier.cluster.wait without barrier.cluster.arrive")
         if (awaited <= cluster.barrier_phase).all():
             warp.thread.hear_signal(cluster.barrier_tells, not relaxed, "cluster")
+            warp.thread.lanes_met()
             return None
         cluster.barrier_waiting.append(warp.fragment)
         what = f"the cluster barrier, where {cluster.barrier_arrived} threads have arrived"

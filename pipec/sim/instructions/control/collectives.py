@@ -43,12 +43,17 @@ def _members(d: Decoder, index: int) -> Reader:
     return d.source(index, TYPES["b32"])
 
 
-def collective(members: Reader, action: Execute) -> Execute:
-    """`action(warp)` once the lanes of the mask have converged."""
+def collective(members: Reader, action: Execute, ordering: bool = False) -> Execute:
+    """`action(warp)` once the lanes of the mask have converged. `ordering`: what they did in memory is in order then; of the others
+    PTX promises nothing, though the lanes meet all the same."""
 
     def execute(warp: Warp) -> Outcome:
         wait = gather_members(warp, int(members(warp)[warp.active][0]))
-        return wait if wait is not None else action(warp)
+        if wait is not None:
+            return wait
+        if ordering or warp.cta.machine.rules == "practice":
+            warp.thread.lanes_met()
+        return action(warp)
 
     return execute
 
@@ -58,7 +63,7 @@ def warp_sync(d: Decoder) -> Execute:
     def action(warp: Warp) -> None:
         return None
 
-    return collective(_members(d, 0), action)
+    return collective(_members(d, 0), action, ordering=True)
 
 
 @instruction("elect.sync")

@@ -155,6 +155,9 @@ class Thread:
         self.accesses: dict[tuple[int, bool], Any] = {}  # by instruction: what `detector` has made of it last
         # By ordinary load or store: the addresses of its last executions.
         self.places: dict[int, deque[Lanes]] = {}
+        # Sets of accesses (`shadow.Sets`) that have one of this warp's since its lanes last met: as writers, and as readers.
+        self.stored: set[int] = set()
+        self.loaded: set[int] = set()
         self._published: tuple[Knowledge, int, Knowledge] | None = None
 
     def retire(self) -> None:
@@ -164,6 +167,11 @@ class Thread:
         self.accesses.clear()
         self.places.clear()
         self.after_writers, self.after_readers = {0}, {0}
+
+    def lanes_met(self) -> None:
+        """What any lane did comes before what any does from now on."""
+        self.stored.clear()
+        self.loaded.clear()
 
     def note(self, lanes: Lanes) -> None:
         """The ordinary load or store that executes touches these."""

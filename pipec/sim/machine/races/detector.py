@@ -21,7 +21,17 @@ from .clocks import Knowledge, Lanes, Signal, Thread
 from .shadow import NOBODY, Access, Cells, Index, ReadLog, Scope, Sets, Shadow, distinct
 
 Missing = Literal[
-    "wait", "values", "scopes", "proxy", "overwrite", "tcgen05.wait::ld", "tcgen05.wait::st", "tcgen05.commit", "before", "after"
+    "wait",
+    "values",
+    "scopes",
+    "proxy",
+    "overwrite",
+    "lanes",
+    "tcgen05.wait::ld",
+    "tcgen05.wait::st",
+    "tcgen05.commit",
+    "before",
+    "after",
 ]
 Same = Callable[[], bool]
 
@@ -71,6 +81,7 @@ class Races:
         practised: Callable[[PracticeName], bool],
     ) -> None:
         self.complain, self.misread, self.unwritten, self.practised = complain, misread, unwritten, practised
+        self.lanes = True  # whether races among the lanes of a warp are looked for
         self.judged: dict[tuple[Reading, tuple[Tile, ...], bytes], tuple[Tile, str] | None] = {}
         self.raced = 0
         self.sets = Sets()
@@ -91,7 +102,12 @@ class Races:
         found = distinct(writers[index])
         if not found <= thread.after_writers:
             self._after_writers(thread, self._own(thread, False, scope), shadow, size, index, found)
-        self._add(thread, self._own(thread, False, scope), readers, index)
+        if scope is None and self.lanes:
+            if thread.stored and not found.isdisjoint(thread.stored):
+                self._among_lanes(thread, self._own(thread, False, None), shadow, size, index, writers, found & thread.stored)
+            thread.loaded |= self._add(thread, self._own(thread, False, scope), readers, index)
+        else:
+            self._add(thread, self._own(thread, False, scope), readers, index)
         return self.raced != before
 
     def store(
@@ -105,9 +121,17 @@ class Races:
         found = distinct(writers[index])
         if not found <= thread.after_writers:
             self._after_writers(thread, access, shadow, size, index, found, same)
+        if scope is None and self.lanes:
+            if thread.stored and not found.isdisjoint(thread.stored):
+                self._among_lanes(thread, access, shadow, size, index, writers, found & thread.stored)
+            if thread.loaded:
+                read = distinct(readers[index]) & thread.loaded
+                if read:
+                    self._among_lanes(thread, access, shadow, size, index, readers, read)
         self._after_readers(thread, access, shadow, size, index, readers)
         if scope is None:
-            writers[index] = self.sets.alone(access)
+            writers[index] = number = self.sets.alone(access)
+            thread.stored.add(number)
         else:
             self._add(thread, access, writers, index)
 
@@ -124,6 +148,8 @@ class Races:
         """Accesses of some lanes to places where threads tell each other what they did."""
         places = set(offsets.tolist())
         if use.reads:
+            # Lanes may hand over to each other this way.
+            thread.lanes_met()
             for place in places:
                 signal = shadow.signals.get(place)
                 if signal is not None:
@@ -209,7 +235,8 @@ class Races:
 
     # ---- marks
 
-    def _add(self, thread: Thread, access: Access, cells: Cells, index: Index) -> None:
+    def _add(self, thread: Thread, access: Access, cells: Cells, index: Index) -> set[int]:
+        """The sets that stand there now."""
         sets, clock = self.sets, thread.knowledge.order
         found = distinct(old := cells[index])
         if len(found) == 1:
@@ -217,18 +244,23 @@ class Races:
             new = sets.joined(one, access, clock)
             if new != one:
                 cells[index] = new
+            made = {new}
         else:
-            marks = np.empty_like(old)
+            marks, made = np.empty_like(old), set()
             for one in found:
-                marks[old == one] = sets.joined(one, access, clock)
+                new = sets.joined(one, access, clock)
+                marks[old == one] = new
+                made.add(new)
             cells[index] = marks
         if sets.full:
             self._collect()
+        return made
 
     def _collect(self) -> None:
         self.sets.collect(cells for shadow in self.shadows for cells in (shadow.writes, shadow.reads))
         for thread in self.threads:
             thread.after_writers, thread.after_readers = {NOBODY}, {NOBODY}
+            thread.lanes_met()
 
     def _replay(self, shadow: Shadow) -> None:
         """The reads that were only noted so far leave their marks."""
@@ -296,6 +328,32 @@ class Races:
             if clean:
                 ordered.add(number)
         return ordered
+
+    def _among_lanes(
+        self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, cells: Cells, numbers: set[int]
+    ) -> None:
+        """Complains where another lane of the warp has touched these places and the lanes have not met since."""
+        latest = thread.places.get(access.pc)
+        if not latest or isinstance(index, slice):
+            return
+        for number in numbers:
+            marks = cells[index] == number
+            concerned = marks.any(axis=1) if marks.ndim > 1 else marks
+            if concerned.size != latest[-1][0].size:
+                continue
+            for old in self.sets.members[number]:
+                lanes = thread.places.get(old.pc)
+                if old.thread is not thread or not lanes or old.ends is not None or old.scope is not None:
+                    continue
+                own, others = latest[-1], lanes[-2 if old.pc == access.pc else -1] if len(lanes) > (old.pc == access.pc) else None
+                if others is None or not (old.writes or access.writes):
+                    continue
+                before, now = _by_lane(others), _by_lane(own)
+                addresses = own[0][concerned]
+                lanes_now = np.flatnonzero(np.isin(now, addresses))
+                touched = before[before >= 0]
+                if any(((touched == now[lane]).any() and before[lane] != now[lane]) for lane in lanes_now):
+                    self.complain(Race(old, access, "lanes", shadow, _where(cells, index, number, size)))
 
     def _replicated(self, old: Access, new: Access, cells: Cells, index: Index, number: int) -> bool:
         """Whether the lanes that store where others load have themselves loaded that address by the same instruction: then the loads

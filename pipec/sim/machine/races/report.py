@@ -20,6 +20,7 @@ _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "scopes": ("race", "the scope of one of them does not reach the other"),
     "proxy": ("proxy", "no fence.proxy.async stands between them"),
     "overwrite": ("proxy", "no fence.proxy.async stands between them"),
+    "lanes": ("lanes", "they are other lanes of the same warp, and no bar.warp.sync stands between"),
     "tcgen05.wait::ld": ("race", "no tcgen05.wait::ld stands between them"),
     "tcgen05.wait::st": ("race", "no tcgen05.wait::st stands between them"),
     "tcgen05.commit": ("race", "no wait for a tcgen05.commit stands between them"),

@@ -58,6 +58,7 @@ class NamedBarrier:
         self.waiting.clear()
         for thread in self.hearing:
             thread.hear(self.gathers)
+            thread.lanes_met()
         self.hearing.clear()
         self.arrived, self.expected, self.gathers = 0, None, UNKNOWING
         return True
