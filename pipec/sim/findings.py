@@ -9,7 +9,7 @@ from typing import Literal
 from .errors import Details, ErrorKind, SimulationError, SourceLocation
 
 Severity = Literal["error", "warn", "off"]
-CheckName = Literal["race", "proxy", "fence", "uninitialised", "bytes", "leak", "layout", "peer", "lanes"]
+CheckName = Literal["race", "proxy", "fence", "uninitialised", "bytes", "leak", "layout", "peer", "lanes", "grid"]
 # After so many different ones a run stops: what follows is a consequence.
 _MOST = 100
 
@@ -33,6 +33,7 @@ CHECKS: dict[CheckName, Check] = {
     "leak": Check("leaked_tmem", "tensor memory that is not given back"),
     "layout": Check("layout", "an MMA that reads a tile in another layout or type than a tensor copy wrote it in"),
     "lanes": Check("race", "lanes of one warp that touch one place and do not meet at a bar.warp.sync between", practice="warn"),
+    "grid": Check("race", "global memory that is touched before griddepcontrol.wait", documents="off", practice="off"),
     "peer": Check("undefined", "work on another CTA of the cluster that nothing has shown to run"),
 }
 

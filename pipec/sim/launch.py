@@ -173,6 +173,9 @@ def _prepared(
         machine.hold_to("documents" if image.metadata else "practice")
     reporter = Reporter(machine, image)
     machine.watch(reporter.complain, reporter.misread)
+    waits = any(item.opcode == "griddepcontrol.wait" for item in image.function.instructions)
+    if waits and machine.findings.wanted("grid"):
+        machine.races.early = reporter.early
     if image.shared_end - SHARED_BASE > SHARED_LIMIT:
         raise SimulationError("argument", f"{image.shared_end - SHARED_BASE} bytes of shared memory, at most {SHARED_LIMIT}")
     machine.parameters = FlatMemory("param", parameter_block(function, placement, arguments), writable=False)

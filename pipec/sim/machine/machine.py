@@ -128,8 +128,9 @@ class Machine:
         """From now on accesses are held against each other; `complain` hears of races, `misread` of layouts that differ."""
         layouts = self.findings.wanted("layout")
         self.races = Races(complain, misread if layouts else None, self.unwritten, self.practised)
+        self.races.preceding = self.actors.new()
         self.races.lanes = self.findings.wanted("lanes")
-        self.watching = layouts or any(self.findings.wanted(name) for name in ("race", "proxy", "fence"))
+        self.watching = layouts or any(self.findings.wanted(name) for name in ("race", "proxy", "fence", "grid", "lanes"))
         if self.watching:
             self.memory.watch(self.races)
 

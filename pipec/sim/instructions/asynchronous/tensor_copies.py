@@ -48,6 +48,8 @@ def tensor_map(warp: Warp, address: int, mode: Mode) -> tma.AnyMap:
         raise SimulationError(
             "undefined", f"tensor map at 0x{address:x}: bytes {MEANT_BYTES} to {MAP_BYTES - 1} were overwritten"
         )
+    if space == "global" and warp.watched is not None:
+        warp.cta.machine.memory.map_used(warp.watched, address, MEANT_BYTES)
     found = _decoded(data[:MEANT_BYTES])
     wide = found.wide if isinstance(found, Im2colMap) else "no"
     if isinstance(found, Im2colMap) != (mode not in _TILED) or wide != _WIDE.get(mode, "no"):

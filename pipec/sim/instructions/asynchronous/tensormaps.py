@@ -80,7 +80,8 @@ def _whole_map(warp: Warp, address: int) -> bytes:
 def _write(warp: Warp, space: Space, address: int, data: bytes) -> None:
     saved, warp.active = warp.active, np.zeros_like(warp.active)
     try:
-        places = np.arange(address, address + len(data), dtype=np.int64)
-        warp.cta.store(warp, space, places, np.frombuffer(data, np.uint8), 1)
+        size = 8 if address % 8 == 0 else 1
+        places = np.arange(address, address + len(data), size, dtype=np.int64)
+        warp.cta.store(warp, space, places, np.frombuffer(data, f"<u{size}"), size, warp.watched)
     finally:
         warp.active = saved

@@ -158,6 +158,8 @@ def fence(d: Decoder) -> Execute:
         acquires, releases = "release" not in names, "acquire" not in names
         scope = next((name for name in ("cta", "cluster") if name in names), "gpu")
         return lambda warp: warp.thread.fence(releases, acquires, scope)
+    if "tensormap::generic" in names and "release" not in names:
+        return lambda warp: warp.thread.fence_maps()
     if not any(name.startswith("async") for name in names):
         return nothing
     named = names & {"global", "shared::cta", "shared::cluster"}

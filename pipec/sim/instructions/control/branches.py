@@ -84,8 +84,15 @@ def nothing(warp: Warp) -> None:
 
 @instruction("griddepcontrol")
 def griddepcontrol(d: Decoder) -> Execute:
-    d.require("wait", "launch_dependents")
-    return nothing
+    if d.require("wait", "launch_dependents") == "launch_dependents":
+        return nothing
+
+    def wait(warp: Warp) -> None:
+        machine = warp.cta.machine
+        if machine.watching:
+            warp.thread.learn(machine.races.preceding, 1)
+
+    return wait
 
 
 @instruction("prefetch", "prefetchu", "applypriority", "discard")

@@ -406,6 +406,13 @@ class GlobalMemory:
         size = next(size for size in (4, 2, 1) if _in_runs(offsets, size))
         self.races.begin(thread, access, shadow, shadow.pieces(offsets[::size] // size, size), knowledge)
 
+    def map_used(self, thread: Thread, address: int, count: int) -> None:
+        """`thread` starts a copy through the tensor map of `count` bytes at `address`, a multiple of 64."""
+        for allocation, offsets in self.by_allocation(np.array([address], np.int64)):
+            first = int(offsets[0])
+            if self.races is not None and allocation.shadow is not None and first % 8 == 0:
+                self.races.map_used(thread, allocation.shadow, np.arange(first // 8, (first + count) // 8, dtype=np.int64), 8)
+
     def gather(self, addresses: Addresses) -> LaneValues:
         """Bytes at `addresses` (any shape flattened); the protocol of the TMA model."""
         return self.load(np.asarray(addresses, np.int64), 1)

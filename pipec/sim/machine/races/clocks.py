@@ -143,6 +143,8 @@ class Thread:
         self.barrier_used = -1  # the mbarrier the warp last waited or arrived on
         self.knowledge = UNKNOWING
         self.usable: Clock = NOTHING
+        # What its last acquiring fence of the tensormap proxy has put before its own uses of tensor maps.
+        self.maps: Clock = NOTHING
         # What the last fences with release semantics have put before the relaxed signals that follow, for listeners so near, and
         # what signals that were heard relaxed tell once a fence follows, by those so near.
         self.released: dict[Reach, Knowledge] = {}
@@ -248,6 +250,10 @@ class Thread:
             self.released.update((reach, now) for reach in reaches)
             if "gpu" in reaches:
                 self.knowledge = self.knowledge._replace(device=join(self.knowledge.device, now.values))
+
+    def fence_maps(self) -> None:
+        """fence.proxy.tensormap::generic.acquire"""
+        self.maps = join(self.maps, self.publish().values)
 
     def fence_before(self) -> None:
         """tcgen05.fence::before_thread_sync"""

@@ -26,6 +26,7 @@ Missing = Literal[
     "scopes",
     "proxy",
     "overwrite",
+    "tensormap",
     "lanes",
     "tcgen05.wait::ld",
     "tcgen05.wait::st",
@@ -81,6 +82,9 @@ class Races:
         practised: Callable[[PracticeName], bool],
     ) -> None:
         self.complain, self.misread, self.unwritten, self.practised = complain, misread, unwritten, practised
+        # The preceding grid, as an actor whose end a griddepcontrol.wait tells of; and who hears of accesses that do not come after it.
+        self.preceding = 0
+        self.early: Callable[[Access], None] | None = None
         self.lanes = True  # whether races among the lanes of a warp are looked for
         self.judged: dict[tuple[Reading, tuple[Tile, ...], bytes], tuple[Tile, str] | None] = {}
         self.raced = 0
@@ -92,6 +96,8 @@ class Races:
 
     def load(self, thread: Thread, shadow: Shadow, index: Index, size: int, scope: Scope | None = None) -> bool:
         """Of pieces of `size` bytes, by number; whether that is a race. `scope`: of a strong load."""
+        if self.early is not None and shadow.kind == "global":
+            self._after_grid(thread.knowledge, self._own(thread, False, scope))
         if shadow.log is not None:
             access = self._own(thread, False, scope)
             if shadow.log.note(access, np.asarray(index), size):
@@ -117,6 +123,8 @@ class Races:
         if shadow.log is not None:
             self._replay(shadow)
         access = self._own(thread, True, scope)
+        if self.early is not None and shadow.kind == "global":
+            self._after_grid(thread.knowledge, access)
         writers, readers = shadow.of(size)
         found = distinct(writers[index])
         if not found <= thread.after_writers:
@@ -168,6 +176,8 @@ class Races:
 
     def begin(self, thread: Thread, access: Access, shadow: Shadow, index: Index, knowledge: Knowledge | None = None) -> None:
         """An operation that `thread` issues; `index` are places. `knowledge`: what the warp knew at the issue, if that is past."""
+        if self.early is not None and shadow.kind == "global":
+            self._after_grid(knowledge or thread.knowledge, access)
         if shadow.log is not None:
             if not access.writes and shadow.log.note(access, np.asarray(index), shadow.granule):
                 return
@@ -188,6 +198,11 @@ class Races:
             writers[index] = self.sets.alone(access)
         else:
             self._add(thread, access, writers, index)
+
+    def _after_grid(self, knowledge: Knowledge, access: Access) -> None:
+        """Complains of what does not come after a griddepcontrol.wait."""
+        if self.early is not None and self.preceding not in knowledge.order:
+            self.early(access)
 
     # ---- layouts
 
@@ -222,6 +237,20 @@ class Races:
                 marks[found == number] = len(tiles)
                 tiles.append((writer.tile, writer))
         return tiles, marks
+
+    def map_used(self, thread: Thread, shadow: Shadow, index: Index, size: int) -> None:
+        """A tensor copy reads its map there, through a proxy of its own."""
+        if not shadow.writes.size:
+            return
+        writers, _ = shadow.of(size)
+        for number in distinct(writers[index]):
+            for old in self.sets.members[number]:
+                if old.over(thread.maps):
+                    continue
+                missing: Missing = "tensormap" if old.over(thread.knowledge.order, thread.number) else "wait"
+                self.raced += 1
+                access = Access("tensor map", thread, thread.pc(), thread.time, False, "async", ())
+                self.complain(Race(old, access, missing, shadow, _where(writers, index, number, size)))
 
     def forget(self, shadow: Shadow, index: Index) -> None:
         """What anybody does to these places from now on is not held against what was."""

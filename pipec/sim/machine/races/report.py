@@ -20,6 +20,7 @@ _GAPS: dict[Missing, tuple[CheckName, str]] = {
     "scopes": ("race", "the scope of one of them does not reach the other"),
     "proxy": ("proxy", "no fence.proxy.async stands between them"),
     "overwrite": ("proxy", "no fence.proxy.async stands between them"),
+    "tensormap": ("proxy", "its user has executed no fence.proxy.tensormap::generic.acquire since"),
     "lanes": ("lanes", "they are other lanes of the same warp, and no bar.warp.sync stands between"),
     "tcgen05.wait::ld": ("race", "no tcgen05.wait::ld stands between them"),
     "tcgen05.wait::st": ("race", "no tcgen05.wait::st stands between them"),
@@ -49,6 +50,17 @@ class Reporter:
         message = f"{new['who_did']} {now} {race.shadow.place(race.address)}, and {other}: {gap}"
         details = self._details(race, old, new)
         findings.add(check, key, SimulationError("race", message, new["ptx_line"], new["source"], details))
+
+    def early(self, access: Access) -> None:
+        """An access to global memory while the preceding grid may still write it."""
+        findings, key = self.machine.findings, (access.pc, access.what, access.writes)
+        if findings.again("grid", key):
+            return
+        side = self._side(access)
+        verb = "writes" if access.writes else "reads"
+        message = f"{side['who_did']} {verb} global memory, and no griddepcontrol.wait stands before: the preceding grid may not be over"
+        details = {name: side[name] for name in ("who", "warp", "role")}
+        findings.add("grid", key, SimulationError("race", message, side["ptx_line"], side["source"], details))
 
     def misread(self, found: Misreading) -> None:
         findings, key = (
