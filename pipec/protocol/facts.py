@@ -85,10 +85,13 @@ class Facts:
         self.followed = True
         self.equations = _dependencies({v: having.reduced(replaced(one(v), values)) for v in self.dimensions})
         for row in directions:
-            for slack in range(_SLACK):
-                if having.entails(replaced(plus(row, (slack, ())), values)):
-                    self._bound(plus(row, (slack, ())), row[0])
+            found = None
+            for slack in reversed(range(_SLACK)):  # what fails with more of it fails with less
+                if not having.entails(replaced(plus(row, (slack, ())), values)):
                     break
+                found = slack
+            if found is not None:
+                self._bound(plus(row, (found, ())), row[0])
 
     def weaken(self, having: Premises, values: Mapping[int, Row]) -> bool:
         """To what holds on this way too; whether that changed anything."""

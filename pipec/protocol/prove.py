@@ -24,6 +24,7 @@ from pipec.verify.network import Network, Test
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, add, negate, symbols_in, symbols_of
 
 _MOST_ASSUMED = 16
+_SPLITS = 1  # cases told apart to exclude an outcome: what more of them exclude is not worth their time
 _FAR = 1 << 30
 _MOST_DECISIONS = 300  # of one run
 _MOST_OF_A_RUN = 4  # points of a situation
@@ -316,6 +317,7 @@ class _Search:
             if self._excluded(place, premises, outcome):
                 place.next[outcome] = None
                 continue
+            place.outcomes.add(outcome)  # facts only grow weaker: what they allow once they allow for good
             way = self._way(key[0], outcome)
             having = premises.copy()
             _assume(having, way.condition)
@@ -356,7 +358,7 @@ class _Search:
         if outcome in place.outcomes:
             return False
         condition = self._condition(situation, outcome)
-        if _impossible(premises, condition):
+        if _impossible(premises, condition) or self._contradicted(premises, place.situation, condition):
             return True
         if number is not None:
             found = self.implied.get((place.told, number))
@@ -366,13 +368,37 @@ class _Search:
                 )
             if found:
                 return True
-        return self._exact(place.told, place).extended([self.variables.formula(condition)]).impossible()
+        return self._exact(place.told, place).extended([self.variables.formula(condition)]).impossible(_SPLITS)
 
     def _exact(self, told: _Told, place: _Place | None) -> System:
         """All that is known, with the meaning of every value."""
         facts = [self.variables.formula(self.program.conditions[number]) for number in sorted(told)]
         system = System([*self.program.facts, *self.when, *facts])
-        return system if place is None else system.extended(self._formulas(place.facts))
+        return system if place is None else system.extended([*self._formulas(place.facts), *self._answered(place.situation)])
+
+    def _contradicted(self, premises: Premises, situation: Situation, condition: Condition) -> bool:
+        """Whether another process has found the opposite, of values that are the same."""
+        opposed = _solved(opposite(condition), premises)
+        return any(_solved(self.variables.condition(formula), premises) == opposed for formula in self._answered(situation))
+
+    def _answered(self, situation: Situation) -> Iterator[Formula]:
+        """What the last test of each process has told of registers that are as they were, where it is no conjunction of inequalities:
+        those are among the facts."""
+        for process, past in enumerate(situation.history):
+            if not past:
+                continue
+            place, outcome = past[-1]
+            action = self.program.network.processes[process].states[place].action
+            assert isinstance(action, Test)
+            edge, condition = (action.yes, action.condition) if outcome else (action.no, negate(action.condition))
+            used = symbols_in(condition) & self.program.registers
+            live = self.program.live[process][situation.at.places[process]]
+            if (
+                isinstance(condition, Either)
+                and used.isdisjoint(symbol for symbol, _ in edge.values)
+                and all(self.variables.number[symbol] in live for symbol in used)
+            ):
+                yield condition
 
     def _formulas(self, facts: Facts) -> list[Formula]:
         return [
@@ -484,7 +510,7 @@ class _Search:
         if found is None:
             live = [variable for process, place in enumerate(places) for variable in sorted(self.program.live[process][place])]
             known = frozenset(live)
-            made = [each for each in self.variables.quotients() if known.issuperset(self.variables.derived[each])]
+            made = [each for each in self.variables.related() if known.issuperset(self.variables.derived[each])]
             found = self.dimensions_of[places] = (*live, *made, *self.variables.sizes)
         return found
 
@@ -505,6 +531,7 @@ class _Search:
         place = self.places[key]
         facts = [self.variables.formula(self.program.conditions[number]) for number in sorted(place.told)]
         facts += self._formulas(place.facts.lean(self._given(place.told)))
+        facts += self._answered(place.situation)
         moves: list[Moves | None] = []
         for outcome in (True, False):
             reached = place.next.get(outcome)
@@ -551,6 +578,15 @@ def _impossible(premises: Premises, condition: Condition) -> bool:
             return having.contradictory
         case Joined(_, parts):
             return all(_impossible(premises, part) for part in parts)
+
+
+def _solved(condition: Condition, premises: Premises) -> Condition:
+    """In terms of what the premises leave free."""
+    match condition:
+        case Comparison(relation, row):
+            return Comparison(relation, premises.reduced(row))
+        case Joined(every, parts):
+            return Joined(every, tuple(_solved(part, premises) for part in parts))
 
 
 def _certain(premises: Premises, condition: Condition) -> bool:

@@ -7,9 +7,11 @@ as little as the program allows, and a producer takes a branch when its consumer
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipec.protocol.program import registers_of
 from pipec.verify.checker.configuration import Configuration, Layout, waits_of
 from pipec.verify.checker.configuration import Key as Standing
 from pipec.verify.network import Action, Arrive, Edge, End, Network, Test, Use, Wait
+from pipec.verify.terms import Formula, Symbol, atom, substituted, symbols_in
 
 History = tuple[tuple[tuple[int, bool], ...], ...]  # per process the branches taken since its last wait or arrival
 
@@ -45,6 +47,8 @@ class Schedule:
         self.meetings = {number for number, ring in enumerate(network.rings) if ring.kind != "mbarrier"}
         pairs = fills(network)
         self.sources = {producer for producer, _ in pairs} - {consumer for _, consumer in pairs}
+        self.asks = questions(network)
+        self.coming: dict[tuple[int, int], frozenset[Formula]] = {}
 
     def start(self) -> Situation:
         return self.settle(Configuration(self.layout), tuple(() for _ in self.network.processes), ())
@@ -90,15 +94,46 @@ class Schedule:
     def _together(self, at: Configuration, past: list[tuple[tuple[int, bool], ...]], chosen: int | None) -> int | None:
         """Who has come around in a loop without any event lets those decide who have not: so turns in which nothing happens are taken by
         all. When everybody has come around, a new turn begins."""
-        if chosen is None or not self._around(at, past, chosen):
-            return chosen
+        if chosen is None:
+            return None
         testing = [process for process in self.order if isinstance(at.action(process), Test)]
+        asked = next((process for process in testing if self._has_yet_to_ask(at, past, process, chosen)), None)
+        if asked is not None:
+            return asked
+        if not self._around(at, past, chosen):
+            return chosen
         behind = next((process for process in testing if not self._around(at, past, process)), None)
         if behind is not None:
             return behind
         for process in testing:
             past[process] = ()
         return chosen
+
+    def _has_yet_to_ask(self, at: Configuration, past: list[tuple[tuple[int, bool], ...]], process: int, other: int) -> bool:
+        """Whether the process will come to a question, before any event, to which the other has the answer, and has none itself to what
+        the other asks: it is behind."""
+        asked = {self.asks[process, place] for place, _ in past[process]}
+        answered = {self.asks[other, place] for place, _ in past[other]}
+        return (
+            process != other
+            and self.asks[other, at.places[other]] not in asked
+            and not self._coming(process, at.places[process]).isdisjoint(answered - asked)
+        )
+
+    def _coming(self, process: int, place: int) -> frozenset[Formula]:
+        """The questions that a process may come to from a place, before any event."""
+        found = self.coming.get((process, place))
+        if found is None:
+            states = self.network.processes[process].states
+            unseen, seen = [place], {place}
+            while unseen:
+                action = states[unseen.pop()].action
+                if isinstance(action, Test):
+                    unseen += {action.yes.target, action.no.target} - seen
+                    seen.update(unseen)
+            found = frozenset(self.asks[process, one] for one in seen if (process, one) in self.asks)
+            self.coming[process, place] = found
+        return found
 
     @staticmethod
     def _around(at: Configuration, past: list[tuple[tuple[int, bool], ...]], process: int) -> bool:
@@ -170,6 +205,20 @@ def _able(at: Configuration, process: int, action: Action) -> bool:
         ring, use = at.rings[action.use.ring], at.use(process, action.use)
         return use < ring.below or use in ring.beyond
     return not isinstance(action, End)
+
+
+def questions(network: Network) -> dict[tuple[int, int], Formula]:
+    """What is asked at the tests of each process, whatever its registers are called."""
+    anything = atom(Symbol("register"))
+    registers = registers_of(network)
+    return {
+        (process, place): substituted(
+            state.action.condition, dict.fromkeys(symbols_in(state.action.condition) & registers, anything)
+        )
+        for process, each in enumerate(network.processes)
+        for place, state in enumerate(each.states)
+        if isinstance(state.action, Test)
+    }
 
 
 def arriving(network: Network) -> dict[int, list[tuple[int, int, int]]]:

@@ -76,6 +76,7 @@ class Variables:
         for form in forms:
             self.row(form)
         self.written = tuple(self.derived)  # in the network itself
+        self.carried = self._carried(network)
         self.known = self._known(network.facts)
 
     def _new(self, form: Linear, key: Atom | None = None) -> int:
@@ -216,8 +217,21 @@ class Variables:
         rest = self.row(add(each.form, atom(each), -each.divisor))
         return rest, (each.divisor - 1 - rest[0], scaled(rest, -1)[1])
 
-    def quotients(self) -> list[int]:
-        return [number for number in self.written if isinstance(self.forms[number].terms[0][0], Floor)]
+    def _carried(self, network: Network) -> frozenset[int]:
+        """What is made of registers and becomes a register's value as it is, though nothing else is known of it: found in memory, say."""
+        values = [
+            value
+            for process in network.processes
+            for state in process.states
+            for edge in edges_of(state.action)
+            for _, value in edge.values
+            if value is not None and any(isinstance(each, (Apply, Choose)) for each, _ in value.terms)
+        ]
+        return frozenset(variable for value in values for variable, _ in self.row(value)[1] if variable in self.derived)
+
+    def related(self) -> list[int]:
+        """What is made of registers and may be in step with others: quotients, and what another process keeps in a register."""
+        return [n for n in self.written if n in self.carried or isinstance(self.forms[n].terms[0][0], Floor)]
 
     def floors(self) -> list[Row]:
         """Between which values quotients of counters lie."""
