@@ -165,7 +165,6 @@ def _emit(state: Compilation) -> None:
 
 def _prove(state: Compilation) -> None:
     """Freedom from deadlock is a statement about the code that is emitted; a watchdog only bounds its waits, so it is left out."""
-    from pipec.checks import protocol
     from pipec.lower import lower
     from pipec.protocol.explain import not_decided, verdict
     from pipec.ptx.emit import emit
@@ -175,17 +174,12 @@ def _prove(state: Compilation) -> None:
     if state.options.watchdog is not None:
         plans = _planned(state)
         ptx = emit(lower(plans, state.source), state.target, plans, state.source)
-    for number, (plan, analysed) in enumerate(zip(state.plans, state.trees or (), strict=True)):
+    for number, plan in enumerate(state.plans):
         found, judgement = verdict(ptx, plan.kernel, plan.interface, state.sink)
         if judgement.certificate is not None and judgement.certificate.assumes:
             ptx, found, judgement = _with_launch_checks(state, number, ptx, judgement)
-        if judgement.certificate is None and found.outcome == "open":
-            if judgement.network is not None and protocol.check(analysed, Sink()).outcome == "proved":
-                found = Verdict(
-                    "open", f"protocol: the loops fit together in the source; not proved of the emitted code ({judgement.why})"
-                )
-            elif not state.options.allow_undecided:
-                state.sink.report(not_decided(ptx, plan.kernel, judgement))
+        if judgement.certificate is None and found.outcome == "open" and not state.options.allow_undecided:
+            state.sink.report(not_decided(ptx, plan.kernel, judgement))
         state.protocol[plan.kernel.name] = found
         if found.outcome == "proved" and judgement.certificate is not None and judgement.network is not None:
             state.certificates[plan.kernel.name] = Proof(judgement.certificate, judgement.network.assumed)

@@ -102,10 +102,11 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
             handles.append(operation.token)
         case _:
             pass
-    event = operation.effects.event
-    if event is not None:
-        _require(event.pipeline in pipelines, where, lambda: f"foreign pipeline in `{operation.text()}`")
-        handles += [event.handle] if event.handle is not None else []
+    handed = operation.effects.hands_over
+    if isinstance(handed, tree.Pipeline):
+        _require(handed in pipelines, where, lambda: f"foreign pipeline in `{operation.text()}`")
+    elif handed is not None:
+        handles.append(handed)
     for value in operands(operation):
         for node in subexpressions(value):
             if isinstance(node, tree.ReadBuffer):

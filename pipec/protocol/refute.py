@@ -8,7 +8,7 @@ the grid are not known.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import islice
 
 from pipec.budgets import BudgetEnded, Meter
 from pipec.protocol.program import registers_of
@@ -22,7 +22,7 @@ from pipec.verify.terms import Apply, Choose, Floor, Linear, Symbol, symbols_in
 
 _MOST_STEPS = 3_000  # of one run; those of all runs have a budget
 _MOST_RUNS = 120
-_COUNTS = (0, 1, 2, 3, 4, 5)
+_LEAST_TRIED = 5  # steps that a size is tried with at least; where rings have more stages, as many as fill one, and two more
 _VARIED = 3  # sizes that take all counts; the others are 0 or 1 step
 
 Launches = Callable[[Numbers], bool]  # whether a launch can have the sizes
@@ -130,13 +130,27 @@ def _sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
         _steps(form, registers, steps)
     names = sorted(steps, key=lambda symbol: (symbol != TILES, symbol.name))
     rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
-    combinations = product(_COUNTS, repeat=min(_VARIED, len(names)))
-    for counts in sorted(combinations, key=lambda one: (sum(one), one)):
+    most = max([_LEAST_TRIED, *(ring.stages + 2 for ring in network.rings)])
+    for counts in _by_their_sum(min(_VARIED, len(names)), most):
         for last in (0, 1) if len(names) > _VARIED else (0,):
             chosen = (*counts, *(last for _ in range(len(names) - len(counts))))
             numbers = {symbol: count * steps[symbol] for symbol, count in zip(names, chosen, strict=True)}
             if numbers.get(TILES) != 0 and all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers):
                 yield numbers
+
+
+def _by_their_sum(places: int, most: int) -> Iterator[tuple[int, ...]]:
+    for total in range(places * most + 1):
+        yield from _adding_up(places, most, total)
+
+
+def _adding_up(places: int, most: int, total: int) -> Iterator[tuple[int, ...]]:
+    if not places:
+        yield from [()] if not total else []
+        return
+    for first in range(max(0, total - (places - 1) * most), min(most, total) + 1):
+        for rest in _adding_up(places - 1, most, total - first):
+            yield first, *rest
 
 
 def _forms(network: Network) -> Iterator[Linear]:

@@ -1,7 +1,7 @@
 """The CTAs of a cluster: roles on the leader of a pair, loads by multicast, and that all CTAs go the same way (E045x, E053x, E0603).
 
-The proof of freedom from deadlock (pipec.checks.protocol) looks at one CTA. It holds for a cluster where all CTAs go through the same
-operations on the pipelines they share: then the order that it finds is an order for all of them together.
+The proof of freedom from deadlock (pipec.protocol) takes CTAs that do the same for one. That holds where all CTAs of a cluster go through
+the same operations on the pipelines they share, whatever their places in the grid.
 """
 
 from collections.abc import Iterator, Sequence
@@ -245,8 +245,9 @@ class _Walk:
                     self._load(statement, statement.multicast)
             case tree.RequestTile():
                 pass  # every CTA waits for the answer; which of them asks is settled in pipec.lower.synchronisation.clusters
-            case tree.Operation() if statement.effects.event is not None:
-                self._shared(statement.effects.event.pipeline, statement.span, control)
+            case tree.Operation() if statement.effects.hands_over is not None:
+                handed = statement.effects.hands_over
+                self._shared(handed if isinstance(handed, tree.Pipeline) else handed.pipeline, statement.span, control)
             case _:
                 pass
 

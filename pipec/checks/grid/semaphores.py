@@ -1,13 +1,11 @@
-"""Blocks that take turns by a counter in global memory (E061x), and what the absence of deadlocks then rests on."""
+"""Blocks that take turns by a counter in global memory (E061x)."""
 
 from collections.abc import Iterator
 
 from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
-from pipec.kir.statements import statements
 from pipec.kir.values.analysis import Values
-from pipec.kir.values.reader import Launch
 from pipec.sema import tree
 from pipec.terms.term import Atom, Operator, atom_of
 from pipec.terms.walk import leaves
@@ -44,25 +42,6 @@ def _on_every_path(role: ir.Role) -> Iterator[tree.Operation]:
         if len(after) != 1 or after[0] <= number:
             return
         number = after[0]
-
-
-def assumption(kernel: tree.Kernel) -> str:
-    """What the launch must give so that every turn comes; the end of a sentence, empty where no block waits for another."""
-    parts: dict[str, str] = {}
-    for operation, values in _awaited(kernel):
-        ordered = _axis(operation, values) is not None
-        needed = "blocks start in the order of their numbers" if ordered else "all blocks run at the same time"
-        parts.setdefault(operation.counter.tensor.name, needed)
-    return "".join(f", given that {needed} (turns by `{name}`)" for name, needed in parts.items())
-
-
-def _awaited(kernel: tree.Kernel) -> Iterator[tuple[tree.AwaitTurn, Values]]:
-    launch = Launch(kernel)
-    for role in kernel.roles:
-        found = [statement for statement in statements(role.body) if isinstance(statement, tree.AwaitTurn)]
-        if found:
-            values = Values(role, launch)
-            yield from ((operation, values) for operation in found)
 
 
 def _axis(operation: tree.AwaitTurn, values: Values) -> str | None:

@@ -5,7 +5,7 @@ derived for it is kept under the node: loops that are written out and inlined he
 """
 
 from pipec.sema.tree import operations as _operations
-from pipec.sema.tree.effects import AllThreads, AnyThreads, Effects, Engine, Event, GlobalAccess, OneThread, TileUse, WhoRuns
+from pipec.sema.tree.effects import AllThreads, AnyThreads, Effects, Engine, GlobalAccess, OneThread, TileUse, WhoRuns
 from pipec.sema.tree.expressions import (
     Binary,
     BufferRef,
@@ -77,7 +77,6 @@ __all__ = [
     "Effects",
     "Elect",
     "Engine",
-    "Event",
     "Expression",
     "For",
     "GlobalAccess",

@@ -5,8 +5,7 @@ from typing import Literal
 from pipec.record import record
 from pipec.sema.tree.expressions import BufferRef, Expression, TensorSlice
 from pipec.sema.tree.symbols import Handle, Pipeline
-from pipec.source import Span
-from pipec.vocabulary import Completion, Reduction, Side, UseKind
+from pipec.vocabulary import Completion, Reduction, UseKind
 
 
 @record
@@ -58,31 +57,15 @@ class GlobalAccess:
     reduce: Reduction | None = None
 
 
-@record
-class Event:
-    """What a role does that another waits for, or waits for itself. `handle` is None for a drain, which belongs to no stage.
-
-    `first`: the wait obtains the stage, others wait for more of it. `signals`: the release signals what was not signalled before.
-    """
-
-    kind: Literal["wait", "signal", "release", "drain"]
-    pipeline: Pipeline
-    side: Side
-    handle: Handle | None
-    span: Span
-    sub_stage: int = 0
-    first: bool = True
-    signals: bool = False
-
-
 @record(eq=False)
 class Effects:
     """The declaration of one operation.
 
     `evaluates`: the expressions it computes; references to stages are not among them. `tile`: that of them which the role's threads
     compute element by element. `shared`: values that have to be the same in all threads that run it, each with its name in messages.
-    `uses`: the tiles of stages that it names itself. `event`: what it means to the roles at the other end of a pipeline. `fills`: the
-    stage whose barrier it completes without a tile of its own, and how.
+    `uses`: the tiles of stages that it names itself. `hands_over`: the stage that it obtains, signals or gives up, or the pipeline that it
+    drains: roles at the other end wait for it, or it for them. `fills`: the stage whose barrier it completes without a tile of its own,
+    and how.
     """
 
     threads: WhoRuns
@@ -91,12 +74,8 @@ class Effects:
     shared: tuple[tuple[str, Expression], ...] = ()
     uses: tuple[TileUse, ...] = ()
     memory: GlobalAccess | None = None
-    event: Event | None = None
+    hands_over: Handle | Pipeline | None = None
     fills: tuple[Handle, Completion] | None = None
-
-
-def stage_event(handle: Handle, kind: Literal["wait", "signal", "release"], span: Span, sub_stage: int = 0) -> Event:
-    return Event(kind, handle.pipeline, handle.side, handle, span, sub_stage)
 
 
 def coordinates(place: TensorSlice) -> tuple[tuple[str, Expression], ...]:

@@ -10,7 +10,6 @@ from pipec.sema.tree.effects import (
     TileUse,
     coordinates,
     given,
-    stage_event,
 )
 from pipec.sema.tree.expressions import BufferRef, Expression, TensorSlice
 from pipec.sema.tree.operations.operation import Operation
@@ -65,7 +64,7 @@ class TmaLoad(Operation):
             shared=coordinates(self.source),
             uses=(TileUse("load", self.destination, "tma"),),
             memory=GlobalAccess(self.source, "bulk", writes=False),
-            event=stage_event(self.destination.handle, "signal", self.span, self.destination.sub_stage or 0),
+            hands_over=self.destination.handle,
         )
 
     def text(self) -> str:
@@ -90,7 +89,7 @@ class CopyAsync(Operation):
             shared=coordinates(self.source),
             uses=(TileUse("copy", self.destination, "copies"),),
             memory=GlobalAccess(self.source, "copies", writes=False),
-            event=stage_event(self.destination.handle, "signal", self.span, self.destination.sub_stage or 0),
+            hands_over=self.destination.handle,
         )
 
     def text(self) -> str:

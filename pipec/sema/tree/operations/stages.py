@@ -1,7 +1,7 @@
 """Stages obtained, signalled and released; their bytes stated, tiles requested from the hardware."""
 
-from pipec.record import record, replace
-from pipec.sema.tree.effects import ANY_THREADS, AllThreads, Effects, Event, OneThread, WhoRuns, stage_event
+from pipec.record import record
+from pipec.sema.tree.effects import ANY_THREADS, AllThreads, Effects, OneThread, WhoRuns
 from pipec.sema.tree.operations.operation import Operation
 from pipec.sema.tree.symbols import Handle, Pipeline, Variable
 from pipec.source import Span
@@ -25,8 +25,7 @@ class Acquire(Operation):
     token: Handle | None = None
 
     def declared(self) -> Effects:
-        wait = replace(stage_event(self.handle, "wait", self.span, self.sub_stage), first=self.first)
-        return Effects(AllThreads(f"obtaining stage `{self.handle.name}`", _NOT_WAITED), event=wait)
+        return Effects(AllThreads(f"obtaining stage `{self.handle.name}`", _NOT_WAITED), hands_over=self.handle)
 
     def text(self) -> str:
         handle = self.handle
@@ -74,7 +73,7 @@ class Signal(Operation):
             threads = OneThread(
                 "mma.commit", "the barrier receives one arrival per thread and completes phases that nothing filled"
             )
-        return Effects(threads, event=stage_event(self.handle, "signal", self.span, self.sub_stage))
+        return Effects(threads, hands_over=self.handle)
 
     def text(self) -> str:
         part = _sub_stage(self.sub_stage, self.handle.pipeline.sub_stages(self.handle.side))
@@ -91,8 +90,7 @@ class Release(Operation):
 
     def declared(self) -> Effects:
         otherwise = "the other threads do not step on: from here on they wait for another stage than this one"
-        release = replace(stage_event(self.handle, "release", self.span), signals=self.signals)
-        return Effects(AllThreads(f"releasing stage `{self.handle.name}`", otherwise), event=release)
+        return Effects(AllThreads(f"releasing stage `{self.handle.name}`", otherwise), hands_over=self.handle)
 
     def text(self) -> str:
         return f"release {self.handle.name}" + ("" if self.signals else " without signal")
@@ -106,8 +104,7 @@ class Drain(Operation):
     span: Span
 
     def declared(self) -> Effects:
-        drain = Event("drain", self.pipeline, "producer", None, self.span)
-        return Effects(AllThreads(f"draining `{self.pipeline.name}`", _NOT_WAITED), event=drain)
+        return Effects(AllThreads(f"draining `{self.pipeline.name}`", _NOT_WAITED), hands_over=self.pipeline)
 
     def text(self) -> str:
         return f"drain {self.pipeline.name}"
@@ -136,7 +133,7 @@ class RequestTile(Operation):
     span: Span
 
     def declared(self) -> Effects:
-        return Effects(ANY_THREADS, event=stage_event(self.handle, "signal", self.span), fills=(self.handle, "tma"))
+        return Effects(ANY_THREADS, hands_over=self.handle, fills=(self.handle, "tma"))
 
     def text(self) -> str:
         return f"request a tile into {self.handle.name}"
