@@ -1,6 +1,6 @@
-"""compute-sanitizer over every example that compiles for sm_90a: memcheck, racecheck, synccheck, initcheck.
+"""compute-sanitizer over every example that compiles for a target (sm_90a): memcheck, racecheck, synccheck, initcheck.
 
-    python benchmarks/sanitizer.py [--name sanitizer] [--workers 8] [--only gemm_sm90,softmax]
+    python benchmarks/sanitizer.py [--name sanitizer] [--workers 8] [--only gemm_sm90,softmax] [--arch sm_100a]
 
 Each example runs at the first two shapes of its docstring, with its default parameters, once per tool, in a process of its own. The
 result is compared with nothing here (tests/gpu does that): what counts are the tool's findings. `--report-api-errors no` leaves out
@@ -26,7 +26,7 @@ from pipec.reference import apply_given, shape_sets
 from pipec.runtime import launch, random_arguments
 from pipec.source import Source
 
-ARCH = "sm_90a"
+ARCH = "sm_90a"  # by default
 TOOLS = {
     "memcheck": ["--report-api-errors", "no"],
     "racecheck": ["--racecheck-report", "all"],
@@ -38,19 +38,19 @@ SHAPES = 2
 _SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (.*)")
 
 
-def compiled(path: Path):
-    return compile_source(Source(f"examples/{path.name}", path.read_text(encoding="utf-8")), Options(arch=ARCH))
+def compiled(path: Path, arch: str):
+    return compile_source(Source(f"examples/{path.name}", path.read_text(encoding="utf-8")), Options(arch=arch))
 
 
-def examples(only: list[str]) -> list[Path]:
-    """Those that sm_90a can run."""
+def examples(only: list[str], arch: str) -> list[Path]:
+    """Those that the target can run."""
     found = [path for path in sorted((ROOT / "examples").glob("*.pipe")) if not only or path.stem in only]
-    return [path for path in found if compiled(path).ptx is not None]
+    return [path for path in found if compiled(path, arch).ptx is not None]
 
 
-def run(path: Path) -> None:
+def run(path: Path, arch: str) -> None:
     """Launches the example's kernels on the GPU; what a child process under the tool does."""
-    state = compiled(path)
+    state = compiled(path, arch)
     for plan in state.plans or []:
         for values in shape_sets(plan.kernel.document)[:SHAPES]:
             numbers = {name: float(value) if "." in value else int(value) for name, value in values.items()}
@@ -60,8 +60,8 @@ def run(path: Path) -> None:
             print("launched", plan.kernel.name, values, flush=True)
 
 
-def inspect(tool: str, path: Path) -> dict[str, Any]:
-    command = ["compute-sanitizer", "--tool", tool, *TOOLS[tool], sys.executable, __file__, "--run", str(path)]
+def inspect(tool: str, path: Path, arch: str) -> dict[str, Any]:
+    command = ["compute-sanitizer", "--tool", tool, *TOOLS[tool], sys.executable, __file__, "--run", str(path), "--arch", arch]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT, check=False)
     except subprocess.TimeoutExpired:
@@ -86,14 +86,15 @@ def main() -> None:
     parser.add_argument("--name", default="sanitizer")
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--only", default="")
+    parser.add_argument("--arch", default=ARCH)
     parser.add_argument("--run", type=Path)
     options = parser.parse_args()
     if options.run:
-        run(options.run)
+        run(options.run, options.arch)
         return
-    jobs = [(tool, path) for path in examples([name for name in options.only.split(",") if name]) for tool in TOOLS]
+    jobs = [(tool, path) for path in examples([name for name in options.only.split(",") if name], options.arch) for tool in TOOLS]
     with ThreadPoolExecutor(options.workers) as pool:
-        rows = list(pool.map(lambda job: inspect(*job), jobs))
+        rows = list(pool.map(lambda job: inspect(*job, options.arch), jobs))
     figures: dict[str, dict[str, Any]] = {}
     for (tool, path), row in zip(jobs, rows, strict=True):
         figures.setdefault(path.stem, {})[tool] = row
