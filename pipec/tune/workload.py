@@ -3,6 +3,9 @@
 Counting follows a block's roles statement by statement: loops count their bodies once, times their trips, with variables as they are
 in the first trip. Bounds that only the GPU knows (elements of tensors, answers of the tile scheduler) make a loop or branch count as one
 trip: such kernels are described roughly, and a figure made of it is worth as much.
+
+Expressions are worked out with the numbers of one launch, of all blocks at once as arrays. The analysis of values (pipec.kir.values) says
+what holds in every launch, in registers that wrap; nothing here decides whether a kernel is right.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -2,6 +2,8 @@
 
 For each accumulator that may reach its consumer unwritten, this gives a condition over launch values that is true
 exactly when no MMA ran, or None where no such condition exists and the MMA role has to take note at run time.
+
+That it is made of launch values alone the analysis of values says; the condition is the source's own expressions, as the lowering emits it.
 """
 
 from pipec.kir.ir import Kernel, Loop, Role, successors

@@ -1,4 +1,8 @@
-"""Expressions that the host evaluates before the launch: the grid, the number of tiles."""
+"""Expressions that the host evaluates before the launch: the grid, the number of tiles.
+
+Their form is asked for, not their value, so that the analysis of values (pipec.kir.values) cannot tell: the host has a table of operators
+of its own (pipec.interface), whatever the value would be.
+"""
 
 from pipec.diag.catalogue.language import constants as messages
 from pipec.sema import tree

@@ -1,4 +1,8 @@
-"""Operators: folding of compile-time values, element types and shapes of run-time ones."""
+"""Operators: folding of compile-time values, element types and shapes of run-time ones.
+
+Folding is Python's arithmetic on numbers that are at hand, floats among them, with messages for what has no value. The analysis of values
+(pipec.kir.values) comes later: it reads the tree that is made here.
+"""
 
 import math
 import operator
