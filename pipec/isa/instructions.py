@@ -322,6 +322,8 @@ def _guarded_memory() -> list[Instruction]:
         store = f"@$2 st.global.{suffix} [$0], $1;"
         rows.append(Instruction(f"store.global.{bits}", store, VOID, (GLOBAL, type_, I1), f"st.global.{suffix}", "thread", "9.7.9.12",
                                 constraints=f"l,{constraint},b"))  # fmt: skip
+    # A value that LLVM takes for another one each time: what is derived from it is computed where it is used, and no register holds it.
+    rows.append(Instruction("fresh", "mov.b32 $0, $1;", I32, (I32,), "mov.b32", "thread", "9.7.9.1", constraints="=r,r"))
     for bits in (32, 64):
         constraint, suffix, type_ = registers[bits]
         rows.append(Instruction(f"store.shared.if.{bits}", f"@$2 st.shared.{suffix} [$0], $1;", VOID, (SHARED, type_, I1),

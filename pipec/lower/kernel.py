@@ -93,6 +93,9 @@ def _parameter(parameter: Parameter) -> str:
 
 def _prologue(kernel: KernelContext) -> None:
     builder, plan = kernel.builder, kernel.plan
+    maps = any(isinstance(parameter, TensorMapParameter) for parameter in plan.interface.parameters)
+    if not (maps or plan.kernel.pipelines or plan.allocated_columns or plan.crosses_ctas):
+        return  # nothing is made ready that all would have to see
     first, rest = builder.label("setup"), builder.label("setup.done")
     builder.branch(builder.compare("eq", kernel.thread, integer(0)), first, rest)
     builder.place(first)

@@ -202,7 +202,7 @@ class _Pressure:
         for group in self._plan.register_groups:
             if group.first_warp <= self._row.first_warp < group.first_warp + group.warps:
                 return min(_MOST_PER_THREAD, group.registers or self._plan.launch_registers or 0)
-        return self._plan.target.registers_per_thread(self._plan.threads)
+        return min(_MOST_PER_THREAD, _start(self._plan))
 
     def accumulators(self) -> int:
         """Registers of a thread that hold accumulators and operands of MMAs, all through the role."""
@@ -228,8 +228,7 @@ class _Pressure:
             return sum(self._size(read) for read in self._copied(variable))
         assert isinstance(variable.type, TileType)
         row_map = self._plan.row_maps[self._assigned[variable][0]]
-        per_element = 2 if variable.type.dtype.bits == 64 else 1
-        return row_map.blocks * row_map.columns_of_thread(variable.type.columns) * per_element
+        return row_map.blocks * row_map.registers_of_thread(variable.type.columns, variable.type.dtype)
 
     def _copied(self, lazy: tree.Variable) -> Iterator[tree.Variable]:
         for node in subexpressions(self._lets[lazy]):

@@ -44,6 +44,10 @@ def _registers(plan: Plan, sink: Sink) -> None:
         parts.append(f"warps {group.first_warp} to {group.first_warp + group.warps - 1}: {registers} each")
     launch = plan.launch_registers or 0
     pool = launch * plan.threads
+    if not plan.register_groups and launch:
+        total, pool = pool, plan.target.registers
+        launch = pool // plan.threads
+        parts.append(f"all {plan.threads // WARP} warps: {plan.launch_registers} each")
     if total <= pool:
         return
     kernel = plan.kernel

@@ -7,7 +7,7 @@ from pipec.isa.targets import WARP, WARPGROUP_WARPS, Target
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.lazy_tiles import lazy_tiles, reads_accumulator
 from pipec.kir.plan.mma_waits import plan_mma_waits
-from pipec.kir.plan.striping import striped_map, striped_vector
+from pipec.kir.plan.striping import rows_together, striped_map, striped_vector
 from pipec.kir.plan.types import RegisterGroup, RolePlan, RowMap, round_up
 from pipec.kir.walk import evaluated_tile, operands, subexpressions
 from pipec.record import replace
@@ -109,7 +109,10 @@ def _runs_in_one_thread(role: Role) -> bool:
 
 
 def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) -> tuple[tuple[RegisterGroup, ...], int | None]:
-    """Budgets hold for whole warpgroups: roles that share one get the largest stated; also the fixed count at launch."""
+    """Budgets hold for whole warpgroups: roles that share one get the largest stated; also the fixed count at launch.
+
+    Without groups, where all have one budget, threads keep what they start with.
+    """
     if all(row.role.registers is None for row in roles):
         return (), None
     groups: list[RegisterGroup] = []
@@ -123,6 +126,9 @@ def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) ->
             budgets = [budget for budget in (last.registers, group.registers) if budget is not None]
             group = RegisterGroup(last.first_warp, last.warps + WARPGROUP_WARPS, max(budgets) if budgets else None)
         groups.append(group)
+    budgets = {group.registers for group in groups}
+    if len(budgets) == 1:
+        return (), budgets.pop()  # from the start, so that more blocks fit a multiprocessor
     launch = target.registers // threads // _REGISTER_STEP * _REGISTER_STEP
     return tuple(groups), min(launch, _MOST_REGISTERS)
 
@@ -139,14 +145,15 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
     written = {operation for operation in operations(row.role) if isinstance(operation, tree.WriteAccumulator)}
     kept_half_warps = any(_reads_half_warp_tile(values[operation], lets) for operation in kept)
     maps: dict[tree.Operation, RowMap] = {}
+    together = rows_together(values, lets)
     vectors: dict[int, int] = {}  # by the number of rows
     for operation, value in values.items():
         assert isinstance(value.type, TileType)
-        rows = value.type.rows
-        if rows not in vectors:
-            vectors[rows] = striped_vector(row, values, lets, rows)
-        if vectors[rows]:
-            maps[operation] = striped_map(rows, row.threads, vectors[rows], in_registers=operation in kept)
+        rows, spread_as = value.type.rows, together[operation]
+        if spread_as not in vectors:
+            vectors[spread_as] = striped_vector(row, values, lets, together, spread_as)
+        if vectors[spread_as]:
+            maps[operation] = striped_map(spread_as, row.threads, vectors[spread_as], in_registers=operation in kept)
             continue
         if operation in written or reads_accumulator(value, lets) or (row.mma_waits is not None and operation in kept):
             maps[operation] = fragment_map(rows, row.role.warps, in_registers=operation in kept)

@@ -35,8 +35,21 @@ def striped_map(rows: int, threads: int, vector: int, *, in_registers: bool) -> 
     return RowMap(rows, 1, sharing, False, rows * sharing != threads, in_registers=in_registers, vector=vector)
 
 
-def striped_vector(row: RolePlan, values: Values, lets: Lets, rows: int) -> int:
-    """The elements of a vector of the role's tiles of so many rows; 0 where they are not striped.
+def rows_together(values: Values, lets: Lets) -> dict[tree.Operation, int]:
+    """By operation, the rows of the tiles that it is spread alike with: its own, but for kept tiles of one row beside others.
+
+    The threads of each row of those then have the one row in their registers, too.
+    """
+    rows = {operation: _rows(value) for operation, value in values.items()}
+    beside = {other for value in values.values() for other in _broadcast(value, lets)}
+    if len(beside) == 1 and all(isinstance(operation, tree.Assign) for operation, count in rows.items() if count == 1):
+        (other,) = beside
+        return {operation: other if count == 1 else count for operation, count in rows.items()}
+    return rows
+
+
+def striped_vector(row: RolePlan, values: Values, lets: Lets, together: Mapping[tree.Operation, int], rows: int) -> int:
+    """The elements of a vector of the role's tiles that are spread as those of so many rows; 0 where they are not striped.
 
     The same for all of these tiles, so that each thread keeps to its columns: 16 bytes of the widest type that goes from or to memory, or
     fewer where some tile has an odd number of columns.
@@ -44,8 +57,8 @@ def striped_vector(row: RolePlan, values: Values, lets: Lets, rows: int) -> int:
     sharing = threads_of_row(rows, row.threads)
     if sharing < 2 or row.uses_tensor or row.mma_waits is not None:
         return 0
-    mine = {operation: value for operation, value in values.items() if _rows(value) == rows}
-    if any(rows in pair for value in values.values() for pair in _broadcast(value, lets)):
+    mine = {operation: value for operation, value in values.items() if together[operation] == rows}
+    if any(rows in (1, other) and 1 in together.values() for value in values.values() for other in _broadcast(value, lets)):
         return 0
     vector = _VECTOR_BYTES // max((dtype.bytes for one in mine.items() for dtype in _in_memory(*one, lets)), default=4)
     for value in mine.values():
@@ -64,13 +77,13 @@ def _rows(value: tree.Expression) -> int:
     return value.type.rows
 
 
-def _broadcast(value: tree.Expression, lets: Lets) -> Iterator[tuple[int, int]]:
-    """Rows of a kept tile of one row, and of what reads it for all of its rows: every thread has such a tile whole."""
+def _broadcast(value: tree.Expression, lets: Lets) -> Iterator[int]:
+    """The rows of a tile that is computed with a kept tile of one row."""
     for node in subexpressions(value, lets):
         if not (isinstance(node, tree.ReadVariable) and node.variable.in_registers and isinstance(node.type, TileType)):
             continue
-        if node.type.columns > 1 and node.type.rows != _rows(value):
-            yield node.type.rows, _rows(value)
+        if node.type.columns > 1 and node.type.rows == 1 < _rows(value):
+            yield _rows(value)
 
 
 def _in_memory(operation: tree.Operation, value: tree.Expression, lets: Lets) -> Iterator[DType]:

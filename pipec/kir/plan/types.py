@@ -1,6 +1,7 @@
 """The parts of a plan: what the compiler derived for one kernel, as plain data. `pipec.kir.plan.derive` fills them in."""
 
 from pipec.interface import KernelInterface
+from pipec.isa.dtypes import DType
 from pipec.isa.targets import WARP, Target
 from pipec.kir.clusters import Line, Sharing
 from pipec.kir.ir import Kernel, Role
@@ -12,6 +13,7 @@ PANEL_ALIGNMENT = 128  # what TMA asks of a shared address, in bytes (hardware.m
 RESPONSE_BYTES = 16  # of an answer to clusterlaunchcontrol.try_cancel, and its alignment (hardware.md 6)
 TILE_ALIGNMENT = 1024  # the repeat of the 128-byte swizzle (hardware.md 2.3)
 
+_WORD_BYTES = 4  # of a register
 _LONGEST_HALF_RUN = 8  # columns: half of the narrowest panel that a row of so many columns can have (16 elements of 8 bytes)
 
 
@@ -194,6 +196,17 @@ class RowMap:
         """Small enough to divide half of every panel that a row is stored in."""
         return min(_LONGEST_HALF_RUN, (columns & -columns) // 2)
 
+    def packed(self, dtype: DType) -> bool:
+        """Whether kept elements fill the registers, several to each: those of a vector are always used together."""
+        return self.vector * dtype.bytes >= _WORD_BYTES and dtype.bits in (8, 16)
+
+    def registers_of_thread(self, columns: int, dtype: DType) -> int:
+        """Of 32 bits, for the thread's part of a row of a kept tile."""
+        elements = self.columns_of_thread(columns)
+        if columns > 1 and self.packed(dtype):
+            return elements * dtype.bytes // _WORD_BYTES
+        return elements * max(1, dtype.bytes // _WORD_BYTES)
+
     def columns_of_thread(self, columns: int) -> int:
         """How many of a kept tile's columns a thread has of its row; values with one column stand in all threads of the row."""
         if self.vector:
@@ -240,7 +253,7 @@ class Plan:
     target: Target
     roles: tuple[RolePlan, ...]  # by first warp
     threads: int
-    register_groups: tuple[RegisterGroup, ...]  # empty when no role states a budget
+    register_groups: tuple[RegisterGroup, ...]  # empty when no role states a budget, or all the same
     launch_registers: int | None  # per thread, where budgets ask for a fixed number
     sharing: dict[Pipeline, Sharing]  # how the CTAs of the cluster share it
     cta_group: int  # CTAs that one MMA works on

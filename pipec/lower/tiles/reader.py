@@ -19,7 +19,7 @@ from pipec.lower.context import RoleContext, repeated
 from pipec.lower.emit.arithmetic import binary, convert, is_narrow_float
 from pipec.lower.emit.functions import call_function
 from pipec.lower.emit.llvm import Value, integer
-from pipec.lower.emit.memory import load_accumulator, load_packed, load_shared
+from pipec.lower.emit.memory import load_accumulator, load_packed, load_shared, unpack
 from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.scalars import scalar, unary
 from pipec.lower.synchronisation.pipelines import shared_tile, tensor_address
@@ -32,6 +32,7 @@ from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 
 _F32 = DTYPES["f32"]
+_WORD_BYTES = 4
 
 
 class TileReader:
@@ -166,6 +167,12 @@ class TileReader:
         assert chunk.row.number is not None and chunk.register is not None
         rows = self.role.captured_tiles.get(node) or self.role.register_tiles[node.variable]
         number = chunk.row.number if len(rows) > 1 else 0  # a single value is read beside tiles of more rows than threads
+        dtype = dtype_of(node.type)
+        if chunk.row.map.packed(dtype) and isinstance(node.type, TileType) and node.type.columns > 1:
+            first, count = (number_of * dtype.bytes // _WORD_BYTES for number_of in (chunk.register, chunk.count))
+            # Fresh: LLVM would keep what it unpacked, and what was made of it, from here to the next statement that reads the tile.
+            words = [self.builder.call("fresh", slot.read()) for slot in rows[number][first : first + count]]
+            return unpack(self.builder, words, dtype)
         slots = rows[number][chunk.register : chunk.register + chunk.count]
         assert len(slots) == chunk.count
         return [slot.read() for slot in slots]

@@ -106,9 +106,15 @@ def keep(role: RoleContext, operation: tree.Assign) -> None:
     if value.type.columns == 1:
         registers[0].write(reader.values(value, Chunk(row, integer(0), integer(0), 0, 1, 0))[0])
         return
-    for chunks in batches(reader, value, row, value.type.columns, written_out=True):
+    for chunks in batches(reader, value, row, value.type.columns, written_out=True, kept=True):
         for chunk in chunks:
             assert chunk.register is not None
+            if row.map.packed(value.type.dtype):
+                words = _words(reader, value, chunk)
+                first = chunk.register * value.type.dtype.bytes // _WORD_BYTES
+                for slot, word in zip(registers[first : first + len(words)], words, strict=True):
+                    slot.write(word)
+                continue
             kept = registers[chunk.register : chunk.register + chunk.count]
             for slot, element in zip(kept, reader.values(value, chunk), strict=True):
                 slot.write(element)

@@ -8,7 +8,7 @@ from pipec.lower.context import RoleContext
 from pipec.lower.emit.llvm import TRUE, Value, integer
 from pipec.lower.emit.memory import pack, unpack
 from pipec.lower.global_memory import GlobalRow, element_pointer, load_element, store_element
-from pipec.record import record
+from pipec.record import record, replace
 from pipec.vocabulary import Reduction
 
 _VECTOR_BYTES = 16
@@ -45,12 +45,12 @@ def load_vectors(role: RoleContext, vectors: Sequence[Vector]) -> list[list[Valu
     slots = [[builder.variable("i32", f"{role.prefix}.loaded") for _ in range(-(-one.bytes // 4))] for one in vectors]
 
     def by_vectors() -> None:
-        for one, words in zip(vectors, slots, strict=True):
+        for one, words in zip(_fresh_bounds(role, vectors), slots, strict=True):
             for slot, word in zip(words, _load_vector(role, one), strict=True):
                 slot.write(word)
 
     def by_elements() -> None:
-        for one, words in zip(vectors, slots, strict=True):
+        for one, words in zip(_fresh_columns(role, vectors), slots, strict=True):
             elements = [_load(role, one, index) for index in range(one.count)]
             for slot, word in zip(words, pack(builder, elements, one.stored), strict=True):
                 slot.write(word)
@@ -72,11 +72,11 @@ def store_vectors(
     builder = role.builder
 
     def by_vectors() -> None:
-        for one, packed in zip(vectors, words, strict=True):
+        for one, packed in zip(_fresh_bounds(role, vectors), words, strict=True):
             _store_vector(role, one, packed, reduce)
 
     def by_elements() -> None:
-        for one, packed in zip(vectors, words, strict=True):
+        for one, packed in zip(_fresh_columns(role, vectors), words, strict=True):
             for index, element in enumerate(unpack(builder, packed, one.stored)[: one.count]):
                 column = builder.add(one.column, index)
                 store_element(role, one.row, column, element, one.stored, one.allowed, reduce)
@@ -102,6 +102,18 @@ def _either(role: RoleContext, vectors: Sequence[Vector], by_vectors: Way, by_el
         builder.jump(done)
     builder.place(done)
     role.reconverge()
+
+
+def _fresh_bounds(role: RoleContext, vectors: Sequence[Vector]) -> list[Vector]:
+    """Bounds are compared again at each access: a predicate for every vector, from its load to its store, would fill the registers."""
+    sizes = {size: role.builder.call("fresh", size) for size in dict.fromkeys(one.row.size for one in vectors)}
+    return [replace(one, row=replace(one.row, size=sizes[one.row.size])) for one in vectors]
+
+
+def _fresh_columns(role: RoleContext, vectors: Sequence[Vector]) -> list[Vector]:
+    """Likewise the places of single elements, which are seldom needed."""
+    columns = {column: role.builder.call("fresh", column) for column in dict.fromkeys(one.column for one in vectors)}
+    return [replace(one, column=columns[one.column]) for one in vectors]
 
 
 def _whole(role: RoleContext, row: GlobalRow, count: int, dtype: DType) -> Value:
