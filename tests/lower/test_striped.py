@@ -241,6 +241,52 @@ def test_a_row_of_8192_stands_in_the_registers_of_a_block():
     assert plan_of(source).exchange_offsets and plan_of(source).shared_bytes <= 2 * 8 * 4 + 16
 
 
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_a_kept_row_beside_several_rows(kind):
+    """Each row of threads keeps the one row: narrow elements two to a register."""
+    source = """
+kernel k(x: tensor[T, M, N], w: tensor[T, N], y: tensor[T, M, N]):
+    grid(ceildiv(M, 4))
+    role compute(warps=4):
+        v = registers(load(x[block.x * 4, 0], 4, 256))
+        weights = registers(per_column(w[0], 256))
+        total = row_sum(cast[f32](v) * cast[f32](weights))
+        store.direct(y[block.x * 4, 0], v * weights + cast[T](total * 0.0))
+""".replace("[T", f"[{kind}")
+    for n in (256, 203):
+        x, w, y = values((7, n), kind), values((n,), kind, 2), np.zeros((7, n), NUMPY[kind])
+        run(source, "k", x, w, y)
+        np.testing.assert_array_equal(exact(y), exact(x) * exact(w))
+    maps = plan_of(source).row_maps.values()
+    assert {one.block_rows for one in maps} == {4}
+    assert {one.registers_of_thread(256, DTYPES[kind]) for one in maps} == {8 if kind == "f32" else 4}
+
+
+def test_one_budget_for_all_holds_from_the_start():
+    source = """
+kernel k(x: tensor[f32, M, N], y: tensor[f32, M, N]):
+    grid(ceildiv(M, 4))
+    role compute(warps=4, registers=40):
+        store.direct(y[block.x * 4, 0], load(x[block.x * 4, 0], 4, 256))
+"""
+    ptx = compiled(source).ptx
+    assert ".maxnreg 40" in ptx and "setmaxnreg" not in ptx
+
+
+def test_products_are_added_as_they_are_multiplied():
+    source = """
+kernel k(x: tensor[f32, M, N], s: tensor[f32, M]):
+    grid(ceildiv(M, 4))
+    role compute(warps=4):
+        v = registers(load(x[block.x * 4, 0], 4, 256))
+        store.direct(s[block.x * 4], row_sum(v * v))
+"""
+    assert compiled(source).ptx.count("fma.rn.f32") == 6
+    x, s = values((6, 256), "f32"), np.zeros(6, np.float32)
+    run(source, "k", x, s)
+    np.testing.assert_array_equal(exact(s), (exact(x) ** 2).sum(1))
+
+
 def plan_of(source):
     (plan,) = compile_source(Source("k.pipe", source), Options()).plans
     return plan

@@ -44,7 +44,9 @@ def _registers(plan: Plan, sink: Sink) -> None:
         parts.append(f"warps {group.first_warp} to {group.first_warp + group.warps - 1}: {registers} each")
     launch = plan.launch_registers or 0
     pool = launch * plan.threads
+    consequence = "; the role that asks for the last ones waits for ever"
     if not plan.register_groups and launch:
+        consequence = " at most, or the block cannot be launched"
         total, pool = pool, plan.target.registers
         launch = pool // plan.threads
         parts.append(f"all {plan.threads // WARP} warps: {plan.launch_registers} each")
@@ -58,6 +60,7 @@ def _registers(plan: Plan, sink: Sink) -> None:
             most=pool,
             threads=plan.threads,
             launch=launch,
+            consequence=consequence,
             list="; ".join(parts),
             at=kernel.span,
             roles=tuple(role.span for role in kernel.roles if role.registers is not None),

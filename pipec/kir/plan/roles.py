@@ -18,6 +18,7 @@ from pipec.vocabulary import Space
 # A register count that setmaxnreg and .maxnreg take: a multiple of 8 from 24 to 256 (hardware.md 7); 255 is what one thread can use.
 _REGISTER_STEP = 8
 _MOST_REGISTERS = 248
+_MOST_OF_A_THREAD = 255
 
 
 def operations(role: Role) -> Iterator[tree.Operation]:
@@ -126,9 +127,12 @@ def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) ->
             budgets = [budget for budget in (last.registers, group.registers) if budget is not None]
             group = RegisterGroup(last.first_warp, last.warps + WARPGROUP_WARPS, max(budgets) if budgets else None)
         groups.append(group)
-    budgets = {group.registers for group in groups}
-    if len(budgets) == 1:
-        return (), budgets.pop()  # from the start, so that more blocks fit a multiprocessor
+    different = {group.registers for group in groups}
+    if len(different) == 1:
+        budget = different.pop()
+        return (), None if budget is None else min(
+            budget, _MOST_OF_A_THREAD
+        )  # from the start, so that more blocks fit a multiprocessor
     launch = target.registers // threads // _REGISTER_STEP * _REGISTER_STEP
     return tuple(groups), min(launch, _MOST_REGISTERS)
 

@@ -59,10 +59,10 @@ class OddKeptFragment(Message):
 
 
 class KeptWithoutRows(Message):
-    """A tile of one row is kept by all threads of the role together: each has some of the columns.
+    """A tile of one row is kept where threads share rows: each thread has its columns of it, for the row that it works on.
 
-    Tiles of several rows beside it are spread by rows, and their threads need every column; so do those that work on accumulators. There a
-    vector along the columns is read where it is used (`per_column(v[j], columns)` costs one load per warp).
+    Where a thread has rows of its own, or works on accumulators, it would need every column. There a vector along the columns is read
+    where it is used (`per_column(v[j], columns)` costs one load per warp).
     """
 
     code = "E0236"

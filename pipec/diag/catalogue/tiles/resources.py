@@ -86,20 +86,20 @@ class RegisterTotal(Message):
     and at most 248. What a role gives back (`setmaxnreg.dec`) another may take (`setmaxnreg.inc`), and no more: a role that asks for
     more waits for registers that never come, so the kernel hangs. Budgets hold for whole groups of 4 warps; a group without one keeps
     what the launch gave it. Give copying roles few (`registers=40`), computing roles the rest.
+
+    Where all roles have the same budget every thread starts with it, so that more blocks fit a multiprocessor, and nobody takes or gives.
     """
 
     code = "E0706"
     title = "the register budgets of kernel `{kernel}` add up to {total}, but a block starts with {most}"
     labels = (primary("at", "its roles ask for too much together"), secondary("roles", "has a budget"))
-    note = (
-        "{threads} threads start with {launch} registers each; the role that asks for the last ones waits for ever. "
-        "Budgets hold for groups of 4 warps: {list}"
-    )
+    note = "{threads} threads start with {launch} registers each{consequence}. Budgets hold for groups of 4 warps: {list}"
     kernel: str
     total: int
     most: int
     threads: int
     launch: int
+    consequence: str
     list: str
     at: Span
     roles: tuple[Span, ...]
