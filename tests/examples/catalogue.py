@@ -50,7 +50,10 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     ),
     "gemm_clc": ({"MODE": "static"}, {"BM": "64", "BN": "64", "GROUP": "3", "STAGES": "2"}),
     "gemm_blockwise_fp8": ({"BM": "64", "BN": "64"}, {"STAGES": "1", "ACCUMULATORS": "1", "BN": "32"}),
-    "softmax": ({"BM": "64", "STAGES": "1"}, {"BN": "128"}),
+    "softmax": ({"T": "bf16", "BM": "1", "BN": "1024"}, {"BM": "2", "WARPS": "8"}),
+    "rms_norm": ({"T": "f32", "BM": "1", "EARLY": "False"}, {"BM": "8", "WARPS": "8"}),
+    "layer_norm": ({"T": "f32", "BM": "1", "EARLY": "False"}, {"BM": "2"}),
+    "pointwise": ({"T": "f32", "BN": "1001"}, {"T": "f16", "WARPS": "1"}),
     "gemm_sm90": (
         {"AB": "f16", "WARPS": "4", "BM": "64"},
         {"AB": "f16", "ACC": "f16", "OUT": "f16", "BN": "64"},

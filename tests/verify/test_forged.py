@@ -19,7 +19,7 @@ from tests.verify.follow import follow_certificate, sizes_of
 from tests.verify.forging import Forgery, forgeries, kind_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-EXAMPLES = ("gemm", "gemm_sm90", "gemm_linear", "gemm_types", "gemm_k_group", "softmax", "rms_norm_cluster", "role_pipeline")
+EXAMPLES = ("gemm", "gemm_sm90", "gemm_linear", "gemm_types", "gemm_k_group", "elementwise", "rms_norm_cluster", "role_pipeline")
 EACH = 125
 RUNS = 12  # of a certificate that is not refused
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 RESULTS = ROOT / "benchmarks" / "results" / "barriers.json"
 # Of each kind of process and barrier one; a change takes 30 ms where the kernel is large.
-EXAMPLES = ("gemm", "gemm_sm90", "gemm_2cta", "gemm_peek", "softmax", "elementwise", "role_pipeline", "seed_pages")
+EXAMPLES = ("gemm", "gemm_sm90", "gemm_2cta", "gemm_peek", "rms_norm_cluster", "elementwise", "role_pipeline", "seed_pages")
 EACH = 20
 
 

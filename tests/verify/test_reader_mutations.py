@@ -16,7 +16,7 @@ BARRIER = re.compile(
     r"^\s+(@!?\S+\s+)?(mbarrier\.|tcgen05\.commit|cp\.async\.bulk\.tensor\S*complete_tx|clusterlaunchcontrol\.try|barrier\.cluster"
     r"|cp\.async\.mbarrier|bar\.sync\s+0;)"
 )
-EXAMPLES = ("gemm", "gemm_peek", "gemm_sm90", "gemm_2cta", "rms_norm_cluster", "softmax", "gemm_clc")
+EXAMPLES = ("gemm", "gemm_peek", "gemm_sm90", "gemm_2cta", "rms_norm_cluster", "elementwise", "gemm_clc")
 ENTRY = re.compile(r"\.entry (\w+)")
 
 
