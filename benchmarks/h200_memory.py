@@ -331,6 +331,11 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def driver() -> str:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+
+
 def main() -> None:
     options = parser().parse_args()
     if options.one:
@@ -350,7 +355,9 @@ def main() -> None:
             continue
         figures |= json.loads(output.strip().splitlines()[-1])
     versions = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "triton": triton.__version__}
-    record = surroundings() | versions | {"rounds": options.rounds, "unfinished": unfinished, "figures": figures}
+    record = surroundings() | versions | {"rounds": options.rounds, "driver": driver()}
+    runs = [{"date": record["date"], "operations": options.only.split(",")}]
+    record |= {"runs": runs, "unfinished": unfinished, "figures": figures}
     target = ROOT / "benchmarks" / "results" / f"{options.name}.json"
     target.write_text(json.dumps(record, indent=1) + "\n")
     for name, row in figures.items():

@@ -171,6 +171,52 @@ def copying(record: Record) -> list[str]:
     return lines
 
 
+_RIVALS = ("torch", "torch.compile", "triton")
+_MEMORY = {
+    "copy": "a copy",
+    "scale_add": "relu(alpha * x + r)",
+    "softmax": "softmax",
+    "rms_norm": "RMS norm",
+    "rms_norm_residual": "RMS norm of a sum, which is stored, too",
+    "rms_norm_fp8": "RMS norm to e4m3, with a scale for each row",
+    "layer_norm": "layer norm",
+}
+
+
+def memory_summary(record: Record) -> list[str]:
+    """Kernels that are bound by memory, one row for each: the speed of pipec relative to each rival."""
+    when = (
+        f"{record['date'][:10]}, {record['gpu']}, driver {record['driver']}, torch {record['torch']}, Triton {record['triton']}."
+    )
+    lines = [f"{when} Speed of pipec relative to the rival, geometric mean (worst):", ""]
+    lines += _head("operation", "torch", "torch.compile", "Triton, tuned", "the fastest of them")
+    for operation, words in _MEMORY.items():
+        rows = [row["columns"]["pipec"]["to"] for name, row in record["figures"].items() if name.split()[0] == operation]
+        ratios = [[row[rival]["median"] for row in rows if rival in row] for rival in _RIVALS]
+        ratios.append([min(ratio["median"] for ratio in row.values()) for row in rows])
+        lines.append(_row(words, *(f"{geomean(found):.2f} ({min(found):.2f})" for found in ratios)))
+    return lines
+
+
+def memory(record: Record) -> list[str]:
+    """Every operation, shape and type."""
+    lines = _head(
+        "operation", "rows x columns", "type", "torch", "torch.compile", "Triton", "pipec", "to the fastest rival", "tile"
+    )
+    for name, row in record["figures"].items():
+        operation, shape, kind = name.split()
+        columns = row["columns"]
+        ours = columns["pipec"]
+        speeds = (f"{columns[rival]['gigabytes_per_second']:.0f}" if rival in columns else "-" for rival in _RIVALS)
+        ratio = min(ours["to"].values(), key=lambda one: one["median"])
+        interval = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+        tile = ours["name"].partition(" ")[2].partition(" ")[2]
+        lines.append(
+            _row(operation, shape.replace("x", " x "), kind, *speeds, f"{ours['gigabytes_per_second']:.0f} GB/s", interval, tile)
+        )
+    return lines
+
+
 TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "gemm-summary": ("h200", gemm_summary),
     "gemm": ("h200", gemm),
@@ -178,6 +224,8 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "split-k": ("h200_split_k", split_k),
     "attention": ("h200_attention", attention),
     "copying": ("copy_tma", copying),
+    "memory-summary": ("h200_memory", memory_summary),
+    "memory": ("h200_memory", memory),
 }
 
 
