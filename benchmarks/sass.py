@@ -1,0 +1,219 @@
+"""Machine instructions in the innermost loops of every example: what one K block, or the scores of one block of keys, costs to issue.
+
+    python benchmarks/sass.py [--only gemm,attention] [--name sass]
+
+Each example is compiled with its default parameters, assembled, and disassembled by nvdisasm (on PATH, or in the packages of CUDA or of
+Triton). A loop is counted when it works (a matrix product, a copy by TMA, an exponential, a store) and no loop inside it does. Its figure
+is all that its body holds, on whichever way, without loops inside it: those wait, and turn only where something is late. An unrolled loop
+does several blocks a turn, so there are figures for one matrix instruction and for one exponential as well.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+from benchmarks.common import write
+
+# What a loop is for, by the beginning of its instructions' names.
+WORK = {
+    "mma": r"UTC\w*MMA|[HQI]GMMA|[HQI]MMA",
+    "load": r"UTMALDG|UBLKCP|LDGSTS",
+    "exponential": r"MUFU\.EX2",
+    "store": r"UTMASTG|STG|UTMAREDG",
+}
+_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?P<predicate>@!?U?P\w+\s+)?(?P<name>[A-Z][\w.]*)(?P<rest>[^;]*);")
+_LABEL = re.compile(r"^(\.L_x_\d+):")
+_FUNCTION = re.compile(r"^\.text\.([\w$.]+):")
+_TARGET = re.compile(r"`\((\.L_x_\d+)\)")
+_ENDS = ("EXIT", "RET")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """`target`: the label that it may jump to; `falls`: whether the next instruction may follow it."""
+
+    name: str
+    target: str | None
+    falls: bool
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`names`: its instructions, without those of loops inside it."""
+
+    function: str
+    names: tuple[str, ...]
+
+    @property
+    def work(self) -> dict[str, int]:
+        counts = {kind: sum(bool(re.match(pattern, name)) for name in self.names) for kind, pattern in WORK.items()}
+        return {kind: count for kind, count in counts.items() if count}
+
+    def row(self) -> dict[str, Any]:
+        each = {
+            f"per {kind}": round(len(self.names) / count, 1)
+            for kind, count in self.work.items()
+            if kind in ("mma", "exponential")
+        }
+        return {"instructions": len(self.names), **self.work, **each}
+
+
+def functions(text: str) -> Iterator[tuple[str, list[Instruction], dict[str, int]]]:
+    """Each function of a disassembly: its instructions, and where its labels stand."""
+    name, instructions, labels = "", list[Instruction](), dict[str, int]()
+    for line in text.splitlines():
+        if found := _FUNCTION.match(line):
+            if instructions:
+                yield name, instructions, labels
+            name, instructions, labels = found[1], [], {}
+        elif found := _LABEL.match(line):
+            labels[found[1]] = len(instructions)
+        elif found := _INSTRUCTION.match(line):
+            instructions.append(_instruction(found))
+    if instructions:
+        yield name, instructions, labels
+
+
+def _instruction(found: re.Match[str]) -> Instruction:
+    name, rest = found["name"], found["rest"]
+    jumps = name.split(".")[0] in ("BRA", "JMP")
+    target = _TARGET.search(rest)
+    always = not found["predicate"] and (name in _ENDS or (jumps and rest.split("`")[0].strip() == ""))
+    return Instruction(name, target[1] if jumps and target else None, not always)
+
+
+def loops(text: str) -> list[Loop]:
+    """The innermost loops that work."""
+    found = []
+    for function, instructions, labels in functions(text):
+        following = [_following(at, one, labels, len(instructions)) for at, one in enumerate(instructions)]
+        bodies = _natural_loops(following)
+        working = {head: body for head, body in bodies.items() if Loop("", _names(instructions, body)).work}
+        for head, body in sorted(working.items()):
+            inside = [other for at, other in bodies.items() if at != head and at in body]
+            if any(at != head and at in body for at in working):
+                continue
+            found.append(Loop(function, _names(instructions, body.difference(*inside))))
+    return found
+
+
+def _names(instructions: Sequence[Instruction], body: set[int] | frozenset[int]) -> tuple[str, ...]:
+    return tuple(instructions[at].name for at in sorted(body))
+
+
+def _following(at: int, one: Instruction, labels: dict[str, int], count: int) -> tuple[int, ...]:
+    ways = {at + 1} if one.falls and at + 1 < count else set[int]()
+    if one.target is not None and labels.get(one.target, count) < count:
+        ways.add(labels[one.target])
+    return tuple(sorted(ways))
+
+
+def _natural_loops(following: Sequence[tuple[int, ...]]) -> dict[int, frozenset[int]]:
+    """Head -> all that reaches a jump back to it without passing it; a jump back is one to what dominates it."""
+    before: list[list[int]] = [[] for _ in following]
+    for at, ways in enumerate(following):
+        for way in ways:
+            before[way].append(at)
+    dominators = _dominators(following, before)
+    found: dict[int, frozenset[int]] = {}
+    for at, ways in enumerate(following):
+        for head in ways:
+            if dominators[at] >> head & 1:
+                body, left = {head}, [at]
+                while left:
+                    one = left.pop()
+                    if one not in body:
+                        body.add(one)
+                        left += before[one]
+                found[head] = found.get(head, frozenset()) | body
+    return found
+
+
+def _dominators(following: Sequence[tuple[int, ...]], before: Sequence[Sequence[int]]) -> list[int]:
+    """For each instruction those that every way to it passes, as bits; all of them for what nothing reaches."""
+    every = (1 << len(following)) - 1
+    sets = [every] * len(following)
+    sets[0] = 1
+    changed = True
+    while changed:
+        changed = False
+        for at in range(1, len(following)):
+            common = every
+            for one in before[at]:
+                common &= sets[one]
+            new = common | 1 << at
+            if before[at] and new != sets[at]:
+                sets[at], changed = new, True
+    return [0 if bits == every and at else bits for at, bits in enumerate(sets)]
+
+
+# --- tools --------------------------------
+
+
+def disassembler() -> str | None:
+    """nvdisasm on PATH, or in an installed package."""
+    if found := shutil.which("nvdisasm"):
+        return found
+    for package, pattern in (("nvidia", "cu*/bin/nvdisasm"), ("triton", "backends/nvidia/bin/nvdisasm")):
+        spec = find_spec(package)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            for path in sorted(Path(folder).glob(pattern), reverse=True):
+                return str(path)
+    return None
+
+
+def disassembled(cubin: bytes, tool: str) -> str:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        return subprocess.run([tool, "-c", file.name], capture_output=True, text=True, check=True).stdout
+
+
+def figures(path: Path, tool: str) -> dict[str, Any]:
+    """Of one example."""
+    import pipec
+
+    program = pipec.compile(path)
+    found: dict[str, Any] = {}
+    for loop in loops(disassembled(program.cubin(), tool)):
+        found.setdefault(loop.function, []).append(loop.row())
+    return {"arch": program.arch, "loops": found}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--name", default="sass")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    tool = disassembler()
+    if tool is None:
+        print(
+            "nvdisasm is missing: it comes with a CUDA toolkit, and with Triton (python -m pip install 'pipec[oracle]')",
+            file=sys.stderr,
+        )
+        return 1
+    only = {name for name in options.only.split(",") if name}
+    paths = [path for path in sorted((ROOT / "examples").glob("*.pipe")) if not only or path.stem in only]
+    version = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    rows = {path.stem: figures(path, tool) for path in paths}
+    kinds = Counter(
+        kind for row in rows.values() for found in row["loops"].values() for loop in found for kind in loop if kind in WORK
+    )
+    write(options.name, {"disassembler": version, "loops that have": dict(sorted(kinds.items())), "examples": rows})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

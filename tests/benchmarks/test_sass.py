@@ -1,0 +1,106 @@
+"""benchmarks/sass.py: loops of a disassembly, counted by hand here; and of an example, where there is a disassembler."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.sass import disassembled, disassembler, functions, loops
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+# A K loop as ptxas lays it out: the wait that has to be tried again stands behind the function's end, with a loop of its own (L_x_3).
+K_LOOP = """
+.section	.text.gemm,"ax",@progbits
+.text.gemm:
+        /*0000*/                   MOV R1, c[0x0][0x37c] ;
+        /*0010*/               @P0 BRA `(.L_x_9) ;
+.L_x_1:
+        /*0020*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R4], R5 ;
+        /*0030*/              @!P0 BRA `(.L_x_3) ;
+.L_x_2:
+        /*0040*/                   UTCHMMA gdesc[UR10], gdesc[UR12], tmem[UR8], tmem[UR26], idesc[UR27], UP1 ;
+        /*0050*/                   UTCHMMA gdesc[UR14], gdesc[UR16], tmem[UR8], tmem[UR26], idesc[UR27], UPT ;
+        /*0060*/                   UTCBAR [UR4], URZ ;
+        /*0070*/                   BRA.U UP1, `(.L_x_1) ;
+.L_x_9:
+        /*0080*/                   EXIT ;
+.L_x_3:
+        /*0090*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R4], R5 ;
+        /*00a0*/              @!P0 BRA `(.L_x_3) ;
+        /*00b0*/                   BRA `(.L_x_2) ;
+"""
+
+# Tiles, and in each of them blocks: the inner loop works, so that the outer one is not counted; behind it a loop that does nothing.
+NESTED = """
+.text.walk:
+.L_x_1:
+        /*0000*/                   IADD3 R1, R1, 0x1, RZ ;
+.L_x_2:
+        /*0010*/                   UTMALDG.2D [UR12], [UR6] ;
+        /*0020*/                   UTMALDG.2D [UR16], [UR10] ;
+        /*0030*/              @P1 BRA `(.L_x_2) ;
+        /*0040*/                   UTMASTG.2D [UR4], [UR8] ;
+        /*0050*/               @P0 BRA `(.L_x_1) ;
+.L_x_4:
+        /*0060*/                   NANOSLEEP 0x14 ;
+        /*0070*/               @P2 BRA `(.L_x_4) ;
+        /*0080*/                   EXIT ;
+.text.other:
+.L_x_1:
+        /*0000*/                   MUFU.EX2 R4, R5 ;
+        /*0010*/                   MUFU.EX2 R6, R7 ;
+        /*0020*/                   FFMA R4, R4, R5, R6 ;
+        /*0030*/               @P0 BRA `(.L_x_1) ;
+        /*0040*/                   EXIT ;
+"""
+
+
+def test_a_wait_that_is_tried_again_is_not_part_of_the_loop() -> None:
+    (loop,) = loops(K_LOOP)
+    # Around: the first try, its branch, three of the product, the branch back; and the way back from the retry, which lies in the loop.
+    assert loop.names.count("UTCHMMA") == 2 and loop.names.count("SYNCS.PHASECHK.TRANS64.TRYWAIT") == 1
+    assert loop.row() == {"instructions": 7, "mma": 2, "per mma": 3.5}
+
+
+def test_innermost_loops_that_work() -> None:
+    first, second = loops(NESTED)
+    assert (first.function, first.row()) == ("walk", {"instructions": 3, "load": 2})
+    assert (second.function, second.row()) == ("other", {"instructions": 4, "exponential": 2, "per exponential": 2.0})
+
+
+def test_text_without_loops() -> None:
+    assert loops("") == [] and loops("no disassembly\n") == []
+    assert loops(K_LOOP.replace("BRA.U UP1", "BRA.U UP1, UP2").replace("(.L_x_1) ;\n.L_x_9", "(.L_x_9) ;\n.L_x_9")) == []
+
+
+def test_labels_belong_to_their_function() -> None:
+    assert [(name, len(instructions), len(labels)) for name, instructions, labels in functions(NESTED)] == [
+        ("walk", 9, 3),
+        ("other", 5, 1),
+    ]
+
+
+@pytest.mark.skipif(disassembler() is None, reason="nvdisasm is not here")
+def test_the_loops_of_a_gemm() -> None:
+    import pipec
+
+    tool = disassembler()
+    assert tool is not None
+    program = pipec.compile(Path(__file__).parents[2] / "examples" / "gemm.pipe")
+    text = disassembled(program.cubin(), tool)
+    found = loops(text)
+    assert [sorted(loop.work) for loop in found] == [["mma"], ["load"], ["store"]]
+    # Four products of 16 of the 64 columns of a K block, two tiles loaded.
+    assert found[0].work["mma"] == 4 and found[1].work["load"] == 2
+    assert all(20 < len(loop.names) < 120 for loop in found)
+    assert len(re.findall(r"UTCHMMA", text)) == 4
+
+
+def test_the_record_is_of_the_examples() -> None:
+    record = json.loads((RESULTS / "sass.json").read_text())
+    examples = {path.stem for path in (RESULTS.parents[1] / "examples").glob("*.pipe")}
+    assert record["figures"]["examples"].keys() <= examples
+    gemm = record["figures"]["examples"]["gemm"]["loops"]["gemm"]
+    assert {kind for loop in gemm for kind in loop} >= {"instructions", "mma", "load", "store"}
