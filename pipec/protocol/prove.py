@@ -8,7 +8,6 @@ alone have come out. Where that fails the sizes are split, or another schedule i
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 
 from pipec.budgets import BUDGETS
 from pipec.protocol.facts import Facts
@@ -84,10 +83,9 @@ def prove(network: Network, effort: Effort | None = None, pairs: Pairs = ()) -> 
     spent = _Spent(effort)
     program = Program(network)
     reason = "no schedule was found"
-    # A counter's first turn is told apart from the others only where it has to be: it makes more situations.
-    for order, tells_begun in product(orders(network), (False, True)):
+    for attempt in _attempts(network):
         try:
-            cases = tuple(_Splitter(program, order, effort, pairs, spent, tells_begun=tells_begun).cases())
+            cases = tuple(_Splitter(program, attempt, effort, pairs, spent).cases())
             return Certificate(network.name, cases, tuple(program.assumed))
         except Undecided as why:
             reason = str(why)
@@ -98,6 +96,25 @@ def prove(network: Network, effort: Effort | None = None, pairs: Pairs = ()) -> 
     raise Undecided(reason)
 
 
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What tells one search from another. `tells_begun`: a counter's first turn is told apart from the others."""
+
+    order: tuple[int, ...]
+    tells_begun: bool = False
+    even: bool = False
+
+
+def _attempts(network: Network) -> Iterator[_Attempt]:
+    """What makes fewer situations comes first."""
+    consumers, producers = orders(network)
+    for tells_begun in (False, True):
+        yield _Attempt(consumers, tells_begun)
+        yield _Attempt(consumers, tells_begun, even=True)
+    for tells_begun in (False, True):
+        yield _Attempt(producers, tells_begun)
+
+
 def uneven(at: Configuration, pairs: Pairs) -> int | None:
     """The first ring of full barriers that has come further than its ring of empty ones."""
     return next((full for full, empty in pairs if at.rings[full].below != at.rings[empty].below), None)
@@ -106,12 +123,10 @@ def uneven(at: Configuration, pairs: Pairs) -> int | None:
 class _Splitter:
     """Proves by cases of the sizes."""
 
-    def __init__(
-        self, program: Program, order: Sequence[int], effort: Effort, pairs: Pairs, spent: _Spent, *, tells_begun: bool
-    ) -> None:
-        self.tells_begun = tells_begun
+    def __init__(self, program: Program, attempt: _Attempt, effort: Effort, pairs: Pairs, spent: _Spent) -> None:
+        self.tells_begun = attempt.tells_begun
         self.program, self.effort, self.pairs, self.spent = program, effort, pairs, spent
-        self.schedule = Schedule(program.network, order, forgets=not tells_begun)
+        self.schedule = Schedule(program.network, attempt.order, forgets=not attempt.tells_begun, even=attempt.even)
         self.left = effort.cases
 
     def cases(self) -> Iterator[Case]:

@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from pipec.protocol.program import registers_of
 from pipec.verify.checker.configuration import Configuration, Layout, waits_of
 from pipec.verify.checker.configuration import Key as Standing
-from pipec.verify.network import Action, Arrive, Edge, End, Network, Test, Use, Wait
+from pipec.verify.checker.progress import loops
+from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Test, Use, Wait, edges_of
 from pipec.verify.terms import Formula, Symbol, atom, substituted, symbols_in
 
 History = tuple[tuple[tuple[int, bool], ...], ...]  # per process the branches taken since its last wait or arrival
 
-Key = tuple[Standing, History]  # of a situation
+Turns = tuple[int, ...]  # per process how many turns of its outermost loop it is ahead of who is furthest behind
+
+Key = tuple[Standing, History, Turns]  # of a situation
 
 _MOST_STEPS = 20_000  # without a decision
+_AHEAD = 2  # turns that are told apart
 
 
 class Stuck(Exception):
@@ -30,6 +34,7 @@ class Situation:
 
     at: Configuration
     history: History
+    turns: Turns
     test: int | None
     steps: tuple[int, ...]
     edges: tuple[Edge, ...]
@@ -37,10 +42,12 @@ class Situation:
 
 
 class Schedule:
-    """`sources`: processes that produce and never consume. `forgets`: how a process came to its end tells no situations apart."""
+    """`sources`: processes that produce and never consume. `forgets`: how a process came to its end tells no situations apart. `even`:
+    all take their branches in turn, and turns of their outermost loops together, so that nobody is through with a loop of which others
+    know no more what it found."""
 
-    def __init__(self, network: Network, order: Sequence[int], *, forgets: bool = True) -> None:
-        self.forgets = forgets
+    def __init__(self, network: Network, order: Sequence[int], *, forgets: bool = True, even: bool = False) -> None:
+        self.forgets, self.even = forgets, even
         self.network, self.order = network, tuple(order)
         self.layout = Layout(network)
         self.arriving = arriving(network)
@@ -49,9 +56,11 @@ class Schedule:
         self.sources = {producer for producer, _ in pairs} - {consumer for _, consumer in pairs}
         self.asks = questions(network)
         self.coming: dict[tuple[int, int], frozenset[Formula]] = {}
+        self.rounds = [_rounds(process) for process in network.processes] if even else []
 
     def start(self) -> Situation:
-        return self.settle(Configuration(self.layout), tuple(() for _ in self.network.processes), ())
+        at = Configuration(self.layout)
+        return self.settle(at, tuple(() for _ in at.places), tuple(0 for _ in at.places), ())
 
     def branch(self, source: Situation, outcome: bool) -> Situation:
         """After the outcome of the test at hand, up to the next."""
@@ -62,8 +71,25 @@ class Schedule:
         edge = action.yes if outcome else action.no
         at = source.at.copy()
         history = (*source.history[:process], self._taken(source, process, outcome), *source.history[process + 1 :])
+        turns = self._turned(source.turns, process, at.places[process], edge.target)
         at.enter(process, edge)
-        return self.settle(at, history, (edge,))
+        return self.settle(at, history, turns, (edge,))
+
+    def _turned(self, turns: Turns, process: int, place: int, target: int) -> Turns:
+        if not self.even or (place, target) not in self.rounds[process].back:
+            return turns
+        return (*turns[:process], turns[process] + 1, *turns[process + 1 :])
+
+    def _level(self, at: Configuration, turns: Turns) -> Turns:
+        """Relative to who is furthest behind of those who loop, or are going to."""
+        if not self.even:
+            return ()
+        looping = [turns[one] for one, place in enumerate(at.places) if place in self.rounds[one].before]
+        least = min(looping, default=0)
+        return tuple(
+            min(turn - least, _AHEAD) if place in self.rounds[one].inside else 0
+            for one, (turn, place) in enumerate(zip(turns, at.places, strict=True))
+        )
 
     @staticmethod
     def _taken(source: Situation, process: int, outcome: bool) -> tuple[tuple[int, bool], ...]:
@@ -72,15 +98,17 @@ class Schedule:
         before = next((number for number, (where, _) in enumerate(past) if where == place), len(past))
         return (*past[:before], (place, outcome))
 
-    def settle(self, at: Configuration, history: History, edges: tuple[Edge, ...]) -> Situation:
+    def settle(self, at: Configuration, history: History, turns: Turns, edges: tuple[Edge, ...]) -> Situation:
         """Steps until somebody has to decide. Takes the configuration over. Raises Stuck."""
         past, steps, followed = list(history), [], list(edges)
         for _ in range(_MOST_STEPS):
-            chosen = self.choose(at)
+            chosen = self.choose(at, past, turns)
             if chosen is None or isinstance(at.action(chosen), Test):
                 chosen = self._together(at, past, chosen)
                 break
+            place = at.places[chosen]
             edge = self.step(at, chosen)
+            turns = self._turned(turns, chosen, place, edge.target)
             past[chosen] = ()
             steps.append(chosen)
             followed.append(edge)
@@ -89,13 +117,17 @@ class Schedule:
         at.lower()
         if self.forgets:
             past = [() if isinstance(at.action(process), End) else taken for process, taken in enumerate(past)]
-        return Situation(at, tuple(past), chosen, tuple(steps), tuple(followed), (at.key(), tuple(past)))
+        turns = self._level(at, turns)
+        return Situation(at, tuple(past), turns, chosen, tuple(steps), tuple(followed), (at.key(), tuple(past), turns))
 
     def _together(self, at: Configuration, past: list[tuple[tuple[int, bool], ...]], chosen: int | None) -> int | None:
         """Who has come around in a loop without any event lets those decide who have not: so turns in which nothing happens are taken by
         all. When everybody has come around, a new turn begins."""
         if chosen is None:
             return None
+        if self.even:
+            past[chosen] = () if self._around(at, past, chosen) else past[chosen]
+            return chosen
         testing = [process for process in self.order if isinstance(at.action(process), Test)]
         asked = next((process for process in testing if self._has_yet_to_ask(at, past, process, chosen)), None)
         if asked is not None:
@@ -139,7 +171,7 @@ class Schedule:
     def _around(at: Configuration, past: list[tuple[tuple[int, bool], ...]], process: int) -> bool:
         return any(place == at.places[process] for place, _ in past[process])
 
-    def choose(self, at: Configuration) -> int | None:
+    def choose(self, at: Configuration, past: Sequence[tuple[tuple[int, bool], ...]] = (), turns: Turns = ()) -> int | None:
         """Who steps next; None when all have ended. Raises Stuck."""
         first = None
         for process in self.order:
@@ -149,10 +181,12 @@ class Schedule:
             # Where threads meet, at no pipeline: beginnings and ends lie behind all before the loops begin.
             if isinstance(action, (Wait, Arrive)) and action.use.ring in self.meetings:
                 return process
-            if first is None and process not in self.sources:
+            if first is None and process not in self.sources and not (self.even and isinstance(action, Test)):
                 first = process
         if first is not None:
             return first
+        if self.even and (testing := [process for process in self.order if isinstance(at.action(process), Test)]):
+            return min(testing, key=lambda process: (self._ahead(at, turns, process), len(past[process])))
         seen: set[int] = set()
         for process in self.order:
             found = self._demanded(at, process, seen)
@@ -161,6 +195,9 @@ class Schedule:
         if at.ended():
             return None
         raise Stuck
+
+    def _ahead(self, at: Configuration, turns: Turns, process: int) -> int:
+        return turns[process] if at.places[process] in self.rounds[process].inside else -1
 
     def _demanded(self, at: Configuration, process: int, seen: set[int]) -> int | None:
         """Who has to step for the process to go on."""
@@ -219,6 +256,29 @@ def questions(network: Network) -> dict[tuple[int, int], Formula]:
         for place, state in enumerate(each.states)
         if isinstance(state.action, Test)
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    """The outermost loops of a process: the places in them, those and all from which one comes to them, the edges that begin a turn."""
+
+    inside: frozenset[int]
+    before: frozenset[int]
+    back: frozenset[tuple[int, int]]
+
+
+def _rounds(process: Process) -> _Rounds:
+    arrows = [(place, edge.target) for place, state in enumerate(process.states) for edge in edges_of(state.action)]
+    inside: set[int] = set()
+    back: set[tuple[int, int]] = set()
+    for loop in loops(arrows):
+        inside |= loop
+        first = {target for place, target in arrows if target in loop and place not in loop}
+        back |= {(place, target) for place, target in arrows if target in first and place in loop}
+    before = set(inside)
+    while more := {place for place, target in arrows if target in before and place not in before}:
+        before |= more
+    return _Rounds(frozenset(inside), frozenset(before), frozenset(back))
 
 
 def arriving(network: Network) -> dict[int, list[tuple[int, int, int]]]:

@@ -396,13 +396,14 @@ def filled(draw: Draw) -> Kernel:
 
 
 def loaded(draw: Draw) -> Kernel:
-    """Bounds that are read from memory, for each tile or once."""
+    """Bounds that are read from memory, for each tile or once. (One that is the largest number may not be added to.)"""
+    upward = lambda body: draw.plain("load(ix[0])", body)
     way = draw.random.randrange(5)
     if way == 0:
         return draw.tiles(
             Kernel(
                 {"p": (draw.depth(), "a", "b")},
-                {"a": draw.loop("load(ix[0])", ["{p+}"]), "b": draw.loop("load(ix[0])", ["{p-}"])},
+                {"a": upward(["{p+}"]), "b": upward(["{p-}"])},
             )
         )
     if way == 1:

@@ -88,6 +88,10 @@ class Operands:
             return cluster[place]
         if root == "cluster_ctaid" and place >= 0:
             return self._within_cluster(place)
+        if root == "nctaid" and place >= 0:
+            exactly = self.around.interface.launch[place]
+            if exactly is not None and not exactly.terms:
+                return exactly.constant
         if root in ("clusterid", "nclusterid", "nctaid") and place >= 0:
             return self.same(atom(Symbol(f"%{name}")))
         if root == "ctaid" and place >= 0:
