@@ -48,8 +48,8 @@ class Effort:
     """
 
     situations: int = 400
-    visits: int = 1_000
-    runs: int = 300
+    visits: int = 1_200
+    runs: int = 400
     combinations: int | None = None
     cases: int = 8
 
@@ -60,17 +60,30 @@ class _Spent:
     def __init__(self, effort: Effort) -> None:
         steps = BUDGETS["proof steps"].limit if effort.combinations is None else effort.combinations
         self.visits, self.until, self.runs = effort.visits, self._combined() + steps, effort.runs
+        self.pause = self.until, 0, 0
 
     @staticmethod
     def _combined() -> int:
         return combined[0] + exactly_combined[0]
 
+    def share(self, percent: int) -> None:
+        """The next attempt may cost so much of what is left."""
+        now = self._combined()
+        left = (self.until - now, self.visits, self.runs)
+        steps, visits, runs = (one * percent // 100 for one in left)
+        self.pause = now + steps, self.visits - visits, self.runs - runs
+
     def visit(self) -> bool:
         self.visits -= 1
-        return not self.out()
+        return not self.paused()
+
+    def paused(self) -> bool:
+        """Whether the share is used up."""
+        until, visits, runs = self.pause
+        return self.visits < visits or self.runs < runs or self._combined() >= until
 
     def out(self) -> bool:
-        return self.visits < 0 or self.runs < 0 or self._combined() >= self.until
+        return self.visits <= 0 or self.runs <= 0 or self._combined() >= self.until
 
 
 Pairs = Sequence[tuple[int, int]]  # rings of full and of empty barriers of a pipeline
@@ -84,6 +97,7 @@ def prove(network: Network, effort: Effort | None = None, pairs: Pairs = ()) -> 
     program = Program(network)
     reason = "no schedule was found"
     for attempt in _attempts(network):
+        spent.share(attempt.share)
         try:
             cases = tuple(_Splitter(program, attempt, effort, pairs, spent).cases())
             return Certificate(network.name, cases, tuple(program.assumed))
@@ -98,9 +112,11 @@ def prove(network: Network, effort: Effort | None = None, pairs: Pairs = ()) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What tells one search from another. `tells_begun`: a counter's first turn is told apart from the others."""
+    """What tells one search from another. `share`: percent that it may cost of what is left. `tells_begun`: a counter's first turn is
+    told apart from the others."""
 
     order: tuple[int, ...]
+    share: int
     tells_begun: bool = False
     even: bool = False
 
@@ -108,11 +124,12 @@ class _Attempt:
 def _attempts(network: Network) -> Iterator[_Attempt]:
     """What makes fewer situations comes first."""
     consumers, producers = orders(network)
-    for tells_begun in (False, True):
-        yield _Attempt(consumers, tells_begun)
-        yield _Attempt(consumers, tells_begun, even=True)
-    for tells_begun in (False, True):
-        yield _Attempt(producers, tells_begun)
+    yield _Attempt(consumers, 25)
+    yield _Attempt(consumers, 75, even=True)
+    yield _Attempt(consumers, 33, tells_begun=True)
+    yield _Attempt(consumers, 33, tells_begun=True, even=True)
+    yield _Attempt(producers, 50)
+    yield _Attempt(producers, 100, tells_begun=True)
 
 
 def uneven(at: Configuration, pairs: Pairs) -> int | None:
@@ -145,7 +162,7 @@ class _Splitter:
             )
             return
         except Undecided as why:
-            if self.left <= 0 or self.spent.out() or why.hopeless:
+            if self.left <= 0 or self.spent.paused() or why.hopeless:
                 raise
             base = System([*self.program.facts, *when])
             cuts = tuple(self._cuts()) if cuts is None else cuts

@@ -309,12 +309,18 @@ def comparisons(condition: Condition) -> Iterator[Comparison]:
                 yield from comparisons(part)
 
 
+def _assigned(network: Network) -> Iterator[Linear]:
+    for process in network.processes:
+        for state in process.states:
+            for edge in edges_of(state.action):
+                yield from (value for _, value in edge.values if value is not None)
+
+
 def _forms(network: Network) -> Iterator[Linear]:
+    yield from _assigned(network)
     for process in network.processes:
         for state in process.states:
             action = state.action
-            for edge in edges_of(action):
-                yield from (value for _, value in edge.values if value is not None)
             if isinstance(action, Test):
                 yield from forms_of(action.condition)
 
