@@ -124,7 +124,7 @@ class _Attempt:
 def _attempts(network: Network) -> Iterator[_Attempt]:
     """What makes fewer situations comes first."""
     consumers, producers = orders(network)
-    yield _Attempt(consumers, 25)
+    yield _Attempt(consumers, 100)
     yield _Attempt(consumers, 75, even=True)
     yield _Attempt(consumers, 33, tells_begun=True)
     yield _Attempt(consumers, 33, tells_begun=True, even=True)

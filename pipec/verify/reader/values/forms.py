@@ -1,6 +1,7 @@
 """What operations make of linear forms: a form again, a condition, or a function of which only that is known."""
 
 from collections.abc import Callable
+from math import gcd
 from typing import Protocol
 
 from pipec.verify.reader.text.operations import Operation
@@ -11,6 +12,7 @@ from pipec.verify.terms import (
     Apply,
     Atom,
     Both,
+    Choose,
     Compare,
     Either,
     Floor,
@@ -19,9 +21,12 @@ from pipec.verify.terms import (
     Symbol,
     add,
     atom,
+    both,
     choose,
     decided,
+    either,
     floor,
+    negate,
     scale,
 )
 
@@ -94,8 +99,58 @@ def _not(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     return add(Linear(-1), forms[0], -1)
 
 
+def _part(how: Reading, form: Linear, factor: int, power: int) -> Linear:
+    """`floor(factor * form / 2^power)`. Compilers divide so: by the divisor of which the factor is a little more than the inverse."""
+    least, most = how.bounds(form)
+    divisor = (1 << power) // factor + 1
+    over = factor * divisor - (1 << power)
+    if 1 < divisor and 0 < over and over * most < 1 << power and over * -least <= 1 << power:
+        if least >= 0:
+            return floor(form, divisor)
+        return add(_rounded(form, divisor), _negative(form), -1)
+    return floor(scale(form, factor), 1 << power)
+
+
+def _rounded(form: Linear, divisor: int) -> Linear:
+    """The quotient rounded towards 0."""
+    downwards = scale(floor(scale(form, -1), divisor), -1)
+    return choose(decided(Compare("ge", form)), floor(form, divisor), downwards)
+
+
+def _negative(form: Linear) -> Linear:
+    """1 where the form is negative."""
+    return choose(decided(Compare("ge", form)), Linear(0), Linear(1))
+
+
+def _common(form: Linear) -> int:
+    return gcd(form.constant, *(times for _, times in form.terms))
+
+
+def _parted(form: Linear, divisor: int) -> Linear:
+    """Exactly."""
+    return Linear(form.constant // divisor, tuple((one, times // divisor) for one, times in form.terms))
+
+
+def _sign(form: Linear) -> Linear | None:
+    """1 where the form is negative, if it is what a division left (see _part)."""
+    match form:
+        case Linear(0, ((Floor(inner, _), 1),)):
+            return _negative(_parted(inner, _common(inner)))
+        case Linear(0, ((Choose(), _), (Choose(), _))):
+            for one, times in form.terms:
+                if isinstance(one, Choose) and times == 1 and isinstance(one.condition, Compare):
+                    inside = one.condition.form
+                    quotient = one.yes.terms[0][0] if len(one.yes.terms) == 1 else None
+                    if isinstance(quotient, Floor) and form == add(_rounded(inside, quotient.divisor), _negative(inside), -1):
+                        return _negative(inside)
+    return None
+
+
 def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     if op.how == "hi":
+        form, factor = forms[:2] if not forms[1].terms else (forms[1], forms[0])
+        if not factor.terms and factor.constant > 0:
+            return _part(how, how.read(form, op), factor.constant, op.width)
         return _opaque(how, op, forms[:2], orderless=True)
     if op.how == "wide":
         forms = [how.read(forms[0], op), how.read(forms[1], op)]
@@ -122,7 +177,13 @@ def _shr(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     by = forms[1]
     if by.terms or not 0 <= by.constant < op.width:
         return _opaque(how, op, forms)
-    return floor(how.read(forms[0], op), 1 << by.constant)
+    if by.constant == op.width - 1 and not op.signed and (sign := _sign(forms[0])) is not None:
+        return sign
+    read = how.read(forms[0], op)
+    match read:
+        case Linear(0, ((Floor(inner, divisor), 1),)) if divisor == 1 << op.width and (factor := _common(inner)) > 1:
+            return _part(how, _parted(inner, factor), factor, op.width + by.constant)
+    return floor(read, 1 << by.constant)
 
 
 def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
@@ -134,8 +195,7 @@ def _div(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         return floor(read, lower.constant)
     if only_counters(read):
         return _opaque(how, op, forms)
-    downwards = scale(floor(scale(read, -1), lower.constant), -1)
-    return choose(decided(Compare("ge", read)), floor(read, lower.constant), downwards)
+    return _rounded(read, lower.constant)
 
 
 def _rem(how: Reading, op: Operation, forms: list[Linear]) -> Value:
@@ -217,7 +277,21 @@ def _setp(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     }[op.how]
     form = add(difference, Linear(-strict))
     least, most = how.bounds(form)
-    return TRUE if least >= 0 else FALSE if most < 0 else Compare("ge", form)
+    return TRUE if least >= 0 else FALSE if most < 0 else _signs(how, form) or Compare("ge", form)
+
+
+def _signs(how: Reading, form: Linear) -> Formula | None:
+    """Whether `form >= 0` where that asks for the sign of what `or` or `and` makes of two numbers."""
+    match form:
+        case Linear(-1 | 0, ((Apply("or.u32.s32" | "and.u32.s32" as function, (left, right)), 1 | -1 as times),)):
+            if form.constant != (0 if times == 1 else -1):
+                return None
+            signed = Operation("or", "", 32, True, 32)
+            parts = [decided(Compare("ge", how.read(one, signed))) for one in (left, right)]
+            if times == -1:
+                parts = [negate(part) for part in parts]
+            return both(*parts) if (function[0] == "o") == (times == 1) else either(*parts)
+    return None
 
 
 def _cvt(how: Reading, op: Operation, forms: list[Linear]) -> Value:

@@ -1,0 +1,79 @@
+"""Forms that stand for bits, divisions by multiplication and signs have the values that the machine computes."""
+
+import random
+
+import pytest
+
+from pipec.protocol.sample import evaluate, holds
+from pipec.verify.reader.text.operations import Operation, number_of, operation, wrapped
+from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.terms import RANGES, Compare, Linear, Symbol, atom
+
+X, Y = Symbol("x"), Symbol("y")
+EDGES = (0, 1, -1, 2, -2, 5, 6, -6, 35, -36, 2**30, -(2**30), 2**31 - 1, -(2**31), -(2**31) + 1)
+
+
+def op(opcode: str) -> Operation:
+    found = operation(opcode)
+    assert found is not None
+    return found
+
+
+def follow(steps: list[tuple[str, object]], x: int) -> tuple[object, int]:
+    """What the reader makes of the steps on x, and what the machine does. A string among operands is the number of a step, "0" is x."""
+    arithmetic = Arithmetic({"x": RANGES["s32"], "y": RANGES["s32"]})
+    forms: list[object] = [atom(X)]
+    numbers: list[int] = [x]
+    for opcode, operands in steps:
+        operation_ = op(opcode)
+        values = [one if isinstance(one, int) else forms[int(one)] for one in operands]  # type: ignore[attr-defined]
+        forms.append(arithmetic.apply(operation_, values)[0])
+        numbers.append(number_of(operation_)([one if isinstance(one, int) else numbers[int(one)] for one in operands]))  # type: ignore[attr-defined]
+    return forms[-1], numbers[-1]
+
+
+# Divisions by 3, 5, 6, 10 and 9 as compilers write them: the upper half of a product, shifted, and 1 more below 0.
+DIVISIONS = ((3, 1431655766, 0), (5, 1717986919, 1), (6, 715827883, 0), (10, 1717986919, 2), (9, 954437177, 1))
+
+
+@pytest.mark.parametrize(("divisor", "factor", "shift"), DIVISIONS)
+def test_a_division_is_known_as_one(divisor: int, factor: int, shift: int) -> None:
+    steps = [("mul.hi.s32", ("0", factor)), ("shr.u32", ("1", 31)), ("shr.s32", ("1", shift)), ("add.s32", ("3", "2"))]
+    for x in (*EDGES, *(random.Random(divisor).randrange(-(2**31), 2**31) for _ in range(300))):
+        form, number = follow(steps, x)
+        assert isinstance(form, Linear) and "Apply" not in repr(form)
+        assert evaluate(form, {X: x}) == number == abs(x) // divisor * (1 if x >= 0 else -1), x
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_any_upper_half_and_mask_is_what_the_machine_computes(seed: int) -> None:
+    draw = random.Random(seed)
+    number = draw.choice((draw.randrange(1, 2**31), 2 ** draw.randrange(31), draw.randrange(1, 100), draw.randrange(-100, 0)))
+    first = draw.choice(("mul.hi.s32", "and.b32", "or.b32", "xor.b32"))
+    steps: list[tuple[str, object]] = [(first, ("0", number))]
+    if first == "mul.hi.s32":
+        steps += draw.choice(([], [("shr.u32", ("1", 31))], [("shr.s32", ("1", draw.randrange(31)))]))
+    for x in (*EDGES, *(draw.randrange(-(2**31), 2**31) for _ in range(20)), *range(-9, 9)):
+        form, expected = follow(steps, x)
+        if isinstance(form, int):
+            assert form == expected
+            continue
+        assert isinstance(form, Linear)
+        if "Apply" not in repr(form):
+            assert wrapped(evaluate(form, {X: x}), 32) == expected, (steps, x)
+
+
+@pytest.mark.parametrize("how", ["lt", "ge", "gt", "le"])
+@pytest.mark.parametrize("opcode", ["or.b32", "and.b32"])
+@pytest.mark.parametrize("bound", [0, -1])
+def test_signs_of_two_numbers_at_once(opcode: str, how: str, bound: int) -> None:
+    arithmetic = Arithmetic({"x": RANGES["s32"], "y": RANGES["s32"]})
+    both = arithmetic.apply(op(opcode), [atom(X), atom(Y)])[0]
+    condition = arithmetic.apply(op(f"setp.{how}.s32"), [both, bound])[0]
+    for x in (-5, -1, 0, 3):
+        for y in (-7, -1, 0, 9):
+            value = number_of(op(opcode))([x, y])
+            expected = {"lt": value < bound, "ge": value >= bound, "gt": value > bound, "le": value <= bound}[how]
+            if (how, bound) in (("lt", 0), ("ge", 0), ("gt", -1), ("le", -1)):
+                assert not isinstance(condition, Compare) and "Apply" not in repr(condition)
+                assert holds(condition, {X: x, Y: y}) is expected  # type: ignore[arg-type]
