@@ -53,10 +53,35 @@ class Int(int):
 
 
 class _Literals(ast.NodeTransformer):
+    """Numbers become 32-bit ones, but for arithmetic of literals alone: the compiler does that, exactly, and only the result has a type."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        if _of_literals(node):
+            return ast.Call(ast.Name("_Int", ast.Load()), [node], [])
+        return self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        return ast.Call(ast.Name("_Int", ast.Load()), [node], []) if _of_literals(node) else self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        return node if _of_literals(node) else self.generic_visit(node)
+
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if type(node.value) is int:
             return ast.Call(ast.Name("_Int", ast.Load()), [node], [])
         return node
+
+
+def _of_literals(node: ast.AST) -> bool:
+    match node:
+        case ast.BinOp(left=left, right=right):
+            return _of_literals(left) and _of_literals(right)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _of_literals(operand)
+        case ast.Compare(left=left, comparators=others):
+            return _of_literals(left) and all(map(_of_literals, others))
+        case _:
+            return isinstance(node, ast.Constant) and type(node.value) is int
 
 
 # --------------------------------------------------------------------------------------------------------------------- data

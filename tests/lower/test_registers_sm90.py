@@ -164,3 +164,39 @@ kernel gemm(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[bf16, M, D])
                 mma(acc, s.a, s.b)
             store(d[0, i * COLUMNS], cast[bf16](acc))
 """
+
+
+# A stage that is given back one release late would keep the producer, which needs two stages before it fills one, waiting for ever.
+PAIRS = """
+kernel k(n: i32, a: tensor[bf16, R, 16], b: tensor[bf16, S, 16], d: tensor[f32, 64, 8]):
+    grid(1)
+    input = InputTilePipeline(StandardTilePayload(a=tile[bf16, 64, 16], b=tile[bf16, 8, 16]), stages=3)
+    role load(warps=1) produces input:
+        for i in range(n):
+            first = input.acquire_producer()
+            with input.produce() as second:
+                tma.load(second.a, a[(2 * i + 1) * 64, 0])
+                tma.load(second.b, b[(2 * i + 1) * 8, 0])
+            tma.load(first.a, a[2 * i * 64, 0])
+            tma.load(first.b, b[2 * i * 8, 0])
+            first.release()
+    role add(warps=4) consumes input:
+        acc = accumulator(f32, 64, 8)
+        for i in range(n):
+            with input.consume() as first:
+                with input.consume() as second:
+                    mma(acc, second.a, second.b)
+                mma(acc, first.a, first.b)
+        store.direct(d[0, 0], acc)
+"""
+
+
+def test_stages_held_in_pairs_are_given_back_at_once() -> None:
+    generator = np.random.default_rng(5)
+    a, b = (generator.integers(-3, 4, (6 * rows, 16)).astype(ml_dtypes.bfloat16) for rows in (64, 8))
+    d = np.zeros((64, 8), np.float32)
+    program = pipec.compile(PAIRS, arch="sm_90a")
+    assert "no role waits for ever" in " ".join(program.report["k"].proofs)
+    program["k"](3, a, b, d, device="sim")
+    parts = zip(a.astype(np.float32).reshape(6, 64, 16), b.astype(np.float32).reshape(6, 8, 16), strict=True)
+    assert np.array_equal(d, sum(left @ right.T for left, right in parts))

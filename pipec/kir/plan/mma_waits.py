@@ -49,7 +49,8 @@ def _lagging(kernel: Kernel, role: Role, mmas: list[tree.RegisterMma]) -> Pipeli
 
     The late stage is one more that the role holds while it waits for the next, so one more must exist; whoever waits for it must
     not be waited for by this role in between. Hence: only one pipeline, without sub-stages, feeds the MMAs, nobody drains it inside a
-    loop, and the stage is given back before the role waits for anything else (see `_Analysis`).
+    loop, nobody holds two of its stages at a time (a producer that needs two before it fills one would wait for the late one), and
+    the stage is given back before the role waits for anything else (see `_Analysis`).
     """
     pipelines = {tile.handle.pipeline for mma in mmas for tile in mma.tiles}
     if len(pipelines) != 1:
@@ -64,7 +65,27 @@ def _lagging(kernel: Kernel, role: Role, mmas: list[tree.RegisterMma]) -> Pipeli
     parts = max(pipeline.producer_sub_stages, pipeline.consumer_sub_stages)
     if len(held) + 1 > pipeline.stages or parts > 1 or _drained_in_loop(kernel, pipeline):
         return None
-    return pipeline
+    return None if any(_holds_two(one, pipeline) for one in kernel.roles) else pipeline
+
+
+def _holds_two(role: Role, pipeline: Pipeline) -> bool:
+    """Whether the role ever obtains a stage while it holds another one."""
+    entries: list[set[tree.Handle]] = [set() for _ in role.blocks]
+    for block, entry in zip(role.blocks, entries, strict=True):  # only loops jump backwards, with what they entered with
+        held = set(entry)
+        for operation in block.operations:
+            match operation:
+                case tree.Acquire(handle) if handle.pipeline is pipeline:
+                    if held - {handle}:
+                        return True
+                    held.add(handle)
+                case tree.Release(handle):
+                    held.discard(handle)
+                case _:
+                    pass
+        for after in successors(block.terminator):
+            entries[after] |= held
+    return False
 
 
 def _drained_in_loop(kernel: Kernel, pipeline: Pipeline) -> bool:
