@@ -132,13 +132,21 @@ class FakeCuda:
 
 
 class CBundle:
-    """The C side of a bundle as Python calls it."""
+    """The C side of a bundle as Python calls it; undefined behaviour ends the process."""
 
     def __init__(self, built: Built, folder: Path, cuda: FakeCuda) -> None:
         self.name, self.manifest, self.cuda = built.manifest.name, built.manifest, cuda
         write(built, folder)
         library = folder / f"lib{self.name}.so"
-        compiled((*C11, "-O1"), "-shared", "-fPIC", folder / f"{self.name}.c", cuda.path, "-o", library)
+        compiled(
+            (*C11, "-O1", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"),
+            "-shared",
+            "-fPIC",
+            folder / f"{self.name}.c",
+            cuda.path,
+            "-o",
+            library,
+        )
         self.library = ctypes.CDLL(str(library))
         self.handle = ctypes.c_void_p()
         self.error = Error()

@@ -16,7 +16,12 @@ from pipec.runtime.errors import ArgumentError, LaunchError
 from pipec.runtime.image import Image
 from pipec.runtime.launcher import Launcher
 
-pytestmark = needs_compiler
+pytestmark = [
+    needs_compiler,
+    pytest.mark.xdist_group("bundles in C"),  # one worker compiles each once
+    # The device has room for four clusters, fewer than some kernels ask for: Python warns, C has nobody to tell.
+    pytest.mark.filterwarnings("ignore:kernel .* shares its tiles out"),
+]
 
 _NOWHERE = 2**64 - 1  # in place of the address of a stand-in, where there is none
 SUCCESS, BAD_ARGUMENT, NO_DEVICE, CANNOT_LAUNCH, DRIVER_FAILED = range(5)
@@ -175,7 +180,7 @@ def test_what_python_refuses_c_refuses_in_the_same_words(opened: CBundle, api: F
         interface, arch = kernel.interface, kernel.forms[0].arch
         answers = set()
         for number, passed in enumerate(mutations(interface, KERNELS[opened.name], draw)):
-            if number == 250:
+            if number == 100:
                 break
             api.calls.clear()
             api.launches.clear()
