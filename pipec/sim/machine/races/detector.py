@@ -365,23 +365,19 @@ class Races:
         latest = thread.places.get(access.pc)
         if not latest or isinstance(index, slice):
             return
+        now = _by_lane(latest[-1])
         for number in numbers:
-            marks = cells[index] == number
-            concerned = marks.any(axis=1) if marks.ndim > 1 else marks
-            if concerned.size != latest[-1][0].size:
-                continue
             for old in self.sets.members[number]:
-                lanes = thread.places.get(old.pc)
-                if old.thread is not thread or not lanes or old.ends is not None or old.scope is not None:
+                if old.thread is not thread or old.ends is not None or old.scope is not None or not (old.writes or access.writes):
                     continue
-                own, others = latest[-1], lanes[-2 if old.pc == access.pc else -1] if len(lanes) > (old.pc == access.pc) else None
-                if others is None or not (old.writes or access.writes):
+                lanes = thread.places.get(old.pc, ())
+                itself = old.pc == access.pc
+                if len(lanes) <= itself:
                     continue
-                before, now = _by_lane(others), _by_lane(own)
-                addresses = own[0][concerned]
-                lanes_now = np.flatnonzero(np.isin(now, addresses))
-                touched = before[before >= 0]
-                if any(((touched == now[lane]).any() and before[lane] != now[lane]) for lane in lanes_now):
+                before = _by_lane(lanes[-2 if itself else -1])
+                # A lane that comes back to its own place meets nobody there whom it did not meet before.
+                others = now[(now != before) & (now >= 0)]
+                if others.size and (others[:, None] == before).any():
                     self.complain(Race(old, access, "lanes", shadow, _where(cells, index, number, size)))
 
     def _replicated(self, old: Access, new: Access, cells: Cells, index: Index, number: int) -> bool:

@@ -64,6 +64,14 @@ class NamedBarrier:
         return True
 
 
+class NamedBarriers(dict[int, NamedBarrier]):
+    """Those of a CTA by number, made when they are first used: most kernels use one or two of `NAMED_BARRIERS`."""
+
+    def __missing__(self, number: int) -> NamedBarrier:
+        made = self[number] = NamedBarrier(number)
+        return made
+
+
 @dataclass(eq=False)
 class TrackedBarrier:
     """An mbarrier with the fragments parked on it. `gathers` is what arrivals have told, `tells` what those who see a phase

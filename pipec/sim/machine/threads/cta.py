@@ -17,7 +17,7 @@ from ..memory.spaces import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, S
 from ..memory.tensor import TensorState
 from ..races.clocks import UNKNOWING, Thread
 from ..races.detector import Same, StrongUse
-from .barriers import NAMED_BARRIERS, NamedBarrier, TrackedBarrier
+from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier
 from .divergence import Divergence, Fragment, Wait
 from .groups import GroupKind, Groups, Operation
 from .in_flight import InFlight
@@ -134,7 +134,7 @@ class Cta:
         self.name = f"CTA ({index[0]},{index[1]},{index[2]})"
         races = self.machine.races if self.machine.watching else None
         self.shared = SharedMemory(max(self.image.shared_end, self.image.dynamic_base), rank, races)
-        self.named = [NamedBarrier(number) for number in range(NAMED_BARRIERS)]
+        self.named = NamedBarriers()
         self.mbarriers: dict[int, TrackedBarrier] = {}
         self.tensor: TensorState | None = None
         self.delayed = rank == self.machine.schedule.late and prod(cluster.shape) > 1  # it starts once nothing else can run
@@ -433,7 +433,7 @@ class Cluster:
 
     def after_exit(self, cta: Cta) -> None:
         """Exited threads no longer count for the barriers that mean "all threads"."""
-        for barrier in cta.named:
+        for barrier in cta.named.values():
             if barrier.arrived and barrier.expected is None:
                 cta.settle_named(barrier)
         if self.barrier_arrived:
