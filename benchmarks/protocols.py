@@ -1,6 +1,8 @@
 """What pipec says of random protocols, right ones and ones with a planted fault, beside what is true (`tests/fuzz`).
 
-    python benchmarks/protocols.py [COUNT [SEED]]
+    python benchmarks/protocols.py [COUNT [SEED [SECONDS]]]
+
+It ends after COUNT programs, or with the last that is judged within SECONDS.
 
 `right`: made right, and found right by the token model. `faulty`: a fault was planted, and the token model goes wrong at small
 sizes. `harmless`: it does not. `contradictions` are proved kernels that hang, race or differ, and refusals that name sizes at
@@ -42,8 +44,8 @@ def _judged(numbers: tuple[int, range]) -> tuple[list[tuple[str, str, str]], lis
 
 
 def main() -> None:
-    count, seed = (int(one) for one in (*sys.argv[1:], *("2000", "1")[len(sys.argv) - 1 :]))
-    started = time.perf_counter()
+    count, seed, seconds = (int(one) for one in (*sys.argv[1:], *("2000", "1", "86400")[len(sys.argv) - 1 :]))
+    started, judged = time.perf_counter(), 0
     rows: Counter[tuple[str, str]] = Counter()
     faults: Counter[tuple[str, bool]] = Counter()
     totals: Counter[str] = Counter()
@@ -57,12 +59,15 @@ def main() -> None:
             told += contradictions
             for one in contradictions:
                 print(one, file=sys.stderr, flush=True)
+            judged += len(found)
+            if time.perf_counter() - started > seconds:
+                break
             if done % 10 == 0:
                 print(f"{done * CHUNK} of {count}: {_table(rows)}", file=sys.stderr, flush=True)
     common.write(
         "protocols",
         {
-            "programs": count,
+            "programs": judged,
             "seed": seed,
             "seconds": round(time.perf_counter() - started, 1),
             "verdicts": _table(rows),
