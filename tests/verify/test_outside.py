@@ -36,7 +36,11 @@ $END:
 def network(body: str, grid: list[object] | None = None) -> Network:
     interface = {
         "kernel": "k",
-        "parameters": [{"kind": "dimension", "symbol": "k_dim_B", "dimension": "B"}],
+        "parameters": [
+            {"kind": "pointer", "symbol": "k_ptr_c", "tensor": "c"},
+            {"kind": "pointer", "symbol": "k_ptr_x", "tensor": "x"},
+            {"kind": "dimension", "symbol": "k_dim_B", "dimension": "B"},
+        ],
         "roles": [],
         "barriers": [],
         "grid": grid or ["B", 1, 1],

@@ -79,7 +79,7 @@ class _Reading:
             block=self.block,
             cluster=cluster,
             pointers=pointers,
-            unwritten=Writes(self.kernel).spares,
+            unwritten=Writes(self.kernel, self.interface.tensors).spares,
         )
 
         # What the same threads of another CTA of the cluster had to have generalised.

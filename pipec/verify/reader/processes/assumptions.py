@@ -226,7 +226,7 @@ def _taken_once(graph: Graph, around: Surroundings) -> Iterator[tuple[str, tuple
             raise Unreadable(events[0][0], "turns of several threads are not understood")
         for (line, wait), (passing, on) in zip(events[::2], events[1::2], strict=True):
             counter = _one_turn(around, wait, on)
-            if not Writes(around.kernel).only_at(counter, {passing}):
+            if not Writes(around.kernel, around.interface.tensors).only_at(counter, {passing}):
                 raise Unreadable(line, "the counter is written elsewhere, too")
             yield counter, (line,)
 

@@ -60,6 +60,7 @@ class Interface:
     launch: tuple[Linear | None, ...] = (None, None, None)  # how many CTAs exactly, where that is linear
     scalars: dict[str, tuple[str, str]] = field(default_factory=dict)  # by their names: symbol, type
     conditions: tuple[Formula, ...] = ()  # that every launch keeps to, over names of the source
+    tensors: dict[str, str] = field(default_factory=dict)  # of which tensor a parameter is a map, a pointer or a stride; else ""
 
     def role(self, warp: int) -> str:
         return next((name for name, first, count in self.roles if first <= warp < first + count), f"warp {warp}")
@@ -169,6 +170,7 @@ def _combined(sign: str, left: Linear, right: Linear) -> Linear | None:
 
 def _interface(found: dict[str, Any]) -> Interface:
     boxes, sizes, names, scalars = {}, set(), dict[str, str](), dict[str, tuple[str, str]]()
+    tensors = {str(row["symbol"]): str(row.get("tensor", "")) for row in found["parameters"]}
     for row in found["parameters"]:
         if row["kind"] == "tensor_map":
             boxes[str(row["symbol"])] = _bytes(row)
@@ -195,6 +197,7 @@ def _interface(found: dict[str, Any]) -> Interface:
         scalars=scalars,
         conditions=conditions,
         launch=launch,
+        tensors=tensors,
     )
 
 

@@ -1,6 +1,10 @@
-"""Which tensors a kernel writes: what is loaded from another one is the same whenever it is loaded."""
+"""Which tensors a kernel writes: what is loaded from another one is the same whenever it is loaded.
 
-from collections.abc import Collection
+A tensor has several parameters: a pointer, tensor maps. The interface says which belong together, and the launcher sees to it that
+a tensor which is written shares memory with no other.
+"""
+
+from collections.abc import Collection, Mapping
 
 from pipec.verify.reader.text.statements import Kernel, registers
 
@@ -15,22 +19,28 @@ def _stores(opcode: str) -> bool:
 
 
 class Writes:
-    """Looked for on demand: the parameters from which the addresses of stores come."""
+    """Looked for on demand: the parameters from which the addresses of stores come. `tensors`: to which tensor a parameter belongs, empty
+    for what is no part of one."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, tensors: Mapping[str, str]) -> None:
         self.kernel = kernel
+        self.tensors = tensors
         self._written: frozenset[str] | None = None
 
     def spares(self, parameter: str) -> bool:
-        """Whether no store goes through the parameter (and none to an address that itself was loaded)."""
+        """Whether no store goes to the tensor of the parameter, as far as is known (and none to an address that itself was loaded)."""
         if self._written is None:
             self._written = self._search()
-        return parameter not in self._written and "" not in self._written
+        return self._apart(parameter, self._written)
 
     def only_at(self, parameter: str, lines: set[int]) -> bool:
-        """Whether stores through the parameter stand at these lines alone."""
-        elsewhere = self._search(lines)
-        return parameter not in elsewhere and "" not in elsewhere
+        """Whether stores to the tensor of the parameter stand at these lines alone."""
+        return self._apart(parameter, self._search(lines))
+
+    def _apart(self, parameter: str, written: Collection[str]) -> bool:
+        mine = self.tensors.get(parameter)
+        theirs = {self.tensors.get(one) for one in written}
+        return parameter not in written and all(tensor == "" or tensor and mine and tensor != mine for tensor in theirs)
 
     def _search(self, except_at: Collection[int] = ()) -> frozenset[str]:
         """Parameters that reach the address of a store, by whatever instructions; "" if an address may come from memory."""
