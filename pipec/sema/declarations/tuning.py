@@ -108,7 +108,8 @@ class Tuning:
 
     def finish(self, current: Mapping[str, KnownValue]) -> tree.Tuning | None:
         """All combinations of what is not pinned, the one being compiled first; None in a kernel that tunes nothing."""
-        if not self._lists or self._wrong:
+        # A parameter without a value has been reported where it is declared.
+        if not self._lists or self._wrong or any(constant.name.name not in current for constant in self._node.constants):
             return None
         free = {name: row.values for name, row in self._lists.items() if name not in self._pinned}
         count, most = prod(len(values) for values in free.values()), BUDGETS["tuned combinations"].limit

@@ -232,6 +232,6 @@ class NoTriton(Message):
     release that its launches are laid out for. It needs neither a GPU nor a driver."""
 
     code = "E1026"
-    title = "Triton cannot be used: {problem}"
+    title = "no Triton to compile the program's kernels with: {problem}"
     help = "`pip install triton==3.9.0`"
     problem: str
