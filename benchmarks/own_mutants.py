@@ -1,6 +1,8 @@
 """Mutants of pipec's own checks (`tests/mutation/own.py`): how many are noticed by the error cases, the examples and the tests.
 
-python benchmarks/own_mutants.py [COUNT [SEED]]
+    python benchmarks/own_mutants.py [COUNT [SEED [SECONDS]]]
+
+No mutant is begun after SECONDS; `not judged` counts those of the sample that were left.
 """
 
 import sys
@@ -16,15 +18,18 @@ sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 from mutation.own import SURVIVED, Change, cases, judged, known, sample, tested
 
 WORKERS = 2
+NOT_JUDGED = "not judged"
 
 
 def main() -> None:
-    count, seed = (int(one) for one in (*sys.argv[1:], *("100", "1")[len(sys.argv) - 1 :]))
+    count, seed, seconds = (int(one) for one in (*sys.argv[1:], *("100", "1", "86400")[len(sys.argv) - 1 :]))
     started = time.perf_counter()
     told = known(cases())
     print(f"{len(told)} cases, {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
 
     def judge(change: Change) -> tuple[Change, str]:
+        if time.perf_counter() - started > seconds:
+            return change, NOT_JUDGED
         said = judged(change, told)
         if said == SURVIVED:
             said = tested(change, change.file.split("/")[1])
@@ -33,16 +38,18 @@ def main() -> None:
 
     with ThreadPool(WORKERS) as pool:
         verdicts = pool.map(judge, sample(count, seed), chunksize=1)
+    left = sum(said == NOT_JUDGED for _, said in verdicts)
     survivors = [str(change) for change, said in verdicts if said == SURVIVED]
     common.write(
         "own_mutants",
         {
-            "mutants": count,
+            "mutants": count - left,
+            "not judged": left,
             "seed": seed,
             "seconds": round(time.perf_counter() - started, 1),
-            "noticed": count - len(survivors),
+            "noticed": count - left - len(survivors),
             "survivors": survivors,
-            "verdicts": {str(change): said for change, said in verdicts},
+            "verdicts": {str(change): said for change, said in verdicts if said != NOT_JUDGED},
         },
     )
 
