@@ -25,12 +25,14 @@ Always assumed of hardware
 - What was issued ends: copies, MMAs and the commits behind them.
 - Warps are scheduled fairly, and all CTAs of a cluster are resident together.
 - elect.sync elects the first lane of a warp.
+- Nobody else changes, while the kernel runs, what it loads from tensors that it does not write.
 
 Assumed where the report says so, after "if"
 {assumed}
 
 Trusted: the reader of the PTX, the checker, the line `// pipec.kernel` above the kernel (sizes from 0 to 2147483647,
-conditions, and the bytes that a tensor map's box holds), ptxas, and that no store hits a barrier.
+conditions, the bytes that a tensor map's box holds, and which parameters belong to one tensor), ptxas, and that no
+store hits a barrier or another tensor than its address was made from.
 
 Not covered: data, that is, who may read and write which bytes when; a CTA that ends while another still signals it;
 faults; results.
