@@ -146,10 +146,20 @@ def _sign(form: Linear) -> Linear | None:
     return None
 
 
+def _of_a_place(form: Linear) -> bool:
+    """Whether the form is of a value of which nothing is known but that a block's place in the grid is in it. What follows from dividing
+    it would be a condition on places, which no launch can check; a name for the quotient is enough for roles that compute it alike."""
+    return any(isinstance(one, Apply) and any(map(_of_special, one.arguments)) for one, _ in form.terms)
+
+
+def _of_special(form: Linear) -> bool:
+    return any(isinstance(one, Symbol) and one.name.startswith("%") for one, _ in form.terms)
+
+
 def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     if op.how == "hi":
         form, factor = forms[:2] if not forms[1].terms else (forms[1], forms[0])
-        if not factor.terms and factor.constant > 0:
+        if not factor.terms and factor.constant > 0 and not _of_a_place(form):
             return _part(how, how.read(form, op), factor.constant, op.width)
         return _opaque(how, op, forms[:2], orderless=True)
     if op.how == "wide":
