@@ -14,7 +14,7 @@ Command = Callable[[argparse.Namespace], int]
 WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
 FORMS = ("ast", "kir", "llvm", "ptx", "cubin")  # of `--emit`
 TIMINGS = ("order", "late", "random", "explore")  # as pipec.sim has them
-CHECKS = ("race", "proxy", "fence", "uninitialised", "bytes", "leak", "layout", "peer", "lanes", "grid")  # as pipec.sim has them
+CHECKS = ("race", "proxy", "fence", "uninitialised", "bytes", "leak", "layout", "lanes", "grid", "peer")  # as pipec.sim has them
 SEVERITIES = ("error", "warn", "off")  # as pipec.sim has them
 MOST_DIGITS = 18  # of a whole number; all of them fit 64 bits
 _FASTEST = 10  # GHz

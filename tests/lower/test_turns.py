@@ -6,11 +6,8 @@ import pytest
 from examples.catalogue import EXAMPLES
 
 import pipec
-from pipec.checks.grid.semaphores import assumption
-from pipec.driver import compile_source
 from pipec.runtime import LaunchOptions
 from pipec.sim import Options, SimulationError
-from pipec.source import Source
 
 SERIAL = (EXAMPLES / "gemm_split_k_serial.pipe").read_text(encoding="utf-8")
 M, N, K = 136, 40, 456
@@ -126,12 +123,9 @@ def test_turns_in_a_loop_are_not_called_proved() -> None:
     assert not any("protocol" in proof for proof in report.proofs)
 
 
-@pytest.mark.parametrize(
-    ("place", "needed"), [("0", "start in the order"), ("cta.z", "all blocks run"), ("cluster.z", "all blocks run")]
-)
-def test_a_counter_that_moves_with_the_block_orders_nothing(place: str, needed: str) -> None:
+@pytest.mark.parametrize("place", ["cta.z", "cluster.z"])
+def test_a_counter_that_moves_with_the_block_orders_nothing(place: str) -> None:
     """Where a block stands in its cluster says where it stands in the grid, under another name."""
     text = ONE_WARP.replace("c[0]", f"c[{place}]").replace("    role load", "    cluster(1, 1, 2)\n\n    role load", 1)
-    state = compile_source(Source("k.pipe", text), until="analyse")
-    assert state.trees is not None and not state.failed, state.diagnostics
-    assert needed in assumption(state.trees[0])
+    report = pipec.compile(text, allow_undecided=True).report["k"]
+    assert not any("protocol" in proof for proof in report.proofs)

@@ -45,6 +45,25 @@ def test_a_division_is_known_as_one(divisor: int, factor: int, shift: int) -> No
         assert evaluate(form, {X: x}) == number == abs(x) // divisor * (1 if x >= 0 else -1), x
 
 
+# By 7, 14, 224 and 23: the factor is 2^31 or more, so the dividend is added once more.
+WHOLE = ((7, -1840700269, 2), (14, -1840700269, 3), (224, -1840700269, 7), (23, -1307163959, 4))
+
+
+@pytest.mark.parametrize(("divisor", "factor", "shift"), WHOLE)
+def test_a_division_by_a_large_factor_is_known_as_one(divisor: int, factor: int, shift: int) -> None:
+    steps = [
+        ("mul.hi.s32", ("0", factor)),
+        ("add.s32", ("1", "0")),
+        ("shr.u32", ("2", 31)),
+        ("shr.s32", ("2", shift)),
+        ("add.s32", ("4", "3")),
+    ]
+    for x in (*EDGES, *(random.Random(divisor).randrange(-(2**31), 2**31) for _ in range(300))):
+        form, number = follow(steps, x)
+        assert isinstance(form, Linear) and "Apply" not in repr(form)
+        assert evaluate(form, {X: x}) == number == abs(x) // divisor * (1 if x >= 0 else -1), x
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_any_upper_half_and_mask_is_what_the_machine_computes(seed: int) -> None:
     draw = random.Random(seed)

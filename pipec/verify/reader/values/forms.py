@@ -84,7 +84,19 @@ def _opaque(how: Reading, op: Operation, forms: list[Linear], orderless: bool = 
 
 
 def _add(how: Reading, op: Operation, forms: list[Linear]) -> Value:
-    return add(forms[0], forms[1])
+    left, right = forms[:2]
+    return _whole(left, right) or _whole(right, left) or add(left, right)
+
+
+def _whole(upper: Linear, form: Linear) -> Linear | None:
+    """The sum, where `upper` is a part of a negative multiple of the form: a factor of 2^31 or more is written as one less 2^32, and what
+    it lacks is added (divisions by 7, for example)."""
+    match upper:
+        case Linear(0, ((Floor(inner, divisor), 1),)) if form.terms and inner.terms:
+            times = inner.terms[0][1] // form.terms[0][1]
+            if times < 0 and inner == scale(form, times):
+                return floor(scale(form, times + divisor), divisor)
+    return None
 
 
 def _sub(how: Reading, op: Operation, forms: list[Linear]) -> Value:
@@ -159,6 +171,8 @@ def _of_special(form: Linear) -> bool:
 def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     if op.how == "hi":
         form, factor = forms[:2] if not forms[1].terms else (forms[1], forms[0])
+        if not factor.terms and factor.constant < 0 and op.signed and not _of_a_place(form):
+            return floor(scale(how.read(form, op), factor.constant), 1 << op.width)
         if not factor.terms and factor.constant > 0 and not _of_a_place(form):
             return _part(how, how.read(form, op), factor.constant, op.width)
         return _opaque(how, op, forms[:2], orderless=True)
