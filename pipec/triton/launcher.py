@@ -36,6 +36,7 @@ class Parameters:
 
     def __init__(self, descriptors: Sequence[Mapping[str, Any]] | None) -> None:
         self.memory: list[np.ndarray[Any, Any]] = []
+        self._kept: list[Any] = []  # scratch memory has no other owner, and the memory above is known by its address alone
         self._descriptors = iter(descriptors) if descriptors else None
 
     def of(self, kind: Any, value: Any) -> Iterator[Argument]:
@@ -62,6 +63,7 @@ class Parameters:
 
     def _first_byte(self, value: Any) -> np.ndarray[Any, Any]:
         memory = memory_of(value)
+        self._kept.append(value)
         self.memory.append(memory)
         return memory[value.data_ptr() - memory.ctypes.data :][:1]
 
