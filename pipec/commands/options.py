@@ -88,7 +88,7 @@ def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "triton", parents=[shared], help="run a Python program whose Triton or Gluon kernels go to the simulator"
     )
     ten.add_argument(
-        "--arch", default="sm_100a", choices=("sm_90a", "sm_100a"), help="what Triton compiles for (default %(default)s)"
+        "--arch", default=DEFAULT_TARGET, choices=tuple(TARGETS), help="what Triton compiles for (default %(default)s)"
     )
     ten.add_argument("--seed", type=_whole, default=0, help="of --timing random, 0 or more (default %(default)s)")
     _add_simulation(ten, timeline=False)

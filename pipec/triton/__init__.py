@@ -9,8 +9,10 @@ Arguments are tensors of torch on the CPU, or NumPy arrays as `tensor` makes the
 raises SimulationError with the line of the Triton source; what is only told is collected by `findings()`. docs/sanitizer.md.
 """
 
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from pipec.isa.targets import DEFAULT_TARGET, TARGETS
 from pipec.sim.findings import Finding
 from pipec.sim.machine.machine import Options
 from pipec.triton.tensors import Tensor, memory_of, tensor
@@ -18,7 +20,7 @@ from pipec.triton.tensors import Tensor, memory_of, tensor
 if TYPE_CHECKING:
     from pipec.triton.driver import SimulatorDriver
 
-ARCHITECTURES = {"sm_90a": 90, "sm_100a": 100}
+_SUPPORTED = "3.9"  # the release whose launches are laid out in launcher.py
 
 _installed: list["SimulatorDriver"] = []
 
@@ -27,19 +29,22 @@ class NoTriton(RuntimeError):
     """Triton is not installed, or is a release whose launcher is not known here."""
 
 
-def install(arch: str = "sm_100a", options: Options | None = None) -> None:
+def install(arch: str = DEFAULT_TARGET, options: Options | None = None) -> None:
     """From now on Triton compiles for `arch` and launches in the simulator, which takes `options`. Installing again changes both.
 
-    Raises NoTriton, and ValueError for an architecture that is none of ARCHITECTURES.
+    Raises NoTriton, and ValueError for a target that is none of pipec's.
     """
-    if arch not in ARCHITECTURES:
-        raise ValueError(f"arch={arch!r}: there is {', '.join(ARCHITECTURES)}")
+    if arch not in TARGETS:
+        raise ValueError(f"arch={arch!r}: there is {', '.join(TARGETS)}")
     try:
+        found = version("triton")
+        if not f"{found}.".startswith(f"{_SUPPORTED}."):
+            raise NoTriton(f"Triton {_SUPPORTED} is needed, and {found} is here")
         from pipec.triton.driver import SimulatorDriver
-    except ImportError as error:
+    except (ImportError, PackageNotFoundError) as error:
         raise NoTriton(f"Triton {_SUPPORTED} is needed: {error}") from None
     uninstall()
-    driver = SimulatorDriver(ARCHITECTURES[arch], options or Options(trace=False))
+    driver = SimulatorDriver(TARGETS[arch], options or Options(trace=False))
     driver.install()
     _installed.append(driver)
 
@@ -66,6 +71,4 @@ def reachable(*tensors: object) -> None:
         driver.reachable += [(one, memory_of(one)) for one in tensors]
 
 
-_SUPPORTED = "3.9"
-
-__all__ = ["ARCHITECTURES", "NoTriton", "Tensor", "findings", "install", "reachable", "tensor", "uninstall"]
+__all__ = ["NoTriton", "Tensor", "findings", "install", "reachable", "tensor", "uninstall"]

@@ -12,16 +12,12 @@ from triton.backends.driver import DriverBase
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.runtime import driver as active
 
-from pipec.isa.targets import WARP
+from pipec.isa.targets import WARP, Target
 from pipec.sim import Options, Result
 from pipec.sim.findings import Finding
 from pipec.triton.launcher import Launcher
 from pipec.triton.tensors import Bytes
 
-# CUDA programming guide, technical specifications: shared memory that a block may ask for, registers and threads of a multiprocessor;
-# multiprocessors of an H200 and a B200, by compute capability.
-_SHARED, _REGISTERS, _THREADS = 232_448, 65_536, 1024
-_MULTIPROCESSORS = {90: 132, 100: 148}
 _PTX_VERSION = 90  # what the assemblers of CUDA 13 take; Triton writes the newest it knows otherwise
 
 
@@ -38,22 +34,19 @@ class Function(NamedTuple):
 class Utilities:
     """What Triton asks of a device while it loads a kernel."""
 
-    def __init__(self, capability: int) -> None:
-        self._capability = capability
+    def __init__(self, target: Target) -> None:
+        self._target = target
 
     def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[None, Function, int, int, int]:
         """No module, which Triton would unload by whichever driver is active then; function, registers, spilled ones, most threads."""
-        return None, Function(name, binary.decode()), 0, 0, _THREADS
+        return None, Function(name, binary.decode()), 0, 0, self._target.max_threads
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         return {
-            "max_shared_mem": _SHARED,
-            "max_num_regs": _REGISTERS,
-            "multiprocessor_count": _MULTIPROCESSORS[self._capability],
+            "max_shared_mem": self._target.shared_bytes,
+            "max_num_regs": self._target.registers,
+            "multiprocessor_count": self._target.multiprocessors,
             "warpSize": WARP,
-            "sm_clock_rate": 1_800_000,
-            "mem_clock_rate": 4_000_000,
-            "mem_bus_width": 8192,
         }
 
 
@@ -103,10 +96,10 @@ def _benchmark(call: Callable[[], object], *args: Any, quantiles: Sequence[float
 class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
     """`slots` and `findings` of all launches so far."""
 
-    def __init__(self, capability: int, options: Options) -> None:
+    def __init__(self, target: Target, options: Options) -> None:
         super().__init__()
-        self.capability, self.options = capability, options
-        self.utils = Utilities(capability)
+        self.capability, self.options = int(target.name.strip("sm_a")), options
+        self.utils = Utilities(target)
         self.launcher_cls = Launcher
         self.findings: list[Finding] = []
         self.reachable: list[tuple[object, Bytes]] = []  # tensors, and the memory they lie in

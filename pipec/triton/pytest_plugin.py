@@ -10,13 +10,14 @@ from typing import get_args
 import pytest
 
 import pipec.triton
+from pipec.isa.targets import DEFAULT_TARGET, TARGETS
 from pipec.sim import Options
 from pipec.sim.findings import CHECKS, Severity
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pipec", "Triton kernels in pipec's simulator")
-    group.addoption("--pipec-arch", default="sm_100a", choices=tuple(pipec.triton.ARCHITECTURES), help="what Triton compiles for")
+    group.addoption("--pipec-arch", default=DEFAULT_TARGET, choices=tuple(TARGETS), help="what Triton compiles for")
     group.addoption("--pipec-timing", default="order", help="when asynchronous operations complete")
     group.addoption(
         "--pipec-check", default=[], action="append", metavar="NAME=error|warn|off", help="how grave findings of a name are"

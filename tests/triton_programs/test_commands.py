@@ -62,6 +62,12 @@ def test_without_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert "error[E1026]: no Triton to compile" in capsys.readouterr().err
 
 
+def test_with_another_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("pipec.triton.version", lambda name: "3.90.0")
+    assert main(["triton", program(tmp_path, ", mask=i < n")]) == 1
+    assert "Triton 3.9 is needed, and 3.90.0 is here" in capsys.readouterr().err
+
+
 TESTS = """
 import numpy as np
 import pytest

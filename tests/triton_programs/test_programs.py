@@ -20,6 +20,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDes
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import pipec.triton
+from pipec.isa.targets import TARGETS
 from pipec.sim import Options, SimulationError
 from pipec.triton import Tensor, tensor
 
@@ -66,7 +67,7 @@ def test_views_begin_anywhere_in_an_allocation() -> None:
     assert np.array_equal(z, x[1] + x[3])
 
 
-@pytest.mark.parametrize("arch", pipec.triton.ARCHITECTURES)
+@pytest.mark.parametrize("arch", TARGETS)
 def test_softmax_of_strided_rows(arch: str) -> None:
     pipec.triton.install(arch, Options("late", trace=False))
     x, y = normal(7, 100)[:, :77], zeros(7, 80)
