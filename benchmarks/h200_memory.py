@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -327,7 +328,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     made.add_argument("--name", default="h200_memory")
     made.add_argument("--one", default="", help="a shape and a type, for a process of its own")
-    made.add_argument("--lock", default="/tmp/h200_memory.lock")
+    made.add_argument("--lock", default=str(Path(tempfile.gettempdir()) / "h200_memory.lock"))
     return made
 
 
