@@ -27,88 +27,92 @@ def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--version", action="store_const", dest="command", const=commands["version"], help="print versions and exit"
     )
-    shared, source, watched, sized = _shared(), _source(), _watched(), _sized()
     listed = parser.add_subparsers(title="commands", metavar="COMMAND")
-
-    one = listed.add_parser("compile", parents=[shared, source, watched], help="source to PTX (or another form)")
-    one.add_argument("-o", dest="output", metavar="OUT", help="where to write (default: standard output)")
-    one.add_argument("--emit", choices=FORMS, default="ptx", help="what to write (default %(default)s)")
-
-    two = listed.add_parser("check", parents=[shared, source], help="all checks, no output file; prints what was proved")
-
-    for each in (one, two):
-        each.add_argument(
-            "--certificate", metavar="JSON", help="write what proves the kernels free of deadlock, for `pipec verify`"
-        )
-
-    seven = listed.add_parser("verify", parents=[shared], help="check certificates against a PTX file, without the compiler")
-    seven.add_argument("file", metavar="PTX", help="a PTX file; `-`: standard input")
-    seven.add_argument("certificate", metavar="JSON", help="its certificates, from `--certificate`")
-    seven.add_argument("--kernel", metavar="NAME", help="only this kernel of the file")
-
-    three = listed.add_parser(
-        "run", parents=[shared, source, watched, sized], help="compile, run with random inputs, compare with NumPy"
-    )
-    three.add_argument("--device", default="auto", choices=("auto", "cuda", "sim"), help="where to run (default %(default)s)")
-    _add_simulation(three)
-
-    four = listed.add_parser("sim", parents=[shared, sized], help="run a PTX file in the simulator")
-    four.add_argument("file", metavar="PTX", help="a PTX file, of pipec or of another compiler; `-`: standard input")
-    four.add_argument("--kernel", metavar="NAME", help="the entry to run (default: the only one)")
-    _add_launch(four)
-    _add_simulation(four)
-
-    six = listed.add_parser("tune", parents=[shared, source, sized], help="find the fastest of the tiles that a kernel lists")
-    six.add_argument(
-        "--device",
-        default="auto",
-        choices=("auto", "cuda", "model"),
-        help="measure on a GPU, or rank by the model (default %(default)s: measure where that is possible)",
-    )
-    six.add_argument(
-        "-o", dest="output", metavar="TABLE", help="a table to add what was measured to, FILE.tiles beside the kernel"
-    )
-
-    eight = listed.add_parser(
-        "predict", parents=[shared, source, sized], help="the time of a kernel and what bounds it, without a GPU"
-    )
-    eight.add_argument("--device", choices=("b200", "h200"), help="the GPU (default: the one that runs the kernel's target)")
-    eight.add_argument(
-        "--clock", type=_gigahertz, metavar="GHZ", help="of the multiprocessors under load (default: the device's)"
-    )
-    eight.add_argument("--format", choices=("text", "json"), default="text", help="how it is printed (default %(default)s)")
-    eight.add_argument(
-        "--timeline", metavar="FILE", help="write who does what when: a page (.html), or JSON for Chrome or Perfetto"
-    )
-
-    nine = listed.add_parser("build", parents=[shared, _source(targets=True)], help="compile ahead of time, for C and for Python")
-    _add_bundle(nine)
-
-    ten = listed.add_parser(
-        "triton", parents=[shared], help="run a Python program whose Triton or Gluon kernels go to the simulator"
-    )
-    ten.add_argument(
-        "--arch", default=DEFAULT_TARGET, choices=tuple(TARGETS), help="what Triton compiles for (default %(default)s)"
-    )
-    ten.add_argument("--seed", type=_whole, default=0, help="of --timing random, 0 or more (default %(default)s)")
-    _add_simulation(ten, timeline=False)
-    ten.add_argument("file", metavar="FILE.py", help="the program")
-    ten.add_argument("program_arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="what the program is given")
-
-    five = listed.add_parser("explain", parents=[shared], help="the long text of a diagnostic code, or what a proof says")
-    five.add_argument("code", metavar="CODE", nargs="?", help="for example E0303, or `proof`; left out: all with their titles")
-
-    for name, command in zip(listed.choices, (one, two, seven, three, four, six, eight, nine, ten, five), strict=True):
+    for name, (does, parents, add_own) in _COMMANDS.items():
+        command = listed.add_parser(name, parents=[_shared(), *(make() for make in parents)], help=does)
+        add_own(command)
         command.set_defaults(command=commands[name])
+    *others, last = _COMMANDS
     parser.set_defaults(
-        command=lambda _: parser.error(
-            "a command is needed: compile, check, verify, run, sim, tune, predict, build, triton or explain"
-        ),
+        command=lambda _: parser.error(f"a command is needed: {', '.join(others)} or {last}"),
         message_format="text",
         max_seconds=None,
         max_memory=None,
     )
     return parser
+
+
+# ----------------------------------------------------------------------------------------------- what one command has
+
+
+def _add_compile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", dest="output", metavar="OUT", help="where to write (default: standard output)")
+    parser.add_argument("--emit", choices=FORMS, default="ptx", help="what to write (default %(default)s)")
+    _add_certificate(parser)
+
+
+def _add_certificate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--certificate", metavar="JSON", help="write what proves the kernels free of deadlock, for `pipec verify`"
+    )
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="PTX", help="a PTX file; `-`: standard input")
+    parser.add_argument("certificate", metavar="JSON", help="its certificates, from `--certificate`")
+    parser.add_argument("--kernel", metavar="NAME", help="only this kernel of the file")
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", default="auto", choices=("auto", "cuda", "sim"), help="where to run (default %(default)s)")
+    _add_simulation(parser)
+
+
+def _add_sim(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="PTX", help="a PTX file, of pipec or of another compiler; `-`: standard input")
+    parser.add_argument("--kernel", metavar="NAME", help="the entry to run (default: the only one)")
+    _add_launch(parser)
+    _add_simulation(parser)
+
+
+def _add_tune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device",
+        default="auto",
+        choices=("auto", "cuda", "model"),
+        help="measure on a GPU, or rank by the model (default %(default)s: measure where that is possible)",
+    )
+    parser.add_argument(
+        "-o", dest="output", metavar="TABLE", help="a table to add what was measured to, FILE.tiles beside the kernel"
+    )
+
+
+def _add_predict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", choices=("b200", "h200"), help="the GPU (default: the one that runs the kernel's target)")
+    parser.add_argument(
+        "--clock", type=_gigahertz, metavar="GHZ", help="of the multiprocessors under load (default: the device's)"
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how it is printed (default %(default)s)")
+    parser.add_argument(
+        "--timeline", metavar="FILE", help="write who does what when: a page (.html), or JSON for Chrome or Perfetto"
+    )
+
+
+def _add_triton(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--arch", default=DEFAULT_TARGET, choices=tuple(TARGETS), help="what Triton compiles for (default %(default)s)"
+    )
+    parser.add_argument("--seed", type=_whole, default=0, help="of --timing random, 0 or more (default %(default)s)")
+    _add_simulation(parser, timeline=False)
+    parser.add_argument("file", metavar="FILE.py", help="the program")
+    parser.add_argument("program_arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="what the program is given")
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("code", metavar="CODE", nargs="?", help="for example E0303, or `proof`; left out: all with their titles")
+
+
+# ---------------------------------------------------------------------------------------------- what several have
 
 
 def _shared() -> argparse.ArgumentParser:
@@ -149,6 +153,10 @@ def _source(targets: bool = False) -> argparse.ArgumentParser:
         help="take kernels of which neither a proof of freedom from deadlock nor a deadlock is found",
     )
     return parser
+
+
+def _source_of_targets() -> argparse.ArgumentParser:
+    return _source(targets=True)
 
 
 def _watched() -> argparse.ArgumentParser:
@@ -330,3 +338,18 @@ def _extents(text: str) -> tuple[int, ...]:
     if not 1 <= len(parts) <= 3:
         raise argparse.ArgumentTypeError(f"{_short(text)} is not X, X,Y or X,Y,Z")
     return tuple(_positive(part) for part in parts)
+
+
+# What a command does, the options that it shares with others, and its own; in the order of `pipec --help`.
+_COMMANDS: dict[str, tuple[str, tuple[Callable[[], argparse.ArgumentParser], ...], Callable[[argparse.ArgumentParser], None]]] = {
+    "compile": ("source to PTX (or another form)", (_source, _watched), _add_compile),
+    "check": ("all checks, no output file; prints what was proved", (_source,), _add_certificate),
+    "verify": ("check certificates against a PTX file, without the compiler", (), _add_verify),
+    "run": ("compile, run with random inputs, compare with NumPy", (_source, _watched, _sized), _add_run),
+    "sim": ("run a PTX file in the simulator", (_sized,), _add_sim),
+    "tune": ("find the fastest of the tiles that a kernel lists", (_source, _sized), _add_tune),
+    "predict": ("the time of a kernel and what bounds it, without a GPU", (_source, _sized), _add_predict),
+    "build": ("compile ahead of time, for C and for Python", (_source_of_targets,), _add_bundle),
+    "triton": ("run a Python program whose Triton or Gluon kernels go to the simulator", (), _add_triton),
+    "explain": ("the long text of a diagnostic code, or what a proof says", (), _add_explain),
+}
