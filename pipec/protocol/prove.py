@@ -9,16 +9,15 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pipec.budgets import BUDGETS
+from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.facts import Facts
 from pipec.protocol.program import Program, Values
-from pipec.protocol.rows import Premises, Row, combined, negative, one, plus, scaled
+from pipec.protocol.rows import Premises, Row, negative, one, plus, scaled
 from pipec.protocol.schedule import Key, Schedule, Situation, Stuck, orders
 from pipec.protocol.variables import Comparison, Condition, Joined, Numbers, holds, opposite, substituted
 from pipec.verify.checker.certificate import Case, Certificate, Moves, Node
 from pipec.verify.checker.configuration import Configuration, Refused
 from pipec.verify.logic import System
-from pipec.verify.logic import combined as exactly_combined
 from pipec.verify.network import Network, Test
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, add, negate, symbols_in, symbols_of
 
@@ -40,52 +39,6 @@ class Undecided(Exception):
         self.hopeless = hopeless
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """What a search may cost before it is given up. Counts, so that the answer does not depend on the machine.
-
-    `visits`: of situations, in all attempts together. `combinations`: of inequalities; None: what the budget allows. `runs`: at some sizes.
-    """
-
-    situations: int = 400
-    visits: int = 1_200
-    runs: int = 400
-    combinations: int | None = None
-    cases: int = 8
-
-
-class _Spent:
-    """What the search has cost so far."""
-
-    def __init__(self, effort: Effort) -> None:
-        steps = BUDGETS["proof steps"].limit if effort.combinations is None else effort.combinations
-        self.visits, self.until, self.runs = effort.visits, self._combined() + steps, effort.runs
-        self.pause = self.until, 0, 0
-
-    @staticmethod
-    def _combined() -> int:
-        return combined[0] + exactly_combined[0]
-
-    def share(self, percent: int) -> None:
-        """The next attempt may cost so much of what is left."""
-        now = self._combined()
-        left = (self.until - now, self.visits, self.runs)
-        steps, visits, runs = (one * percent // 100 for one in left)
-        self.pause = now + steps, self.visits - visits, self.runs - runs
-
-    def visit(self) -> bool:
-        self.visits -= 1
-        return not self.paused()
-
-    def paused(self) -> bool:
-        """Whether the share is used up."""
-        until, visits, runs = self.pause
-        return self.visits < visits or self.runs < runs or self._combined() >= until
-
-    def out(self) -> bool:
-        return self.visits <= 0 or self.runs <= 0 or self._combined() >= self.until
-
-
 Pairs = Sequence[tuple[int, int]]  # rings of full and of empty barriers of a pipeline
 
 
@@ -93,7 +46,7 @@ def prove(network: Network, effort: Effort | None = None, pairs: Pairs = ()) -> 
     """Raises Undecided. What is returned is a proof only when the checker says so. Rings of `pairs` must have come equally far in the end:
     what was filled was given back."""
     effort = effort or Effort()
-    spent = _Spent(effort)
+    spent = Spent(effort)
     program = Program(network)
     reason = "no schedule was found"
     for attempt in _attempts(network):
@@ -140,7 +93,7 @@ def uneven(at: Configuration, pairs: Pairs) -> int | None:
 class _Splitter:
     """Proves by cases of the sizes."""
 
-    def __init__(self, program: Program, attempt: _Attempt, effort: Effort, pairs: Pairs, spent: _Spent) -> None:
+    def __init__(self, program: Program, attempt: _Attempt, effort: Effort, pairs: Pairs, spent: Spent) -> None:
         self.tells_begun = attempt.tells_begun
         self.program, self.effort, self.pairs, self.spent = program, effort, pairs, spent
         self.schedule = Schedule(program.network, attempt.order, forgets=not attempt.tells_begun, even=attempt.even)
@@ -229,7 +182,7 @@ class _Search:
     """The automaton for one case of the sizes."""
 
     def __init__(
-        self, schedule: Schedule, program: Program, when: tuple[Formula, ...], effort: Effort, pairs: Pairs, spent: _Spent,
+        self, schedule: Schedule, program: Program, when: tuple[Formula, ...], effort: Effort, pairs: Pairs, spent: Spent,
         *, tells_begun: bool,
     ) -> None:  # fmt: skip
         self.schedule, self.program, self.when, self.effort = schedule, program, when, effort

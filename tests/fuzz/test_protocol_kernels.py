@@ -11,7 +11,8 @@ from fuzz.protocol_judge import WAITING, judge
 from fuzz.protocol_kernels import right_kernel
 
 from pipec.protocol import judge as searching
-from pipec.protocol.prove import Effort, prove
+from pipec.protocol.effort import Effort
+from pipec.protocol.prove import prove
 
 CHUNKS, CHUNK = 10, 50
 STATES = 500  # of the token model, for each set of sizes

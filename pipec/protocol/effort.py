@@ -1,0 +1,53 @@
+"""What a search for a proof may cost, and what it has cost so far."""
+
+from dataclasses import dataclass
+
+from pipec.budgets import BUDGETS
+from pipec.protocol.rows import combined
+from pipec.verify.logic import combined as exactly_combined
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a search may cost before it is given up. Counts, so that the answer does not depend on the machine.
+
+    `visits`: of situations, in all attempts together. `combinations`: of inequalities; None: what the budget allows. `runs`: at some sizes.
+    """
+
+    situations: int = 400
+    visits: int = 1_200
+    runs: int = 400
+    combinations: int | None = None
+    cases: int = 8
+
+
+class Spent:
+    """What the search has cost so far."""
+
+    def __init__(self, effort: Effort) -> None:
+        steps = BUDGETS["proof steps"].limit if effort.combinations is None else effort.combinations
+        self.visits, self.until, self.runs = effort.visits, self._combined() + steps, effort.runs
+        self.pause = self.until, 0, 0
+
+    @staticmethod
+    def _combined() -> int:
+        return combined[0] + exactly_combined[0]
+
+    def share(self, percent: int) -> None:
+        """The next attempt may cost so much of what is left."""
+        now = self._combined()
+        left = (self.until - now, self.visits, self.runs)
+        steps, visits, runs = (one * percent // 100 for one in left)
+        self.pause = now + steps, self.visits - visits, self.runs - runs
+
+    def visit(self) -> bool:
+        self.visits -= 1
+        return not self.paused()
+
+    def paused(self) -> bool:
+        """Whether the share is used up."""
+        until, visits, runs = self.pause
+        return self.visits < visits or self.runs < runs or self._combined() >= until
+
+    def out(self) -> bool:
+        return self.visits <= 0 or self.runs <= 0 or self._combined() >= self.until
