@@ -13,7 +13,7 @@ Sizes, boxes and steps are in elements, outermost dimension first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import ml_dtypes
 import numpy as np
@@ -31,7 +31,7 @@ _ARRAY = re.compile(r"(\w+)\[([\d,\s]*)\]:(.+)")
 _IN_FILE = re.compile(r"(\w*)@(.+)")
 _SCALAR = re.compile(r"(\w+):(.+)")
 _BLOCK = re.compile(r"(map|raw)\((.*)\)", re.DOTALL)
-_LARGEST_BLOCK = 1 << 15
+LARGEST_BLOCK = 1 << 15  # bytes; a kernel's parameters are no more than 32,764
 _LONGEST_OFFSET = 9  # digits
 
 
@@ -124,21 +124,28 @@ class ArgumentReader:
 
     def _raw(self, parts: list[str]) -> RawArgument:
         size = _offset(parts[0])
-        if not 0 < size <= _LARGEST_BLOCK:
-            raise BadText(f"begins with the bytes of the block, 1 to {_LARGEST_BLOCK}: raw(64; ...)")
-        data, patches = bytearray(size), {}
+        if not 0 < size <= LARGEST_BLOCK:
+            raise BadText(f"begins with the bytes of the block, 1 to {LARGEST_BLOCK}: raw(64; ...)")
+        fields = []
         for part in parts[1:]:
             place, text = _assignment(part)
             if (at := _offset(place)) < 0:
                 raise BadText(f"needs the offset of each value: raw({size}; 8={part})")
-            value = self.argument(text)
-            if isinstance(value, RawArgument):
-                if value.patches or at + len(value.data) > size:
-                    raise BadText(f"cannot hold `{part}`")
-                data[at : at + len(value.data)] = value.data
-            else:
-                patches[at] = value
-        return RawArgument(bytes(data), patches)
+            fields.append((at, self.argument(text)))
+        return block(size, fields)
+
+
+def block(size: int, fields: Iterable[tuple[int, Argument]]) -> RawArgument:
+    """`size` bytes, zero but for the values at their offsets. Raises BadText."""
+    data, patches = bytearray(size), {}
+    for at, value in fields:
+        if not isinstance(value, RawArgument):
+            patches[at] = value
+        elif value.patches or at + len(value.data) > size:
+            raise BadText(f"cannot hold {len(value.data)} bytes at offset {at} of {size}")
+        else:
+            data[at : at + len(value.data)] = value.data
+    return RawArgument(bytes(data), patches)
 
 
 def _split(text: str) -> list[str]:

@@ -11,8 +11,9 @@ from pipec._version import VERSION
 from pipec.api.files import cannot_write, read_input, spare, write_output
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.commands.guard import Guard
-from pipec.commands.options import FORMS, WATCHDOG, parser_of
+from pipec.commands.options import CALL_OPTIONS, FORMS, WATCHDOG, parser_of
 from pipec.commands.printer import Printer
+from pipec.diag.catalogue.commands.run import BadArgument
 from pipec.diag.catalogue.commands.verification import CertificateOfWatched
 from pipec.diag.message import Diagnostic, Failure
 from pipec.record import fields_of
@@ -199,21 +200,16 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _sim(options: argparse.Namespace) -> int:
-    spare(options.file, options.timeline, *(file for _, file in options.save))
-    if (
-        options.arguments
-        or options.save
-        or options.grid
-        or options.block
-        or options.cluster
-        or options.shared
-        or options.cooperative
-    ):
+    said = [f"--{option}" for name, option in CALL_OPTIONS.items() if getattr(options, name)]
+    if options.launch and said:
+        raise Failure(BadArgument(option="--launch", text=options.launch, problem=f"says all of a call; leave out {said[0]}"))
+    if options.launch or said:
         from pipec.commands.foreign import run_foreign
 
         return run_foreign(options)
     from pipec.commands.run import run_ptx
 
+    spare(options.file, options.timeline)
     return run_ptx(options)
 
 

@@ -1,22 +1,24 @@
-"""`pipec sim` for PTX that does not say how it is called: the command line says it."""
+"""`pipec sim` for PTX that does not say how it is called: the command line or a file says it."""
 
 import argparse
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from pipec.api.files import read_array, read_input, write_array
+from pipec.api.files import read_input, spare, write_array
 from pipec.budgets import BUDGETS, BudgetEnded
-from pipec.commands.argument_text import ArgumentReader, BadText
+from pipec.commands.call import Call, call_of
+from pipec.commands.launch_file import read_call
 from pipec.commands.printer import Printer
 from pipec.commands.run import Progress
 from pipec.commands.timeline_page import write_timeline
 from pipec.diag.catalogue.commands import run as messages
 from pipec.diag.catalogue.commands.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message
-from pipec.sim import Loose, Options, Result, SimulationError, chrome_trace, launch, parse
+from pipec.sim import Options, Result, SimulationError, chrome_trace, launch, parse
 from pipec.sim.ptx.tree import Function
 from pipec.source import Source, Span
 
@@ -24,65 +26,61 @@ from pipec.source import Source, Span
 def run_foreign(options: argparse.Namespace) -> int:
     """Runs one kernel and says what changed; 0, or Failure."""
     source = read_input(options.file)
-    reader = ArgumentReader(options.seed, read_array)
-    arguments: list[Loose] = [_argument(reader, text) for text in options.arguments]
-    for name, file in options.save:
-        if name not in reader.arrays:
-            known = ", ".join(reader.arrays) or "none"
+    call = read_call(options.launch, options.seed) if options.launch else call_of(options)
+    call = replace(call, kernel=options.kernel or call.kernel)
+    for name, file in call.save:
+        if name not in call.arrays:
+            known = ", ".join(call.arrays) or "none"
             raise Failure(
                 messages.BadArgument(option="--save", text=f"{name}={file}", problem=f"names no array; there is {known}")
             )
-    before = {name: array.copy() for name, array in reader.arrays.items()}
-    result, seconds = _launched(source, arguments, options)
-    grid = ", ".join(str(size) for size in options.grid or (1,))
-    kernel = _kernel(source, options.kernel)
-    name = kernel.name if kernel else options.kernel
+    spare(options.file, options.timeline, *(file for _, file in call.save))
+    before = {name: array.copy() for name, array in call.arrays.items()}
+    result, seconds = _launched(source, call, options)
+    grid = ", ".join(str(size) for size in call.grid or (1,))
+    kernel = _kernel(source, call.kernel)
+    name = kernel.name if kernel else call.kernel or "?"
     printer: Printer = options.printer
     printer.text(f"{name} on sim, grid ({grid}): {seconds:.2f} s")
     _print_result(printer, result)
     counted = {"thread_instructions": result.statistics.thread_instructions, "warnings": list(map(str, result.warnings))}
-    printer.row("run", kernel=name, device="sim", grid=options.grid or (1,), seconds=seconds, **counted, printed=result.printed)
-    _print_arrays(printer, before, reader.arrays)
-    for name, file in options.save:
-        write_array(file, reader.arrays[name])
+    printer.row("run", kernel=name, device="sim", grid=call.grid or (1,), seconds=seconds, **counted, printed=result.printed)
+    _print_arrays(printer, before, call.arrays)
+    for name, file in call.save:
+        write_array(file, call.arrays[name])
     if options.timeline:
         write_timeline(options.timeline, json.dumps(chrome_trace(result.trace)))
     return 0
 
 
-def _argument(reader: ArgumentReader, text: str) -> Loose:
-    try:
-        return reader.argument(text)
-    except BadText as error:
-        raise Failure(messages.BadArgument(option="--arg", text=text, problem=str(error))) from None
-
-
-def _launched(source: Source, arguments: list[Loose], options: argparse.Namespace) -> tuple[Result, float]:
+def _launched(source: Source, call: Call, options: argparse.Namespace) -> tuple[Result, float]:
     progress, started = Progress(), time.perf_counter()
     simulation = Options(options.timing, options.seed, options.steps, progress, checks=dict(options.checks), rules=options.rules)
     try:
         result = launch(
             source.text,
-            options.kernel,
-            grid=options.grid or (1,),
-            block=options.block,
-            cluster=options.cluster,
-            cooperative=options.cooperative,
-            dynamic_smem=options.shared,
-            arguments=arguments,
+            call.kernel,
+            grid=call.grid or (1,),
+            block=call.block,
+            cluster=call.cluster,
+            cooperative=call.cooperative,
+            dynamic_smem=call.shared,
+            arguments=call.arguments,
+            allocations=call.allocations,
             options=simulation,
         )
     except SimulationError as error:
-        raise Failure(message_of(error, source, options)) from None
+        _print_printed(options.printer, error.printed)
+        raise Failure(message_of(error, source, call.kernel, options)) from None
     finally:
         progress.end()
     return result, time.perf_counter() - started
 
 
-def message_of(error: SimulationError, source: Source, options: argparse.Namespace) -> Message:
+def message_of(error: SimulationError, source: Source, named: str | None, options: argparse.Namespace) -> Message:
     """What a simulation of foreign PTX that failed is reported as."""
-    at, kernel = _ptx_span(source, error.ptx_line), _kernel(source, options.kernel)
-    name = kernel.name if kernel else options.kernel or "?"
+    at, kernel = _ptx_span(source, error.ptx_line), _kernel(source, named)
+    name = kernel.name if kernel else named or "?"
     if error.kind == "argument":
         hint = _parameters(kernel) if kernel and "parameter" in error.message else None
         return messages.LaunchRefused(message=error.message, hint=hint)
@@ -139,7 +137,11 @@ def _print_result(printer: Printer, result: Result) -> None:
         printer.text(f"  warning: {warning}")
     for practice in result.relied_on:
         printer.text(f"  relies on: {practice} (docs/fidelity.md)")
-    for text in result.printed:
+    _print_printed(printer, result.printed)
+
+
+def _print_printed(printer: Printer, lines: Sequence[str]) -> None:
+    for text in lines:
         printer.text(f"  printed: {text.rstrip()}")
 
 

@@ -10,6 +10,8 @@ from pipec.watchdog import DEFAULT_SECONDS, MOST_SECONDS, seconds_of
 
 Command = Callable[[argparse.Namespace], int]
 
+# Those that say how a kernel of another compiler is called, by the name of their value.
+CALL_OPTIONS = {"arguments": "arg", **{name: name for name in ("save", "grid", "block", "cluster", "shared", "cooperative")}}
 # What `--watchdog` alone means. (An option whose value may be left out would take the file for it.)
 WATCHDOG = f"--watchdog={DEFAULT_SECONDS:g}"
 FORMS = ("ast", "kir", "llvm", "ptx", "cubin")  # of `--emit`
@@ -209,6 +211,7 @@ def _add_bundle(parser: argparse.ArgumentParser) -> None:
 def _add_launch(parser: argparse.ArgumentParser) -> None:
     """How a kernel is called that does not say it itself."""
     group = parser.add_argument_group("calling a kernel of another compiler (docs/simulator.md)")
+    group.add_argument("--launch", metavar="JSON", help="a file that says all of it, in place of the options that follow")
     group.add_argument(
         "--arg",
         dest="arguments",

@@ -61,13 +61,15 @@ class SimulationError(Exception):
     details: Details = field(default_factory=dict)
     # All that the run found, as `findings.Finding`s; empty where nothing but this came up.
     findings: list[Any] = field(default_factory=list, compare=False, repr=False)
+    # What the kernel's `printf` wrote until then.
+    printed: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         """For pickles: of its fields, where an exception would take its text alone."""
-        return type(self), (self.kind, self.message, self.ptx_line, self.source, self.details, self.findings)
+        return type(self), (self.kind, self.message, self.ptx_line, self.source, self.details, self.findings, self.printed)
 
     def __str__(self) -> str:
         where = [str(self.details[key]) for key in ("who", "place") if self.details.get(key)]

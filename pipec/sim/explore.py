@@ -213,4 +213,6 @@ def _under(error: SimulationError, name: str) -> SimulationError:
     first, line, rest = error.message.partition("\n")
     findings = list[Finding](error.findings)
     text = f"{first} (schedule: {name}){line}{rest}"
-    return SimulationError(error.kind, text, error.ptx_line, error.source, {**error.details, "schedule": name}, findings)
+    return SimulationError(
+        error.kind, text, error.ptx_line, error.source, {**error.details, "schedule": name}, findings, error.printed
+    )

@@ -193,6 +193,7 @@ def _run_to_the_end(machine: Machine, program: Program, shape: Triple, explicit:
         stopped = error
     verdict = machine.findings.verdict(stopped)
     if verdict is not None:
+        verdict.printed = machine.printed
         raise verdict from (stopped.__cause__ if stopped is not None else None)
 
 

@@ -132,12 +132,10 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         self._undo.append(lambda: setattr(owner, name, before))
         setattr(owner, name, value)
 
-    def ended(self, kernel: str, result: Result) -> None:
-        """Takes what a launch printed, found and took."""
+    def ended(self, result: Result) -> None:
+        """Takes what a launch found and took."""
         self.slots += result.statistics.time
         self.findings += result.findings
-        for line in result.printed:
-            print(line, end="" if line.endswith("\n") else "\n", flush=True)
 
     # ---------------------------------------------------------------------------------------- what Triton asks
 

@@ -134,6 +134,7 @@ class Launcher:
                 self._run((x, y, z), stream, function, arguments)
             except SimulationError as error:
                 error.details.setdefault("kernel", function.name)
+                show_printed(error.printed)
                 raise
         if leave is not None:
             leave(launch_metadata)
@@ -160,4 +161,11 @@ class Launcher:
             allocations=[*parameters.memory, *(memory for _, memory in driver.reachable)],
             options=driver.options,
         )
-        driver.ended(function.name, result)
+        show_printed(result.printed)
+        driver.ended(result)
+
+
+def show_printed(lines: Sequence[str]) -> None:
+    """What a kernel's `printf` wrote goes where Python's own output goes."""
+    for line in lines:
+        print(line, end="" if line.endswith("\n") else "\n", flush=True)

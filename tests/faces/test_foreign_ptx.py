@@ -287,3 +287,91 @@ def test_findings_of_one_run(ptx, capsys) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["sim", ptx(RACES), "--grid", "1", "--check", "race=never"])
     assert caught.value.code == 2 and "race=never" in capsys.readouterr().err
+
+
+def launched(tmp_path: Path, ptx: str, stated: object, *further: str) -> int:
+    """`pipec sim --launch` on a file with this object, or this text."""
+    (tmp_path / "k.ptx").write_text(ptx)
+    (tmp_path / "call.json").write_text(stated if isinstance(stated, str) else json.dumps(stated))
+    return main(["sim", str(tmp_path / "k.ptx"), "--launch", str(tmp_path / "call.json"), *further])
+
+
+def test_a_file_says_how_a_kernel_is_called(tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    boxes = generator.standard_normal((4, 64)).astype(np.float32)
+    np.save(tmp_path / "boxes.npy", boxes)
+    struct = {"bytes": 256, "at": {"8": "out=f32[32]:zeros", "64": "map(@boxes.npy; box=1,32)", "192": "f32:0.5"}}
+    call = {"kernel": "copy", "grid": 1, "shared": 8192, "arguments": [struct], "save": {"out": "out.npy"}}
+    assert launched(tmp_path, STRUCT, call) == 0
+    assert np.array_equal(np.load(tmp_path / "out.npy"), boxes[2, :32] / 2)  # beside the file that names it
+
+
+def test_a_file_gives_a_table_of_pointers(tmp_path: Path) -> None:
+    text = """
+.visible .entry pick(.param .u64 table, .param .u64 out) .reqntid 4
+{
+  .reg .b32 %r<3>; .reg .b64 %d<7>;
+  mov.u32 %r0, %ctaid.x; mov.u32 %r1, %tid.x;
+  ld.param.u64 %d0, [table]; mul.wide.u32 %d1, %r0, 8; add.u64 %d0, %d0, %d1; ld.global.u64 %d2, [%d0];
+  mul.wide.u32 %d3, %r1, 4; add.u64 %d2, %d2, %d3; ld.global.u32 %r2, [%d2];
+  ld.param.u64 %d4, [out]; mul.wide.u32 %d5, %r0, 16; add.u64 %d4, %d4, %d5; add.u64 %d4, %d4, %d3; st.global.u32 [%d4], %r2;
+  ret;
+}
+"""
+    arguments = [{"addresses": ["u32[4]:7", "u32[4]:arange"]}, "out=u32[2,4]:zeros"]
+    assert launched(tmp_path, HEAD + text, {"grid": [2], "arguments": arguments, "save": {"out": "out.npy"}}) == 0
+    assert np.load(tmp_path / "out.npy").tolist() == [[7, 7, 7, 7], [0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("stated", "problem"),
+    [
+        ("{", "is no JSON"),
+        ("[" * 100_000, "is no JSON: it nests too deeply"),
+        ([], "is a launch, and a JSON object should stand there"),
+        ({}, "needs a list as `arguments`"),
+        ({"arguments": [], "grids": 3}, "has `grids`; there is arguments, block"),
+        ({"arguments": [], "grid": [1, 2, 3, 4]}, "needs one to three numbers as `grid`"),
+        ({"arguments": [], "grid": 0}, "needs whole numbers from 1 to 2147483648 as `grid`"),
+        ({"arguments": [], "block": [1.5]}, "needs whole numbers"),
+        ({"arguments": [], "shared": True}, "needs whole numbers"),
+        ({"arguments": [], "kernel": 3}, "has a name as `kernel`"),
+        ({"arguments": [], "cooperative": 1}, "true or false as `cooperative`"),
+        ({"arguments": [3]}, "has arguments, each a text"),
+        ({"arguments": ["f99:1"]}, "has the argument `f99:1`, which is no scalar"),
+        ({"arguments": [{"bytes": 8, "at": {"x": "i32:1"}}]}, "has `x` where the offset"),
+        ({"arguments": [{"bytes": 1 << 20}]}, "has a struct of 1048576 bytes"),
+        ({"arguments": [{"bytes": 8, "at": {"4": "hex:0011223344"}}]}, "cannot hold 5 bytes at offset 4 of 8"),
+        ({"arguments": [{"addresses": []}]}, "has an empty list of `addresses`"),
+        ({"arguments": [{"addresses": [1]}]}, "has arrays in `addresses`"),
+        ({"arguments": [], "save": {"a": 1}}, "has files by the names of arrays in `save`"),
+    ],
+)
+def test_a_file_that_says_no_launch(tmp_path: Path, capsys: pytest.CaptureFixture[str], stated: object, problem: str) -> None:
+    assert launched(tmp_path, ADD, stated) == 1
+    shown = capsys.readouterr().err
+    assert "error[E1012]" in shown and problem in shown
+
+
+def test_a_file_of_a_launch_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert launched(tmp_path, ADD, {"arguments": []}, "--grid", "2") == 1
+    assert "says all of a call; leave out --grid" in capsys.readouterr().err
+
+
+def test_what_was_printed_before_a_fault_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """
+.extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 v);
+.global .align 1 .b8 said[10] = {115, 111, 32, 102, 97, 114, 10, 0};
+.visible .entry faulty() .reqntid 1
+{
+  .reg .b64 %d<3>; .reg .b32 %r;
+  mov.u64 %d0, said; cvta.global.u64 %d0, %d0; mov.u64 %d1, 0;
+  { .param .b64 a; st.param.b64 [a], %d0; .param .b64 b; st.param.b64 [b], %d1; .param .b32 r;
+    call.uni (r), vprintf, (a, b); ld.param.b32 %r, [r]; }
+  mov.u64 %d2, 64; st.global.u32 [%d2], 0;
+  ret;
+}
+"""
+    (tmp_path / "k.ptx").write_text(HEAD + text)
+    assert main(["sim", str(tmp_path / "k.ptx"), "--grid", "1"]) == 1
+    assert "printed: so far" in capsys.readouterr().out

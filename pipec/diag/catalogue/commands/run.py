@@ -153,7 +153,8 @@ class UnknownDebug(Message):
 
 class BadArgument(Message):
     """`pipec sim --arg` takes one parameter of the kernel: `i32:200`, `a=f16[128,64]:random`, `@a.npy`, `map(a; box=64,64)` or
-    `raw(64; 0=a; 8=i32:5)`; `--save` the name of an array. docs/simulator.md describes them."""
+    `raw(64; 0=a; 8=i32:5)`; `--save` the name of an array; `--launch` a JSON file that says the whole call. docs/simulator.md describes
+    them."""
 
     code = "E1012"
     title = "`{option} {text}` {problem}"

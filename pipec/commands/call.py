@@ -1,0 +1,51 @@
+"""How a kernel of another compiler is called, as the command line or a file says it."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipec.api.files import read_array
+from pipec.commands.argument_text import Argument, ArgumentReader, BadText
+from pipec.diag.catalogue.commands import run as messages
+from pipec.diag.message import Failure
+
+
+@dataclass(frozen=True)
+class Call:
+    """How a kernel is called; None: as its directives say. `allocations` are arrays that it reaches only through memory."""
+
+    kernel: str | None
+    grid: tuple[int, ...] | None
+    block: tuple[int, ...] | None
+    cluster: tuple[int, ...] | None
+    shared: int
+    cooperative: bool
+    arguments: tuple[Argument, ...]
+    arrays: Mapping[str, np.ndarray]
+    allocations: tuple[np.ndarray, ...] = ()
+    save: tuple[tuple[str, str], ...] = ()
+
+
+def call_of(options: argparse.Namespace) -> Call:
+    """What the options of the command line say. Raises Failure."""
+    reader = ArgumentReader(options.seed, read_array)
+    return Call(
+        options.kernel,
+        options.grid,
+        options.block,
+        options.cluster,
+        options.shared,
+        options.cooperative,
+        tuple(_argument(reader, text) for text in options.arguments),
+        reader.arrays,
+        save=tuple(options.save),
+    )
+
+
+def _argument(reader: ArgumentReader, text: str) -> Argument:
+    try:
+        return reader.argument(text)
+    except BadText as error:
+        raise Failure(messages.BadArgument(option="--arg", text=text, problem=str(error))) from None
