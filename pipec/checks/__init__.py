@@ -17,6 +17,8 @@ from pipec.kir.plan.types import Plan
 
 def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     summary = collect(kernel)
+    # The order is that of a reader who mends his kernel: whose stage it is, then what it holds, then whether the hardware takes
+    # it. Nothing here relies on it, since each check is silent about what another one tells.
     linear.check(summary, sink)
     roles.check(summary, sink)
     signals.check(summary, sink)
@@ -25,6 +27,8 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     semaphores.check(kernel, sink)
     grids.check(kernel, sink)
     scheduling.check(kernel, target, sink)
+    # From here on a tile that does not fit is reported once: what would follow from its
+    # size in every copy and MMA that touches it is left out.
     wrong = shapes.check(summary, target, sink)
     accumulators.check(summary, target, sink)
     mma.check(summary, wrong, sink)

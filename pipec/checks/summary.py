@@ -152,6 +152,7 @@ class _Collector:
                 if operation.token is not None:
                     self._token(operation.token).releases.append(site)
                 return ()
+            # A peek promises a wait as an acquire promises a release, so that one analysis holds both to their word.
             case tree.Peek():
                 self._token(operation.token).acquires.append(site)
                 return ()
@@ -161,6 +162,8 @@ class _Collector:
             case tree.Signal():
                 self._handle(operation.handle).signals.append(site)
                 return ()
+            # Reading at the definition would let a kernel release the stage between the definition and the use, and store what
+            # the producer has meanwhile put there.
             case tree.Assign() if operation.variable.is_lazy:
                 # A tile variable is read where it is used, not where it is defined.
                 self._lets[operation.variable] = self._let(operation)
@@ -210,6 +213,8 @@ def _predecessors(role: ir.Role) -> list[list[int]]:
     return before
 
 
+# Cooper, Harvey and Kennedy's walk up the tree of dominators. With gotos it would have to
+# be repeated until nothing changes; the language has none.
 def _dominators(before: list[list[int]]) -> list[int]:
     """Blocks are numbered so that only loops jump backwards: one pass in order is enough."""
     dominators = [0]

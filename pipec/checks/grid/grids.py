@@ -17,6 +17,8 @@ def check(kernel: ir.Kernel, sink: Sink) -> None:
                 if isinstance(operation, tree.AwaitGrids):
                     sink.report(messages.WaitWithoutStatement(kernel=kernel.name, at=operation.span, declared=kernel.span))
         return
+    # Some role must wait on every path. Otherwise this grid may end before the preceding one, and a third grid that waits for
+    # this one alone would read what the first has not written.
     always = any(needs_wait(kernel, role) and not waits(role) for role in kernel.roles)
     reported = len(sink.diagnostics)
     for role in kernel.roles:
@@ -75,6 +77,7 @@ def _after(block: ir.Block, waited: bool) -> bool:
 
 def _waited(role: ir.Role) -> list[bool]:
     """Per block: every path to it waits. Loops run zero times on some path."""
+    # The greatest fixed point: every block but the first is taken for one behind a wait until a path shows otherwise.
     entries = [number > 0 for number in range(len(role.blocks))]
     changed = True
     while changed:

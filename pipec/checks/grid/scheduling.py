@@ -33,6 +33,8 @@ def _compare(kernel: Kernel, schedule: tree.Schedule, stated: tree.StatedGrid, s
     names = [*dimensions, *(scalar.name for scalar in kernel.scalars if scalar.type.is_integer)]
     names = [name for name in names if _mentions(name, [*derived, *written])]
     gpus = _GPUS if _mentions(MULTIPROCESSORS, derived) else (None,)
+    # Two expressions are compared by their values, not by their terms: `(M + BM - 1) // BM` and `ceildiv(M, BM)` differ once M +
+    # BM - 1 wraps around, and nobody means those sizes.
     for gpu in gpus:
         for count, values in enumerate(product(_SIZES, repeat=len(names))):
             sizes = dict(zip(names, values, strict=True))

@@ -25,6 +25,8 @@ def check(kernel: ir.Kernel, sink: Sink) -> None:
                 continue
             blocks, turns = kernel.grid[_AXES.index(axis)], operation.turns
             known, stated = kernel.launch.term(blocks).number, role.values.of(turns).number
+            # Too few turns let two blocks in at once; too many leave the last block waiting for one that does not exist. Sizes
+            # that only the launch knows are not compared: either may be what the caller means.
             if known is not None and stated is not None and known != stated:
                 sink.report(
                     messages.TurnsOfGrid(

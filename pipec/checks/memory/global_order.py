@@ -25,6 +25,8 @@ Position = tuple[int, int]  # block, operation in it
 _Half = tuple[tree.Pipeline, Side]  # one side of a pipeline
 
 # Signals that speak for ordinary accesses of the role, too; "tma" does so for those before the stage was obtained.
+# A commit and TMA's bytes tell of the tensor cores' and the copy's own work alone: loads and stores of the thread that issued
+# them may come later (hardware.md 1.1, 4).
 _SPEAKING = frozenset(("threads", "met", "warps", "read"))
 
 
@@ -45,6 +47,8 @@ def check(plan: Plan, sink: Sink) -> None:
             for first in row.accesses:
                 for second in other.accesses:
                     names = row.role.name, other.role.name, first.tensor
+                    # One pair of roles and one tensor is one question, answered by one
+                    # hand-over, however many accesses there are.
                     if names in told or not may_meet(first, second):
                         continue
                     if not _ordered(sides, (row.role.name, first), (other.role.name, second)):

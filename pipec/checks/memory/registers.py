@@ -18,6 +18,7 @@ from pipec.sema import tree
 from pipec.sema.types import TileType
 
 _MOST_PER_THREAD = 255
+# setmaxnreg would take 256 (hardware.md 7), but an instruction names at most 255 registers, and the step is 8.
 _LARGEST_BUDGET = 248
 _STEP = 8
 _MMA_COLUMNS = 8  # N comes in steps of so many
@@ -123,6 +124,7 @@ def _mmas(row: RolePlan) -> list[tree.RegisterMma]:
 
 def _start(plan: Plan) -> int:
     """Registers that every thread of the kernel starts with."""
+    # What a thread has before any setmaxnreg: an equal share of the multiprocessor's registers.
     return plan.launch_registers or plan.target.registers_per_thread(plan.threads)
 
 
@@ -243,6 +245,7 @@ class _Pressure:
         blocks = self._row.role.blocks
         at_entry: list[_Live] = [frozenset()] * len(blocks)
         changed = True
+        # Live variables only ever get more from round to round, and there are finitely many, so this ends.
         while changed:
             changed = False
             for number in reversed(range(len(blocks))):

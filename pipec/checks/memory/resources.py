@@ -45,6 +45,7 @@ def _registers(plan: Plan, sink: Sink) -> None:
     launch = plan.launch_registers or 0
     pool = launch * plan.threads
     consequence = "; the role that asks for the last ones waits for ever"
+    # Without budgets nobody waits: the driver refuses a block whose registers the multiprocessor does not have.
     if not plan.register_groups and launch:
         consequence = " at most, or the block cannot be launched"
         total, pool = pool, plan.target.registers

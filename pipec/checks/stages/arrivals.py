@@ -15,6 +15,7 @@ from pipec.vocabulary import BARRIER_SIDE, DRAINING, FILLING, Side
 def check_arrivals(role: RoleSummary, summary: StageSummary, sink: Sink) -> None:
     for site in summary.signals:
         participation = role.role.blocks[site.block].participation
+        # A barrier that nobody arrives on never completes its phase (hardware.md 1.1).
         if participation.lanes is not None and participation.lanes <= 0:
             sink.report(
                 messages.NoArrival(
@@ -41,6 +42,8 @@ def one_way(
     """All stages of a pipeline are signalled alike by a role."""
     handle = summary.handle
     for signature in _signatures(role, summary):
+        # A barrier is initialised with one count and keeps it for all phases (hardware.md 1.1), so a second way of signalling
+        # would complete a phase too early, or never.
         first = signatures.setdefault((handle.pipeline, handle.side), signature)
         if (first.words, first.arrivals) == (signature.words, signature.arrivals):
             continue
@@ -86,11 +89,14 @@ def multiplied_in_registers(summary: StageSummary) -> bool:
     return any(isinstance(touch.operation, tree.RegisterMma) for _, touch in summary.touches if touch.kind == OPERAND)
 
 
+# The order of the cases matters: TMA and commits arrive by themselves once their work is done; a thread's arrival in their place
+# would come while the work is still under way.
 def _own_signature(role: RoleSummary, summary: StageSummary, lanes: int | None, span: Span) -> Signature:
     """The signal that the stage's use asks for."""
     used = DRAINING if summary.handle.side == "consumer" else FILLING
     kinds = summary.kinds() & set(used)
     if multiplied_in_registers(summary):
+        # wgmma has no commit that arrives on a barrier (hardware.md 8): each warp waits for its MMAs and arrives once.
         warps = Signature(f"{role.role.warps} warps whose MMAs are complete", role.role.warps, span)
         if READ not in kinds:
             return warps

@@ -5,6 +5,7 @@ from pipec.kir import ir
 from pipec.record import record
 from pipec.sema import tree
 
+# Times a trip count it stays an exact integer, unlike infinity, and no kernel fills a tile so often.
 UNBOUNDED = 1 << 30
 _Key = tuple[tree.Handle, tree.Buffer]
 
@@ -51,6 +52,7 @@ class _Counter:
 
     def _operation(self, operation: tree.Operation, touches: tuple[Touch, ...], counts: _Counts) -> None:
         match operation:
+            # What an earlier iteration filled belongs to the stage that was released there.
             case tree.Acquire(handle) if operation.first:
                 for key in [key for key in counts if key[0] is handle]:
                     del counts[key]
@@ -88,6 +90,8 @@ class _Counter:
     def _repeat(self, header: int, after: _Counts) -> None:
         """Adds what one iteration fills into stages held since before the loop, times the number of iterations."""
         loop = next(loop for loop in self._role.role.loops if loop.header == header)
+        # The header's counts are those on leaving the loop. Correcting them afterwards spares a second pass over the body, since
+        # what lies behind the loop has not been looked at yet.
         before = self._out[header]
         trips = _trips(loop)
         for key, fills in after.items():
@@ -96,6 +100,7 @@ class _Counter:
             start = before.get(key, _NONE)
             fewest, most = fills.fewest - start.fewest, fills.most - start.most
             if most:
+                # Without bounds that are numbers the loop may run no time at all, which leaves the tile unfilled.
                 few, many = (0, UNBOUNDED) if trips is None else (trips * fewest, trips * most)
                 before[key] = Fills(start.fewest + few, min(start.most + many, UNBOUNDED), fills.branch, loop)
 

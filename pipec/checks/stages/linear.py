@@ -77,6 +77,7 @@ class _RoleCheck:
         blocks = self._role.role.blocks
         for number, block in enumerate(blocks):
             states = self._enter(number)
+            # An operation reads its operands before it changes who holds them, so its touches come first.
             for operation, touches in zip(block.operations, self._role.touches[number], strict=True):
                 for touch in touches:
                     self._touch(touch, states)
@@ -99,6 +100,8 @@ class _RoleCheck:
                 self._overtake(operation.handle, "takes", operation.span, states)
                 self._acquire(operation, states)
             case tree.Peek():
+                # A peek answers for the phase under the cursor. Looking again, or moving the cursor, leaves the first answer
+                # about a stage that nobody can name any more.
                 self._overtake(operation.token, "looks again at", operation.span, states)
                 states[operation.token] = State("yes")
             case tree.Signal():
@@ -114,6 +117,7 @@ class _RoleCheck:
     def _drain(self, operation: tree.Drain, states: _States) -> None:
         """Waits for every slot, so none may still be this role's own."""
         for handle, state in states.items():
+            # A peek that is still open holds no slot; `_overtake_of` has told that it is never taken up.
             if not state.is_held or handle.form == "token":
                 continue
             if handle.side == "producer" and handle.pipeline is operation.pipeline:
@@ -133,6 +137,8 @@ class _RoleCheck:
             self._wait_for_more(operation, states)
             return
         for other, state in list(states.items()):
+            # Each acquire in the text is a handle of its own: the same name means that the
+            # earlier handle can no longer be released by it.
             if other.name == handle.name and other is not handle and state.is_held:
                 message = self._words(other).replaced(operation.span)
                 if message is not None:
@@ -144,6 +150,8 @@ class _RoleCheck:
             if other is not handle and other.form != "token"
         ]
         stages = handle.pipeline.stages
+        # The ring has no slot left, and the one that would free it is the role that waits:
+        # it blocks for ever, whatever the other roles do.
         if held and len(held) >= stages:
             self._sink.report(
                 messages.TooManyHeld(
@@ -199,6 +207,7 @@ class _RoleCheck:
         state = states.get(handle, _FREE)
         if state.held == "released":
             self._used_after_release(handle, "signalled", operation.span, None, state, states)
+        # An arrival too many counts towards the next phase (hardware.md 1.1), which then completes before its work is done.
         elif state.is_held and (state.signal_of(operation.sub_stage) or state.signal == "mixed"):
             first = state.signal_of(operation.sub_stage) or state.signalled
             alone = handle.pipeline.kind != ROLE  # there, what signals may step as well
@@ -218,6 +227,7 @@ class _RoleCheck:
             )
         elif state.is_held:
             given = (*state.given, operation)
+            # Each sub-stage has a barrier of its own, so a stage is handed over when all of them have been signalled.
             whole = len(given) == handle.pipeline.sub_stages(handle.side)
             states[handle] = replace(state, signal="yes" if whole else "part", given=given)
 
@@ -267,6 +277,7 @@ class _RoleCheck:
                 obtained=self._obtained(handle),
             )
         missing = sub_stages.missing(operation, state.given, state.awaited, self._role.handles[handle])
+        # Forms whose release carries the signal cannot forget it; the stepped and explicit ones move a cursor only.
         if missing is not None or operation.signals or state.signal == "yes" or handle.pipeline.kind == ROLE:
             return missing
         if handle.form == "stepped" and self._signals_itself(handle):
@@ -281,11 +292,13 @@ class _RoleCheck:
         state = states.get(touch.handle, _FREE)
         if state.held == "released":
             self._used_after_release(touch.handle, USES[touch.kind], touch.span, touch, state, states)
+        # Reading the index touches no memory: it says where the slot is, which does not change while it is held.
         elif state.is_held and touch.kind != INDEX:
             self._touch_held(touch, state, states)
 
     def _touch_held(self, touch: Touch, state: State, states: _States) -> None:
         handle = touch.handle
+        # What is not waited for may still be read, or not be there yet: the wait of one sub-stage says nothing of another.
         early = sub_stages.used_before_wait(touch, USES[touch.kind], state.awaited)
         if early is not None:
             self._report(early, handle, states)
@@ -318,6 +331,8 @@ class _RoleCheck:
 
     def _enter(self, number: int) -> _States:
         """The states at the start of a block: those of the blocks before it (not of the end of a loop's body), joined."""
+        # A back edge brings nothing new: `_end_iteration` demands that an iteration leaves
+        # the stages as it found them, and reports it where not.
         before = [block for block in self._role.predecessors[number] if block < number]
         if not before:
             return {}
@@ -334,10 +349,13 @@ class _RoleCheck:
         joined: _States = {}
         for handle in {**self._out[one], **self._out[two]}:
             yes, no = self._out[one].get(handle, _FREE), self._out[two].get(handle, _FREE)
+            # Equal states need no reason; those that differ are a mistake, unless fewer threads went one of the two ways.
             joined[handle] = yes if yes == no else self._join_state(handle, yes, no, head)
         return joined
 
     def _join_state(self, handle: tree.Handle, yes: State, no: State, head: int) -> State:
+        # One mistake is told once. Joining poison with a good state would let the same
+        # mistake be told again below every later branch.
         if "poisoned" in (yes.held, no.held):
             return _POISONED
         terminator = self._role.role.blocks[head].terminator
@@ -408,6 +426,8 @@ class _RoleCheck:
                     handle,
                     found,
                 )
+            # A stage obtained and released within the body: behind the loop its name still
+            # means a released one, so a use there is told as such.
             elif after.held == "released" and before.held == "no":
                 found[handle] = after
 
@@ -426,6 +446,8 @@ class _RoleCheck:
 
     # ------------------------------------------------------------------------------------------------------- helpers
 
+    # Not wrong for the hardware, which hands an untouched slot on like any other; but its
+    # readers then take what the slot held before.
     def _unused(self) -> None:
         for handle, summary in self._role.handles.items():
             if summary.kinds() or not summary.releases or not summary.acquires or handle.pipeline not in self._summary.carriers:

@@ -17,6 +17,7 @@ from pipec.vocabulary import Threads
 
 def check_participation(role: RoleSummary, sink: Sink) -> None:
     _needs_elect(role.role, sink)
+    # Everything under one guard has the same cause, and moving the guard mends all of it.
     told: set[tuple[str, Span | None]] = set()  # one message per kind of mistake and guard
     for number, block in enumerate(role.role.blocks):
         threads, guard = block.participation.threads, block.participation.guard
@@ -74,6 +75,7 @@ def _needs_elect(role: ir.Role, sink: Sink) -> None:
 
 def _report_one_thread(one: tree.OneThread, operation: tree.Operation, threads: Threads, guard: Span | None, sink: Sink) -> bool:
     # For all threads, `_needs_elect` has one message for all such operations of the role.
+    # Of several lanes each would issue the copy or the MMA once more: bytes and arrivals would be counted as often.
     if threads in ("one", "all"):
         return False
     condition = guard.text() if guard else "its thread"
@@ -92,6 +94,7 @@ def _report_role_wide(
         return False
     if isinstance(operation, tree.Signal) and threads == "lanes":
         return False  # `if lane_id() < N: stage.arrive()` says how many arrive
+    # The barrier's count is fixed when it is initialised, before anybody knows how many threads pass this guard.
     if isinstance(operation, tree.Signal) and threads == "unknown":
         handle = operation.handle
         sink.report(
@@ -128,6 +131,7 @@ def check_shared_values(role: RoleSummary, sink: Sink) -> None:
         sameness = elected if block.participation.threads == "one" else threads
         for operation in block.operations:
             for what, value in _shared_values(operation):
+                # The instruction takes one value for all of its threads; which thread's it takes is not defined.
                 if sameness.differs(value):
                     sink.report(messages.DiffersBetweenThreads(what=what, at=value.span, operation=operation.span))
                     break

@@ -23,6 +23,7 @@ class Payload:
     ) -> None:
         self._handle = handle
         self._sink = sink
+        # Tiles in tensor memory are written by MMAs, whose commit counts no bytes: they are not waited for by size.
         self._tiles = [buffer for buffer in summary.handed_over(handle.handle.pipeline) if buffer.space == "shared"]
         self._counts = {buffer: fills for (_, buffer), fills in counts.items()}
         self._total = sum(map(_bytes, self._tiles))
@@ -31,6 +32,7 @@ class Payload:
         for tile in self._tiles:
             fills = self._counts.get(tile, Fills())
             touches = [touch for _, touch in self._handle.touches if touch.buffer is tile]
+            # From the mistake that says most to the one that says least: a tile gets one message.
             if fills.most == 0:
                 self._never(tile)
             # Only copies signal by themselves, so only those can signal too often; threads may write a tile in several parts.

@@ -72,6 +72,7 @@ def _declarations(summary: Summary, sink: Sink) -> None:
             acquired = _acquired(role, side)
             _compare_with_header(role, side, declared, acquired, sink)
             for pipeline in dict.fromkeys((*declared, *acquired)):
+                # The role means the other side: counting it here would add "two producers" to the one mistake there is.
                 if pipeline not in declared and _other_way_round(role, pipeline):
                     continue
                 found.setdefault(pipeline, []).append((role.role, acquired.get(pipeline, role.role.span)))
@@ -165,6 +166,8 @@ def _roles_of_pipeline(
         role, span = producers[0]
         blocked = pipeline.stages + 1
         sink.report(messages.NoConsumer(pipeline=pipeline.name, role=role.name, blocked=blocked, at=pipeline.span, producer=span))
+    # The cursor and the parity of a side are registers of the role: two producers would fill the same slots without knowing
+    # of each other. Several consumers are counted: the empty barrier waits for the arrivals of each.
     for role, span in producers[1:]:
         if pipeline not in role.produces:
             continue  # told already

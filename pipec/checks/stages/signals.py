@@ -58,6 +58,8 @@ def check(summary: Summary, sink: Sink) -> None:
             mixed = _mixed(found, sink)
             waits = _explicit_signals_wait(found, sink) and _one_barrier_for_bytes(found, sink)
             check_arrivals(role, found, sink)
+            # The signature of a stage in which two kinds of work are mixed would be that of
+            # either, and its payload would seem unfilled.
             if mixed or not waits:
                 continue
             one_way(role, found, signatures, sink)
@@ -65,6 +67,8 @@ def check(summary: Summary, sink: Sink) -> None:
                 Payload(summary, found, counts[handle], sink).check()
 
 
+# Its barriers order what its own stages hand over; of two pipelines one knows nothing of
+# what the other's roles still do with the buffer.
 def _one_pipeline_each(summary: Summary, sink: Sink) -> None:
     """A buffer of the kernel's own is handed over by the stages of one pipeline."""
     first: dict[tree.Buffer, Touch] = {}
@@ -168,6 +172,8 @@ def _right_signal(handle: tree.Handle, kind: UseKind) -> str:
 def _one_barrier_for_bytes(summary: StageSummary, sink: Sink) -> bool:
     pipeline = summary.handle.pipeline
     load = next((touch for _, touch in summary.touches if touch.kind == LOAD), None)
+    # A copy completes its bytes on one barrier, which it is given when it is issued; the
+    # stage's other sub-stages would never hear of them.
     if load is None or pipeline.producer_sub_stages == 1:
         return True
     count = pipeline.producer_sub_stages

@@ -29,6 +29,7 @@ def _allocation(plan: Plan, stated: tree.TensorAllocation, sink: Sink) -> None:
         sink.report(output_messages.AllocationUnused(columns=stated.columns, at=stated.span))
         return
     ends = [plan.columns[one] + plan.column_stride[one] * (one.count - 1) + _width(plan, one) for one in buffers]
+    # More than is needed is allowed: the hardware hands out powers of two anyway.
     if max(ends) <= stated.columns:
         return
     sink.report(

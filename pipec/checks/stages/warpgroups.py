@@ -7,6 +7,8 @@ from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.sema import tree
 
 
+# A warp reaches the 32 lanes that its number modulo four says (hardware.md 3.9): fewer than
+# four leave rows of the accumulator unread.
 def check_tensor_memory(role: RoleSummary, sink: Sink) -> None:
     if role.role.warps % 4 == 0:
         return
@@ -29,6 +31,7 @@ def check_tensor_memory(role: RoleSummary, sink: Sink) -> None:
                 return
 
 
+# wgmma is an instruction of four warps, the first a multiple of four (hardware.md 8).
 def check_warpgroups(role: RoleSummary, sink: Sink) -> None:
     if role.role.warps % WARPGROUP_WARPS == 0:
         return

@@ -44,6 +44,7 @@ def _not_here(target: Target, cleared: list[tree.ClearAccumulator], operations: 
 
 def _shared_out(role: ir.Role, cleared: list[tree.ClearAccumulator], sink: Sink) -> None:
     groups = role.warps // WARPGROUP_WARPS
+    # Each warpgroup multiplies blocks of 64 rows (hardware.md 8), and all take the same number of them.
     unit = _BLOCK_ROWS * groups
     for clear in cleared:
         rows = clear.accumulator.rows

@@ -28,6 +28,7 @@ def check_copies(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
     for role in summary.roles:
         for block, block_touches in zip(role.role.blocks, role.touches, strict=True):
             for operation, touches in zip(block.operations, block_touches, strict=True):
+                # Where a narrow tile is unpacked by its load, the rules of bytes below speak of other bytes than TMA moves.
                 if isinstance(operation, tree.TmaLoad) and check_load(role, operation, unpacked, sink):
                     continue
                 if wrong.isdisjoint(touch.buffer for touch in touches):
@@ -39,6 +40,8 @@ def check_copies(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
 
 def check_proxies(summary: Summary, sink: Sink) -> None:
     """What `cp.async` fills is not read by TMA or an MMA, which look through the async proxy."""
+    # cp.async stores through the generic proxy (hardware.md 4). The fence that would publish it belongs to each copying thread,
+    # after its copies have landed, where the role has long gone on.
     filled = {
         touch.buffer: touch.span
         for _, handle in summary.handles()
@@ -57,6 +60,8 @@ def _tall_value(role: RoleSummary, operation: tree.Store, sink: Sink) -> None:
     """The role's threads stage as many rows at a time as there are threads, and a copy takes those."""
     value, threads = operation.value.type, role.role.warps * WARP
     assert isinstance(value, TileType)
+    # The staging buffer is written by all threads at once, and each part of it must be a
+    # box of its own: the largest one that divides both.
     rows = value.rows if value.rows <= threads else gcd(value.rows, threads)
     too_tall("what is stored", value, rows, operation.value.span, sink)
 
@@ -111,6 +116,7 @@ def _rank(name: str, tensor: tree.TensorParameter, rows: int, at: Span, sink: Si
 
 def _stride(tensor: tree.TensorParameter, use: Span, sink: Sink) -> None:
     inner = tensor.shape[-1]
+    # A size that only the launch knows is checked there, when the tensor map is encoded.
     if len(tensor.shape) < 2 or not isinstance(inner, int) or inner * tensor.dtype.bits // 8 % COPY_UNIT == 0:
         return
     sink.report(
@@ -146,6 +152,8 @@ def _coordinates(role: RoleSummary, operation: tree.Operation, sink: Sink) -> No
                 hint="write `store.direct(...)`" if isinstance(operation, tree.Store) else None,
             )
         )
+    # Loads fill with zeros what lies in front of the tensor as well as behind it; stores do
+    # not take negative coordinates (hardware.md 2.4).
     if isinstance(operation, tree.TmaLoad):
         return
     for coordinate in place.coordinates:

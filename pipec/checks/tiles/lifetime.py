@@ -21,6 +21,8 @@ def _first_adds(role: RoleSummary, sink: Sink) -> None:
     """One message per accumulator stage."""
     told: set[tree.Handle] = set()
     for first in first_mmas(role):
+        # The hardware never clears tensor memory: an MMA that adds to a fresh accumulator
+        # adds to what the last kernel left there.
         if first.adds is False or first.handle in told:
             continue
         told.add(first.handle)
@@ -38,6 +40,7 @@ def _first_adds(role: RoleSummary, sink: Sink) -> None:
 
 
 def _unwritten_sub_stages(summary: Summary, sink: Sink) -> None:
+    # `plan_zero` walks over the graph of every role; without sub-stages its answer has no error to report here.
     if all(pipeline.producer_sub_stages == 1 for pipeline in summary.kernel.pipelines):
         return
     for buffer, (pipeline, _) in plan_zero(summary.kernel).items():

@@ -39,6 +39,8 @@ def check(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
             continue
         else:
             _accumulator_type(mma, total, sink)
+        # Where the shapes disagree it is not known which of the three tiles is wrong, so
+        # none is taken out of the checks that follow.
         if _shapes(mma, total, sink) and not _columns(mma, total, sink) and total.buffer:
             wrong.add(total.buffer)
         packed = isinstance(mma, tree.Mma) and reads_packed(mma)
@@ -133,6 +135,8 @@ def _operand_types(mma: tree.Mma | tree.RegisterMma, sink: Sink) -> bool:
     name, hint = a.name, None
     if isinstance(mma.a, tree.ReadVariable):
         name, hint = str(dtype_of(mma.a.type)), f"write `cast[{b}]({mma.a.span.text()})`"
+    # The tensor cores read f32 with 10 bits of mantissa (tf32). That is said in the type,
+    # so that nobody loses precision unawares.
     elif a.name == b.name == "f32":
         hint = "declare the tiles with `tf32`: it is how an MMA reads f32"
     sink.report(
@@ -224,6 +228,7 @@ def _columns(mma: tree.Mma | tree.RegisterMma, total: _Sum, sink: Sink) -> bool:
 
 def _column_rule(dtype: DType, transposed: bool, group: int) -> tuple[tuple[int, ...], str]:
     pair = ", over a pair of CTAs," if group == 2 else ""
+    # PTX table 52 (hardware.md 3.1).
     if transposed and dtype.bits == 8:
         step = 16 * group
         rule = f"with a transposed 8-bit operand `b`{pair or ','} N is a multiple of {step} from {step} to 256"
@@ -263,6 +268,8 @@ def _transposed(summary: Summary, sink: Sink) -> None:
             if isinstance(mma, tree.RegisterMma):
                 _transposed_for_registers(operand, sink)
             elif operand.buffer.dtype.bits == 32:
+                # The atom of 32 bytes (hardware.md 2.3, 3.4) is a property of how the tile
+                # is stored, which its load decides for all readers.
                 (flipped if operand.transposed else plain).setdefault(operand.buffer, operand)
     for buffer, operand in flipped.items():
         row_bytes = buffer.columns * buffer.dtype.bytes

@@ -56,6 +56,7 @@ def _buffers(summary: Summary, target: Target, sink: Sink) -> set[tree.Buffer]:
                     uses=uses,
                 )
             )
+        # M of one CTA's part of an MMA (hardware.md 3.1); a pair has two such parts.
         elif buffer.rows not in (64, 128):
             sink.report(multiplications_messages.AccumulatorRows(buffer=_owner_name(buffer), rows=buffer.rows, at=buffer.span))
             wrong.add(buffer)
@@ -97,6 +98,7 @@ def too_tall(what: str, tile: TileType, rows: int, at: Span, sink: Sink) -> bool
     span_bytes = tile_layout(rows, tile.columns, tile.dtype).span_bytes
     if box_rows(rows, span_bytes):
         return False
+    # Doubling the rows always gives boxes of equal size, so the search ends.
     fitting = next(more for more in range(rows, 2 * rows) if (box_rows(more, span_bytes) or 0) >= BOX_ALIGNMENT // COPY_UNIT)
     sink.report(
         copies_messages.TileRows(

@@ -11,6 +11,7 @@ from pipec.sema import tree
 from pipec.source import Span
 
 _LANES = 128
+# An element takes a column, one of 16 bits its lower half (hardware.md 3.6); only operand `a` of an MMA is packed (3.5).
 _WHOLE_COLUMNS = (16, 32)
 _USES = {WRITE: "written by threads", OPERAND: "operand `a` of an MMA"}
 
@@ -42,6 +43,8 @@ def check(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
                     buffer=buffer.label, dtype=dtype.name, bits=dtype.bits, at=touch.span, declared=buffer.span
                 )
             )
+        # Accumulators hold 32-bit sums, one to a column; operand `a` holds packed elements
+        # (hardware.md 3.5, 3.6). The same bytes cannot be both.
         elif kind == OPERAND and (buffer, ACCUMULATE) in first:
             accumulator = first[buffer, ACCUMULATE].span
             sink.report(
