@@ -6,7 +6,7 @@
 import os
 
 import pytest
-from samples import left_out
+from samples import left_out, take_whole
 from shared import grouped
 
 # Before anything imports NumPy. Its matrix products would wait for each other's threads, with one worker for each core.
@@ -18,6 +18,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files from what the compiler says now")
     parser.addoption("--whole-matrix", action="store_true", help="every case of matrices of which a run otherwise takes a sample")
     parser.addoption("--sample-seed", default="1", metavar="TEXT", help="which samples are taken (default: 1)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    take_whole(bool(config.getoption("--whole-matrix")))
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -9,6 +9,19 @@ import pytest
 
 TIMINGS = 0.5  # of the timings under which a program is run otherwise alike
 
+_whole = False
+
+
+def take_whole(whole: bool) -> None:
+    """Said once, before the files of tests are imported."""
+    global _whole
+    _whole = whole
+
+
+def volume(few: int, many: int) -> int:
+    """How much a test does that draws its cases inside: `few` in `make test`, `many` in `make whole`."""
+    return many if _whole else few
+
 
 def left_out(items: list[pytest.Item], seed: str) -> Iterator[pytest.Item]:
     """Of each family that is marked `sample(share, of="parameter")` all but that share, at least one of each value of the parameter;

@@ -60,10 +60,14 @@ def test_each_edit_mends_what_it_is_for(path: Path) -> None:
 
 
 def test_every_kind_of_edit_has_a_case() -> None:
-    texts = {case_id(path): path.read_text(encoding="utf-8") for path in CASES}
-    tried = {one.code for name, text in texts.items() for one in diagnose(name, text, Options.of(text)) if one.edits}
-    declared = {code for code, message in load_catalogue().items() if message.edits}
-    assert declared - tried == set()
+    # A case is compiled only while its golden text promises a code that is still wanted: 80 of them instead of all 600.
+    wanted = {code for code, message in load_catalogue().items() if message.edits}
+    for path in CASES:
+        golden = path.with_suffix(".txt").read_text(encoding="utf-8")
+        if any(f"[{code}]" in golden for code in wanted):
+            text = path.read_text(encoding="utf-8")
+            wanted -= {one.code for one in diagnose(path.name, text, Options.of(text)) if one.edits}
+    assert wanted == set()
 
 
 def test_edits_are_in_the_json_output() -> None:

@@ -162,6 +162,7 @@ def check(path: Path, way: Callable[[list[str]], dict[str, str]]) -> None:
 BY_CHANCE = {"gemm_sm90_grouped"}
 
 
+@pytest.mark.sample(0.01, of="path")
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_by_other_names(path: Path, way: Callable[[list[str]], dict[str, str]]) -> None:

@@ -6,6 +6,7 @@ import pytest
 from examples.catalogue import EXAMPLES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from samples import volume
 
 from pipec.diag.render import render_json, render_text
 from pipec.driver import Compilation, Options, compile_source
@@ -74,7 +75,7 @@ def ends_well(text: str, until: str) -> Compilation:
 
 
 # `make fuzz` tries others each day (fuzz_sources.py).
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=volume(120, 400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(SOURCES), st.lists(_edit, min_size=1, max_size=3))
 def test_mutated_sources_end_in_an_answer(tokens: list[str], edits: list[tuple[str, int, int, str]]) -> None:
     state = ends_well(mutated(tokens, edits), "limits")
@@ -82,7 +83,7 @@ def test_mutated_sources_end_in_an_answer(tokens: list[str], edits: list[tuple[s
         assert state.plans
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=volume(15, 40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(SOURCES), st.lists(_edit, min_size=1, max_size=1))
 def test_what_passes_the_checks_also_compiles(tokens: list[str], edits: list[tuple[str, int, int, str]]) -> None:
     state = ends_well(mutated(tokens, edits), "emit")
@@ -90,7 +91,7 @@ def test_what_passes_the_checks_also_compiles(tokens: list[str], edits: list[tup
 
 
 # A loaded machine is no fault of the text: hypothesis would report inputs that are slow to draw as an error.
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=volume(80, 150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.text(max_size=200))
 def test_any_text_ends_in_an_answer(text: str) -> None:
     assert ends_well(text, "limits").failed

@@ -9,6 +9,7 @@ import pytest
 from fuzz.fuzz_protocol import kernel
 from fuzz.protocol_judge import WAITING, judge
 from fuzz.protocol_kernels import right_kernel
+from samples import volume
 
 from pipec.protocol import judge as searching
 from pipec.protocol.effort import Effort
@@ -24,6 +25,7 @@ def soon_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "prove", partial(prove, effort=Effort(visits=200, runs=80)))
 
 
+@pytest.mark.sample(0.3)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_nothing_that_is_proved_goes_wrong(chunk: int) -> None:
     """Half of the kernels have a fault: most of those are told, and most of the others are proved."""
@@ -41,7 +43,7 @@ def test_nothing_that_is_proved_goes_wrong(chunk: int) -> None:
 
 def test_right_kernels_are_right() -> None:
     """What is made right the token model finds right, and no check refuses it for anything but an open question about waiting."""
-    for number in range(30):
+    for number in range(volume(12, 30)):
         drawn = right_kernel(random.Random(f"right {number}"))
         outcome = judge(drawn, number, STATES, runs=0)
         assert outcome.truth in ("right", "open"), f"{outcome}\n{drawn.source()}"
