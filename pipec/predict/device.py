@@ -2,7 +2,8 @@
 
 "Sweep" is the table of 351 BF16 main loops of CUTLASS on one multiprocessor of a B200, taken at a locked 1.3 GHz, and "interval" the
 table of MMA latencies and initiation intervals (SemiAnalysisAI/microbench-blackwell, commit 9a068d8; docs/reference/hardware.md 10).
-"Fitted" figures were adjusted to all BF16 rows of the sweep, by hand and once; no script repeats the fit.
+"Fitted" figures of the B200 come from the BF16 rows of the sweep whose data stays in the near half of its L2 (`benchmarks/fit_predict.py`
+prints them anew), those about data that does not from the others; rows of other types were not at hand.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,9 +23,12 @@ class Device:
     arch: str
     machine: Machine
     interval: Callable[[int, int, int, bool], float]  # (rows, columns, CTAs, A in registers or tensor memory) of 32 bytes of K
-    latency: Callable[[int, int, int], float]  # from a full stage to its first product, (rows, columns, CTAs)
+    narrow: float  # how much shorter that is for elements of 8 bits and fewer
+    latency: Callable[[int, int, int, bool], float]  # from a full stage to its first product, like `interval`
     row: float  # of a box, up to 128 bytes, in the engine that walks it
     issue: float  # of one TMA instruction in the thread that issues it
+    issue_row: float  # and for each row of its box
+    turn: float  # of that thread for each stage: waiting for it, announcing its bytes, counting on
     load: (
         float  # from issue to data, and from the last product to the stage's being seen as free; data in the L2, one block alone
     )
@@ -47,22 +51,34 @@ class Device:
 
 
 _START = 0.55  # interval: CyclesPerMMA minus the fitted slope, the same in all rows
-_NARROWEST = 27.0  # sweep: 64 x 16 x 128; the interval table ends at N = 64
+_NARROWEST = {64: 25.0, 128: 38.6}  # fitted: the interval table ends at N = 64
 
 
 def _tcgen05(rows: int, columns: int, group: int, in_tensor_memory: bool) -> float:
-    """Interval table, column a: bound by arithmetic (N / 2), or by reading both operands from shared memory."""
+    """Interval table, column a: bound by arithmetic (N / 2), or by reading the operands from shared memory. `rows` of one CTA."""
+    short = rows <= 64
     if group == 2:
-        arithmetic = columns / 4 if rows <= 64 else columns / 2
-        return (arithmetic if in_tensor_memory else max(arithmetic, 25.7 if rows <= 64 else 43.0)) + _START
+        arithmetic = columns / 4 if short else columns / 2
+        if in_tensor_memory:
+            return max(arithmetic, 18.0 if short else 0.0) + _START
+        read = min(17.0 + columns / 8, 30.2) if short else min(33.5 + columns / 6, 49.5)
+        return max(arithmetic, read) + _START
     if in_tensor_memory:
-        return max(columns / 2, _NARROWEST) + _START
-    return (max(columns / 2, _NARROWEST) if rows <= 64 else max(columns / 2, 32 + columns / 4)) + _START
+        return max(columns / 2, _NARROWEST[64]) + _START
+    read = _NARROWEST[64] if short else max(32 + columns / 4, _NARROWEST[128])
+    return max(columns / 2, read) + _START
 
 
-def _tcgen05_latency(rows: int, columns: int, group: int) -> float:
-    """Interval table, column b: of shared operands; a pair about 30 more."""
-    return (148.0 if rows == 128 and columns >= 128 else 132.0) + (30.0 if group == 2 else 0.0)
+def _tcgen05_latency(rows: int, columns: int, group: int, in_tensor_memory: bool) -> float:
+    """Interval table, column b. Below N = 64, where it ends, it falls on as it does above (the sweep's narrow tiles agree)."""
+    short, wide = rows <= 64, min(columns, 128) / 4
+    if group == 2:
+        if in_tensor_memory:
+            return 158.0 if short else 150.0
+        return (145.0 if short else 153.0) + wide
+    if in_tensor_memory:
+        return 116.0
+    return 116.0 + (min(columns, 64) / 4 if short else wide)
 
 
 def _wgmma(rows: int, columns: int, group: int, in_registers: bool) -> float:
@@ -71,7 +87,7 @@ def _wgmma(rows: int, columns: int, group: int, in_registers: bool) -> float:
     return -(-rows // 64) * one * MACHINES["sm_90a"].product
 
 
-def _wgmma_latency(rows: int, columns: int, group: int) -> float:
+def _wgmma_latency(rows: int, columns: int, group: int, in_registers: bool) -> float:
     return 128.0
 
 
@@ -83,16 +99,19 @@ DEVICES: Mapping[str, Device] = {
         interval=_tcgen05,
         latency=_tcgen05_latency,
         row=1.0,  # sweep: 64 x 64 x 16 and x 32 with 8 stages take one cycle a row
-        issue=56.9,  # fitted; 64 x 16 x 128 issues four boxes in 222.6 cycles
-        load=381.0,  # fitted; only the sum of both ways shows
-        load_row=0.07,  # fitted
-        load_line=0.125,  # fitted
+        narrow=0.27,  # interval: CyclesPerMMA of E4M3, S8 and F4 beside BF16
+        issue=50.5,  # fitted, like the next two; 64 x 16 x 128 issues four boxes in 222.6 cycles
+        issue_row=0.07,
+        turn=11.5,
+        load=372.0,  # fitted; only the sum of both ways shows
+        load_row=0.03,  # fitted
+        load_line=0.19,  # fitted
         far=444.0,  # fitted to rows whose data takes 64 MiB or more
         near_bytes=64 * 2**20,
         far_row=1.06,  # sweep: row-bound tiles whose data takes 80 MiB or more
         loaded=1000.0,  # the H200's
         loaded_rate=70.0,  # the H200's
-        launch=2.2e-6,  # the H200's
+        launch=7.1e-6,  # fitted: launches timed one at a time, at 1.3 GHz
         arrive=29.0,  # FlashGPU-Sim's figure for a B200's mbarrier.arrive
         transcendental=8.0,  # four units for the 32 lanes of a warp (CUDA programming guide, arithmetic throughput)
         unknown=(
@@ -106,8 +125,11 @@ DEVICES: Mapping[str, Device] = {
         machine=MACHINES["sm_90a"],
         interval=_wgmma,
         latency=_wgmma_latency,
+        narrow=0.0,
         row=1.0,
         issue=56.0,
+        issue_row=0.0,
+        turn=0.0,
         load=381.0,
         load_row=0.07,
         load_line=0.125,

@@ -12,14 +12,14 @@ from pipec.kir.plan.types import Plan
 from pipec.kir.walk import subexpressions
 from pipec.predict.device import DEVICES, Device
 from pipec.predict.events import Event, Step, steps
-from pipec.predict.run import Block, Conditions, Multiprocessor, Stretch, Unpredictable, goes_over_tiles
+from pipec.predict.run import Block, Conditions, Multiprocessor, Stretch, Unpredictable
 from pipec.predict.sizes import sizes_of
-from pipec.predict.values import Values
+from pipec.predict.values import Known, Values
 from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
-from pipec.tune.model import ROUNDING, dram_bytes, resident
-from pipec.tune.workload import operations_in, workload
+from pipec.tune.model import ROUNDING, dram_bytes
+from pipec.tune.workload import Workload, goes_over_tiles, operations_in, workload
 
 _LONGEST = 160  # iterations that are followed; longer loops are continued from their last ones
 _STEADY = 48  # iterations after which a loop has its pace
@@ -56,7 +56,7 @@ class Prediction:
     held: int
     cycles: float  # of a multiprocessor, from its first block's start to its last one's end
     bounds: Mapping[str, float]
-    flops: float
+    work: Workload
     loops: tuple[MainLoop, ...]
     shares: Mapping[str, float]
     memory_bytes: float
@@ -73,10 +73,15 @@ class Prediction:
         return max(self.bounds, key=self.bounds.__getitem__)
 
     @property
+    def flops(self) -> float:
+        """Multiplications and additions, of whatever type."""
+        return self.work.operations
+
+    @property
     def tensor_share(self) -> float:
         """Of the arithmetic that the tensor cores of all multiprocessors could do in that time, in 16-bit operations."""
         machine = self.device.machine
-        return self.flops / (self.seconds * machine.multiprocessors * machine.product_flops * self.clock)
+        return self.work.flops / (self.seconds * machine.multiprocessors * machine.product_flops * self.clock)
 
     @property
     def waves(self) -> float:
@@ -115,7 +120,7 @@ class Launch:
         self.work = workload(kernel, sizes, machine.multiprocessors)
         self.grid = self._grid()
         self.blocks = prod(self.grid)
-        self.held = resident(self.work, machine)
+        self.held = self.work.held
         if plan.allocated_columns:
             self.held = max(1, min(self.held, plan.target.tensor_columns // plan.allocated_columns))
         schedule = kernel.schedule
@@ -138,15 +143,15 @@ class Launch:
             if rest:
                 runs.append(self._run(ceil(rest / count), min(1.0, rest / count)))
                 cycles += runs[-1].cycles
-        flops, traffic = self.work.flops, dram_bytes(self.work, machine)
+        traffic = dram_bytes(self.work, machine)
         bounds = {
             "multiprocessors": cycles / self.clock,
             "memory": traffic / machine.dram,
-            "power": flops / machine.flops,
+            "power": self.work.flops / machine.flops,
         }
         first = runs[0]
         return Prediction(
-            self.kernel.name, self.device, self.clock, self.sizes, self.blocks, self.held, cycles, bounds, flops, first.loops,
+            self.kernel.name, self.device, self.clock, self.sizes, self.blocks, self.held, cycles, bounds, self.work, first.loops,
             first.shares, traffic, first.stretches(), tuple(first.assumed),
         )  # fmt: skip
 
@@ -264,10 +269,17 @@ def _tiles(launch: Launch) -> int:
     values = Values(launch.sizes, _specials(launch, 0))
     found = 1 + len(_granted(launch, 0))
     for role in launch.kernel.roles:
-        for loop in _loops(role.body):
-            start, stop = values.of(loop.start)({}), values.of(loop.stop)({})
-            if goes_over_tiles(loop) and start is not None and stop is not None:
-                found = max(found, len(range(int(start), int(stop), loop.step)))
+        known: Known = {}
+        for statement in role.body:
+            match statement:
+                case tree.Assign():
+                    known[statement.variable] = values.of(statement.value)(known)
+                case tree.For() if goes_over_tiles(statement):
+                    start, stop = values.of(statement.start)(known), values.of(statement.stop)(known)
+                    if start is not None and stop is not None:
+                        found = max(found, len(range(int(start), int(stop), statement.step)))
+                case _:
+                    pass
     return found
 
 

@@ -6,21 +6,21 @@ waited for, from which the period of the main loop and its bottleneck are read o
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 from pipec.kir.plan.types import Plan, RolePlan
-from pipec.kir.walk import subexpressions
 from pipec.predict.device import Device
 from pipec.predict.events import START, Event, Reason, latest
 from pipec.predict.values import Known, Values
 from pipec.predict.work import LINE, Transfer, product_cycles, thread_cycles, transfer
 from pipec.sema import tree
 from pipec.source import Span
+from pipec.tune.workload import goes_over_tiles
 from pipec.vocabulary import Side
 
 MOST_EVENTS = 200_000
+_NOTHING = (0, 0)  # rows and bytes
 _FILLED = 64  # bytes that the L2 brings at a time
 
 
@@ -110,15 +110,6 @@ class Multiprocessor:
                         f"role `{role.plan.role.name}` waits for ever when branches are taken as assumed", role.plan.role.span
                     )
         return latest([role.now for block in self.blocks for role in block.roles] + [self.stores, self.copies, self.products])
-
-
-@cache
-def goes_over_tiles(loop: tree.For) -> bool:
-    """A block's loop over the tiles that are its own: from its number in steps of the number of blocks, or that many times."""
-    if loop.step > 1 and isinstance(loop.start, tree.Special):
-        return True
-    parts = subexpressions(loop.stop)
-    return any(isinstance(part, tree.Special) and part.name.partition(".")[0] in ("grid", "clusters") for part in parts)
 
 
 class Block:
@@ -268,7 +259,7 @@ class _Role:
             self.uses[pipeline, side] += 1
             self.signalled -= {(handle, sub_stage) for sub_stage in range(pipeline.sub_stages(side))}
             self.pending[handle] = []
-            self.landed[handle] = (0, 0)
+            self.landed[handle] = _NOTHING
         number = self.number[handle] - (pipeline.stages if side == "producer" else 0)
         other: Side = "consumer" if side == "producer" else "producer"
         if number >= 0:
@@ -316,11 +307,14 @@ class _Role:
         handle, copy = operation.destination.handle, transfer(operation, self.block.plan.tma[operation])
         around, device, pipeline = self.around, self.device, handle.pipeline.name
         walking = self._walking(copy, operation.source.tensor.name)
+        if self.landed[handle] == _NOTHING:
+            self.now = self.now.later(Reason("issue", self.name), device.turn)
+            around.busy[f"issue {self.name}"] += device.turn
         started, begin = self.now, latest([self.now, around.copies])
         for _ in range(copy.instructions):
             first = latest([self.now, around.copies])
             around.copies = first.later(Reason("walk", pipeline), walking / copy.instructions)
-            self.now = self.now.later(Reason("issue", self.name), device.issue)
+            self.now = self.now.later(Reason("issue", self.name), device.issue + device.issue_row * copy.rows / copy.instructions)
         self._stretch(f"issue loads of {pipeline}", started.time, self.now.time)
         around.busy[f"issue {self.name}"] += self.now.time - started.time
         self._engine("copies", pipeline, begin, around.copies, walking)

@@ -4,6 +4,7 @@ from functools import cache
 from math import ceil
 
 from pipec.isa.targets import WARP
+from pipec.kir.plan.scales import reads_packed
 from pipec.kir.plan.types import TmaPlan
 from pipec.kir.walk import children, evaluated_tile
 from pipec.predict.device import Device
@@ -12,6 +13,7 @@ from pipec.sema import tree
 from pipec.sema.types import TileType
 
 LINE = 128  # bytes of a box row that the TMA engine takes in one step, and the widest swizzle
+_BYTE = 8
 _STEP = 32  # bytes of K that one MMA instruction multiplies
 _SCHEDULERS = 4  # of a multiprocessor, each issues one instruction a cycle
 
@@ -38,7 +40,10 @@ def product_cycles(operation: tree.Mma | tree.RegisterMma, device: Device) -> tu
     """Cycles in the tensor cores, and from the start to their first."""
     b = operation.b
     depth, columns = (b.buffer.rows, b.buffer.columns) if b.transposed else (b.buffer.columns, b.buffer.rows)
-    count = ceil(depth * b.buffer.dtype.bits / 8 / _STEP)
+    bits = b.buffer.dtype.bits
+    if isinstance(operation, tree.RegisterMma) or not reads_packed(operation):
+        bits = max(bits, _BYTE)  # the tensor cores read one element from each byte
+    count = ceil(depth * bits / _BYTE / _STEP)
     if isinstance(operation, tree.RegisterMma):
         rows, group, near = operation.accumulator.rows, 1, isinstance(operation.a, tree.ReadVariable)
         columns = operation.accumulator.columns
@@ -51,7 +56,10 @@ def product_cycles(operation: tree.Mma | tree.RegisterMma, device: Device) -> tu
             operation.a.buffer.space == "tensor",
         )
         rows = rows // 2 if group == 2 else rows
-    return count * device.interval(rows, columns, group, near), device.latency(rows, columns, group)
+    interval = device.interval(rows, columns, group, near) - (device.narrow if bits <= _BYTE else 0.0)
+    scales = operation.scales if isinstance(operation, tree.Mma) else ()
+    copied = sum(tile.buffer.rows * tile.buffer.columns for tile in scales) / device.machine.operand_bytes
+    return count * interval + copied, device.latency(rows, columns, group, near)
 
 
 # Instructions for one element of a tile, by what is computed; a store's own are part of the machine's figure for an epilogue.

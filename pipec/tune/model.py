@@ -107,7 +107,7 @@ def predict(work: Workload, machine: Machine) -> Prediction:
     terms = {
         "multiprocessors": _waves(work, machine, block) / machine.clock,
         "memory": dram_bytes(work, machine) / machine.dram,
-        "power": work.blocks * block.flops / machine.flops,
+        "power": work.flops / machine.flops,
     }
     return Prediction(machine.launch + sum(term**ROUNDING for term in terms.values()) ** (1 / ROUNDING), terms)
 
@@ -120,13 +120,12 @@ _INSTRUCTION_ROWS = {"registers": 64, "tensor": 128}
 
 
 class _Block:
-    """Cycles of one block by engine; `flops` in 16-bit operations, an 8-bit one counting half."""
+    """Cycles of one block by engine."""
 
     def __init__(self, work: Workload, machine: Machine) -> None:
         self.machine = machine
         products = [product for role in work.roles for product in role.products]
         self.products = sum(self._product(one) * one.times for one in products)
-        self.flops = sum(one.m * one.n * one.k_bytes * one.times for one in products)
         self.rows = sum(self._rows(load) for load in work.loads)
         self.outside = sum(machine.outside * load.rows * (1 - load.inside) * load.boxes * load.times for load in work.loads)
         self.issue = sum(machine.issue * load.boxes * load.times for load in work.loads)
@@ -188,19 +187,9 @@ class _Block:
 # ------------------------------------------------------------------------------------------------------------- the launch
 
 
-def resident(work: Workload, machine: Machine) -> int:
-    """Blocks that a multiprocessor holds at a time."""
-    if work.budgeted:
-        registers = 65_536 // work.threads
-    else:
-        registers = min(255, 8 * ceil((work.accumulator_registers + 56) / 8))
-    by_registers = 65_536 // max(1, work.threads * registers)
-    return max(1, min(machine.shared_bytes // (work.shared_bytes + 1024), by_registers, 2048 // work.threads, 32))
-
-
 def _waves(work: Workload, machine: Machine, block: _Block) -> float:
     """Cycles from the first block's start to the last one's end."""
-    count, held = machine.multiprocessors, resident(work, machine)
+    count, held = machine.multiprocessors, work.held
     start = machine.first + machine.trip
     if work.stays or work.blocks <= count:
         each = ceil(work.blocks / count)
@@ -214,7 +203,7 @@ def _waves(work: Workload, machine: Machine, block: _Block) -> float:
 
 def dram_bytes(work: Workload, machine: Machine) -> float:
     """Inputs once, or again and again where they do not stay in the L2; outputs once."""
-    stored = sum(one.bytes * one.times for role in work.roles for one in role.epilogues) * work.blocks
+    stored = sum(one.bytes * one.average for role in work.roles for one in role.epilogues) * work.blocks
     total = sum(work.tensors.values())
     return stored + sum(_read(work, machine, name, size, total) for name, size in work.tensors.items())
 
@@ -222,10 +211,10 @@ def dram_bytes(work: Workload, machine: Machine) -> float:
 def _read(work: Workload, machine: Machine, tensor: str, size: int, total: int) -> float:
     """Bytes of a tensor that come from DRAM. Blocks that run together share what they load; later ones find what the L2 has kept."""
     loads = [load for load in work.loads if load.tensor == tensor]
-    loaded = sum(load.bytes * load.inside * load.times for load in loads) * work.blocks
+    loaded = sum(load.bytes * load.inside * load.average for load in loads) * work.blocks
     if size <= machine.l2_capacity or total <= machine.l2_capacity:
         return min(size, loaded)
-    together = sum(load.bytes * load.inside * load.times * load.distinct for load in loads) * work.blocks
+    together = sum(load.bytes * load.inside * load.average * load.distinct for load in loads) * work.blocks
     return min(loaded, max(size, together))
 
 

@@ -9,6 +9,7 @@ what holds in every launch, in registers that wrap; nothing here decides whether
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from math import ceil, prod
 from operator import add, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pipec.interface import MULTIPROCESSORS
+from pipec.kir.walk import subexpressions
 from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -28,7 +30,7 @@ ROW_BYTES = 128  # of a box that one TMA row takes: the widest swizzle
 
 @record
 class Load:
-    """Tiles that come through a pipeline: `times` by each block, `tiles` of them together as many rows as `rows` of `row_bytes`.
+    """Tiles of `rows` times `row_bytes` that come through a pipeline: `times` by the first block, `average` by one of those that run first.
 
     `shared`: CTAs of a cluster that one transfer serves. `inside`: the part of the tile's rows that lies in the tensor, on average.
     `distinct`: of the tiles that blocks running together load first, the part that are not the same.
@@ -39,6 +41,7 @@ class Load:
     rows: int
     row_bytes: int
     times: float
+    average: float
     shared: int
     inside: float
     distinct: float
@@ -59,8 +62,10 @@ class Product:
 
     m: int
     n: int
+    k: int
     k_bytes: int
     times: float
+    average: float
     memory: str
 
 
@@ -71,6 +76,7 @@ class Epilogue:
     elements: int
     bytes: int
     times: float
+    average: float
 
 
 @record
@@ -92,11 +98,16 @@ class Workload:
     shared_bytes: int
     budgeted: bool  # roles have register budgets: the block takes all registers
     accumulator_registers: int  # per thread of the role that has most
+    columns: int  # of tensor memory
     stages: Mapping[str, int]
     accumulators: int
     tensors: Mapping[str, int]
     stays: bool
     roles: tuple[RoleWork, ...]
+
+    @property
+    def held(self) -> int:
+        return _held(self.shared_bytes, self.threads, self.budgeted, self.accumulator_registers, self.columns)
 
     @property
     def loads(self) -> Iterator[Load]:
@@ -105,27 +116,54 @@ class Workload:
     @property
     def flops(self) -> float:
         """16-bit operations of the whole launch; an 8-bit one counts half."""
-        return self.blocks * sum(one.m * one.n * one.k_bytes * one.times for role in self.roles for one in role.products)
+        return self.blocks * sum(one.m * one.n * one.k_bytes * one.average for role in self.roles for one in role.products)
+
+    @property
+    def operations(self) -> float:
+        """Multiplications and additions of the whole launch, whatever their type."""
+        return self.blocks * sum(2 * one.m * one.n * one.k * one.average for role in self.roles for one in role.products)
+
+
+_BLOCK_BYTES = 1024  # of shared memory that the system keeps for each block
+_SYSTEM_REGISTERS = 56  # that a thread needs beside its accumulators
+
+
+def _held(shared_bytes: int, threads: int, budgeted: bool, accumulator_registers: int, columns: int) -> int:
+    """Blocks that a multiprocessor holds at a time. All targets have as much of everything."""
+    if budgeted:
+        registers = 65_536 // threads
+    else:
+        registers = min(255, 8 * ceil((accumulator_registers + _SYSTEM_REGISTERS) / 8))
+    by_registers = 65_536 // max(1, threads * registers)
+    by_columns = 512 // columns if columns else 32
+    return max(1, min(227 * 1024 // (shared_bytes + _BLOCK_BYTES), by_registers, 2048 // threads, by_columns, 32))
 
 
 def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int) -> Workload:
     """Of the first block, which has the most to do, when dimensions and scalars have these values."""
-    grid = [_whole(_Count(kernel, sizes, multiprocessors, (1, 1, 1)).value(extent)) for extent in kernel.grid]
-    blocks = prod(grid)
-    counter = _Count(kernel, sizes, multiprocessors, (grid[0], grid[1], grid[2]))
+    nothing = _Count(kernel, sizes, multiprocessors, (1, 1, 1), 1)
+    grid = [_whole(nothing.value(extent)) for extent in kernel.grid]
+    threads = 32 * sum(role.warps for role in kernel.roles)
+    shared = sum(
+        _bytes(buffer.rows, buffer.columns, buffer.dtype.bits) * buffer.count
+        for buffer in kernel.buffers
+        if buffer.space == "shared"
+    )
+    budgeted = any(role.registers is not None for role in kernel.roles)
+    registers = max((nothing.registers(role) for role in kernel.roles), default=0)
+    columns = _tensor_columns(kernel)
+    together = multiprocessors * _held(shared, threads, budgeted, registers, columns)
+    counter = _Count(kernel, sizes, multiprocessors, (grid[0], grid[1], grid[2]), together)
     roles = tuple(counter.role(role) for role in kernel.roles)
     pipelines = {load.pipeline for role in roles for load in role.loads}
     tensors = {load.tensor for role in roles for load in role.loads}
     return Workload(
-        blocks,
-        32 * sum(role.warps for role in kernel.roles),
-        sum(
-            _bytes(buffer.rows, buffer.columns, buffer.dtype.bits) * buffer.count
-            for buffer in kernel.buffers
-            if buffer.space == "shared"
-        ),
-        any(role.registers is not None for role in kernel.roles),
-        max((counter.registers(role) for role in kernel.roles), default=0),
+        prod(grid),
+        threads,
+        shared,
+        budgeted,
+        registers,
+        columns,
         {pipeline.name: pipeline.stages for pipeline in kernel.pipelines if pipeline.name in pipelines},
         min((buffer.count for buffer in kernel.buffers if buffer.space == "tensor" and buffer.owner is not None), default=2),
         {tensor.name: _tensor_bytes(tensor, sizes) for tensor in kernel.tensors if tensor.name in tensors},
@@ -134,10 +172,24 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
     )
 
 
+def _tensor_columns(kernel: tree.Kernel) -> int:
+    """Of tensor memory, allocated by powers of two: 32-bit columns."""
+    columns = sum(buffer.columns * buffer.count for buffer in kernel.buffers if buffer.space == "tensor")
+    return min(512, max(32, 1 << (columns - 1).bit_length())) if columns else 0
+
+
 def _walks(kernel: tree.Kernel) -> bool:
-    """Whether blocks go over tiles by a loop of their own: its step is a number of blocks."""
     loops = (statement for role in kernel.roles for statement in role.body if isinstance(statement, tree.For))
-    return any(statement.step > 1 and isinstance(statement.start, tree.Special) for statement in loops)
+    return any(map(goes_over_tiles, loops))
+
+
+@cache
+def goes_over_tiles(loop: tree.For) -> bool:
+    """A block's loop over the tiles that are its own: from its number in steps of the number of blocks, or that many times."""
+    if loop.step > 1 and isinstance(loop.start, tree.Special):
+        return True
+    parts = subexpressions(loop.stop)
+    return any(isinstance(part, tree.Special) and part.name.partition(".")[0] in ("grid", "clusters") for part in parts)
 
 
 def _bytes(rows: int, columns: int, bits: int) -> int:
@@ -162,10 +214,12 @@ class _Count:
     """Goes through roles with what is known of variables, for the blocks that run together at once: a value is a number, or one for each of
     them. The first block says how often loops run and which branches are taken."""
 
-    def __init__(self, kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int, grid: tuple[int, int, int]) -> None:
+    def __init__(
+        self, kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int, grid: tuple[int, int, int], together: int
+    ) -> None:
         self._kernel, self._sizes = kernel, sizes
         self._specials: dict[str, Values] = {MULTIPROCESSORS: multiprocessors}
-        place = np.arange(min(max(1, prod(grid)), multiprocessors))
+        place = np.arange(min(max(1, prod(grid)), together))
         self._together = len(place)
         for axis, extent, count in zip("xyz", kernel.cluster.shape, grid, strict=True):
             here, place = place % max(1, count), place // max(1, count)
@@ -185,35 +239,39 @@ class _Count:
         loads: list[Load] = []
         products: list[Product] = []
         epilogues: list[Epilogue] = []
-        for operation, times in self._walk(role.body, 1.0):
+        for operation, *times in self._walk(role.body, 1.0, 1.0):
             match operation:
                 case tree.TmaLoad() | tree.CopyAsync():
-                    loads.append(self._load(operation, times))
+                    loads.append(self._load(operation, *times))
                 case tree.RegisterMma():
                     accumulator, k = operation.accumulator, operation.b.buffer
                     depth = k.rows if operation.b.transposed else k.columns
-                    products.append(Product(accumulator.rows, accumulator.columns, depth * k.dtype.bits // 8, times, "registers"))
+                    products.append(
+                        Product(accumulator.rows, accumulator.columns, depth, depth * k.dtype.bits // 8, *times, "registers")
+                    )
                 case tree.Mma():
                     accumulator_tile, k = operation.accumulator.buffer, operation.b.buffer
                     depth = k.rows if operation.b.transposed else k.columns
                     products.append(
-                        Product(accumulator_tile.rows, accumulator_tile.columns, depth * k.dtype.bits // 8, times, "tensor")
+                        Product(
+                            accumulator_tile.rows, accumulator_tile.columns, depth, depth * k.dtype.bits // 8, *times, "tensor"
+                        )
                     )
                 case tree.Store():
                     rows, columns = _extents(operation.value)
                     bits = operation.destination.tensor.dtype.bits
-                    epilogues.append(Epilogue(rows * columns, _bytes(rows, columns, bits), times))
+                    epilogues.append(Epilogue(rows * columns, _bytes(rows, columns, bits), *times))
                 case tree.TmaStore():
                     tile = operation.source.buffer
-                    epilogues.append(Epilogue(0, _bytes(tile.rows, tile.columns, tile.dtype.bits), times))
+                    epilogues.append(Epilogue(0, _bytes(tile.rows, tile.columns, tile.dtype.bits), *times))
                 case tree.Write():
                     rows, columns = _extents(operation.value)
-                    epilogues.append(Epilogue(rows * columns, 0, times))
+                    epilogues.append(Epilogue(rows * columns, 0, *times))
                 case _:
                     pass
         return RoleWork(role.name, role.warps, tuple(loads), tuple(products), tuple(epilogues))
 
-    def _load(self, operation: tree.TmaLoad | tree.CopyAsync, times: float) -> Load:
+    def _load(self, operation: tree.TmaLoad | tree.CopyAsync, times: float, average: float) -> Load:
         tile, source = operation.destination.buffer, operation.source
         multicast = operation.multicast if isinstance(operation, tree.TmaLoad) else None
         shared = self._kernel.cluster.shape["xyz".index(multicast)] if multicast is not None else 1
@@ -226,32 +284,34 @@ class _Count:
         aligned = len(extents) < 2 or extents[-1] * tile.dtype.bits // 8 % REQUEST_BYTES == 0
         row_bytes = tile.columns * tile.dtype.bits // 8
         owner = tile.owner.name if tile.owner is not None else tile.name
-        return Load(source.tensor.name, owner, tile.rows, row_bytes, times, shared, inside, distinct, aligned)
+        return Load(source.tensor.name, owner, tile.rows, row_bytes, times, average, shared, inside, distinct, aligned)
 
     # ----------------------------------------------------------------------------------------------------- statements
 
-    def _walk(self, body: tuple[tree.Statement, ...], times: float) -> Iterator[tuple[tree.Operation, float]]:
+    def _walk(
+        self, body: tuple[tree.Statement, ...], times: float, average: float
+    ) -> Iterator[tuple[tree.Operation, float, float]]:
+        """Each operation with how often the first block does it, and how often one of those that run first does on average."""
         for statement in body:
             match statement:
                 case tree.For():
                     start, stop = self.value(statement.start), self.value(statement.stop)
-                    trips = 1 if start is None or stop is None else max(0, ceil((_first(stop) - _first(start)) / statement.step))
-                    if trips:
+                    known = start is not None and stop is not None
+                    trips = np.maximum(0, np.ceil((stop - start) / statement.step)) if known else 1
+                    if np.any(trips):
                         self._variables[statement.variable] = start
-                        yield from self._walk(statement.body, times * trips)
+                        yield from self._walk(statement.body, times * float(_first(trips)), average * float(np.mean(trips)))
                     self._variables[statement.variable] = None
-                case tree.While():
-                    yield from self._walk(statement.body, times)
-                case tree.Elect():
-                    yield from self._walk(statement.body, times)
+                case tree.While() | tree.Elect():
+                    yield from self._walk(statement.body, times, average)
                 case tree.If():
                     holds = self.value(statement.condition)
                     taken = statement.then if holds is None or _first(holds) else statement.otherwise
-                    yield from self._walk(taken, times)
+                    yield from self._walk(taken, times, average)
                 case tree.Assign():
                     self._variables[statement.variable] = self.value(statement.value)
                 case _:
-                    yield statement, times
+                    yield statement, times, average
 
     # ---------------------------------------------------------------------------------------------------- expressions
 

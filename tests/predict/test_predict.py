@@ -44,9 +44,10 @@ def test_the_pace_of_a_main_loop_is_the_slowest_of_four(seed: int) -> None:
     rows = m + n
     products = block * 2 / 32 * device.interval(m, n, 1, False)
     lines = rows * block * 2 / 128
-    trip = n * device.row + device.load + rows * device.load_row + lines * device.load_line + device.latency(m, n, 1) + products
-    trip += max(m * device.row, device.issue)
-    bound = max(products, rows * device.row, 2 * device.issue, trip / stages)
+    trip = n * device.row + device.load + rows * device.load_row + lines * device.load_line + device.latency(m, n, 1, False)
+    issue = device.issue + m * device.issue_row
+    trip += products + device.turn + max(m * device.row, issue)
+    bound = max(products, rows * device.row, 2 * device.issue + rows * device.issue_row + device.turn, trip / stages)
     assert found.loops[0].period == pytest.approx(bound, rel=0.01)
 
 
