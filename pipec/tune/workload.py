@@ -296,8 +296,7 @@ class _Count:
             match statement:
                 case tree.For():
                     start, stop = self.value(statement.start), self.value(statement.stop)
-                    known = start is not None and stop is not None
-                    trips = np.maximum(0, np.ceil((stop - start) / statement.step)) if known else 1
+                    trips = 1 if start is None or stop is None else np.maximum(0, np.ceil((stop - start) / statement.step))
                     if np.any(trips):
                         self._variables[statement.variable] = start
                         yield from self._walk(statement.body, times * float(_first(trips)), average * float(np.mean(trips)))
