@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from math import ceil, prod
 from operator import add, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -210,6 +210,13 @@ def _first(value: Values) -> Number:
     return value[0] if isinstance(value, np.ndarray) else value
 
 
+class Times(NamedTuple):
+    """How often the first block does something, and how often one of those that run first does on average."""
+
+    first: float
+    average: float
+
+
 class _Count:
     """Goes through roles with what is known of variables, for the blocks that run together at once: a value is a number, or one for each of
     them. The first block says how often loops run and which branches are taken."""
@@ -239,10 +246,10 @@ class _Count:
         loads: list[Load] = []
         products: list[Product] = []
         epilogues: list[Epilogue] = []
-        for operation, *times in self._walk(role.body, 1.0, 1.0):
+        for operation, times in self._walk(role.body, Times(1.0, 1.0)):
             match operation:
                 case tree.TmaLoad() | tree.CopyAsync():
-                    loads.append(self._load(operation, *times))
+                    loads.append(self._load(operation, times))
                 case tree.RegisterMma():
                     accumulator, k = operation.accumulator, operation.b.buffer
                     depth = k.rows if operation.b.transposed else k.columns
@@ -271,7 +278,7 @@ class _Count:
                     pass
         return RoleWork(role.name, role.warps, tuple(loads), tuple(products), tuple(epilogues))
 
-    def _load(self, operation: tree.TmaLoad | tree.CopyAsync, times: float, average: float) -> Load:
+    def _load(self, operation: tree.TmaLoad | tree.CopyAsync, times: Times) -> Load:
         tile, source = operation.destination.buffer, operation.source
         multicast = operation.multicast if isinstance(operation, tree.TmaLoad) else None
         shared = self._kernel.cluster.shape["xyz".index(multicast)] if multicast is not None else 1
@@ -284,14 +291,11 @@ class _Count:
         aligned = len(extents) < 2 or extents[-1] * tile.dtype.bits // 8 % REQUEST_BYTES == 0
         row_bytes = tile.columns * tile.dtype.bits // 8
         owner = tile.owner.name if tile.owner is not None else tile.name
-        return Load(source.tensor.name, owner, tile.rows, row_bytes, times, average, shared, inside, distinct, aligned)
+        return Load(source.tensor.name, owner, tile.rows, row_bytes, *times, shared, inside, distinct, aligned)
 
     # ----------------------------------------------------------------------------------------------------- statements
 
-    def _walk(
-        self, body: tuple[tree.Statement, ...], times: float, average: float
-    ) -> Iterator[tuple[tree.Operation, float, float]]:
-        """Each operation with how often the first block does it, and how often one of those that run first does on average."""
+    def _walk(self, body: tuple[tree.Statement, ...], times: Times) -> Iterator[tuple[tree.Operation, Times]]:
         for statement in body:
             match statement:
                 case tree.For():
@@ -299,18 +303,19 @@ class _Count:
                     trips = 1 if start is None or stop is None else np.maximum(0, np.ceil((stop - start) / statement.step))
                     if np.any(trips):
                         self._variables[statement.variable] = start
-                        yield from self._walk(statement.body, times * float(_first(trips)), average * float(np.mean(trips)))
+                        inner = Times(times.first * float(_first(trips)), times.average * float(np.mean(trips)))
+                        yield from self._walk(statement.body, inner)
                     self._variables[statement.variable] = None
                 case tree.While() | tree.Elect():
-                    yield from self._walk(statement.body, times, average)
+                    yield from self._walk(statement.body, times)
                 case tree.If():
                     holds = self.value(statement.condition)
                     taken = statement.then if holds is None or _first(holds) else statement.otherwise
-                    yield from self._walk(taken, times, average)
+                    yield from self._walk(taken, times)
                 case tree.Assign():
                     self._variables[statement.variable] = self.value(statement.value)
                 case _:
-                    yield statement, times, average
+                    yield statement, times
 
     # ---------------------------------------------------------------------------------------------------- expressions
 
