@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.facts import Facts
+from pipec.protocol.naming import canonical, in_names_of
 from pipec.protocol.program import Program, Values
 from pipec.protocol.rows import Premises, Row, negative, one, plus, scaled
 from pipec.protocol.schedule import Key, Schedule, Situation, Stuck, orders
@@ -47,13 +48,14 @@ def prove(network: Network, effort: Effort | None = None, pairs: Pairs = ()) -> 
     what was filled was given back."""
     effort = effort or Effort()
     spent = Spent(effort)
+    network, names = canonical(network)
     program = Program(network)
     reason = "no schedule was found"
     for attempt in _attempts(network):
         spent.share(attempt.share)
         try:
             cases = tuple(_Splitter(program, attempt, effort, pairs, spent).cases())
-            return Certificate(network.name, cases, tuple(program.assumed))
+            return in_names_of(Certificate(network.name, cases, tuple(program.assumed)), names)
         except Undecided as why:
             reason = str(why)
             if why.hopeless:

@@ -8,15 +8,17 @@ from dataclasses import replace
 
 import pytest
 
+from pipec.protocol.naming import _renamed, in_names_of
 from pipec.protocol.prove import Undecided, _Search, prove
 from pipec.protocol.refute import refute
 from pipec.protocol.schedule import Situation
 from pipec.protocol.variables import Numbers
 from pipec.verify.checker.certificate import Certificate, Moves, certificate_of, data_of
-from pipec.verify.checker.check import check
+from pipec.verify.checker.check import _covered, check
 from pipec.verify.checker.configuration import Refused
+from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Network, Wait
-from pipec.verify.terms import Compare, Linear, add, floor, scale
+from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, floor, negate, scale
 from tests.protocol.build import Consume, If, Loop, Pipes, Produce, below, network, size
 from tests.protocol.right import right
 
@@ -200,3 +202,22 @@ def test_no_run_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         except Undecided:
             pass
     assert len(made) > 10 and len(set(made)) == len(made)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_sizes_are_called_decides_nothing(name: str) -> None:
+    """The certificate is the same but for the names, which come in another order than those of the network."""
+    other = {Symbol("n"): atom(Symbol("z")), Symbol("m"): atom(Symbol("b"))}
+    back = {Symbol("z"): n, Symbol("b"): m}
+    assert in_names_of(prove(_renamed(RIGHT[name], other)), back) == prove(RIGHT[name])
+
+
+def test_many_cases_cover_all_sizes() -> None:
+    """One case after the other, each for what those before it leave."""
+    conditions: list[Formula] = [Compare("ge", add(n, Linear(-7 * least))) for least in (9, 8, 6, 5, 4, 3, 1)]
+    cases = [(*map(negate, conditions[:number]), one) for number, one in enumerate(conditions)]
+    cases.append(tuple(map(negate, conditions)))
+    random.Random(3).shuffle(cases)
+    assert _covered(System(), cases, [200])
+    for number in range(len(cases)):
+        assert not _covered(System(), [*cases[:number], *cases[number + 1 :]], [200])

@@ -236,8 +236,9 @@ class Assembly:
                 names |= {symbol.name for symbol in mentioned(state)}
         names |= {symbol.name for one in self.conditions for symbol in symbols_in(one)}
         made: list[Formula] = [*self.conditions]
-        for name in sorted(names & self.ranges.keys()):
-            low, high = self.ranges[name]
+        for name, (low, high) in self.ranges.items():  # as they are declared, whatever they are called
+            if name not in names:
+                continue
             form = atom(Symbol(name))
             made += [Compare("ge", add(form, Linear(-low))), Compare("ge", add(Linear(high), form, -1))]
         for name in sorted(names):
