@@ -70,6 +70,7 @@ def check(
     assert np.array_equal(y.astype(np.int64), expected)
 
 
+@pytest.mark.sample(0.4, of="dtype")
 @pytest.mark.parametrize(("path", "reduce", "dtype"), CASES, ids=str)
 def test_reduction(path: str, reduce: str, dtype: str) -> None:
     check(path, reduce, dtype, (136, 32))

@@ -116,10 +116,10 @@ def test_tiles_that_the_hardware_does_not_hand_out_start_as_blocks(seed: int) ->
 @pytest.mark.parametrize("mode", ["static", "clc"])
 @pytest.mark.parametrize("timing", ["order", "late", "random"])
 def test_roles_stay_on_the_same_tile(mode: str, timing: str) -> None:
-    a = np.random.default_rng(0).integers(-4, 5, (150, 80)).astype(np.float32)
+    a = np.random.default_rng(0).integers(-4, 5, (110, 40)).astype(np.float32)
     b, c = np.zeros_like(a), np.zeros_like(a)
     kernel(SUMS, MODE=mode)(a, b, c, device="sim", options=LaunchOptions(Simulation(timing=timing, seed=3)))
-    factor = np.arange(150)[:, None] // 32 % 3 + 1
+    factor = np.arange(110)[:, None] // 32 % 3 + 1
     np.testing.assert_array_equal(b, a * factor)
     np.testing.assert_array_equal(c, 2 * a)
 
@@ -200,7 +200,8 @@ def test_the_scheduler_is_a_role_with_pipelines_of_its_own() -> None:
 
 def test_a_tile_is_claimed_at_most_one_ahead_of_the_loads() -> None:
     """The first request waits for the first load, however far the ring of answers would reach."""
-    compiled = kernel(SUMS, MODE="clc", STAGES=1)
+    # Unchecked: that the search for its proof does not end is told above, of the kernel with two stages.
+    compiled = pipec.compile(SUMS, constants={"MODE": "clc", "STAGES": 1}, unchecked=True)["sums"]
     a = np.zeros((32 * 6, 32), np.float32)
     result = compiled(a, np.zeros_like(a), np.zeros_like(a), device="sim")
     assert result.simulation is not None

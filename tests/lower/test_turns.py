@@ -10,7 +10,7 @@ from pipec.runtime import LaunchOptions
 from pipec.sim import Options, SimulationError
 
 SERIAL = (EXAMPLES / "gemm_split_k_serial.pipe").read_text(encoding="utf-8")
-M, N, K = 136, 40, 456
+M, N, K = 136, 40, 328
 
 
 def on(timing: str, seed: int = 3) -> LaunchOptions:

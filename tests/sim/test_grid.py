@@ -7,6 +7,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from samples import volume
 
 from pipec.sim import Options, SimulationError, launch
 
@@ -64,8 +65,9 @@ def test_a_cooperative_launch_fits_the_device(block: int, shared: int, holds: in
 @all_timings
 @pytest.mark.parametrize("pause", ["", "nanosleep.u32 100;"], ids=["polls", "sleeps"])
 def test_ctas_wait_for_later_ones(pause: str, options: Options) -> None:
-    flags = np.zeros(60, np.uint32)
-    launch(CHAIN.format(pause=pause), grid=60, block=32, arguments=[flags], options=options)
+    count = volume(16, 60)
+    flags = np.zeros(count, np.uint32)
+    launch(CHAIN.format(pause=pause), grid=count, block=32, arguments=[flags], options=options)
     assert flags.all()
 
 
