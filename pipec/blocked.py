@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipec.record import record
+from pipec.vocabulary import BarrierSide
 
 
 @record
@@ -14,7 +15,7 @@ class BarrierName:
     """A barrier of a pipeline; `sub_stage` is None where a stage has only one on this side."""
 
     pipeline: str
-    side: str  # "full" or "empty"
+    side: BarrierSide
     stage: int
     sub_stage: int | None = None
 

@@ -4,9 +4,9 @@ Everything here is plain data, so that it can stand as JSON in the PTX text as w
 """
 
 import json
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+from pipec.arithmetic import MEANINGS
 from pipec.record import fields_of, record
 from pipec.vocabulary import BarrierSide, Swizzle
 
@@ -14,16 +14,9 @@ from pipec.vocabulary import BarrierSide, Swizzle
 LaunchExpression = Any
 MULTIPROCESSORS = "gpu.multiprocessors"  # how many the GPU has that the kernel is launched on
 
-_OPERATORS: dict[str, Callable[..., int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "min": min,
-    "max": max,
-    "ceildiv": lambda a, b: -(-a // b),
-}
+# What the host computes; the launch code of bundles has the same ones in C (pipec.bundle.programs).
+HOST_OPERATORS: Final = ("+", "-", "*", "//", "%")
+HOST_FUNCTIONS: Final = ("min", "max", "ceildiv")
 
 
 def evaluate(expression: LaunchExpression, bindings: dict[str, int]) -> int:
@@ -33,7 +26,7 @@ def evaluate(expression: LaunchExpression, bindings: dict[str, int]) -> int:
     if isinstance(expression, str):
         return bindings[expression]
     operator, *operands = expression
-    return int(_OPERATORS[operator](*(evaluate(operand, bindings) for operand in operands)))
+    return int(MEANINGS[operator](*(evaluate(operand, bindings) for operand in operands)))
 
 
 @record

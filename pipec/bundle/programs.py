@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from pipec.interface import LaunchExpression
+from pipec.interface import HOST_FUNCTIONS, HOST_OPERATORS, LaunchExpression
 from pipec.verify.terms import RANGES, Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol
 
 # Words of a program: the name of an operator (in pipec_launch_impl.h, behind PIPEC_), or a number.
@@ -12,6 +12,7 @@ _OPERATORS = {
     "+": "ADD", "-": "SUBTRACT", "*": "MULTIPLY", "//": "FLOOR_DIVIDE", "%": "REMAINDER", "min": "MINIMUM", "max": "MAXIMUM",
     "ceildiv": "CEILDIV",
 }  # fmt: skip
+assert set(_OPERATORS) == {*HOST_OPERATORS, *HOST_FUNCTIONS}
 _RELATIONS = {"ge": "NOT_NEGATIVE", "eq": "ZERO", "ne": "NOT_ZERO"}
 _WIDEST = 2**63 - 1
 

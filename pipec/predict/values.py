@@ -1,38 +1,20 @@
-"""Scalars of a role as functions of what is known when the kernel runs, each expression translated once."""
+"""Scalars of a role as functions of what is known when the kernel runs, each expression translated once.
+
+This follows one block of one launch, iteration by iteration; the analysis of values (pipec.kir.values) says what holds of all of them.
+What a loop carries is a number here, and a leaf without a value there.
+"""
 
 from collections.abc import Callable, Mapping
-from operator import add, and_, eq, floordiv, ge, gt, le, lshift, lt, mod, mul, ne, or_, rshift, sub, xor
 from typing import Any
 
+from pipec.arithmetic import MEANINGS
 from pipec.sema import tree
 
 Number = int | float
 Known = dict[tree.Variable | tree.Handle, Number | None]  # a held response of a tile scheduler stands for the tile it grants
 Value = Callable[[Known], Number | None]
 
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+": add,
-    "-": sub,
-    "*": mul,
-    "//": floordiv,
-    "%": mod,
-    "&": and_,
-    "|": or_,
-    "^": xor,
-    "<<": lshift,
-    ">>": rshift,
-    "<": lt,
-    "<=": le,
-    ">": gt,
-    ">=": ge,
-    "==": eq,
-    "!=": ne,
-    "and": lambda left, right: bool(left and right),
-    "or": lambda left, right: bool(left or right),
-    "min": min,
-    "max": max,
-    "ceildiv": lambda left, right: -(-left // right),
-}
+_SHIFTS = MEANINGS["<<"], MEANINGS[">>"]
 _MOST_SHIFTED = 32
 
 
@@ -68,13 +50,13 @@ class Values:
             case tree.Convert():
                 return self.of(expression.operand)
             case tree.Unary("-"):
-                return _applied(sub, _always(0), self.of(expression.operand))
+                return _applied(MEANINGS["-"], _always(0), self.of(expression.operand))
             case tree.Unary("not"):
-                return _applied(eq, _always(0), self.of(expression.operand))
-            case tree.Binary(operator) if operator in _OPERATORS:
-                return _applied(_OPERATORS[operator], self.of(expression.left), self.of(expression.right))
-            case tree.Call(function, (left, right)) if function in _OPERATORS:
-                return _applied(_OPERATORS[function], self.of(left), self.of(right))
+                return _applied(MEANINGS["=="], _always(0), self.of(expression.operand))
+            case tree.Binary(operator) if operator in MEANINGS:
+                return _applied(MEANINGS[operator], self.of(expression.left), self.of(expression.right))
+            case tree.Call(function, (left, right)) if function in MEANINGS:
+                return _applied(MEANINGS[function], self.of(left), self.of(right))
             case tree.Select():
                 condition, taken, other = (
                     self.of(one) for one in (expression.condition, expression.when_true, expression.when_false)
@@ -97,7 +79,7 @@ def _applied(operator: Callable[[Any, Any], Any], left: Value, right: Value) -> 
         first, second = left(known), right(known)
         if first is None or second is None:
             return None
-        if operator in (lshift, rshift) and not 0 <= second < _MOST_SHIFTED:
+        if operator in _SHIFTS and not 0 <= second < _MOST_SHIFTED:
             return None
         try:
             found: Number = operator(first, second)

@@ -11,11 +11,11 @@ what holds in every launch, in registers that wrap; nothing here decides whether
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from math import ceil, prod
-from operator import add, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipec.arithmetic import MEANINGS
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.walk import subexpressions
 from pipec.record import record
@@ -363,21 +363,11 @@ def operations_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.Operation]:
                 yield statement
 
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": add,
-    "-": sub,
-    "*": mul,
-    "//": floordiv,
-    "%": mod,
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    **{name: MEANINGS[name] for name in ("+", "-", "*", "//", "%", "ceildiv", "<", "<=", ">", ">=", "==", "!=")},
+    # Of many blocks at once; whether a branch is taken the first of them says.
     "min": lambda left, right: np.minimum(left, right) if _several(left, right) else min(left, right),
     "max": lambda left, right: np.maximum(left, right) if _several(left, right) else max(left, right),
-    "ceildiv": lambda left, right: -(-left // right),
-    "<": lt,
-    "<=": le,
-    ">": gt,
-    ">=": ge,
-    "==": eq,
-    "!=": ne,
     "and": lambda left, right: bool(_first(left) and _first(right)),
     "or": lambda left, right: bool(_first(left) or _first(right)),
 }

@@ -3,7 +3,8 @@
 For each accumulator that may reach its consumer unwritten, this gives a condition over launch values that is true
 exactly when no MMA ran, or None where no such condition exists and the MMA role has to take note at run time.
 
-That it is made of launch values alone the analysis of values says; the condition is the source's own expressions, as the lowering emits it.
+That it is made of launch values alone the analysis of values says. The condition itself is put together from the source's own expressions,
+since the lowering emits expressions: a term has no types, no place in the source for debug information, and no one way back to a tree.
 """
 
 from pipec.kir.ir import Kernel, Loop, Role, successors

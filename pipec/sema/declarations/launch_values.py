@@ -1,15 +1,13 @@
 """Expressions that the host evaluates before the launch: the grid, the number of tiles.
 
-Their form is asked for, not their value, so that the analysis of values (pipec.kir.values) cannot tell: the host has a table of operators
-of its own (pipec.interface), whatever the value would be.
+Their form is asked for, not their value, so the analysis of values (pipec.kir.values) cannot tell: the host computes with the operators of
+pipec.interface and no others, even where a term shows that the value is a constant.
 """
 
 from pipec.diag.catalogue.language import constants as messages
+from pipec.interface import HOST_FUNCTIONS, HOST_OPERATORS
 from pipec.sema import tree
 from pipec.sema.context import Context
-
-_OPERATORS = ("+", "-", "*", "//", "%")
-_FUNCTIONS = ("min", "max", "ceildiv")
 
 
 def launch_uniform(context: Context, expression: tree.Expression, what: str) -> None:
@@ -19,10 +17,10 @@ def launch_uniform(context: Context, expression: tree.Expression, what: str) -> 
             return
         case tree.ReadParameter(parameter) if parameter.type.is_integer:
             return
-        case tree.Binary(operator, left, right) if operator in _OPERATORS:
+        case tree.Binary(operator, left, right) if operator in HOST_OPERATORS:
             launch_uniform(context, left, what)
             launch_uniform(context, right, what)
-        case tree.Call(function, arguments) if function in _FUNCTIONS:
+        case tree.Call(function, arguments) if function in HOST_FUNCTIONS:
             for argument in arguments:
                 launch_uniform(context, argument, what)
         case _:

@@ -1,14 +1,15 @@
 """Operators: folding of compile-time values, element types and shapes of run-time ones.
 
-Folding is Python's arithmetic on numbers that are at hand, floats among them, with messages for what has no value. The analysis of values
-(pipec.kir.values) comes later: it reads the tree that is made here.
+Folding is Python's arithmetic on numbers that are at hand, floats among them, with messages for what has no value. It cannot be the
+analysis of values (pipec.kir.values): a term is an integer of a typed expression, while this decides what types there are to be, takes
+floats, strings and element types, and refuses what a term would leave unknown. The analysis reads the tree that is made here.
 """
 
 import math
-import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from pipec.arithmetic import MEANINGS
 from pipec.diag.catalogue.language import types as messages
 from pipec.diag.message import Message
 from pipec.isa.dtypes import DTYPES, DType
@@ -23,24 +24,8 @@ LOGICAL = ("and", "or")
 _BITWISE = ("&", "|", "^")
 _SHIFTS = ("<<", ">>")
 
-_FOLD: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
+_FOLD: Mapping[str, Callable[[Any, Any], Any]] = {
+    **MEANINGS,
     "<<": lambda a, b: a << b if 0 <= b < 64 else None,
     ">>": lambda a, b: a >> b if 0 <= b < 64 else None,
 }
