@@ -203,7 +203,7 @@ def _instead(item: Instruction) -> Execute:
     slot = answer.index
 
     def says_yes(warp: Warp) -> None:
-        warp.registers[slot] = warp.registers[slot] | warp.active
+        warp.registers[slot][...] |= warp.active
 
     return says_yes
 

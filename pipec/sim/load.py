@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from . import instructions  # noqa: F401 - registers all meanings
+from .compiled.runner import Table
 from .errors import SimulationError
 from .instructions.control.branches import end_of_kernel
-from .instructions.decode import decode
+from .instructions.decode import Decoded, decode
+from .instructions.forms import form_of
 from .instructions.tensor.pending_loads import early_uses, looking
 from .machine.image import Image
 from .machine.memory.spaces import GlobalMemory
-from .machine.program import Execute, Program, Step
+from .machine.program import Program, Step
 from .machine.threads.cta import Warp
 from .ptx.flow import NOWHERE, reconvergence_points
 from .ptx.tree import Function, Instruction, Module, Symbol
@@ -27,26 +29,29 @@ def load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: i
     image.successors = successors = [_successors(index, item, image) for index, item in enumerate(items)]
     steps = [_step(item, image) for item in items]
     for index, used in early_uses(items, successors).items():
-        steps[index].execute = looking(steps[index].execute, used, items[index])
+        steps[index].execute, steps[index].form = looking(steps[index].execute, used, items[index]), None
     points = reconvergence_points(successors)
     meeting = [points.get(index, NOWHERE) for index in range(len(items) + 1)]
-    return Program(image, [*steps, Step(end_of_kernel, -1, False, None)], meeting)
+    program = Program(image, [*steps, Step(end_of_kernel, -1, False, None)], meeting, Table(len(steps) + 1))
+    program.begin()
+    return program
 
 
 def _step(item: Instruction, image: Image) -> Step:
-    execute = _execute_or_fail(item, image)
+    decoded = _decode_or_fail(item, image)
+    form = form_of(item, decoded)
     if item.guard is None or item.root == "bra":
-        return Step(execute, -1, False, item)
-    return Step(execute, item.guard.register.index, item.guard.negated, item)
+        return Step(decoded.execute, -1, False, item, form, decoded.slots)
+    return Step(decoded.execute, item.guard.register.index, item.guard.negated, item, form, decoded.slots)
 
 
-def _execute_or_fail(item: Instruction, image: Image) -> Execute:
+def _decode_or_fail(item: Instruction, image: Image) -> Decoded:
     try:
         return decode(item, image)
     except SimulationError as error:
         if error.kind != "unsupported":
             raise error.located(item.line, image.source(item)) from None
-        return partial(_unsupported, error.message)
+        return Decoded(partial(_unsupported, error.message), (), ())
 
 
 def _unsupported(message: str, warp: Warp) -> None:

@@ -64,6 +64,7 @@ INSIDE = {
         "errors",
         "findings",
         "ptx",
+        "compiled",
         "machine",
         "instructions",
         "load",

@@ -35,6 +35,16 @@ Name = TypeVar("Name", bound=str)
 
 _MEANINGS: dict[str, Meaning] = {}
 
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """`slots` are the registers that the meaning asked for, in this order; `literals` the integers that it was made with."""
+
+    execute: Execute
+    slots: tuple[int, ...]
+    literals: tuple[int, ...]
+
+
 # Cache and eviction hints change speed only.
 _HINTS = frozenset(
     {
@@ -75,7 +85,7 @@ def instruction(*names: str) -> Callable[[Meaning], Meaning]:
     return register
 
 
-def decode(item: Instruction, image: Image) -> Execute:
+def decode(item: Instruction, image: Image) -> Decoded:
     """Raises SimulationError("unsupported") for what no meaning takes, and "malformed" for what fits none."""
     parts = item.opcode.split(".")
     for length in range(len(parts), 0, -1):
@@ -87,7 +97,7 @@ def decode(item: Instruction, image: Image) -> Execute:
             except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError) as error:
                 raise _refused(item, error) from error
             decoder.finish()
-            return execute
+            return Decoded(execute, tuple(decoder.slots), tuple(decoder.literals))
     raise SimulationError("unsupported", f"instruction `{item.opcode}` is not known to the simulator", item.line)
 
 
@@ -136,6 +146,8 @@ class Decoder:
         self.modifiers = modifiers
         self.operands = item.operands
         self.image = image
+        self.slots: list[int] = []
+        self.literals: list[int] = []
 
     # ---- modifiers
 
@@ -209,6 +221,11 @@ class Decoder:
 
     def slot(self, operand: Operand, type_: Type) -> tuple[int, int]:
         """(index into the warp's register list, width in bits) of a readable operand."""
+        found = self._slot(operand, type_)
+        self.slots.append(found[0])
+        return found
+
+    def _slot(self, operand: Operand, type_: Type) -> tuple[int, int]:
         if isinstance(operand, Register):
             return operand.index, TYPES[operand.type].bits
         if isinstance(operand, Special):
@@ -239,9 +256,9 @@ class Decoder:
         slot, width = self.slot(operand, type_)
         if width == type_.bits:
             if type_.meaning in "bup":
-                return lambda warp: warp.registers[slot]
+                return lambda warp: warp.registers[slot].copy()
             dtype = type_.dtype
-            return lambda warp: warp.registers[slot].view(dtype)
+            return lambda warp: warp.registers[slot].copy().view(dtype)
         if width == 128:
             dtype = type_.dtype
             return lambda warp: warp.registers[slot][:, 0].astype(unsigned(type_.bits).dtype).view(dtype)
@@ -262,17 +279,16 @@ class Decoder:
         if not isinstance(operand, Register):
             self.fail("the destination is not a register", "malformed")
         slot, width = operand.index, TYPES[operand.type].bits
+        self.slots.append(slot)
         extend = _extension(type_, width)
 
         def write(warp: Warp, value: LaneValues) -> None:
-            mask, registers = warp.mask, warp.registers
+            mask, row = warp.mask, warp.registers[slot]
             value = extend(value) if extend else value
             if mask is None:
-                registers[slot] = value
-            elif value.ndim == 2:
-                registers[slot] = np.where(mask[:, None], value, registers[slot])
+                row[...] = value
             else:
-                registers[slot] = np.where(mask, value, registers[slot])
+                np.copyto(row[...], value, where=mask[:, None] if value.ndim == 2 else mask, casting="unsafe")
 
         return write
 
@@ -314,7 +330,7 @@ class Decoder:
             if wide:
                 if offset:
                     return lambda warp: warp.registers[slot].view(np.int64) + offset
-                return lambda warp: warp.registers[slot].view(np.int64)
+                return lambda warp: warp.registers[slot].copy().view(np.int64)
             return lambda warp: warp.registers[slot].astype(np.int64) + offset
         if isinstance(base, Symbol):
             constant = np.full(LANES, self.symbol_address(base) + offset, np.int64)
@@ -328,6 +344,7 @@ class Decoder:
         operand = self.operand(index)
         if not isinstance(operand, Immediate):
             self.fail(f"operand {index + 1} must be an integer literal", "malformed")
+        self.literals.append(operand.value)
         return operand.value
 
     def _packed_source(self, operand: Vector, type_: Type) -> Reader:
@@ -355,13 +372,26 @@ class Decoder:
     def _packed_destination(self, operand: Vector, type_: Type) -> Writer:
         part = unsigned(type_.bits // len(operand.items))
         writers = [self.destination(item, part) for item in operand.items]
+        if type_.bits == 128:
+            return _split_wide(writers, part)
+        whole = unsigned(type_.bits).dtype
 
         def write(warp: Warp, value: LaneValues) -> None:
-            pieces = np.ascontiguousarray(value).view(part.dtype).reshape(LANES, len(writers))
+            bits = value.view(whole)
             for number, writer in enumerate(writers):
-                writer(warp, np.ascontiguousarray(pieces[:, number]))
+                piece = bits >> whole.type(number * part.bits) if number else bits
+                writer(warp, piece.astype(part.dtype))
 
         return write
+
+
+def _split_wide(writers: list[Writer], part: Type) -> Writer:
+    def write(warp: Warp, value: LaneValues) -> None:
+        pieces = np.ascontiguousarray(value).view(part.dtype).reshape(LANES, len(writers))
+        for number, writer in enumerate(writers):
+            writer(warp, np.ascontiguousarray(pieces[:, number]))
+
+    return write
 
 
 def _extension(type_: Type, width: int) -> Callable[[LaneValues], LaneValues] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -12,10 +13,12 @@ from pipec.blocked import Names
 
 from ..errors import SimulationError, SourceLocation
 from ..ptx.inline import with_calls_inlined
+from ..ptx.specials import SPECIALS
 from ..ptx.tree import Function, Instruction, Module, Special, Symbol, Variable, VariableSpace
-from ..ptx.types import LANES, TYPES, Bytes, LaneValues, unsigned, zeros
+from ..ptx.types import LANES, TYPES, Bytes, LaneValues, unsigned
 from ..units.alignment import round_up
 from .memory.spaces import CODE_WINDOW, SHARED_BASE, WINDOWS, GlobalMemory
+from .registers import Layout, RegisterFile
 
 # CUDA programming guide, technical specifications per compute capability.
 _MAXIMUM_LOCAL = 512 << 10
@@ -42,8 +45,8 @@ class Image:
         self.spaces: dict[str, VariableSpace | Literal["code"]] = {}
         self.constants: dict[tuple[int, int], int] = {}
         self.specials: dict[str, int] = {}
-        self.initial = initial_registers([register.type for register in function.registers])
-        self.slots = len(self.initial)
+        self.slots = len(function.registers)
+        self.spare: list[RegisterFile] = []  # of warps that have ended
         self.extra: list[LaneValues | SharedAddress | Special] = []
         self.successors: list[list[int]] = []  # of each instruction, once they are known
         self._place(memory)
@@ -153,9 +156,29 @@ class Image:
             self.specials[special.name] = self._new_slot(special)
         return self.specials[special.name]
 
-    def registers_for(self, of_warp: Callable[[SharedAddress | Special], LaneValues]) -> list[LaneValues]:
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """Of the registers of a warp, once all instructions are decoded."""
+        extra = [_width(one) for one in self.extra]
+        return Layout([*(TYPES[register.type].bits for register in self.function.registers), *extra])
+
+    @functools.cached_property
+    def _template(self) -> RegisterFile:
+        """What all warps start with."""
+        made = RegisterFile(self.layout)
+        for row, one in zip(made.rows[len(self.function.registers) :], self.extra, strict=True):
+            if isinstance(one, np.ndarray):
+                row[...] = one
+        return made
+
+    def registers_for(self, of_warp: Callable[[SharedAddress | Special], LaneValues]) -> RegisterFile:
         """The registers of a new warp; `of_warp` gives what depends on it."""
-        return self.initial + [one if isinstance(one, np.ndarray) else of_warp(one) for one in self.extra]
+        made = self.spare.pop() if self.spare else RegisterFile(self.layout)
+        made.data[:] = self._template.data
+        for slot, one in enumerate(self.extra, len(self.function.registers)):
+            if not isinstance(one, np.ndarray):
+                made.rows[slot][...] = of_warp(one)
+        return made
 
     # ---- code
 
@@ -201,6 +224,10 @@ def constant_lanes(bits: int, width: int) -> LaneValues:
     return np.full(LANES, bits, unsigned(width).dtype)
 
 
-def initial_registers(types: list[str]) -> list[LaneValues]:
-    shared = {name: zeros(TYPES[name]) for name in set(types)}
-    return [shared[name] for name in types]
+def _width(content: LaneValues | SharedAddress | Special) -> int:
+    """Bits of the register that holds it."""
+    if isinstance(content, SharedAddress):
+        return content.width
+    if isinstance(content, Special):
+        return SPECIALS[content.name].bits
+    return 128 if content.ndim == 2 else 1 if content.dtype == np.bool_ else 8 * content.dtype.itemsize

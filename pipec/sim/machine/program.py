@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..compiled.forms import WARM, Form
+from ..compiled.runner import Table
 from ..ptx.tree import Instruction
 from .image import Image
 from .threads.cta import Warp
@@ -16,12 +18,15 @@ Execute = Callable[[Warp], Outcome]
 @dataclass(slots=True)
 class Step:
     """One executable instruction. `guard` is a register slot or -1; branches evaluate their guard themselves. The step
-    behind the last instruction ends the kernel and has no `item`."""
+    behind the last instruction ends the kernel and has no `item`. `form`: of an instruction that machine code can execute, on these
+    registers."""
 
     execute: Execute
     guard: int
     negated: bool
     item: Instruction | None
+    form: Form | None = None
+    slots: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +36,26 @@ class Program:
     image: Image
     code: list[Step]
     meeting: list[int]
+    table: Table
+
+    def begin(self) -> None:
+        """Uses what machine code there is, of kernels that ran before."""
+        if any(step.form is not None and step.form.function for step in self.code):
+            self.use_compiled()
+
+    def compile(self) -> None:
+        """Makes machine code of the forms that have run often, and uses what there is."""
+        forms = {step.form for step in self.code if step.form is not None}
+        for form in forms:
+            if form.runs >= WARM and not form.tried:
+                form.compile()
+        self.use_compiled()
+
+    def use_compiled(self) -> None:
+        offsets = self.image.layout.offsets
+        for index, step in enumerate(self.code):
+            form = step.form
+            if form is not None and form.function:
+                guard = offsets[step.guard] if step.guard >= 0 else -1
+                self.table.fill(index, form.function, guard, step.negated, [offsets[step.slots[one]] for one in form.events])
+        self.table.measure()

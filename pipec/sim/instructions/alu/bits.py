@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ...machine.program import Execute
@@ -11,6 +9,7 @@ from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES, LaneValues, unsigned
 from ..decode import Decoder, instruction
 from .integers import elementwise
+from .lanes import nowhere
 
 _LOGIC = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
@@ -40,7 +39,7 @@ def shift(d: Decoder) -> Execute:
     def execute(warp: Warp) -> None:
         v, count = value(warp), amount(warp)
         large = count >= bits
-        if not large.any():
+        if nowhere(large):
             n = count.astype(v.dtype)
             return write(warp, v << n if left else v >> n)
         n = np.where(large, np.uint32(0), count).astype(v.dtype)
@@ -130,31 +129,26 @@ def _permute(a: LaneValues, b: LaneValues, selector: LaneValues) -> LaneValues:
 
 @instruction("bfe")
 def extract(d: Decoder) -> Execute:
+    """Bits beyond the word repeat the sign bit, which is the field's top bit or the word's (PTX ISA bfe)."""
     type_ = d.type()
     write, value = d.destination(0, type_), d.source(1, type_)
     position, length = d.sources(2, 3, type_=TYPES["u32"])
-    bits = type_.bits
+    bits, raw = type_.bits, unsigned(type_.bits).dtype
+    one, last = raw.type(1), raw.type(bits - 1)
 
     def execute(warp: Warp) -> None:
-        start = (position(warp) & np.uint32(0xFF)).astype(np.int64)
-        count = (length(warp) & np.uint32(0xFF)).astype(np.int64)
-        result = [
-            _field(int(v), int(s), int(n), bits, type_.meaning == "s")
-            for v, s, n in zip(value(warp).view(unsigned(bits).dtype), start, count, strict=True)
-        ]
-        write(warp, np.array(result, unsigned(bits).dtype).view(type_.dtype))
+        v = value(warp).view(raw)
+        start, count = ((read(warp) & np.uint32(0xFF)).astype(raw) for read in (position, length))
+        kept = np.minimum(count, raw.type(bits) - np.minimum(start, raw.type(bits)))
+        ones = (one << kept) - one
+        field = v >> start & ones
+        if type_.meaning == "s":
+            top = np.minimum(start + np.maximum(count, one) - one, last)
+            negative = (v >> top & one != 0) & (count != 0)
+            field = np.where(negative, field | ~ones, field)
+        write(warp, field.view(type_.dtype))
 
     return execute
-
-
-def _field(value: int, start: int, count: int, bits: int, signed: bool) -> int:
-    """Bits beyond the word repeat the sign bit, which is the field's top bit or the word's (PTX ISA bfe)."""
-    top = min(start + count - 1, bits - 1)
-    sign = value >> top & 1 if signed and count else 0
-    field = value >> start if start < bits else 0
-    available = max(0, min(count, bits - start))
-    field &= (1 << available) - 1
-    return (field | (-sign << available)) & ((1 << bits) - 1)
 
 
 @instruction("bfi")
@@ -162,16 +156,12 @@ def insert(d: Decoder) -> Execute:
     type_ = d.type()
     write, (a, b) = d.destination(0, type_), d.sources(1, 2, type_=type_)
     position, length = d.sources(3, 4, type_=TYPES["u32"])
-    bits, dtype = type_.bits, type_.dtype
-    full = (1 << bits) - 1
+    one = type_.dtype.type(1)
 
     def execute(warp: Warp) -> None:
-        out = []
-        for x, y, s, n in zip(a(warp), b(warp), position(warp), length(warp), strict=True):
-            start, count = int(s) & 0xFF, int(n) & 0xFF
-            mask = ((1 << count) - 1) << start & full
-            out.append((int(y) & ~mask) | (int(x) << start & mask))
-        write(warp, np.array(out, dtype))
+        start, count = ((read(warp) & np.uint32(0xFF)).astype(type_.dtype) for read in (position, length))
+        mask = ((one << count) - one) << start
+        write(warp, (b(warp) & ~mask) | (a(warp) << start & mask))
 
     return execute
 
@@ -199,27 +189,30 @@ def bit_mask(d: Decoder) -> Execute:
     mode = d.require("clamp", "wrap")
     d.type()
     write, (a, b) = d.destination(0, TYPES["b32"]), d.sources(1, 2, type_=TYPES["u32"])
+    one = np.uint32(1)
 
     def execute(warp: Warp) -> None:
-        out = []
-        for start, count in zip(a(warp).tolist(), b(warp).tolist(), strict=True):
-            start, count = (start & 31, count & 31) if mode == "wrap" else (min(start, 32), min(count, 32))
-            out.append((((1 << count) - 1) << start) & 0xFFFFFFFF)
-        write(warp, np.array(out, np.uint32))
+        values = (a(warp), b(warp))
+        start, count = (value & np.uint32(31) if mode == "wrap" else np.minimum(value, 32) for value in values)
+        write(warp, ((one << count) - one) << start)
 
     return execute
-
-
-def _per_lane(function: Callable[[int], int]) -> Callable[[LaneValues], LaneValues]:
-    return lambda value: np.array([function(int(v)) for v in value], np.uint32)
 
 
 @instruction("popc", "clz")
 def count_bits(d: Decoder) -> Execute:
     type_ = d.type()
-    bits = type_.bits
-    counts: dict[str, Callable[[int], int]] = {"popc": int.bit_count, "clz": lambda v: bits - v.bit_length()}
-    return elementwise(d, type_, _per_lane(counts[d.item.root]), 1, result=TYPES["b32"])
+    count = _leading_zeros if d.item.root == "clz" else np.bitwise_count
+    return elementwise(d, type_, lambda value: count(value).astype(np.uint32), 1, result=TYPES["b32"])
+
+
+def _leading_zeros(value: LaneValues) -> LaneValues:
+    """All bits below the first one set, and those that are left counted."""
+    dtype = value.dtype
+    for step in (1, 2, 4, 8, 16, 32):
+        if step < 8 * dtype.itemsize:
+            value = value | value >> dtype.type(step)
+    return np.bitwise_count(~value)
 
 
 @instruction("brev")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -80,6 +81,9 @@ def _is_float(type_: Type) -> bool:
 
 def _scalar(d: Decoder, to: Type, from_: Type, integer_rounding: str | None, mode: Rounding, options: _Options) -> Execute:
     write, read = d.destination(0, to), d.source(1, from_)
+    quick = _NEAREST.get((from_.name, to.name))
+    if quick is not None and mode == "rn" and integer_rounding is None and options == _PLAIN:
+        return lambda warp: write(warp, quick(read(warp)).view(to.dtype))
     if not _is_float(from_):
         return _from_integer(write, read, to, mode, options)
     value = _float_reader(read, from_, options.ftz)
@@ -186,6 +190,11 @@ def _packed(d: Decoder, to: Type, from_: Type, mode: Rounding, options: _Options
 
 def _half(value: LaneValues) -> LaneValues:
     return np.where(np.isnan(value), np.uint16(0x7FFF), value.astype(np.float16).view(np.uint16))
+
+
+_PLAIN = _Options(False, False, False, False)
+# Roundings of f32 to nearest that NumPy knows, as bits.
+_NEAREST: dict[tuple[str, str], Callable[[LaneValues], LaneValues]] = {("f32", "bf16"): to_bf16, ("f32", "f16"): _half}
 
 
 def _relu(value: LaneValues, relu: bool) -> LaneValues:

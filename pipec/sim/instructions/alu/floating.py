@@ -192,7 +192,8 @@ def _fused_double(a: LaneValues, b: LaneValues, c: LaneValues, mode: Rounding) -
 
 
 def _plain_fused(x: float, y: float, z: float) -> float:
-    return x * y + z
+    # Which of two NaN passes is NumPy's to say: Python's own arithmetic chooses anew as it warms up.
+    return float(np.float64(x) * np.float64(y) + np.float64(z))
 
 
 @instruction("fma")

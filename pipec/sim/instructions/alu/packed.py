@@ -8,7 +8,7 @@ import numpy as np
 
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
-from ...ptx.types import LANES, LaneValues, Type
+from ...ptx.types import LaneValues, Type
 from ...units.numbers.formats import Rounding, decode, encode
 from ..decode import Decoder
 from .lanes import to_odd_sum
@@ -23,9 +23,11 @@ _ELEMENT = {"f16x2": ("f16", np.uint16), "bf16x2": ("bf16", np.uint16), "f32x2":
 
 
 def split(value: LaneValues, type_: Type) -> LaneValues:
-    """float64 of shape (32, 2), low half first."""
+    """64 float64, the low half of each lane first."""
     name, raw = _ELEMENT[type_.name]
-    return decode(np.ascontiguousarray(value).view(raw), name).astype(np.float64).reshape(LANES, 2)
+    if name == "f32":
+        return value.view(np.float32).astype(np.float64)
+    return decode(value.view(raw), name)
 
 
 def join(value: LaneValues, type_: Type, mode: Rounding = "rn", saturate: bool = False) -> LaneValues:
@@ -33,8 +35,8 @@ def join(value: LaneValues, type_: Type, mode: Rounding = "rn", saturate: bool =
     if saturate:
         value = np.where(np.isnan(value), 0.0, np.clip(value, 0.0, 1.0) + 0.0)
     if name == "f32" and mode == "rn":
-        return np.ascontiguousarray(value.astype(np.float32)).view(type_.dtype).reshape(LANES)
-    return np.ascontiguousarray(encode(value, name, mode).astype(raw)).view(type_.dtype).reshape(LANES)
+        return value.astype(np.float32).view(type_.dtype)
+    return encode(value, name, mode).astype(raw).view(type_.dtype)
 
 
 def elementwise(d: Decoder, type_: Type, function: Function, count: int) -> Execute:

@@ -32,7 +32,7 @@ def bra(d: Decoder) -> Execute:
     slot, negated = guard.register.index, guard.negated
 
     def branch(warp: Warp) -> Outcome:
-        taken = ~warp.registers[slot] if negated else warp.registers[slot]
+        taken = ~warp.registers[slot] if negated else warp.registers[slot].copy()
         fragment = warp.fragment
         pc = fragment.pc
         if not fragment.full:

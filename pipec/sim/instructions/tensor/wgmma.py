@@ -71,7 +71,8 @@ def _land(warp: Warp) -> None:
     """Gives the registers back whose operations are complete, as a wait has found."""
     for slot, held in list(warp.in_flight.items()):
         if all(operation.done for operation in held.users):
-            warp.registers[slot] = _held(warp, slot).value
+            warp.registers[slot] = row = _held(warp, slot).row
+            row[...] = held.value
             del warp.in_flight[slot]
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
+from ...compiled import forms
+from ...compiled.runner import runner
 from ...errors import SimulationError
 from ...units.errors import UnitError
 from ..machine import Machine
@@ -40,7 +42,8 @@ class Scheduler:
     def __init__(self, program: Program, machine: Machine, start: Callable[[], Cluster], most: int, together: bool) -> None:
         self.machine, self.events, self.random = machine, machine.events, machine.events.random
         self.start, self.most, self.together = start, most, together
-        self.code = program.code
+        self.program, self.code = program, program.code
+        self.run_rows = runner()
         self.meeting = program.meeting
         self.clusters: list[Cluster] = []
 
@@ -249,6 +252,7 @@ class Scheduler:
     def run_fragment(self, warp: Warp, fragment: Fragment, quantum: int) -> int:
         """Executes up to `quantum` instructions; returns how many."""
         code, registers, executed = self.code, warp.registers, 0
+        table = self.program.table
         warp.fragment = fragment
         self.machine.acting, self.machine.thread = warp.here, warp.thread
         try:
@@ -257,13 +261,24 @@ class Scheduler:
                 if pc == fragment.join_pc:
                     warp.arrive_at_join(fragment, self.machine.progress)
                     break
+                end = table.ends[pc]
+                if end > pc and not warp.in_flight:
+                    stop = min(end, pc + quantum - executed)
+                    if pc < fragment.join_pc < stop:
+                        stop = fragment.join_pc
+                    fragment.pc = reached = self.run_rows(warp.file.address, fragment.address, table.address, pc, stop)
+                    executed += reached - pc
+                    if reached > pc:
+                        continue
                 step = code[pc]
                 executed += 1
+                if step.form is not None:
+                    self._count(step.form)
                 if step.guard < 0:
                     warp.active = fragment.active
                     warp.mask = None if fragment.full else fragment.active
                 else:
-                    chosen = ~registers[step.guard] if step.negated else registers[step.guard]
+                    chosen = ~registers[step.guard] if step.negated else registers[step.guard].copy()
                     if not fragment.full:
                         chosen = chosen & fragment.active
                     lanes = np.count_nonzero(chosen)
@@ -290,6 +305,12 @@ class Scheduler:
         self.machine.warp_instructions += executed
         self.machine.thread_instructions += executed * fragment.count
         return executed
+
+    def _count(self, form: forms.Form) -> None:
+        """One more execution of a form that is no machine code: worth it, at some time."""
+        form.runs += 1
+        if form.runs >= forms.HOT and not form.tried:
+            self.program.compile()
 
     def _control(self, warp: Warp, fragment: Fragment, pc: int, outcome: Outcome) -> bool:
         """Applies a control outcome; true if the fragment cannot go on in this turn."""

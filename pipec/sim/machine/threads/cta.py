@@ -17,6 +17,7 @@ from ..memory.spaces import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, S
 from ..memory.tensor import TensorState
 from ..races.clocks import UNKNOWING, Thread
 from ..races.detector import Same, StrongUse
+from ..registers import RegisterFile
 from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier
 from .divergence import Divergence, Fragment, Wait
 from .groups import GroupKind, Groups, Operation
@@ -31,12 +32,13 @@ WARPS_PER_CTA = 64
 
 
 class Warp(Divergence):
-    """32 lanes that share registers: a flat list of arrays, never changed in place (writing replaces the array).
+    """32 lanes that share registers: a flat list of rows, which are changed in place (`machine.registers`).
 
     While an instruction executes, `mask` is None if all 32 lanes take part and else a boolean array; `active` is
     always an array.
     """
 
+    file: RegisterFile
     registers: list[LaneValues]
 
     def __init__(self, cta: Cta, index: int, live: LaneMask) -> None:
@@ -458,3 +460,5 @@ class Cluster:
                 findings.add("leak", "", leak)
         for warp in self.warps:
             warp.thread.retire()
+            if not warp.in_flight:
+                self.image.spare.append(warp.file)

@@ -33,10 +33,11 @@ class Join:
 class Fragment:
     """`wait` is what the fragment is blocked on; `give_up` tells a retried wait to come back unfulfilled."""
 
-    __slots__ = ("active", "count", "full", "give_up", "join_pc", "joins", "pc", "polls", "wait")
+    __slots__ = ("active", "address", "count", "full", "give_up", "join_pc", "joins", "pc", "polls", "wait")
 
     def __init__(self, pc: int, active: LaneMask, joins: tuple[Join, ...]) -> None:
         self.pc, self.active, self.joins = pc, active, joins
+        self.address = active.ctypes.data  # of the 32 bytes that say which lanes
         self.count = int(np.count_nonzero(active))
         self.full = self.count == LANES
         self.join_pc = joins[-1].pc if joins else NOWHERE

@@ -12,13 +12,13 @@ from .groups import Operation
 class InFlight:
     """Stands in a warp's register list for a register that wgmma works on: whoever takes it for lanes of values races.
 
-    `users` are the operations that no wait has found complete yet; `role` is what the register is to them.
+    `users` are the operations that no wait has found complete yet; `role` is what the register is to them; `row` is where it lies.
     """
 
-    __slots__ = ("line", "role", "users", "value")
+    __slots__ = ("line", "role", "row", "users", "value")
 
-    def __init__(self, value: LaneValues, role: str, line: int) -> None:
-        self.value, self.role, self.line = value, role, line
+    def __init__(self, row: LaneValues, role: str, line: int) -> None:
+        self.row, self.value, self.role, self.line = row, row.copy(), role, line
         self.users: list[Operation] = []
 
     def refuse(self, *_: object, **__: object) -> NoReturn:
@@ -27,4 +27,4 @@ class InFlight:
             f"a register of {self.role} is touched while the wgmma of PTX line {self.line} is in flight: no wgmma.wait_group yet",
         )
 
-    __array__ = __array_ufunc__ = __getattr__ = __invert__ = refuse
+    __array__ = __array_ufunc__ = __getattr__ = __getitem__ = __setitem__ = __invert__ = refuse

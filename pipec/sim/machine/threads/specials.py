@@ -95,7 +95,8 @@ def fill_registers(warp: Warp) -> None:
     def of_warp(content: SharedAddress | Special) -> LaneValues:
         if isinstance(content, Special):
             dynamic = SPECIALS[content.name].dynamic
-            return np.zeros(LANES, np.uint32) if dynamic else special_value(content.name, warp)
+            return np.zeros(LANES, unsigned(SPECIALS[content.name].bits).dtype) if dynamic else special_value(content.name, warp)
         return np.full(LANES, (warp.cta.rank << RANK_SHIFT) | content.offset, unsigned(content.width).dtype)
 
-    warp.registers = warp.cta.image.registers_for(of_warp)
+    warp.file = warp.cta.image.registers_for(of_warp)
+    warp.registers = warp.file.rows

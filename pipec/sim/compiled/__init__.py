@@ -1,0 +1,1 @@
+"""Instructions as machine code: made from what the table of semantics computes, by LLVM, one function for each form."""

@@ -1,0 +1,45 @@
+"""Forms of instructions, all that differ only in their registers and constants: how often each has run, and its machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from .library import address_of
+from .runner import OPERANDS
+from .tracer import Code
+
+# Executions of a form after which its machine code pays; and those of others that are made with it.
+HOT, WARM = 400, 100
+
+
+@dataclass(eq=False, slots=True)
+class Form:
+    """`name` is the opcode; `trace` writes its code (None: there is none). Once `tried`, `function` is its address, 0 for a form
+    that has none, and `events` has for each row that it touches which of the instruction's registers that is."""
+
+    name: str
+    trace: Callable[[], Code | None]
+    runs: int = 0
+    tried: bool = False
+    function: int = 0
+    events: Sequence[int] = ()
+
+    def compile(self) -> None:
+        self.tried = True
+        code = self.trace()
+        if code is None or not code.events or len(code.events) > OPERANDS:
+            return
+        self.function, self.events = address_of(code.text), code.events
+
+
+_FORMS: dict[tuple[str, Hashable], Form] = {}
+
+
+def form(name: str, shape: Hashable, trace: Callable[[], Code | None]) -> Form:
+    """The form of an opcode with operands of this shape, one for the whole process; `trace` for a new one."""
+    key = name, shape
+    found = _FORMS.get(key)
+    if found is None:
+        found = _FORMS[key] = Form(name, trace)
+    return found

@@ -1,0 +1,54 @@
+"""Machine code by its text in LLVM IR: made once in a process, and kept on disk for the next one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import llvmlite.binding as llvm
+
+from pipec import cache
+
+_KIND = "lanes"
+
+
+@functools.cache
+def _machine() -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    features = llvm.get_host_cpu_features().flatten()
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True)
+
+
+@functools.cache
+def _engine() -> llvm.ExecutionEngine:
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+
+
+@functools.cache
+def converts_halves() -> bool:
+    """Whether the processor converts f16 itself; elsewhere LLVM would call a library that may not be there."""
+    return llvm.get_default_triple().startswith(("aarch64", "arm64")) or bool(llvm.get_host_cpu_features().get("f16c"))
+
+
+@functools.cache
+def _host() -> str:
+    """What machine code depends on besides its text."""
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return "\n".join((version, llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()))
+
+
+def address_of(write: Callable[[str], str]) -> int:
+    """The address of the function that `write` gives the text of when it is told its name."""
+    key = cache.key_of(_host(), write("f"))
+    name = f"lanes_{key}"
+    content = cache.read(_KIND, key)
+    if content is None:
+        module = llvm.parse_assembly(write(name))
+        content = _machine().emit_object(module)
+        cache.write(_KIND, key, content)
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(content))
+    engine.finalize_object()
+    return int(engine.get_function_address(name))

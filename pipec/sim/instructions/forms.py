@@ -1,0 +1,109 @@
+"""Which instructions are of one form, and how a form is traced: its meaning runs on registers that are all different."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import cast
+
+import numpy as np
+
+from ..compiled import forms
+from ..compiled.tracer import Code, trace
+from ..errors import SimulationError
+from ..machine.image import Image
+from ..ptx.specials import SPECIALS
+from ..ptx.tree import Immediate, Instruction, Negated, Operand, Pair, Register, Sink, Special, Symbol, Vector
+from ..ptx.types import TYPES, unsigned
+from .decode import Decoded, decode
+
+
+def form_of(item: Instruction, decoded: Decoded) -> forms.Form | None:
+    """None for instructions that touch more than registers."""
+    try:
+        shapes = tuple(_shape(operand) for operand in item.operands)
+    except TypeError:
+        return None
+    plain = Instruction(item.opcode, item.operands, None, 0, None, 0)
+    return forms.form(item.opcode, (shapes, decoded.literals), lambda: _trace(plain))
+
+
+def _shape(operand: Operand) -> Hashable:
+    """What a meaning can tell of an operand. Raises TypeError for one that leads to memory."""
+    match operand:
+        case Register(type=name):
+            return name
+        case Immediate():
+            return "constant"
+        case Special(name=name):
+            return name
+        case Symbol(generic=generic):
+            return "symbol", generic
+        case Sink():
+            return None
+        case Vector(items=items):
+            return tuple(_shape(one) for one in items)
+        case Pair(first=first, second=second):
+            return "pair", _shape(first), _shape(second)
+        case Negated(operand=inner):
+            return "not", _shape(inner)
+    raise TypeError("an address")
+
+
+class _Blank:
+    """Stands in for an image: every register that is asked for is another one. Whoever asks for anything else is not traced."""
+
+    def __init__(self) -> None:
+        self.widths: list[int] = []
+        self.addresses = _Anything()
+
+    def new(self, bits: int) -> int:
+        self.widths.append(bits)
+        return len(self.widths) - 1
+
+    def constant_slot(self, bits: int, width: int) -> int:
+        return self.new(width)
+
+    def symbol_slot(self, symbol: Symbol, width: int) -> int:
+        return self.new(width)
+
+    def special_slot(self, special: Special) -> int:
+        return self.new(SPECIALS[special.name].bits)
+
+
+class _Anything(dict[str, int]):
+    """Every symbol has an address."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+
+def _renamed(operand: Operand, image: _Blank) -> Operand:
+    match operand:
+        case Register(name=name, type=kind):
+            return Register(name, image.new(TYPES[kind].bits), kind)
+        case Vector(items=items):
+            return Vector(tuple(_renamed(one, image) for one in items))
+        case Pair(first=first, second=second):
+            return Pair(_renamed(first, image), _renamed(second, image))
+        case Negated(operand=inner):
+            return Negated(_renamed(inner, image))
+    return operand
+
+
+def _trace(item: Instruction) -> Code | None:
+    """The code of a form; its events are places in the list of registers that decoding asks for."""
+    image = _Blank()
+    operands = tuple(_renamed(operand, image) for operand in item.operands)
+    try:
+        decoded = decode(Instruction(item.opcode, operands, None, 0, None, 0), cast(Image, image))
+    except SimulationError:
+        return None
+    dtypes = [np.dtype((np.uint64, 2)) if bits == 128 else unsigned(bits).dtype for bits in image.widths]
+    code = trace(decoded.execute, dtypes)
+    if code is None or any(slot not in decoded.slots for slot in code.events):
+        return None
+    code.events = [decoded.slots.index(slot) for slot in code.events]
+    return code

@@ -1,0 +1,111 @@
+"""Machine code of instructions against the meaning that it was traced from: bit for bit, NaN included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from pipec.sim import ArrayArgument, Options, launch
+from pipec.sim.compiled import forms
+from pipec.sim.machine.program import Program
+
+from .alu_cases import cases
+from .test_alu import simulate
+
+
+@contextmanager
+def compiled(wanted: bool) -> Iterator[list[forms.Form]]:
+    """All that can be machine code is, or nothing; the forms of the programs that are run."""
+    made: list[forms.Form] = []
+
+    def at_once(program: Program) -> None:
+        for step in program.code:
+            if step.form is not None and wanted:
+                made.append(step.form)
+                if not step.form.tried:
+                    step.form.compile()
+        if wanted:
+            program.use_compiled()
+
+    with mock.patch.object(Program, "begin", at_once), mock.patch.object(forms, "HOT", 1 << 60):
+        yield made
+
+
+def test_every_instruction_is_the_same_as_machine_code() -> None:
+    """The recorded instructions, over edge values of their types: most have machine code, and it gives the same bits."""
+    traced = set()
+    for case in cases():
+        with compiled(False):
+            plain = simulate(case)
+        with compiled(True) as made:
+            quick = simulate(case)
+        assert np.array_equal(plain, quick), case.name
+        arithmetic = [form for form in made if form.name == case.text.split()[0]]
+        traced |= {form.name for form in arithmetic if form.function}
+    assert len(traced) > 250
+
+
+_MANY = """
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry many(.param .u64 out, .param .u32 odd) .reqntid 64
+{
+    .reg .pred %p<4>;
+    .reg .b32 %r<8>;
+    .reg .b64 %rd<4>;
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, 0;
+    mov.u32 %r3, 0;
+    and.b32 %r4, %r1, 1;
+    setp.eq.s32 %p1, %r4, 1;
+again:
+    @%p1 bra odd;
+    add.s32 %r2, %r2, 3;
+    xor.b32 %r2, %r2, %r1;
+    bra join;
+odd:
+    mad.lo.s32 %r2, %r2, 5, %r1;
+    @!%p1 add.s32 %r2, %r2, 1000;
+    @%p1 sub.s32 %r2, %r2, 7;
+join:
+    add.s32 %r3, %r3, 1;
+    setp.lt.s32 %p2, %r3, 300;
+    @%p2 bra again;
+    ld.param.u64 %rd1, [out];
+    mul.wide.u32 %rd2, %r1, 4;
+    add.s64 %rd1, %rd1, %rd2;
+    st.global.u32 [%rd1], %r2;
+    ret;
+}
+"""
+
+
+def _run(options: Options) -> tuple[np.ndarray, object]:
+    out = np.zeros(64, np.uint32)
+    statistics = launch(_MANY, arguments=[ArrayArgument(out), 0], options=options).statistics
+    return out, (statistics.warp_instructions, statistics.thread_instructions, statistics.time)
+
+
+@pytest.mark.parametrize("timing", ["order", "random"])
+def test_parted_lanes_guards_and_time(timing: str) -> None:
+    """Loops whose lanes part: results, counts and simulated time do not depend on what is machine code."""
+    options = Options(timing=timing, seed=5)
+    with compiled(False):
+        plain = _run(options)
+    with compiled(True):
+        quick = _run(options)
+    grown = _run(options)  # on the way some forms become machine code
+    for found in (quick, grown):
+        assert np.array_equal(plain[0], found[0]) and plain[1] == found[1]
+    expected = []
+    for lane in range(64):
+        value = 0
+        for _ in range(300):
+            value = (value * 5 + lane - 7 if lane % 2 else (value + 3) ^ lane) & 0xFFFFFFFF
+        expected.append(value)
+    assert plain[0].tolist() == expected
