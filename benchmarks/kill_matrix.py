@@ -1,92 +1,104 @@
 """Every example with its barrier operations changed, one at a time: what notices it.
 
-    python benchmarks/kill_matrix.py [STRIDE [example ...]]
+    python benchmarks/kill_matrix.py [EXAMPLE ...]
 
-The mutants are those of `tests/verify/mutations.py` (each barrier instruction removed, doubled, moved, with another count, stage,
-parity, predicate or CTA; of what is not a removal every STRIDE-th), and the removal of every other instruction that orders
-something: fences, waits for copies and MMAs, releases. `static`: the PTX cannot be read, or the checker refuses the certificate
-of the kernel as it was. `simulator`: the checker takes it, and the simulator reports a fault, with asynchronous work late or at
-random. `result`: only the outputs differ. `neither`: nothing notices it.
+All changes of `tests/verify/mutations.py` to all kernels (each barrier instruction removed, doubled, moved, with another count, number of
+bytes, stage, parity, predicate or CTA), and the removal of every other instruction that orders something: fences, waits for copies and
+MMAs, releases. `not read` and `refused`: the text cannot be read, or the checker refuses the certificate of the kernel as it was; that is
+`static`. What is accepted has a reason (`tests/verify/equivalents.py`), and a sample of it, some of each reason and change, runs in the
+simulator with asynchronous work late and at random: `simulator`, a fault is reported; `result`, only the outputs differ; `neither`,
+nothing is noticed. The exit status is 1 where something is accepted without a reason. Rows of examples that are not named are kept.
 """
 
+import json
 import multiprocessing
+import random
 import re
 import signal
 import sys
 import time
-import zlib
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import common
 
-TESTS = Path(__file__).resolve().parent.parent / "tests"
+ROOT = Path(__file__).resolve().parent.parent
 # `examples` is the folder of the tests, not the benchmark of that name.
-sys.path[:1] = [str(TESTS), str(TESTS.parent)]
+sys.path[:1] = [str(ROOT / "tests"), str(ROOT)]
 
+RESULTS = ROOT / "benchmarks" / "results" / "kill_matrix.json"
 SECONDS = 60  # of processor time, for one mutant in the simulator
+SIMULATED = 24  # mutants of a kernel's barrier operations that are accepted, and again of its fences and waits
 ORDERING = re.compile(
     r"\s+(@!?\S+\s+)?(fence\.|tcgen05\.(fence|wait)|wgmma\.(fence|commit_group|wait_group)|cp\.async\.(bulk\.)?(commit|wait)_group"
     r"|st\.release|ld\.acquire|griddepcontrol)"
 )
-NUMBER = re.compile(r"%[a-z]+\d+|\d{2,}")
+_OPCODE = re.compile(r"(?:@!?\S+\s+)?([a-z][\w.:]*)")
+Group = tuple[str, str, str]  # opcode, change, reason
 
 
-def _ordering(text: str) -> Iterator[tuple[int, str, str]]:
+def _without_orders(text: str) -> Iterator[tuple[int, str, str]]:
     lines = text.split("\n")
     for number, line in enumerate(lines):
         if ORDERING.match(line):
             yield number + 1, "removed", "\n".join([*lines[:number], "", *lines[number + 1 :]])
 
 
-def _kernel(given: tuple[str, str, int]) -> tuple[str, str, dict[str, Counter[str]], list[tuple[str, str, str]], list[str]]:
+def _kernel(given: tuple[str, str]) -> tuple[str, dict[str, object]]:
     from examples.catalogue import EXAMPLES
-    from verify.mutations import kernel_text, mutants
+    from verify.mutations import Mutant, kernel_text, mutants
 
     from pipec.driver import compile_source
     from pipec.protocol.judge import judge
     from pipec.source import Source
 
-    file, name, stride = given
-    path = EXAMPLES / file
-    state = compile_source(Source(f"examples/{file}", path.read_text(encoding="utf-8")))
+    file, name = given
+    state = compile_source(Source(f"examples/{file}", (EXAMPLES / file).read_text(encoding="utf-8")))
     plan = next(plan for plan in state.plans or [] if plan.kernel.name == name)
     text = kernel_text(state.ptx or "", name)
-    certificate = judge(text, name).certificate
-    rows: dict[str, Counter[str]] = {"barriers": Counter(), "order": Counter()}
-    found: list[tuple[str, str, str]] = []
-    chosen = [("barriers", one.line, one.change, one.text) for one in mutants(text)]
-    chosen = [one for at, one in enumerate(chosen) if one[2] == "removed" or (at + zlib.crc32(name.encode())) % stride == 0]
-    chosen += [("order", *one) for one in _ordering(text)]
-    for kind, line, change, changed in chosen:
-        said = _static(changed, name, certificate) or _simulated(plan, changed)
-        rows[kind][said] += 1
-        if said in ("result", "neither"):
-            instruction = NUMBER.sub("..", text.split("\n")[line - 1].strip())
-            found.append((said, change, f"{instruction[:90]} ({_place(text, line)})"))
-    return file, name, rows, found, [] if certificate else ["open"]
+    found = judge(text, name)
+    assert found.network is not None and found.certificate is not None, f"{file}, {name}: not proved"
+    started = time.process_time()
+    kinds = {"barriers": list(mutants(text)), "order": [Mutant(*one) for one in _without_orders(text)]}
+    row: dict[str, object] = {
+        kind: _judged(f"{name}, {kind}", plan, text, these, found.network, found.certificate) for kind, these in kinds.items()
+    }
+    return f"{file.removesuffix('.pipe')}/{name}", {**row, "seconds": round(time.process_time() - started, 1)}
 
 
-def _place(text: str, line: int) -> str:
-    """The role whose code the line is."""
-    labels = re.findall(r"^(?:role_|\$?L__?)?(\w+):", "\n".join(text.split("\n")[:line]), re.MULTILINE)
-    return labels[-1] if labels else "entry"
+def _judged(seed, plan, text, these, original, certificate) -> dict[str, object]:  # type: ignore[no-untyped-def]
+    """How many changes the checker refuses, and what becomes of the others, by instruction, change and reason."""
+    from verify.equivalents import judged, reason_for
+
+    lines, counts = text.split("\n"), Counter[str]()
+    groups: dict[Group, list[str]] = defaultdict(list)
+    for mutant in these:
+        outcome, network = judged(mutant, certificate)
+        counts[outcome] += 1
+        if network is not None and outcome == "accepted":
+            instruction = lines[mutant.line - 1].strip()
+            reason = reason_for(mutant, instruction, network, original) or ""
+            opcode = _OPCODE.match(instruction)
+            groups[opcode[1] if opcode else instruction, mutant.change, reason].append(mutant.text)
+    seen: dict[Group, Counter[str]] = defaultdict(Counter)
+    for group, changed in _sample(groups, random.Random(seed)):
+        seen[group][_simulated(plan, changed)] += 1
+    told = [
+        {"instruction": group[0], "change": group[1], "reason": group[2], "times": len(groups[group]), **seen[group]}
+        for group in sorted(groups)
+    ]
+    return {"changes": len(these), **dict(sorted(counts.items())), "which": told}
 
 
-def _static(text: str, name: str, certificate: object) -> str:
-    from pipec.verify.checker.check import check
-    from pipec.verify.checker.configuration import Refused
-    from pipec.verify.network import Unreadable
-    from pipec.verify.reader.read import read
-
-    try:
-        network = read(text, name)
-        if certificate is not None:
-            check(network, certificate)  # type: ignore[arg-type]
-    except (Unreadable, Refused):
-        return "static"
-    return ""
+def _sample(groups: dict[Group, list[str]], chosen: random.Random) -> Sequence[tuple[Group, str]]:
+    """Texts of all groups in turn, those without a reason first."""
+    rest = {group: chosen.sample(texts, len(texts)) for group, texts in sorted(groups.items(), key=lambda one: bool(one[0][2]))}
+    found: list[tuple[Group, str]] = []
+    while rest and len(found) < SIMULATED:
+        found += [(group, texts.pop()) for group, texts in rest.items()]
+        rest = {group: texts for group, texts in rest.items() if texts}
+    return found[:SIMULATED]
 
 
 class _TooLong(Exception):
@@ -94,6 +106,8 @@ class _TooLong(Exception):
 
 
 def _simulated(plan, text: str) -> str:  # type: ignore[no-untyped-def]
+    from verify.mutations import declared
+
     from pipec.reference import shape_sets, trial_of
     from pipec.runtime import LaunchOptions, launch
     from pipec.sim import Options, SimulationError
@@ -105,20 +119,17 @@ def _simulated(plan, text: str) -> str:  # type: ignore[no-untyped-def]
         {name: float(value) if "." in value or "-" in value else int(value) for name, value in values.items()}
         for values in shape_sets(plan.kernel.document)
     ]
-    # The smallest sizes that go round every ring more than once are the second of an example.
-    values = sets[min(1, len(sets) - 1)] if sets else {}
     signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
-        for timing in ("late", "random"):
+        # The first sizes of an example are multiples of its tiles, the second ones are not.
+        for timing, values in (("late", sets[0] if sets else {}), ("random", sets[min(1, len(sets) - 1)] if sets else {})):
             trial = trial_of(plan, values, seed=1)
             options = LaunchOptions(Options(timing=timing, seed=3))  # type: ignore[arg-type]
-            launch(plan.interface, text, trial.arguments, device="sim", options=options)
+            launch(plan.interface, declared(text), trial.arguments, device="sim", options=options)
             if not all(outcome.passed for outcome in trial.judged()):
                 return "result"
-    except SimulationError:
-        return "simulator"
-    except _TooLong:
+    except (SimulationError, _TooLong):
         return "simulator"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -134,33 +145,37 @@ def _kernels(chosen: list[str]) -> Iterator[tuple[str, str]]:
                 yield path.name, name
 
 
-def main() -> None:
-    stride, started = int(sys.argv[1]) if len(sys.argv) > 1 else 1, time.perf_counter()
-    kernels, survivors = {}, Counter[tuple[str, str, str]]()
-    totals = {"barriers": Counter[str](), "order": Counter[str]()}
+def _totals(kernels: dict[str, dict], kind: str) -> dict[str, int]:  # type: ignore[type-arg]
+    sums = Counter[str]()
+    for row in kernels.values():
+        for name in ("changes", "not read", "refused", "accepted"):
+            sums[name] += row[kind].get(name, 0)
+        for group in row[kind]["which"]:
+            for name in ("simulator", "result", "neither"):
+                sums[name] += group.get(name, 0)
+            sums["accepted without a reason"] += group["times"] if kind == "barriers" and not group["reason"] else 0
+    return {"static": sums["not read"] + sums["refused"], **sums}
+
+
+def _write(kernels: dict[str, dict]) -> dict[str, dict[str, int]]:  # type: ignore[type-arg]
+    totals = {kind: _totals(kernels, kind) for kind in ("barriers", "order")}
+    seconds = round(sum(row["seconds"] for row in kernels.values()))
+    figures = {"processor seconds": seconds, "totals": totals, "kernels": dict(sorted(kernels.items()))}
+    RESULTS.write_text(json.dumps(common.surroundings() | {"figures": figures}, indent=1) + "\n", encoding="utf-8")
+    return totals
+
+
+def main() -> int:
+    kernels = json.loads(RESULTS.read_text(encoding="utf-8"))["figures"]["kernels"] if sys.argv[1:] and RESULTS.exists() else {}
+    totals = {}
     with multiprocessing.Pool() as pool:
-        for file, name, rows, found, open_ in pool.imap_unordered(_kernel, [(*one, stride) for one in _kernels(sys.argv[2:])]):
-            kernels[f"{file.removesuffix('.pipe')}/{name}"] = {kind: dict(row) for kind, row in rows.items()} | dict.fromkeys(
-                open_, True
-            )
-            for kind, row in rows.items():
-                totals[kind] += row
-            survivors.update(found)
-            print(file, name, rows, open_, f"{time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
-    common.write(
-        "kill_matrix",
-        {
-            "stride": stride,
-            "seconds": round(time.perf_counter() - started, 1),
-            "totals": {kind: dict(row) for kind, row in totals.items()},
-            "kernels": dict(sorted(kernels.items())),
-            "survivors": [
-                {"noticed": said, "change": change, "instruction": instruction, "times": number}
-                for (said, change, instruction), number in sorted(survivors.items())
-            ],
-        },
-    )
+        for name, row in pool.imap_unordered(_kernel, list(_kernels(sys.argv[1:]))):
+            kernels[name] = row
+            print(name, {kind: _totals({name: row}, kind) for kind in ("barriers", "order")}, row["seconds"], flush=True)
+            totals = _write(kernels)
+    print(totals)
+    return 1 if totals["barriers"]["accepted without a reason"] else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -2,7 +2,7 @@
 
 A place is found in the syntax tree and changed in the text. The changed module stands in for its file in a process of its own;
 there the cases that come through the changed line are compiled, and what pipec says is compared with what it says otherwise: the
-golden messages of the error cases, and the verdicts on the examples. What that leaves goes to the tests of the module's package.
+golden messages of the error cases, and the verdicts on the examples. What that leaves goes to the tests that come through the line.
 """
 
 import ast
@@ -18,19 +18,24 @@ import random
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import CodeType, FrameType, ModuleType
+from typing import Any, Self, TypeVar
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+Answer = TypeVar("Answer")
 FOLDERS = ("checks", "protocol", "verify")
 SECONDS = 60  # of processor time, for all cases of a mutant
 _OF_THE_READER = ("hidden", "outside", "partial_arrivals", "reader", "readable_programs", "written_tensors", "documented")
 _OF_THE_CHECKER = ("arithmetic", "logic", "orders", "progress", "unknown_values")
-TESTS: Mapping[str, tuple[str, ...]] = {
+TESTS_OF: Mapping[str, tuple[str, ...]] = {
     "checks": ("tests/checks", "tests/lower/test_meetings.py", "tests/lower/test_drain.py", "tests/sema/test_analysis.py"),
     "protocol": ("tests/protocol/test_prove.py", "tests/protocol/test_refute.py"),
     # Without those that go through changes of PTX and of certificates, which take minutes.
@@ -174,45 +179,99 @@ def cases() -> list[Case]:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a case says, and the lines of the checks it comes through."""
+    """What a case says, or how long a test takes (`case` is its node), and the changes that it comes through."""
 
     case: Case
     said: str
-    lines: frozenset[tuple[str, int]]
+    seconds: float
+    through: frozenset[Change]
 
 
-def known(chosen: Sequence[Case]) -> list[Known]:
-    return [Known(case, *_traced(case)) for case in chosen]
+class Coverage:
+    """Which changes run. Only functions with a change in them are looked at line by line, the others cost one call."""
 
+    def __init__(self, changes: Sequence[Change]) -> None:
+        self.reached: set[Change] = set()
+        self._wanted = {file: [one for one in changes if one.file == file] for file in {one.file for one in changes}}
+        self._codes: dict[CodeType, Mapping[int, Sequence[Change]] | None] = {}
 
-def _traced(case: Case) -> tuple[str, frozenset[tuple[str, int]]]:
-    lines: set[tuple[str, int]] = set()
-    names: dict[str, str | None] = {}
+    def __enter__(self) -> Self:
+        self.reached = set()
+        sys.settrace(self._call)
+        return self
 
-    def name_of(file: str) -> str | None:
-        if file not in names:
-            short = file.removeprefix(f"{ROOT}/")
-            names[file] = short if short.startswith(tuple(f"pipec/{folder}/" for folder in FOLDERS)) else None
-        return names[file]
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
 
-    def call(frame: Any, event: str, value: Any) -> Any:
-        name = name_of(frame.f_code.co_filename)
-        if name is None:
+    def _call(self, frame: FrameType, event: str, value: object) -> Any:
+        code = frame.f_code
+        if code not in self._codes:
+            self._codes[code] = self._of(code)
+        lines = self._codes[code]
+        if lines is None:
             return None
-        lines.add((name, frame.f_lineno))
+        self.reached.update(lines.get(0, ()))
 
-        def step(frame: Any, event: str, value: Any) -> Any:
-            lines.add((name, frame.f_lineno))
+        def step(frame: FrameType, event: str, value: object) -> Any:
+            self.reached.update(lines.get(frame.f_lineno, ()))
             return step
 
-        return step
+        return step if len(lines) > (0 in lines) else None
 
-    sys.settrace(call)
-    try:
-        said = case.said()
-    finally:
-        sys.settrace(None)
-    return said, frozenset(lines)
+    def _of(self, code: CodeType) -> Mapping[int, Sequence[Change]] | None:
+        """The changes by line; under 0 those that a call is enough for: what runs when the module is loaded, and lines without code."""
+        wanted = self._wanted.get(code.co_filename.removeprefix(f"{ROOT}/"))
+        if not wanted:
+            return None
+        own = {line for _, _, line in code.co_lines() if line is not None}
+        first, last = min(own, default=0), max(own, default=0)
+        found: dict[int, list[Change]] = {}
+        for change in wanted:
+            if change.line in own:
+                found.setdefault(change.line, []).append(change)
+            elif _outside(change) or code.co_name != "<module>" and first <= change.line <= last and _without_code(change):
+                found.setdefault(0, []).append(change)
+        return found or None
+
+
+def known(chosen: Sequence[Case], changes: Sequence[Change]) -> list[Known]:
+    coverage, found = Coverage(changes), []
+    for case in chosen:
+        started = time.process_time()
+        with coverage:
+            said = case.said()
+        found.append(Known(case, said, time.process_time() - started, frozenset(coverage.reached)))
+    return found
+
+
+def known_tests(files: Sequence[str], changes: Sequence[Change]) -> list[Known]:
+    """The same of tests; those that fail without a change are left out. They run elsewhere: no module of pipec stays loaded here."""
+    found = in_child(lambda: _known_tests(files, changes), 60 * SECONDS)
+    assert isinstance(found, list), found
+    return found
+
+
+def _known_tests(files: Sequence[str], changes: Sequence[Change]) -> list[Known]:
+    found: list[Known] = []
+
+    class Plugin:
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+            started = time.process_time()
+            with coverage:
+                outcome = yield
+            if outcome.excinfo is None:  # type: ignore[attr-defined]
+                seconds = time.process_time() - started
+                found.append(Known(Case("test", item.nodeid), "", seconds, frozenset(coverage.reached)))
+
+    coverage = Coverage(changes)
+    _pytest([str(ROOT / one) for one in files], Plugin())
+    return found
+
+
+def _pytest(arguments: Sequence[str], plugin: object) -> int:
+    with contextlib.redirect_stdout(io.StringIO()):
+        return pytest.main(["-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}", *arguments], [plugin])
 
 
 # ------------------------------------------------------------------------------------------------------------------- a verdict
@@ -241,68 +300,87 @@ MOST = 60  # cases that a change is tried on
 
 
 def judged(change: Change, cases: Sequence[Known], most: int = MOST) -> str:
-    """Which case or test notices the change; "survived" if none does. Runs in a process of its own."""
-    coming = [one for one in cases if (change.file, change.line) in one.lines]
+    """Which case notices the change; "survived" if none does. Runs in a process of its own."""
+    coming = sorted((one for one in cases if change in one.through), key=lambda one: one.seconds)
     if _outside(change):
-        # It runs once, when the module is loaded: any case that comes through the module may show it.
-        coming = [one for one in cases if any(file == change.file for file, _ in one.lines)]
-        random.Random(0).shuffle(coming)
-    else:
-        coming.sort(key=lambda one: (one.case.kind == "example", len(one.lines)))
+        random.Random(0).shuffle(coming)  # it runs once, when the module is loaded: any case may show it
     return in_child(lambda: _judged(change, coming[:most]), SECONDS)
+
+
+@cache
+def _functions(file: str) -> Sequence[tuple[int, int]]:
+    return [
+        (node.lineno, node.end_lineno or 0)
+        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    ]
+
+
+@cache
+def _lines(file: str) -> frozenset[int]:
+    """Those with code of their own."""
+    codes = [compile((ROOT / file).read_text(encoding="utf-8"), file, "exec")]
+    for code in codes:
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return frozenset(line for code in codes for _, _, line in code.co_lines() if line is not None)
+
+
+def _without_code(change: Change) -> bool:
+    return change.line not in _lines(change.file)
 
 
 def _outside(change: Change) -> bool:
     """Whether the changed line belongs to no function."""
-    functions = [
-        (node.lineno, node.end_lineno or 0)
-        for node in ast.walk(ast.parse((ROOT / change.file).read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-    ]
-    return not any(first < change.line <= last for first, last in functions)
+    return not any(first < change.line <= last for first, last in _functions(change.file))
 
 
-def _judged(change: Change, cases: Sequence[Known]) -> str:
-    for name in [name for name in sys.modules if name.split(".")[0] in ("pipec", "diagnose")]:
+def _with(change: Change) -> None:
+    """From here on, in this process, modules are loaded anew, with the change."""
+    for name in [name for name in sys.modules if name.split(".")[0] in ("pipec", "diagnose", "fuzz", "examples", "verify")]:
         del sys.modules[name]
     sys.meta_path.insert(0, _Instead(change))
     os.environ["PIPEC_CACHE_DIR"] = ""
+
+
+def _judged(change: Change, cases: Sequence[Known]) -> str:
+    _with(change)
     for one in cases:
         if one.case.said() != one.said:
             return f"noticed by {one.case.path}"
     return SURVIVED
 
 
-def tested(change: Change, folder: str) -> str:
-    """What the tests of a package say of the change: the first that fails."""
-
-    def run() -> str:
-        import pytest
-
-        for name in [name for name in sys.modules if name.split(".")[0] in ("pipec", "diagnose", "fuzz", "examples", "verify")]:
-            del sys.modules[name]
-        sys.meta_path.insert(0, _Instead(change))
-        failed: list[str] = []
-
-        class Plugin:
-            def pytest_runtest_logreport(self, report: Any) -> None:
-                if report.failed:
-                    failed.append(report.nodeid)
-
-        with contextlib.redirect_stdout(io.StringIO()):
-            code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *(str(ROOT / one) for one in TESTS[folder])], [Plugin()])
-        return f"noticed by {failed[0]}" if failed else SURVIVED if code == 0 else "noticed: the tests cannot be collected"
-
-    return in_child(run, 20 * SECONDS)
+def judged_by_tests(change: Change, tests: Sequence[Known], seconds: float = SECONDS) -> str:
+    """The first test that fails, of those that come through the change and take no longer than that together; the short ones first."""
+    coming, total = [], 0.0
+    for one in sorted((one for one in tests if change in one.through), key=lambda one: one.seconds):
+        total += one.seconds
+        if total <= seconds:
+            coming.append(one.case.path)
+    return in_child(lambda: _judged_by_tests(change, coming), round(3 * seconds)) if coming else SURVIVED
 
 
-def in_child(work: Callable[[], str], seconds: int) -> str:
+def _judged_by_tests(change: Change, tests: Sequence[str]) -> str:
+    failed: list[str] = []
+
+    class Plugin:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            if report.failed:
+                failed.append(report.nodeid)
+
+    _with(change)
+    code = _pytest(["-x", *tests], Plugin())
+    return f"noticed by {failed[0]}" if failed else SURVIVED if code == 0 else "noticed: the tests cannot be collected"
+
+
+def in_child(work: Callable[[], Answer], seconds: int) -> Answer | str:
     """What `work` says in a forked process; an exception or too much processor time is noticed, too."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
         threading.Thread(target=_watch, args=(seconds,), daemon=True).start()
+        answer: Answer | str
         try:
             answer = work()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is noticed
@@ -314,12 +392,12 @@ def in_child(work: Callable[[], str], seconds: int) -> str:
     with os.fdopen(reading, "rb") as pipe:
         data = pipe.read()
     os.waitpid(child, 0)
-    return pickle.loads(data) if data else "noticed: does not end"
+    found: Answer | str = pickle.loads(data) if data else "noticed: does not end"
+    return found
 
 
 def _watch(seconds: int) -> None:
     import resource
-    import time
 
     while True:
         time.sleep(1)

@@ -4,8 +4,9 @@
 """
 
 import ast
+from dataclasses import replace
 
-from mutation.own import SURVIVED, Case, Change, changes, judged, known, sample
+from mutation.own import SURVIVED, Case, changes, judged, judged_by_tests, known, known_tests, sample
 
 WAIT = Case("error", "tests/errors/linear/never_released.pipe")
 
@@ -20,14 +21,23 @@ def test_changes_are_many_and_can_be_compiled() -> None:
 
 
 def test_a_change_is_noticed_by_a_case_that_comes_through_it() -> None:
-    cases = known([WAIT])
-    lines = {line for file, line in cases[0].lines if file == "pipec/checks/stages/linear.py"}
-    assert lines
-    through = [change for change in changes() if change.file == "pipec/checks/stages/linear.py" and change.line in lines]
+    every = [change for change in changes() if change.file == "pipec/checks/stages/linear.py"]
+    cases = known([WAIT], every)
+    through = [change for change in every if change in cases[0].through]
+    assert 10 < len(through) < len(every)
     assert any(judged(change, cases) != SURVIVED for change in through[:12])
 
 
+def test_a_change_is_noticed_by_a_test_that_comes_through_it() -> None:
+    every = [change for change in changes() if change.file == "pipec/verify/checker/progress.py"]
+    tests = known_tests(["tests/verify/test_progress.py"], every)
+    through = [change for change in every if any(change in one.through for one in tests)]
+    assert through and any(judged_by_tests(change, tests) != SURVIVED for change in through[:12])
+    assert judged_by_tests(through[0], []) == SURVIVED
+
+
 def test_the_same_text_is_not_noticed() -> None:
-    cases = known([WAIT])
-    file, line = min(cases[0].lines)
-    assert judged(Change(file, line, 0, "", ""), cases) == SURVIVED
+    change = next(one for one in changes() if one.file == "pipec/checks/stages/linear.py")
+    same = replace(change, new=change.old)
+    cases = known([WAIT], [same])
+    assert same in cases[0].through and judged(same, cases) == SURVIVED

@@ -23,7 +23,7 @@ _MASK = re.compile(r"multicast::cluster.*, (%rs\d+);")
 _BRANCH = re.compile(r"\s+@(!?)(\S+) bra(?:\.uni)? \s*(\S+);")
 _LABEL = re.compile(r"(\S+):")
 _FAR = 40  # lines that a branch around a barrier instruction skips at most
-NEW = "%mutant"  # a register that the text does not have
+NEW = "%mutant"  # a register that the text does not have, nor declares: `declared` does
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,12 @@ def mutants(ptx: str) -> Iterator[Mutant]:
         elif _guards(lines, number):
             for change, instead in _branches(line):
                 yield Mutant(number + 1, change, _joined(lines, number, number + 1, instead))
+
+
+def declared(mutant: str) -> str:
+    """The text with the registers that a change brought in: the reader takes them as they are, the simulator does not."""
+    width = "b16" if re.search(rf"\.b16 \t{NEW},", mutant) else "b32"
+    return mutant.replace("\n{\n", f"\n{{\n\t.reg .pred {NEW}p;\n\t.reg .{width} {NEW};\n", 1) if NEW in mutant else mutant
 
 
 def kernel_text(ptx: str, kernel: str) -> str:
