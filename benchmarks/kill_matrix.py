@@ -29,7 +29,7 @@ sys.path[:1] = [str(ROOT / "tests"), str(ROOT)]
 
 RESULTS = ROOT / "benchmarks" / "results" / "kill_matrix.json"
 SECONDS = 60  # of processor time, for one mutant in the simulator
-SIMULATED = 24  # mutants of a kernel's barrier operations that are accepted, and again of its fences and waits
+SIMULATED = 8  # mutants of a kernel's barrier operations that are accepted, and again of its fences and waits
 ORDERING = re.compile(
     r"\s+(@!?\S+\s+)?(fence\.|tcgen05\.(fence|wait)|wgmma\.(fence|commit_group|wait_group)|cp\.async\.(bulk\.)?(commit|wait)_group"
     r"|st\.release|ld\.acquire|griddepcontrol)"
@@ -92,8 +92,9 @@ def _judged(seed, plan, text, these, original, certificate) -> dict[str, object]
 
 
 def _sample(groups: dict[Group, list[str]], chosen: random.Random) -> Sequence[tuple[Group, str]]:
-    """Texts of all groups in turn, those without a reason first."""
-    rest = {group: chosen.sample(texts, len(texts)) for group, texts in sorted(groups.items(), key=lambda one: bool(one[0][2]))}
+    """Texts of the groups in turn, in another order for each kernel, those without a reason first."""
+    order = chosen.sample(sorted(groups), len(groups))
+    rest = {group: chosen.sample(groups[group], len(groups[group])) for group in sorted(order, key=lambda group: bool(group[2]))}
     found: list[tuple[Group, str]] = []
     while rest and len(found) < SIMULATED:
         found += [(group, texts.pop()) for group, texts in rest.items()]

@@ -178,7 +178,7 @@ def _prove(state: Compilation) -> None:
         found, judgement = verdict(ptx, plan.kernel, plan.interface, state.sink)
         if judgement.certificate is not None and judgement.certificate.assumes:
             ptx, found, judgement = _with_launch_checks(state, number, ptx, judgement)
-        if judgement.certificate is None and found.outcome == "open" and not state.options.allow_undecided:
+        if found.outcome == "open" and not state.options.allow_undecided:
             state.sink.report(not_decided(ptx, plan.kernel, judgement))
         state.protocol[plan.kernel.name] = found
         if found.outcome == "proved" and judgement.certificate is not None and judgement.network is not None:

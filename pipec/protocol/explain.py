@@ -1,7 +1,7 @@
 """Judgements in the words of the source: verdicts, and messages that point at the waits that never end."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,9 +14,11 @@ from pipec.protocol.judge import Judgement, Side, judge
 from pipec.protocol.launches import launchable, names_of
 from pipec.protocol.ranges import TILES
 from pipec.protocol.refute import Deadlock
+from pipec.protocol.turns import refute_turns
 from pipec.source import Span
 from pipec.verify.data import formula_of
 from pipec.verify.network import ASSUMED, OPEN, Arrive, Network, Wait, edges_of
+from pipec.verify.terms import Symbol
 from pipec.verify.words import conditions_words
 
 _LOCATION = re.compile(r"\s*\.loc\s+\d+ (\d+) (\d+)")
@@ -36,7 +38,8 @@ def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink) ->
     """Judges one kernel of a PTX text and reports what refutes it."""
     found = judge(ptx, interface.name, sides_of(interface), lambda numbers: launchable(interface, numbers))
     if found.certificate is not None:
-        return proved(found, interface), found
+        told = proved(found, interface)
+        return (told, found) if told.outcome == "proved" else (_open(ptx, kernel, interface, told, sink), found)
     if found.deadlock is not None and found.network is not None:
         message = _Report(ptx, kernel, interface, found.network, found.deadlock).message()
         if message is not None:
@@ -61,6 +64,22 @@ def proved(found: Judgement, interface: KernelInterface) -> Verdict:
     )
 
 
+def _open(ptx: str, kernel: Kernel, interface: KernelInterface, told: Verdict, sink: Sink) -> Verdict:
+    """All is proved but that what is looked for in memory comes: there may be a launch in which it does not."""
+    awaited = refute_turns(ptx, interface.name, frozenset(names_of(interface)))
+    if awaited is None or not launchable(interface, awaited.sizes):
+        return told
+    message = messages.TurnMayNotCome(
+        block=f"({', '.join(map(str, awaited.block))})",
+        turn=awaited.turn,
+        found=awaited.found,
+        when=_sizes_in_words(awaited.sizes, names_of(interface)),
+        at=_Places(ptx, kernel).span(awaited.line),
+    )
+    sink.report(message)
+    return Verdict("refuted", "protocol: a turn that need not come was found")
+
+
 def undecided(found: Judgement) -> Verdict:
     return Verdict("open", f"protocol: not decided ({found.why}){found.tried}")
 
@@ -76,10 +95,16 @@ _GIVEN_UP = {
 
 def not_decided(ptx: str, kernel: Kernel, found: Judgement) -> messages.NotDecided:
     """What stopped the search, at the statement that it was about if there is one."""
+    places = _Places(ptx, kernel)
+    polls = [line for one in found.network.assumptions if one.kind in OPEN for line in one.lines] if found.network else []
+    if found.certificate is not None and polls:
+        why, at = "waits until memory holds something, and it is not shown that it comes to that", places.span(polls[0])
+        return messages.NotDecided(kernel=kernel.name, tried="", why=why, advice="let each block take its turn once", at=at)
     line = _LINE.fullmatch(found.why)
     why = line["why"] if line else found.why
-    at = _Places(ptx, kernel).span(int(line["number"])) if line else kernel.span
-    return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=_GIVEN_UP.get(why, why), at=at)
+    at = places.span(int(line["number"])) if line else kernel.span
+    advice = "let the loops of both sides have the same bounds"
+    return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=_GIVEN_UP.get(why, why), advice=advice, at=at)
 
 
 class _Places:
@@ -210,9 +235,13 @@ class _Report:
         names = names_of(self.interface) | {TILES.name: TILES.name}
         for axis in "xyz":
             names[f"%ctaid.{axis}"] = f"block.{axis}"
-        sizes = [(names[symbol.name], value) for symbol, value in self.deadlock.sizes.items() if symbol.name in names]
-        shown = ", ".join(f"{name} = {value}" for name, value in sorted(sizes))
-        return f" when {shown}" if shown else ""
+        return _sizes_in_words(self.deadlock.sizes, names)
+
+
+def _sizes_in_words(numbers: Mapping[Symbol, int], names: Mapping[str, str]) -> str:
+    sizes = [(names[symbol.name], value) for symbol, value in numbers.items() if symbol.name in names]
+    shown = ", ".join(f"{name} = {value}" for name, value in sorted(sizes))
+    return f" when {shown}" if shown else ""
 
 
 def _spans(kernel: Kernel) -> Iterator[Span]:

@@ -13,6 +13,7 @@ from pipec.verify.reader.flow.graph import Graph
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.assembly import Assembly, Class, Cta
 from pipec.verify.reader.processes.assumptions import assumptions, check_tensor_memory
+from pipec.verify.reader.processes.turns import walks
 from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.text.interface import (
     LARGEST_SIZE,
@@ -48,6 +49,13 @@ def read(ptx: str, kernel: str | None = None) -> Network:
         raise Unreadable(1, "it is nested too deeply") from error
     except Exception as error:
         raise Unreadable(1, f"the reader failed: {type(error).__name__} {error}") from error
+
+
+def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
+    """What the classes of threads of an entry do about turns (processes/turns.py); none for clusters. Raises Unreadable."""
+    reading = _Reading(ptx, kernel)
+    reading.network()
+    return reading.around, list(walks(Graph(reading.kernel), reading.around)) if reading.around.ranks == 1 else []
 
 
 class _Reading:

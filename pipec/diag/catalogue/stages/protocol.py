@@ -62,10 +62,31 @@ class NotDecided(Message):
     title = "whether roles of kernel `{kernel}` wait for each other for ever is not decided{tried}"
     labels = (primary("at", "{why}"),)
     note = "if they do, the kernel hangs until a watchdog ends the process"
-    help = "let the loops of both sides have the same bounds, or pass `--allow-undecided`"
+    help = "{advice}, or pass `--allow-undecided`"
     kernel: str
     tried: str
     why: str
+    advice: str
+    at: Span
+
+
+class TurnMayNotCome(Message):
+    """Blocks start in the order of their numbers, and the GPU may have room for one at a time only. A block whose turn comes only when a
+    later block has passed it on then waits for a block that cannot start before it has ended.
+
+    Turns are counted from 0. The turn of a block is its place along an axis (`block.z`), every block along the axis takes its turn once,
+    and blocks at other places have counters of their own.
+    """
+
+    code = "E0617"
+    title = "block {block} waits for a turn that no block before it passes on{when}"
+    labels = (primary("at", "waits until the counter is {turn}"),)
+    note = "the counter is {found} when all blocks before it have ended: where they leave no room for the next ones, the kernel hangs"
+    help = "let each block take one turn, that of its place along an axis of the grid"
+    block: str
+    turn: int
+    found: int
+    when: str
     at: Span
 
 

@@ -45,7 +45,7 @@ class Flow:
     """The slice of a kernel."""
 
     def __init__(self, graph: Graph, roots: frozenset[Kind] = EVENTS) -> None:
-        self.graph = graph
+        self.graph, self.roots = graph, roots
         self.kernel, self.code, self.kinds = graph.kernel, graph.code, graph.kinds
         self.bits: dict[str, int] = {}
         self.names: list[str] = []

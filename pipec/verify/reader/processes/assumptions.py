@@ -1,23 +1,18 @@
 """What could make a thread wait and is no barrier: named, so that a proof says on what it rests.
 
 Loops that the slice of the flow leaves out either count to a bound, and then they end, or they are named. A loop that looks at memory
-until somebody else has changed it is understood where it is a turn: a block waits until a counter holds its place along an axis of the
-grid, and passes the turn on once. Then the block before it passes the turn on too, and it is enough that blocks start in their order.
+until somebody else has changed it is understood where it is a turn (turns.py).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from pipec.verify.logic import System
 from pipec.verify.network import Assumption, AssumptionKind, Unreadable
-from pipec.verify.reader.flow.graph import EXIT, Graph, Stretch
+from pipec.verify.reader.flow.graph import Stretch
 from pipec.verify.reader.flow.slice import Flow
-from pipec.verify.reader.processes.walk import Walk
+from pipec.verify.reader.processes.turns import turns
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.statements import Instruction, integer
-from pipec.verify.reader.text.writes import Writes
-from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import Act, Split, Surroundings
-from pipec.verify.terms import Apply, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, symbols_of
+from pipec.verify.reader.values.surroundings import Surroundings
 
 # By register: what defines it in a loop; None for what not every turn does once.
 Definitions = dict[str, list[Instruction | None]]
@@ -27,7 +22,6 @@ _BY_KIND: dict[Kind, AssumptionKind] = {
     Kind.ANSWER: "answers",
     Kind.MORE_REGISTERS: "registers",
 }
-_TURN_EVENTS = frozenset({Kind.OBSERVE, Kind.PUBLISH})
 _MOST_COLUMNS = 512
 _MOST_BLOCKS = 300  # of a loop that is looked at
 
@@ -49,8 +43,22 @@ def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
     if loops:
         lines["loops"] = loops
     if polls:
-        lines["turns" if set(polls) <= set(_turns(flow, around)) else "polling"] = polls
+        lines["turns" if set(polls) <= turns(flow, around) else "polling"] = polls
     return tuple(Assumption(kind, tuple(sorted(found))) for kind, found in sorted(lines.items()))
+
+
+def check_tensor_memory(flow: Flow, columns: dict[int, dict[int, int]]) -> None:
+    """A CTA that asks for more than there is waits for itself. `columns`: by rank, columns asked for by line."""
+    for body in flow.graph.loops.values():
+        for number in body:
+            for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
+                if flow.kinds[at] is Kind.ALLOCATE:
+                    raise Unreadable(flow.code[at].line, "tensor memory that is asked for in a loop is not understood")
+    for asked in columns.values():
+        if sum(asked.values()) > _MOST_COLUMNS:
+            raise Unreadable(min(asked), f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
+    if len({tuple(asked) for asked in columns.values()}) > 1:
+        raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")
 
 
 # ---------------------------------------------------------------------------------------------------------------- loops
@@ -189,133 +197,3 @@ def _passes(how: str, kind: str, by: int, bound: int | None, stays_when: bool, t
         return False
     unsigned = kind[0] != "s" or how in ("lo", "ls", "hi", "hs")
     return not unsigned or bound >= (0 if upwards else -by)
-
-
-# ---------------------------------------------------------------------------------------------------------------- turns
-
-
-def _turns(flow: Flow, around: Surroundings) -> set[int]:
-    """The lines of loops that wait for a turn which certainly comes if blocks start in the order of their numbers."""
-    if around.ranks > 1:
-        return set()
-    try:
-        polls = list(_taken_once(flow.graph, around))
-    except Unreadable:
-        return set()
-    counters = [counter for counter, _ in polls]
-    if len(set(counters)) < len(counters):
-        return set()
-    return {line for _, lines in polls for line in lines}
-
-
-def _taken_once(graph: Graph, around: Surroundings) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The counters with the lines at which the block waits, if all is as it should be; raises Unreadable otherwise."""
-    flow = Flow(graph, _TURN_EVENTS)
-    work = [tuple(range(around.threads))]
-    while work:
-        machine = Machine(around, work.pop(), 0)
-        machine.partial = False
-        walk = Walk(flow, machine, "")
-        try:
-            walk.run()
-        except Split as split:
-            work += split.groups
-            continue
-        events = _sequence(walk)
-        if events and (len(machine.threads) > 1 or len(events) % 2):
-            raise Unreadable(events[0][0], "turns of several threads are not understood")
-        for (line, wait), (passing, on) in zip(events[::2], events[1::2], strict=True):
-            counter = _one_turn(around, wait, on)
-            if not Writes(around.kernel, around.interface.tensors).only_at(counter, {passing}):
-                raise Unreadable(line, "the counter is written elsewhere, too")
-            yield counter, (line,)
-
-
-def _sequence(walk: Walk) -> list[tuple[int, Act]]:
-    """What the class does about turns, if that is the same on every way through the kernel: lines and actions."""
-    before: dict[int, list[tuple[int, Act]]] = {walk.start.target: []}
-    work = [walk.start.target]
-    end: list[tuple[int, Act]] = []
-    while work:
-        number = work.pop()
-        node = walk.nodes[number]
-        passed = [*before[number], (node.line, node.act)] if node.act is not None else before[number]
-        if node.block == EXIT:
-            end = passed
-        for way in node.edges:
-            if way.target not in before:
-                before[way.target] = passed
-                work.append(way.target)
-            elif before[way.target] != passed:
-                raise Unreadable(node.line, "whether a turn is taken depends on the sizes")
-    return end
-
-
-def _one_turn(around: Surroundings, wait: Act, on: Act) -> str:
-    """The pointer of the counter: blocks wait for their place along an axis, and the next along it comes next."""
-    match wait.ring, on.ring:
-        case (("poll", Linear() as where, Linear() as turn), ("pass", there, int() | Linear() as value)) if where == there:
-            pass
-        case _:
-            raise Unreadable(1, "a turn that is not passed on after it was taken is not understood")
-    axes = [axis for axis in "xyz" if turn == atom(Symbol(f"%ctaid.{axis}"))]
-    pointers = [one.name for one, times in where.terms if times == 1 and isinstance(one, Symbol) and one.name in around.pointers]
-    if len(axes) != 1 or len(pointers) != 1 or not _apart(around, where, axes[0]):
-        raise Unreadable(1, "turns that are no places along an axis of the grid are not understood")
-    blocks = Symbol(f"%nctaid.{axes[0]}")
-    number = Linear(value) if isinstance(value, int) else value
-    if not _passes_on(around, turn, number, blocks, "xyz".index(axes[0])):
-        raise Unreadable(1, "the turn may be passed on to another block than the next")
-    return pointers[0]
-
-
-def _apart(around: Surroundings, where: Linear, axis: str) -> bool:
-    """Whether blocks along the axis share the counter, and no others: every other place in the grid is an index of its own, the last one
-    (times the size of a counter) or one with a stride."""
-    ways: list[object] = []
-    for other in "xyz".replace(axis, ""):
-        place = Symbol(f"%ctaid.{other}")
-        indices: list[object] = []
-        for one, _ in where.terms:
-            if one == place:
-                indices.append("last")
-            elif isinstance(one, Apply) and one.function == "mul.lo.s64" and atom(place) in one.arguments:
-                indices += [stride for stride in one.arguments if stride != atom(place)]
-            elif isinstance(one, (Apply, Floor, Choose)) and place in symbols_of(atom(one)):
-                return False
-        if len(indices) > 1 or not indices and around.arithmetic.ranges[f"%nctaid.{other}"][1] > 1:
-            return False
-        ways += indices
-    return len(set(ways)) == len(ways) and Symbol(f"%ctaid.{axis}") not in symbols_of(where)
-
-
-def _passes_on(around: Surroundings, turn: Linear, value: Linear, blocks: Symbol, axis: int) -> bool:
-    """Whether the turn passed on is the next one wherever there is a next block."""
-    facts = list(_ranges(around, (*symbols_of(turn), *symbols_of(value), blocks)))
-    extent = around.interface.launch[axis]
-    if extent is not None:
-        facts += [Compare("eq", add(extent, atom(blocks), -1)), *_ranges(around, symbols_of(extent))]
-    another = Compare("ge", add(add(atom(blocks), turn, -1), Linear(-2)))
-    return System([*facts, another]).entails(Compare("eq", add(value, add(turn, Linear(1)), -1)))
-
-
-def _ranges(around: Surroundings, symbols: Iterable[Symbol]) -> Iterator[Formula]:
-    for symbol in set(symbols):
-        if symbol.name in around.arithmetic.ranges:
-            low, high = around.arithmetic.ranges[symbol.name]
-            yield Compare("ge", add(atom(symbol), Linear(-low)))
-            yield Compare("ge", add(Linear(high), atom(symbol), -1))
-
-
-def check_tensor_memory(flow: Flow, columns: dict[int, dict[int, int]]) -> None:
-    """A CTA that asks for more than there is waits for itself. `columns`: by rank, columns asked for by line."""
-    for body in flow.graph.loops.values():
-        for number in body:
-            for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
-                if flow.kinds[at] is Kind.ALLOCATE:
-                    raise Unreadable(flow.code[at].line, "tensor memory that is asked for in a loop is not understood")
-    for asked in columns.values():
-        if sum(asked.values()) > _MOST_COLUMNS:
-            raise Unreadable(min(asked), f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
-    if len({tuple(asked) for asked in columns.values()}) > 1:
-        raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")

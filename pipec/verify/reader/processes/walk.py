@@ -304,9 +304,8 @@ class Walk(Loops):
                 node.condition = self.machine.guard(step, env)  # type: ignore[assignment]
             else:
                 node.acts, node.act = acts, acts[sub]
-                if isinstance(node.act.ring, int) and _published(env) < 1 + any(
-                    rank != self.machine.rank for rank, _ in node.act.targets
-                ):
+                met = 1 + any(rank != self.machine.rank for rank, _ in node.act.targets)
+                if isinstance(node.act.ring, int) and Kind.SYNC in self.flow.roots and _published(env) < met:
                     raise Unreadable(node.line, "the barrier may not be ready yet: no barrier of all threads stands before")
         else:
             assert block.branch is not None and block.branch.predicate

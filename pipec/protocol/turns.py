@@ -1,0 +1,147 @@
+"""Searches a launch in which a block waits for a turn that need not come: its blocks run one after the other, in their order.
+
+A GPU with room for one block only does just that. Where a block waits for a counter that the blocks before it have left at another
+number, it waits for one that may never start.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from pipec.budgets import Meter
+from pipec.protocol.ranges import ANYTHING, Range, certain, range_of
+from pipec.verify.network import Unreadable
+from pipec.verify.reader.processes.walk import Node, Walk, Way
+from pipec.verify.reader.read import turns_of
+from pipec.verify.reader.text.writes import Writes
+from pipec.verify.reader.values.surroundings import Surroundings
+from pipec.verify.terms import Linear, Symbol, symbols_of
+
+_SIZES = (1, 64, 600)  # that all sizes of a launch have at once
+_MOST_BLOCKS = 64
+_APART = 1 << 40  # between tensors
+
+Known = dict[Symbol, Range]
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """`line`: of the PTX, where `block` waits for `turn`, while the counter is `found` and all blocks before have ended."""
+
+    line: int
+    block: tuple[int, int, int]
+    turn: int
+    found: int
+    sizes: dict[Symbol, int]
+
+
+def refute_turns(ptx: str, kernel: str, sizes: frozenset[str]) -> Awaited | None:
+    """`sizes`: the parameters that are sizes or numbers."""
+    try:
+        around, walks = turns_of(ptx, kernel)
+    except Unreadable:
+        return None
+    taking = [walk for walk in walks if any(_turn(node) for node in walk.nodes)]
+    if len(taking) != 1 or len(taking[0].machine.threads) > 1 or not _alone(around, taking[0]):
+        return None
+    meter = Meter("protocol steps")
+    for size in _SIZES if sizes else _SIZES[:1]:
+        try:
+            found = _Launch(around, taking[0], {Symbol(name): size for name in sorted(sizes)}, meter).run()
+        except _NotKnown:
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def _turn(node: Node) -> bool:
+    """Waits for barriers end, as the network shows: what is left are turns."""
+    return node.act is not None and not isinstance(node.act.ring, int)
+
+
+def _alone(around: Surroundings, walk: Walk) -> bool:
+    """Whether the counters are stored to nowhere else."""
+    forms = {act.ring[1] for node in walk.nodes if (act := node.act) is not None and isinstance(act.ring, tuple)}
+    lines = {node.line for node in walk.nodes if _turn(node) and node.act is not None and not node.act.waits}
+    if not all(isinstance(form, Linear) for form in forms):
+        return False
+    counters = {one.name for form in forms for one in symbols_of(form) if one.name in around.pointers}
+    return all(Writes(around.kernel, around.interface.tensors).only_at(counter, lines) for counter in counters)
+
+
+class _NotKnown(Exception):
+    """What happens depends on what is not known of the launch."""
+
+
+class _Launch:
+    """A launch with all sizes given."""
+
+    def __init__(self, around: Surroundings, walk: Walk, sizes: dict[Symbol, int], meter: Meter) -> None:
+        self.walk, self.sizes, self.meter = walk, sizes, meter
+        self.known: Known = {one: (value, value) for one, value in sizes.items()}
+        pointers = enumerate(sorted(around.pointers), 1)
+        self.known |= {Symbol(name): (number * _APART, number * _APART) for number, name in pointers}
+        self.counters: dict[int, int] = {}
+        extents = [around.interface.launch[axis] for axis in range(3)]
+        if None in extents:
+            raise _NotKnown
+        self.extents = [_exactly(extent, self.known) for extent in extents if extent is not None]
+        if not 0 < self.extents[0] * self.extents[1] * self.extents[2] <= _MOST_BLOCKS:
+            raise _NotKnown
+
+    def run(self) -> Awaited | None:
+        for z, y, x in product(*(range(extent) for extent in reversed(self.extents))):
+            places = {Symbol(f"%ctaid.{axis}"): (at, at) for axis, at in zip("xyz", (x, y, z), strict=True)}
+            counts = {Symbol(f"%nctaid.{axis}"): (many, many) for axis, many in zip("xyz", self.extents, strict=True)}
+            found = self._block({**self.known, **places, **counts})
+            if found is not None:
+                node, turn, value = found
+                return Awaited(node.line, (x, y, z), turn, value, self.sizes)
+        return None
+
+    def _block(self, known: Known) -> tuple[Node, int, int] | None:
+        """Where the block waits for a turn, for which one, and what it finds; None where it comes to its end."""
+        way = self.walk.start
+        while True:
+            self.meter.spend()
+            self._take(way, known)
+            node = self.walk.nodes[way.target]
+            if not node.edges:
+                return None
+            if node.act is not None and not _turn(node):
+                way = node.edges[0]
+                continue
+            if node.condition is not None:
+                outcome = certain(node.condition, known)
+                if outcome is None:
+                    raise _NotKnown
+                way = node.edges[0 if outcome else 1]
+                continue
+            where, number = self._action(node, known)
+            found = self.counters.get(where, 0)
+            if node.act is not None and not node.act.waits:
+                self.counters[where] = number
+            elif found != number:
+                return node, number, found
+            way = node.edges[0]
+
+    def _action(self, node: Node, known: Known) -> tuple[int, int]:
+        """The place of a counter, and the number that is waited for or stored."""
+        ring = node.act.ring if node.act is not None else None
+        match ring:
+            case (_, Linear() as where, int() | Linear() as value):
+                return _exactly(where, known), _exactly(value if isinstance(value, Linear) else Linear(value), known)
+        raise _NotKnown
+
+    def _take(self, way: Way, known: Known) -> None:
+        if not all(certain(one, known) for one in way.requires):
+            raise _NotKnown
+        known.update([(symbol, ANYTHING if value is None else range_of(value, known)) for symbol, value in way.values])
+
+
+def _exactly(form: Linear, known: Mapping[Symbol, Range]) -> int:
+    low, high = range_of(form, known)
+    if low != high:
+        raise _NotKnown
+    return low

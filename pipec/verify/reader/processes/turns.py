@@ -1,0 +1,138 @@
+"""Turns: a block waits until a counter in global memory holds its place along an axis of the grid, and passes the turn on once. Then the
+block before it passes the turn on too, and it is enough that blocks start in their order."""
+
+from collections.abc import Iterable, Iterator
+
+from pipec.verify.logic import System
+from pipec.verify.network import Unreadable
+from pipec.verify.reader.flow.graph import EXIT, Graph
+from pipec.verify.reader.flow.slice import Flow
+from pipec.verify.reader.processes.walk import Walk
+from pipec.verify.reader.text.opcodes import Kind
+from pipec.verify.reader.text.writes import Writes
+from pipec.verify.reader.values.machine import Machine
+from pipec.verify.reader.values.surroundings import Act, Split, Surroundings
+from pipec.verify.terms import Apply, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, symbols_of
+
+_EVENTS = frozenset({Kind.OBSERVE, Kind.PUBLISH})
+
+
+def turns(flow: Flow, around: Surroundings) -> set[int]:
+    """The lines of loops that wait for a turn which certainly comes if blocks start in the order of their numbers."""
+    if around.ranks > 1:
+        return set()
+    try:
+        polls = list(_taken_once(flow.graph, around))
+    except Unreadable:
+        return set()
+    counters = [counter for counter, _ in polls]
+    if len(set(counters)) < len(counters):
+        return set()
+    return {line for _, lines in polls for line in lines}
+
+
+def walks(graph: Graph, around: Surroundings) -> Iterator[Walk]:
+    """What each class of threads does about counters in global memory: waits for one to be something, and stores to it; and the branches
+    on which that depends."""
+    flow = Flow(graph, _EVENTS)
+    work = [tuple(range(around.threads))]
+    while work:
+        machine = Machine(around, work.pop(), 0)
+        machine.partial = False
+        walk = Walk(flow, machine, "")
+        try:
+            walk.run()
+        except Split as split:
+            work += split.groups
+            continue
+        yield walk
+
+
+def _taken_once(graph: Graph, around: Surroundings) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The counters with the lines at which the block waits, if all is as it should be; raises Unreadable otherwise."""
+    for walk in walks(graph, around):
+        events = _sequence(walk)
+        if events and (len(walk.machine.threads) > 1 or len(events) % 2):
+            raise Unreadable(events[0][0], "turns of several threads are not understood")
+        for (line, wait), (passing, on) in zip(events[::2], events[1::2], strict=True):
+            counter = _one_turn(around, wait, on)
+            if not Writes(around.kernel, around.interface.tensors).only_at(counter, {passing}):
+                raise Unreadable(line, "the counter is written elsewhere, too")
+            yield counter, (line,)
+
+
+def _sequence(walk: Walk) -> list[tuple[int, Act]]:
+    """What the class does about turns, if that is the same on every way through the kernel: lines and actions."""
+    before: dict[int, list[tuple[int, Act]]] = {walk.start.target: []}
+    work = [walk.start.target]
+    end: list[tuple[int, Act]] = []
+    while work:
+        number = work.pop()
+        node = walk.nodes[number]
+        turn = node.act is not None and not isinstance(node.act.ring, int)  # waits for barriers end, which the network shows
+        passed = [*before[number], (node.line, node.act)] if node.act is not None and turn else before[number]
+        if node.block == EXIT:
+            end = passed
+        for way in node.edges:
+            if way.target not in before:
+                before[way.target] = passed
+                work.append(way.target)
+            elif before[way.target] != passed:
+                raise Unreadable(node.line, "whether a turn is taken depends on the sizes")
+    return end
+
+
+def _one_turn(around: Surroundings, wait: Act, on: Act) -> str:
+    """The pointer of the counter: blocks wait for their place along an axis, and the next along it comes next."""
+    match wait.ring, on.ring:
+        case (("poll", Linear() as where, Linear() as turn), ("pass", there, int() | Linear() as value)) if where == there:
+            pass
+        case _:
+            raise Unreadable(1, "a turn that is not passed on after it was taken is not understood")
+    axes = [axis for axis in "xyz" if turn == atom(Symbol(f"%ctaid.{axis}"))]
+    pointers = [one.name for one, times in where.terms if times == 1 and isinstance(one, Symbol) and one.name in around.pointers]
+    if len(axes) != 1 or len(pointers) != 1 or not _apart(around, where, axes[0]):
+        raise Unreadable(1, "turns that are no places along an axis of the grid are not understood")
+    blocks = Symbol(f"%nctaid.{axes[0]}")
+    number = Linear(value) if isinstance(value, int) else value
+    if not _passes_on(around, turn, number, blocks, "xyz".index(axes[0])):
+        raise Unreadable(1, "the turn may be passed on to another block than the next")
+    return pointers[0]
+
+
+def _apart(around: Surroundings, where: Linear, axis: str) -> bool:
+    """Whether blocks along the axis share the counter, and no others: every other place in the grid is an index of its own, the last one
+    (times the size of a counter) or one with a stride."""
+    ways: list[object] = []
+    for other in "xyz".replace(axis, ""):
+        place = Symbol(f"%ctaid.{other}")
+        indices: list[object] = []
+        for one, _ in where.terms:
+            if one == place:
+                indices.append("last")
+            elif isinstance(one, Apply) and one.function == "mul.lo.s64" and atom(place) in one.arguments:
+                indices += [stride for stride in one.arguments if stride != atom(place)]
+            elif isinstance(one, (Apply, Floor, Choose)) and place in symbols_of(atom(one)):
+                return False
+        if len(indices) > 1 or not indices and around.arithmetic.ranges[f"%nctaid.{other}"][1] > 1:
+            return False
+        ways += indices
+    return len(set(ways)) == len(ways) and Symbol(f"%ctaid.{axis}") not in symbols_of(where)
+
+
+def _passes_on(around: Surroundings, turn: Linear, value: Linear, blocks: Symbol, axis: int) -> bool:
+    """Whether the turn passed on is the next one wherever there is a next block."""
+    facts = list(_ranges(around, (*symbols_of(turn), *symbols_of(value), blocks)))
+    extent = around.interface.launch[axis]
+    if extent is not None:
+        facts += [Compare("eq", add(extent, atom(blocks), -1)), *_ranges(around, symbols_of(extent))]
+    another = Compare("ge", add(add(atom(blocks), turn, -1), Linear(-2)))
+    return System([*facts, another]).entails(Compare("eq", add(value, add(turn, Linear(1)), -1)))
+
+
+def _ranges(around: Surroundings, symbols: Iterable[Symbol]) -> Iterator[Formula]:
+    for symbol in set(symbols):
+        if symbol.name in around.arithmetic.ranges:
+            low, high = around.arithmetic.ranges[symbol.name]
+            yield Compare("ge", add(atom(symbol), Linear(-low)))
+            yield Compare("ge", add(Linear(high), atom(symbol), -1))
