@@ -40,5 +40,8 @@ faults; results.
 
 
 def explanation() -> str:
-    rows = [f"- {words}{' (a kernel that needs this is refused, or called open)' if kind in OPEN else ''}" for kind, words in ASSUMED.items()]
+    rows = [
+        f"- {words}{' (a kernel that needs this is refused, or called open)' if kind in OPEN else ''}"
+        for kind, words in ASSUMED.items()
+    ]
     return _TEXT.format(title=TITLE, assumed="\n".join(rows))

@@ -12,7 +12,7 @@ kernel k[S: int = 3](x: tensor[f32, 64, 64], y: tensor[f32, 64, 64], turns: tens
     role compute(warps=4):
 {body}
 """
-TURN = "with semaphore({counter}, {turn}, S):\n            store(y[0, 0], load(x[0, 0], 64, 64), reduce=\"add\")"
+TURN = 'with semaphore({counter}, {turn}, S):\n            store(y[0, 0], load(x[0, 0], 64, 64), reduce="add")'
 
 
 def judged(grid: str, *turns: tuple[str, str], before: str = "") -> Compilation:
