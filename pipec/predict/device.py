@@ -42,6 +42,7 @@ class Device:
     launch: float  # seconds from one kernel to the next
     arrive: float  # from an arrival of threads to who waits for it
     transcendental: float  # one instruction of a warp: exponential, reciprocal, ...
+    dependent: float  # how many times longer a warpgroup's work takes when no other one's fills the gaps
     unknown: tuple[str, ...]
 
     @property
@@ -113,6 +114,7 @@ DEVICES: Mapping[str, Device] = {
         loaded_rate=70.0,  # the H200's
         launch=7.1e-6,  # fitted: launches timed one at a time, at 1.3 GHz
         arrive=29.0,  # FlashGPU-Sim's figure for a B200's mbarrier.arrive
+        dependent=1.4,  # the H200's
         transcendental=8.0,  # four units for the 32 lanes of a warp (CUDA programming guide, arithmetic throughput)
         unknown=(
             "what all multiprocessors together get from the L2 was published by nobody: a figure of the H200 stands in for it",
@@ -140,6 +142,7 @@ DEVICES: Mapping[str, Device] = {
         loaded_rate=70.0,
         launch=2.2e-6,
         arrive=29.0,
+        dependent=1.4,  # fitted to every third time of benchmarks/results/h200_attention.json
         transcendental=8.0,
         unknown=("launches that overlap: kernels of a few microseconds take up to twice what is said",),
     ),

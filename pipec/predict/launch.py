@@ -139,10 +139,14 @@ class Launch:
         cycles = runs[0].cycles
         if not self._stays and self.running > count:
             full, rest = divmod(self.running, count * self.held)
-            cycles *= full
-            if rest:
-                runs.append(self._run(ceil(rest / count), min(1.0, rest / count)))
-                cycles += runs[-1].cycles
+            if self.work.evenness < _EVEN:
+                # Blocks of unlike length follow each other without waiting for the longest; at the end some idle.
+                cycles = max(cycles, cycles * self.work.evenness * (self.running / (count * self.held) + _IDLE))
+            else:
+                cycles *= full
+                if rest:
+                    runs.append(self._run(ceil(rest / count), min(1.0, rest / count)))
+                    cycles += runs[-1].cycles
         traffic = dram_bytes(self.work, machine)
         bounds = {
             "multiprocessors": cycles / self.clock,
@@ -184,6 +188,8 @@ class Launch:
 
 
 _ALONE = 0.05  # of the multiprocessors: what fewer ask of the L2 it gives at once, at every rate that was seen (sweep)
+_EVEN = 0.99
+_IDLE = 0.5  # of an average block's time
 _EDGE = 0.86  # of what is far, where the data just fits (fitted)
 
 
@@ -203,7 +209,7 @@ class _Run:
             self.cycles = after + (after - before) * (tiles - most - 1)
         self.shares = _shares(self._end)
         self.assumed = [span for block in self.around.blocks for span in block.assumed]
-        self.loops = tuple(_main_loops(self.around.blocks[0], len(self.around.blocks)))
+        self.loops = tuple(_main_loops(self.around.blocks[0]))
 
     def _along(self, shorter: "_Shorter | None", tiles: int | None) -> float:
         """Cycles with so many tiles, whatever the length of the loops."""
@@ -333,7 +339,7 @@ def _loops(body: tuple[tree.Statement, ...]) -> Iterator[tree.For]:
 # ------------------------------------------------------------------------------------------------------------ main loops
 
 
-def _main_loops(block: Block, blocks: int) -> Iterator[MainLoop]:
+def _main_loops(block: Block) -> Iterator[MainLoop]:
     """Of every ring whose stages are loaded and multiplied: its pace where the loop is in full swing."""
     loaded = {
         operation.destination.handle.pipeline
@@ -357,11 +363,11 @@ def _main_loops(block: Block, blocks: int) -> Iterator[MainLoop]:
         laps = max(1, (len(marks) // 2) // stages)
         count = min(laps * stages, marks.index(end))
         since = marks[marks.index(end) - count]
-        yield _main_loop(block, role, pipeline, end, since, count, blocks)
+        yield _main_loop(block, role, pipeline, end, since, count)
 
 
-def _main_loop(block: Block, role: str, pipeline: tree.Pipeline, end: Event, since: Event, count: int, blocks: int) -> MainLoop:
+def _main_loop(block: Block, role: str, pipeline: tree.Pipeline, end: Event, since: Event, count: int) -> MainLoop:
     path = tuple(Step(step.reason, step.cycles / count) for step in steps(end, since.time))
-    uses = len(block.marks[role, pipeline]) * blocks
+    uses = len(block.marks[role, pipeline])  # by each block, while the engines work for all of them
     engines = {name: cycles / uses for name, cycles in block.around.busy.items()}
     return MainLoop(role, pipeline, (end.time - since.time) / count, engines, path)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.kir.plan.types import Plan, RolePlan
 from pipec.predict.device import Device
 from pipec.predict.events import START, Event, Reason, latest
@@ -16,7 +17,7 @@ from pipec.predict.values import Known, Values
 from pipec.predict.work import LINE, Transfer, product_cycles, thread_cycles, transfer
 from pipec.sema import tree
 from pipec.source import Span
-from pipec.tune.workload import goes_over_tiles
+from pipec.tune.workload import goes_over_tiles, operations_in
 from pipec.vocabulary import Side
 
 MOST_EVENTS = 200_000
@@ -135,25 +136,48 @@ class Block:
         self.granted = granted if most_tiles is None else granted[: most_tiles - 1]
         self.most_tiles = most_tiles
         self.assumed: dict[Span, None] = {}
+        self.working: dict[str, Event] = defaultdict(lambda: around.start)  # until when groups of a role issue instructions
+        self._counts: dict[tuple[tree.Pipeline, Side], int] = {}
         self.marks: dict[tuple[str, tree.Pipeline], list[Event]] = defaultdict(list)  # when a role had each stage
         plans = {row.role.name: row for row in plan.roles}
-        self.roles = [_Role(self, plans[role.name], role.body) for role in kernel.roles]
+        self.groups = {role.name: _groups(role) for role in kernel.roles}
+        self.roles = [
+            _Role(self, plans[role.name], role.body, number) for role in kernel.roles for number in range(self.groups[role.name])
+        ]
         around.blocks.append(self)
 
     def arrive(self, use: Use, event: Event) -> None:
         arrived = self.arrived[use]
         arrived.append(event)
-        signals = self.plan.signals.get((use.pipeline, use.side))
-        if signals is None or len(arrived) >= len(signals.how):
+        if len(arrived) >= self._arrivals(use.pipeline, use.side):
             self.handed_over[use] = latest(arrived)
             self.woken += self.waiting.pop(use, ())
 
+    def _arrivals(self, pipeline: tree.Pipeline, side: Side) -> int:
+        """Of groups of threads, which complete a use."""
+        key = pipeline, side
+        if key not in self._counts:
+            signals = self.plan.signals.get(key)
+            roles = [
+                role for role in self.plan.kernel.roles if pipeline in (role.produces if side == "producer" else role.consumes)
+            ]
+            groups = max((self.groups[role.name] for role in roles), default=1)
+            self._counts[key] = groups * (1 if signals is None else len(signals.how))
+        return self._counts[key]
+
+
+def _groups(role: tree.Role) -> int:
+    """Warpgroups that multiply in registers go through their role each at its own pace, each with its rows of a tile."""
+    multiplies = any(isinstance(operation, tree.RegisterMma) for operation in operations_in(role.body))
+    return max(1, role.warps // WARPGROUP_WARPS) if multiplies else 1
+
 
 class _Role:
-    """Threads of a role as one: `now` is when they have done what `steps` went through."""
+    """Threads of a role, or of one warpgroup of it, as one: `now` is when they have done what `steps` went through."""
 
-    def __init__(self, block: Block, plan: RolePlan, body: tuple[tree.Statement, ...]) -> None:
+    def __init__(self, block: Block, plan: RolePlan, body: tuple[tree.Statement, ...], group: int) -> None:
         self.block, self.plan = block, plan
+        self.group, self.part = group, 1 / block.groups[plan.role.name]
         self.device, self.around = block.around.device, block.around
         self.name = plan.role.name
         self.body = body
@@ -268,7 +292,8 @@ class _Role:
                 yield use
             self._wait(self.block.handed_over[use], pipeline.name)
         if operation.first:
-            self.block.marks[self.name, pipeline].append(self.now)
+            if self.group == 0:
+                self.block.marks[self.name, pipeline].append(self.now)
             schedule = self.block.plan.kernel.schedule
             if schedule is not None and pipeline is schedule.responses and side == "consumer":
                 granted = self.block.granted
@@ -355,6 +380,7 @@ class _Role:
     def _multiply(self, operation: tree.Mma | tree.RegisterMma) -> None:
         around = self.around
         cycles, first = product_cycles(operation, self.device)
+        cycles *= self.part
         # A product that follows another at once finds the pipe filled.
         begin = latest([self.now.later(Reason("latency", self.name), first), around.products])
         around.products = begin.later(Reason("multiply", self.name), cycles)
@@ -386,10 +412,16 @@ class _Role:
     # ------------------------------------------------------------------------------------------------------------ rest
 
     def _work(self, operation: tree.Operation) -> None:
-        cycles = thread_cycles(operation, self.plan.role.warps, self.device)
+        cycles = thread_cycles(operation, self.plan.role.warps, self.device) * self.part
         if cycles:
             before = self.now
-            self.now = before.later(Reason("work", self.name), cycles)
+            if self.part < 1:  # in turn with the other groups, whose instructions the same schedulers issue
+                start = latest([self.now, self.block.working[self.name]])
+                self.block.working[self.name] = start.later(Reason("work", self.name), cycles)
+                # One warp on a scheduler waits for its own results meanwhile.
+                self.now = start.later(Reason("work", self.name), cycles * self.device.dependent)
+            else:
+                self.now = before.later(Reason("work", self.name), cycles)
             self._stretch(type(operation).__name__.lower(), before.time, self.now.time)
             self.around.busy[f"work {self.name}"] += cycles
 

@@ -1,5 +1,6 @@
 """What an operation costs the engine or the threads that do it."""
 
+from collections.abc import Mapping
 from functools import cache
 from math import ceil
 
@@ -66,11 +67,30 @@ def product_cycles(operation: tree.Mma | tree.RegisterMma, device: Device) -> tu
 _READ = 1.0  # from tensor or shared memory, several elements at a time
 _READ_GLOBAL = 2.0
 _PLAIN = 1.0
-_TRANSCENDENTAL = frozenset({"exp", "exp2", "log", "log2", "tanh", "sin", "cos", "rsqrt", "sqrt", "sigmoid", "gelu", "silu"})
+# Functions by the instructions of the special-function units that they become, and the others beside them (pipec/lower/emit/functions.py).
+_FUNCTIONS: Mapping[str, tuple[int, int]] = {
+    "exp": (1, 4),
+    "exp2": (1, 3),
+    "exp2_ftz": (1, 0),
+    "log": (1, 4),
+    "log2": (1, 3),
+    "sqrt": (1, 8),
+    "rsqrt": (1, 2),
+    "rcp": (1, 6),
+    "/": (1, 8),
+    "sigmoid": (2, 3),
+    "silu": (2, 4),
+    "tanh": (2, 8),
+    "erf": (2, 12),
+    "gelu": (2, 14),
+    "sin": (1, 2),
+    "cos": (1, 2),
+}
 
 
 def thread_cycles(operation: tree.Operation, warps: int, device: Device) -> float:
-    """Cycles that the role's threads take for the tile that they evaluate, and for storing it to global memory."""
+    """Cycles that the role's threads take for the tile that they evaluate, and for storing it to global memory, had they the
+    multiprocessor for themselves."""
     tile = evaluated_tile(operation)
     if tile is None or not isinstance(tile.type, TileType):
         return 0.0
@@ -104,8 +124,9 @@ def _of_node(node: tree.Expression, device: Device) -> float:
             return _READ
         case tree.ReadTensor():
             return _READ_GLOBAL
-        case tree.Call(function) if function in _TRANSCENDENTAL:
-            return device.transcendental + _PLAIN
+        case tree.Call(function) | tree.Binary(function) if function in _FUNCTIONS:
+            special, plain = _FUNCTIONS[function]
+            return device.transcendental * special + _PLAIN * plain
         case tree.RowReduce(_, operand):
             assert isinstance(operand.type, TileType)
             return _PLAIN * operand.type.columns

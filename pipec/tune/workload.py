@@ -18,7 +18,7 @@ import numpy as np
 from pipec.arithmetic import MEANINGS
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.walk import subexpressions
-from pipec.record import record
+from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.sema.types import TileType
 
@@ -119,6 +119,13 @@ class Workload:
         return self.blocks * sum(one.m * one.n * one.k_bytes * one.average for role in self.roles for one in role.products)
 
     @property
+    def evenness(self) -> float:
+        """What an average block does of what the first one does."""
+        done = [one for role in self.roles for one in (*role.products, *role.loads)]
+        first = sum(one.times for one in done)
+        return sum(one.average for one in done) / first if first else 1.0
+
+    @property
     def operations(self) -> float:
         """Multiplications and additions of the whole launch, whatever their type."""
         return self.blocks * sum(2 * one.m * one.n * one.k * one.average for role in self.roles for one in role.products)
@@ -155,6 +162,9 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
     together = multiprocessors * _held(shared, threads, budgeted, registers, columns)
     counter = _Count(kernel, sizes, multiprocessors, (grid[0], grid[1], grid[2]), together)
     roles = tuple(counter.role(role) for role in kernel.roles)
+    if not _even(roles) and prod(grid) > together:
+        everywhere = _Count(kernel, sizes, multiprocessors, (grid[0], grid[1], grid[2]), together, spread=True)
+        roles = tuple(_averaged(here, everywhere.role(role)) for here, role in zip(roles, kernel.roles, strict=True))
     pipelines = {load.pipeline for role in roles for load in role.loads}
     tensors = {load.tensor for role in roles for load in role.loads}
     return Workload(
@@ -170,6 +180,24 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
         kernel.schedule is not None or _walks(kernel),
         roles,
     )
+
+
+def _even(roles: tuple[RoleWork, ...]) -> bool:
+    """Whether all blocks do the same."""
+    return all(one.times == one.average for role in roles for one in (*role.loads, *role.products, *role.epilogues))
+
+
+def _averaged(here: RoleWork, everywhere: RoleWork) -> RoleWork:
+    """What the first block does, with the averages of blocks from the whole grid."""
+    loads, products, epilogues = (
+        tuple(replace(one, average=other.average) for one, other in zip(ours, theirs, strict=True))
+        for ours, theirs in (
+            (here.loads, everywhere.loads),
+            (here.products, everywhere.products),
+            (here.epilogues, everywhere.epilogues),
+        )
+    )
+    return RoleWork(here.name, here.warps, loads, products, epilogues)
 
 
 def _tensor_columns(kernel: tree.Kernel) -> int:
@@ -188,8 +216,19 @@ def goes_over_tiles(loop: tree.For) -> bool:
     """A block's loop over the tiles that are its own: from its number in steps of the number of blocks, or that many times."""
     if loop.step > 1 and isinstance(loop.start, tree.Special):
         return True
-    parts = subexpressions(loop.stop)
-    return any(isinstance(part, tree.Special) and part.name.partition(".")[0] in ("grid", "clusters") for part in parts)
+    return any(_shared_out(part) for part in subexpressions(loop.stop))
+
+
+def _shared_out(expression: tree.Expression) -> bool:
+    """A number of tiles over a number of blocks."""
+    match expression:
+        case tree.Call("ceildiv", (_, among)) | tree.Binary("//", _, among):
+            return any(
+                isinstance(part, tree.Special) and part.name.partition(".")[0] in ("grid", "clusters")
+                for part in subexpressions(among)
+            )
+        case _:
+            return False
 
 
 def _bytes(rows: int, columns: int, bits: int) -> int:
@@ -222,16 +261,25 @@ class _Count:
     them. The first block says how often loops run and which branches are taken."""
 
     def __init__(
-        self, kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int, grid: tuple[int, int, int], together: int
+        self,
+        kernel: tree.Kernel,
+        sizes: Mapping[str, int],
+        multiprocessors: int,
+        grid: tuple[int, int, int],
+        together: int,
+        *,
+        spread: bool = False,
     ) -> None:
+        """Of the blocks that run first, or of as many from the whole grid."""
         self._kernel, self._sizes = kernel, sizes
         self._specials: dict[str, Values] = {MULTIPROCESSORS: multiprocessors}
-        place = np.arange(min(max(1, prod(grid)), together))
+        count = min(max(1, prod(grid)), together)
+        place = np.arange(count) * max(1, prod(grid)) // count if spread else np.arange(count)
         self._together = len(place)
-        for axis, extent, count in zip("xyz", kernel.cluster.shape, grid, strict=True):
-            here, place = place % max(1, count), place // max(1, count)
-            self._specials |= {f"block.{axis}": here, f"grid.{axis}": count, f"cta.{axis}": here % extent}
-            self._specials |= {f"cluster.{axis}": here // extent, f"clusters.{axis}": count // extent}
+        for axis, extent, blocks in zip("xyz", kernel.cluster.shape, grid, strict=True):
+            here, place = place % max(1, blocks), place // max(1, blocks)
+            self._specials |= {f"block.{axis}": here, f"grid.{axis}": blocks, f"cta.{axis}": here % extent}
+            self._specials |= {f"cluster.{axis}": here // extent, f"clusters.{axis}": blocks // extent}
         x, y, z = (self._specials[f"cta.{axis}"] for axis in "xyz")
         self._specials["cta.rank"] = kernel.cluster.rank((x, y, z))  # type: ignore[arg-type]
         self._variables: dict[tree.Variable, Values | None] = {}

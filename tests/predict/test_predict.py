@@ -67,6 +67,43 @@ def test_many_tiles_follow_each_other_at_their_pace(example: str) -> None:
     assert 3.5 < many.cycles / few.cycles < 4.4
 
 
+def example(name: str, constants: dict[str, object] | None = None, arch: str | None = None, **sizes: int) -> Prediction:
+    return predicted((EXAMPLES / f"{name}.pipe").read_text(encoding="utf-8"), constants, arch, **sizes)
+
+
+@pytest.mark.parametrize("name", ["gemm_persistent", "gemm_tiles", "gemm_clc", "gemm_2cta_persistent"])
+def test_no_kernel_is_faster_than_its_products(name: str) -> None:
+    """A tile loop whose bound stands in a variable is gone through as often as any other."""
+    found = example(name, M=8192, N=8192, K=8192)
+    assert found.flops == 2 * 8192**3
+    assert found.cycles > found.flops / (148 * 8192) and found.seconds < 4 * found.flops / (148 * 8192) / found.clock
+
+
+def test_a_mask_halves_the_work_of_attention() -> None:
+    sizes = {"H": 16, "S": 16384, "T": 16384}
+    full, causal = (example("attention_sm90", {"D": 128, "CAUSAL": masked}, **sizes) for masked in (False, True))
+    assert 0.48 < causal.flops / full.flops < 0.55 and 0.45 < causal.seconds / full.seconds < 0.62
+
+
+def test_warpgroups_multiply_while_others_compute() -> None:
+    """Three warpgroups with 64 rows each: products and exponentials overlap, so that a step is shorter than their sum."""
+    (loop, _) = example("attention_sm90", {"D": 64}, H=8, S=8192, T=8192).loops
+    products, work = loop.engines["products"], loop.engines["work attend"]
+    assert max(products, work) < loop.period < 0.9 * (products + work)
+
+
+def test_operations_are_counted_whatever_their_type() -> None:
+    sizes = {"M": 1024, "N": 1024, "K": 1024, "M_CHUNKS": 8, "N_CHUNKS": 8}
+    narrow = example("gemm_mxfp4", K_CHUNKS=8, **sizes)
+    assert narrow.flops == 2 * 1024**3 and narrow.work.flops == narrow.flops / 4
+
+
+def test_blocks_that_share_a_multiprocessor_share_its_engines() -> None:
+    """Two blocks with rings that are too short each: the engine's share is that of both."""
+    (loop,) = example("gemm", {"BM": 128, "BN": 128, "BK": 64, "STAGES": 2}, M=8192, N=8192, K=4096).loops
+    assert max(loop.engines.values()) <= 1.01 * loop.period
+
+
 def test_more_stages_are_never_slower() -> None:
     times = [predicted(MAIN_LOOP, {"BM": 64, "BN": 64, "BK": 64, "STAGES": s}, M=64, N=64, K=8192).cycles for s in range(2, 9)]
     assert times == sorted(times, reverse=True)
