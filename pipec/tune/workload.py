@@ -121,9 +121,10 @@ class Workload:
     @property
     def evenness(self) -> float:
         """What an average block does of what the first one does."""
-        done = [one for role in self.roles for one in (*role.products, *role.loads)]
-        first = sum(one.times for one in done)
-        return sum(one.average for one in done) / first if first else 1.0
+        products = [(one.times, one.average) for role in self.roles for one in role.products]
+        done = products + [(one.times, one.average) for one in self.loads]
+        first = sum(times for times, _ in done)
+        return sum(average for _, average in done) / first if first else 1.0
 
     @property
     def operations(self) -> float:
@@ -184,18 +185,16 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
 
 def _even(roles: tuple[RoleWork, ...]) -> bool:
     """Whether all blocks do the same."""
-    return all(one.times == one.average for role in roles for one in (*role.loads, *role.products, *role.epilogues))
+    done = [one.times == one.average for role in roles for one in role.loads]
+    return all(done) and all(one.times == one.average for role in roles for one in role.products)
 
 
 def _averaged(here: RoleWork, everywhere: RoleWork) -> RoleWork:
     """What the first block does, with the averages of blocks from the whole grid."""
-    loads, products, epilogues = (
-        tuple(replace(one, average=other.average) for one, other in zip(ours, theirs, strict=True))
-        for ours, theirs in (
-            (here.loads, everywhere.loads),
-            (here.products, everywhere.products),
-            (here.epilogues, everywhere.epilogues),
-        )
+    loads = tuple(replace(one, average=other.average) for one, other in zip(here.loads, everywhere.loads, strict=True))
+    products = tuple(replace(one, average=other.average) for one, other in zip(here.products, everywhere.products, strict=True))
+    epilogues = tuple(
+        replace(one, average=other.average) for one, other in zip(here.epilogues, everywhere.epilogues, strict=True)
     )
     return RoleWork(here.name, here.warps, loads, products, epilogues)
 
