@@ -6,7 +6,7 @@
 import os
 
 import pytest
-from samples import left_out, take_whole
+from samples import left_out, take
 from shared import grouped
 
 # Before anything imports NumPy. Its matrix products would wait for each other's threads, with one worker for each core.
@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    take_whole(bool(config.getoption("--whole-matrix")))
+    take(_everything(config), config.getoption("--sample-seed"))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -32,12 +32,17 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     grouped(items)
-    named = any("::" in argument for argument in config.args) or config.getoption("keyword")
-    if config.getoption("--whole-matrix") or named:  # what is asked for by name runs
+    if _everything(config):
         return
     out = set(left_out(items, config.getoption("--sample-seed")))
     config.hook.pytest_deselected(items=sorted(out, key=lambda item: item.nodeid))
     items[:] = [item for item in items if item not in out]
+
+
+def _everything(config: pytest.Config) -> bool:
+    """What is asked for by name runs, too."""
+    named = any("::" in argument for argument in config.args) or config.getoption("keyword")
+    return bool(config.getoption("--whole-matrix") or named)
 
 
 @pytest.fixture

@@ -3,24 +3,34 @@
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import pytest
 
+Value = TypeVar("Value")
 TIMINGS = 0.5  # of the timings under which a program is run otherwise alike
 
-_whole = False
+_whole, _seed = True, "1"  # outside of pytest nothing is left out
 
 
-def take_whole(whole: bool) -> None:
+def take(whole: bool, seed: str) -> None:
     """Said once, before the files of tests are imported."""
-    global _whole
-    _whole = whole
+    global _whole, _seed
+    _whole, _seed = whole, seed
 
 
 def volume(few: int, many: int) -> int:
     """How much a test does that draws its cases inside: `few` in `make test`, `many` in `make whole`."""
     return many if _whole else few
+
+
+def some(family: str, values: Sequence[Value], share: float) -> list[Value]:
+    """Of values that many tests take, the share that all of them take in `make test`, in their order; at least one of any."""
+    if _whole:
+        return list(values)
+    ranked = sorted(values, key=lambda value: hashlib.sha256(f"{_seed}/{family}/{value}".encode()).digest())
+    return [value for value in values if value in ranked[: math.ceil(share * len(values))]]
 
 
 def left_out(items: list[pytest.Item], seed: str) -> Iterator[pytest.Item]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from samples import some
+
 from pipec.driver import Compilation, Options, compile_source
 from pipec.kir.plan.types import Plan
 from pipec.reference import shape_sets
@@ -119,6 +121,8 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
 # Examples for both targets from one source; the others are for the one that they name, or the default.
 BOTH_TARGETS = ("elementwise", "gemm_residual")
 
+_SHARE = 0.5  # of each example's variants, in `make test`: the same ones are compiled, assembled and simulated
+
 # Examples whose reference a `numpy:` line cannot say: a test of their own compares them.
 COMPARED_ELSEWHERE = ("attention", "attention_sm90")
 
@@ -141,7 +145,8 @@ def cases() -> list[Case]:
     found = []
     for path in sorted(EXAMPLES.glob("*.pipe")):
         for arch in (None, "sm_90a") if path.stem in BOTH_TARGETS else (None,):
-            found += [Case(path, tuple(constants.items()), arch) for constants in ({}, *VARIANTS.get(path.stem, ()))]
+            variants = some(path.stem, VARIANTS.get(path.stem, ()), _SHARE)
+            found += [Case(path, tuple(constants.items()), arch) for constants in ({}, *variants)]
     return found
 
 

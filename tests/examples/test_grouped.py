@@ -32,7 +32,7 @@ def compiled(example: str) -> Program:
     return pipec.compile(EXAMPLES / f"{example}.pipe", constants=constants)
 
 
-@pytest.mark.sample(0.5, of="example")
+@pytest.mark.sample(0.3, of="example")
 @pytest.mark.parametrize("timing", ["late", "random"])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("example", ["gemm_grouped", "gemm_sm90_grouped"])

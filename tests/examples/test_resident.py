@@ -9,6 +9,7 @@ import pipec
 from pipec.runtime import LaunchOptions
 
 
+@pytest.mark.sample(0.5, of="cluster")
 @pytest.mark.parametrize(
     ("cluster", "multiprocessors", "blocks"), [((2, 1), 5, 4), ((2, 1), 1, 2), ((4, 2), 20, 16), ((4, 2), 3, 8)]
 )

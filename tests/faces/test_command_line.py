@@ -13,6 +13,7 @@ import pytest
 from faces.kernels import SCALE, WRONG
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from samples import volume
 
 import pipec
 from pipec.commands.cli import main
@@ -449,7 +450,7 @@ def status_of(arguments: list[str]) -> object:
         return left.code
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=volume(30, 60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arguments=st.lists(_WORDS | st.text(max_size=6), max_size=6))
 def test_any_arguments(
     arguments: list[str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, scale: str
@@ -459,7 +460,7 @@ def test_any_arguments(
     assert "Traceback" not in (err := capsys.readouterr().err) and "internal error" not in err
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=volume(60, 120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     command=st.sampled_from(["compile", "check", "run", "sim"]),
     data=st.binary(max_size=40) | st.text(max_size=40).map(lambda text: text.encode(errors="surrogatepass")),
@@ -472,7 +473,7 @@ def test_any_file(command: str, data: bytes, kept: int, tmp_path: Path, capsys: 
     assert "Traceback" not in (err := capsys.readouterr().err) and "internal error" not in err
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=volume(12, 25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_launch_interface(data: st.DataObject, tmp_path: Path, capsys: Capture) -> None:
     """The JSON line that says how a kernel is called, with values of other kinds."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_scalars import SPAN, dimension, evaluate, number, numbers, parameter, special
+from samples import volume
 
 from pipec.isa.dtypes import DTYPES
 from pipec.kir.values.analysis import Values
@@ -193,7 +194,7 @@ def analysed(body: tuple[tree.Statement, ...], shape: tuple[int, int, int] = (1,
 
 
 START = tuple(tree.Assign(variable, number(place), SPAN) for place, variable in enumerate(VARIABLES))
-SETTINGS = settings(max_examples=100, deadline=None)
+SETTINGS = settings(max_examples=volume(50, 100), deadline=None)
 
 
 @SETTINGS

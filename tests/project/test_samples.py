@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from samples import left_out as chosen
+from samples import some, volume
 
 
 def family(name: str, share: float | None, kinds: dict[str, int], other: str = "other") -> list[SimpleNamespace]:
@@ -51,3 +52,12 @@ def test_what_is_less_work_is_taken() -> None:
         item.callspec.params["one"] = SimpleNamespace(kind="a", work=work)
     (kept,) = {item.nodeid for item in items} - {item.nodeid for item in chosen(items, "1")}
     assert kept == items[3].nodeid
+
+
+def test_values_that_many_tests_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("samples._whole", False)
+    kept = some("f", range(9), 0.5)
+    assert len(kept) == 5 and kept == sorted(kept) and kept == some("f", range(9), 0.5) != some("g", range(9), 0.5)
+    assert some("f", [7], 0.01) == [7] and some("f", [], 0.5) == [] and volume(2, 9) == 2
+    monkeypatch.setattr("samples._whole", True)
+    assert some("f", range(9), 0.5) == list(range(9)) and volume(2, 9) == 9

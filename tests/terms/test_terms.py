@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_scalars import SPAN, TYPES, conditions, dimension, ends, evaluate, number, numbers, parameter, scalars, special
+from samples import volume
 
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.kir.values.reader import Launch, Reader
@@ -23,7 +24,7 @@ OTHERS = st.one_of(
 )
 ANYTHING = st.one_of(conditions(OTHERS, 3), *(scalars(dtype, OTHERS, 3) for dtype in TYPES))
 KERNEL = tree.Kernel("k", "", (), (), {}, tuple(parameter(I32) for _ in "xyz"), (), (), (), SPAN)
-SETTINGS = settings(max_examples=120, deadline=None)
+SETTINGS = settings(max_examples=volume(60, 120), deadline=None)
 
 
 @st.composite

@@ -54,6 +54,7 @@ def numbers(draw: random.Random) -> dict[str, int]:
     return {symbol.name: draw.randint(-7, 7) for symbol in SYMBOLS}
 
 
+@pytest.mark.sample(0.4)
 @pytest.mark.parametrize("seed", range(20))
 def test_what_holds_of_some_numbers_is_possible(seed: int) -> None:
     draw = random.Random(seed)
