@@ -101,6 +101,7 @@ def _prologue(kernel: KernelContext) -> None:
     builder.place(first)
     for parameter in plan.interface.parameters:
         if isinstance(parameter, TensorMapParameter):
+            # A descriptor is fetched like data. The first copy of each role would otherwise wait for it.
             builder.call("prefetch.tensormap", Value("ptr", f"%{parameter.symbol}"))
     for pipeline in plan.kernel.pipelines:
         kernel.at(pipeline.span)
@@ -168,6 +169,8 @@ def _dispatch(kernel: KernelContext, join: str) -> None:
             builder.branch(builder.compare("ult", kernel.warp, integer(last)), inside, after)
             builder.place(inside)
         _set_registers(kernel, group)
+        # The budget is set before a warpgroup's warps part for their roles: all of them
+        # execute setmaxnreg with one value (hardware.md 7).
         roles = tuple(row for row in plan.roles if group.first_warp <= row.first_warp < last)
         _dispatch_roles(kernel, roles, entries, join, group.first_warp)
         if index + 1 < len(plan.register_groups):
@@ -181,6 +184,8 @@ def _set_registers(kernel: KernelContext, group: RegisterGroup) -> None:
     launch = kernel.plan.launch_registers
     if group.registers is None or launch is None or group.registers == launch:
         return
+    # The instruction says which way it goes, since only one of them waits: for the
+    # registers that others give back (hardware.md 7).
     direction = "inc" if group.registers > launch else "dec"
     kernel.builder.call(f"setmaxnreg.{direction}", integer(group.registers))
 
@@ -219,6 +224,8 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
     elected = builder.extract(builder.call("elect", FULL_WARP), 1, "i1")
     if row.single_thread:
         body = builder.label(f"{row.role.name}.elected")
+        # A role whose operations all take one thread is run by that thread alone: the
+        # others would wait at every barrier for nothing.
         builder.branch(elected, body, end)
         builder.place(body)
     else:

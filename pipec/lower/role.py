@@ -39,6 +39,8 @@ def lower_role(role: RoleContext, end: str) -> None:
     plan = role.plan
     labels = [role.builder.label(f"{role.prefix}.{number}") for number in range(len(plan.role.blocks))]
     _declare(role)
+    # Whether a release still owes its signal is settled here, at compile time: a flag at
+    # run time would cost a register for each handle.
     signalled = _signalled_at_entry(plan.role)
     rejoining = rejoins(plan.role)
     if plan.awaits_grids:
@@ -48,6 +50,8 @@ def lower_role(role: RoleContext, end: str) -> None:
         role.participation = block.participation
         role.builder.place(labels[number])
         role.signalled = signalled[number]
+        # Lanes that took different ways do not come together by themselves before an
+        # instruction that is .aligned; without this the behaviour is undefined.
         if number in rejoining:
             role.reconverge()
         _leave_loops(role, number)
@@ -80,6 +84,7 @@ def _declare(role: RoleContext) -> None:
     for operation in operations(role.plan.role):
         match operation:
             case tree.Assign(variable) if variable.in_registers:
+                # The same registers for all assignments of a variable: control flow may join behind any of them.
                 if variable not in role.register_tiles and not fragments.is_operand(role, variable):
                     role.register_tiles[variable] = stores.new_tile(role, operation)
             case tree.Assign(variable) if not isinstance(variable.type, TileType):
@@ -90,6 +95,7 @@ def _declare(role: RoleContext) -> None:
                 role.peeked[token] = role.variables[ready] = role.builder.variable("i1", f"{role.prefix}.{ready.name}")
             case tree.TmaLoad() | tree.TmaStore() | tree.Store() if operation.cache is not None:
                 if operation.cache not in role.policies:
+                    # Once for each role, not at each copy: a policy is a 64-bit word that an instruction has to make.
                     role.policies[operation.cache] = role.builder.call(f"cache.{operation.cache}")
             case tree.Mma(accumulator):
                 key = accumulator.handle, accumulator.buffer
@@ -109,6 +115,7 @@ def _declare(role: RoleContext) -> None:
         role.exchange_turn = role.builder.variable("i32", f"{role.prefix}.exchange")
         role.exchange_turn.write(integer(0))
     if role.plan.stores_bulk:
+        # Counts over all stores of the role, since what they use in turn is one set of staging buffers.
         role.staging_turn = role.builder.variable("i32", f"{role.prefix}.staging")
         role.staging_turn.write(integer(0))
 
@@ -220,6 +227,8 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
     match block.terminator:
         case ir.Jump(target):
             if target <= number:
+                # LLVM would unroll the loop: the code grows, the goldens with it, and waits
+                # that stand once in the source would stand several times.
                 builder.effect(f"br label %{labels[target]}{role.kernel.metadata.rolled_loop()}")
             else:
                 builder.jump(labels[target])
@@ -259,6 +268,7 @@ def _narrows_to(role: RoleContext, block: int, threads: Threads) -> bool:
 def _finish(role: RoleContext) -> None:
     role.kernel.at(role.plan.role.end)
     for pipeline in role.plan.drains:
+        # A CTA that ends while a copy or a commit may still reach its barriers writes into memory that the next CTA has by then.
         pipelines.drain(role, tree.Drain(pipeline, role.plan.role.end))
     if role.plan.mma_waits is not None and role.plan.mma_waits.at_end:
         mma_waits.settle(role)
@@ -266,6 +276,7 @@ def _finish(role: RoleContext) -> None:
         role.builder.call("griddepcontrol.launch_dependents")
     if role.plan.stores_bulk:
         with role.one_thread("stores", rejoin=False):  # the warp comes together right after
+            # The stores read from shared memory, which goes with the CTA.
             role.builder.call("bulk.wait_group", integer(0))
 
 

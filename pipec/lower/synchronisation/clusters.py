@@ -76,6 +76,7 @@ def line_mask(role: RoleContext, line: Line, members: int) -> Value:
     """The line through this CTA, `members` bits wide at each place (i32)."""
     builder = role.builder
     place = line_coordinate(role, line)
+    # The first CTA of the line through this one: its rank less the steps to it. The line's own bits then follow from there.
     first = builder.binary("sub", rank(role), builder.multiply(place, line.stride))
     base = line.base if members == 1 else line.base | line.base << 1
     return builder.binary("shl", integer(base), first)
@@ -109,6 +110,8 @@ def commit(role: RoleContext, handle: tree.Handle, pointer: Value) -> None:
     if mask is None:
         builder.call(f"tcgen05.commit.cg{group}", pointer)
     else:
+        # One instruction arrives in all CTAs of the mask, at the same place in each, which
+        # is why barriers lie alike in every CTA.
         builder.call(f"tcgen05.commit.multicast.cg{group}", pointer, builder.cast("trunc", mask, "i16"))
 
 

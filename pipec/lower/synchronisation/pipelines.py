@@ -56,6 +56,7 @@ def wait(
     if ready is None:
         builder.jump(again)
     else:
+        # The peek has seen the phase complete; as long as the stage is not signalled again it stays so.
         builder.branch(ready, done, again)
     if role.kernel.alarm is not None:
         watchdog.wait(role, role.kernel.alarm, pipeline, pointer, parity, turn, again, done)
@@ -81,6 +82,7 @@ def _wait_at_cursor(
 
 def _step(builder: Builder, pipeline: tree.Pipeline, stage_slot: Slot, phase_slot: Slot, stage: Value, phase: Value) -> None:
     if pipeline.stages == 1:
+        # A ring of one stage goes around at every step.
         phase_slot.write(builder.bits("xor", phase, 1))
         return
     # A comparison in place of a remainder: stages are rarely a power of two, and the phase needs to know of the wrap anyway.
@@ -119,6 +121,7 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     role.stages[handle].write(stage)
     if pipeline.sub_stages(OTHER_SIDE[handle.side]) > 1:
         role.parities[handle] = builder.variable("i32", f"{role.prefix}.{handle.name}.parity")
+        # Barriers of all sub-stages of a stage are in the same phase, so one parity serves every later wait for it.
         role.parities[handle].write(parity)
         watchdog.keep(role, handle, turn)
     # What was told by the barrier holds for tensor memory only behind this fence (hardware.md 3.8); a tile's number is not there.
@@ -131,6 +134,7 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
     kinds = _kinds(role, handle)
     if handle.side == "producer" and "tma" in kinds:
         _expect_bytes(role, handle, stage)
+    # The reader clears, not the role that multiplies: it reaches all lanes anyway (hardware.md 3.9), and it waits at this place.
     if handle.side == "consumer" and role.plan.uses_tensor:
         for buffer, fill in role.kernel.plan.zero_fills.items():
             if fill.pipeline is pipeline:
@@ -185,6 +189,8 @@ def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
     builder, handle = role.builder, operation.handle
     sub_stage = operation.sub_stage if isinstance(operation, tree.Signal) else 0
     pointer = barrier(role, handle.pipeline, handle.side, role.stage(handle), sub_stage)
+    # A side may owe several signals for one stage (MMAs in registers and reads by threads):
+    # the barrier's count has a part for each.
     for kind in _kinds(role, handle):
         match kind:
             case "commit":
@@ -202,6 +208,8 @@ def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
                     builder.call("bulk.wait_group.read", integer(0))
                     clusters.arrive(role, handle, pointer)
             case "copies":
+                # Arrives once this thread's copies have landed, so nobody waits for them
+                # here. The barrier counts one for each thread (noinc).
                 builder.call("cp.async.mbarrier.arrive", pointer)
             case "threads" if handle.pipeline.kind == SCHEDULER:
                 clusters.arrive(role, handle, pointer)  # the answer was read, and the read fenced

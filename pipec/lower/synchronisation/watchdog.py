@@ -84,6 +84,7 @@ def wait(
     expired = builder.label(f"{again}.expired")
     begin = builder.label(f"{again}.begin")
     builder.place(again)
+    # The clock is read only when the first look fails: a wait that is over costs what it costs without a watchdog.
     builder.branch(clusters.try_wait(role, pipeline, pointer, parity), done, begin)
     builder.place(begin)
     started = builder.call("globaltimer")
@@ -103,6 +104,7 @@ def poll(role: RoleContext, alarm: Alarm, look: Callable[[], Value], wanted: Val
     """Goes to `done` once `look` finds the number that is wanted, within the time that a wait may take."""
     builder = role.builder
     assert role.kernel.plan.interface.watchdog is not None
+    # A poll has no barrier whose wait the hardware could shorten, so what lingers afterwards has to sleep by itself.
     alarm.polls = True
     limit = role.kernel.plan.interface.watchdog.nanoseconds
     again, late, expired = (builder.label(f"{role.prefix}.poll.{part}") for part in ("again", "late", "expired"))

@@ -88,6 +88,8 @@ def operand_descriptor(
 def _k_major(layout: TileLayout, mmas: int) -> OperandDescriptor:
     """Groups of 8 rows follow each other. Without a swizzle a panel is one column of core matrices, LBO leads to the next."""
     stride = _CORE_ROWS * layout.span_bytes
+    # With a swizzle a row of a panel is as wide as the swizzle, and the MMA never steps
+    # beyond it: LBO is not looked at (hardware.md 3.4).
     leading = layout.panel_bytes if layout.swizzle == "none" else 0
     steps = []
     for index in range(mmas):
@@ -98,6 +100,7 @@ def _k_major(layout: TileLayout, mmas: int) -> OperandDescriptor:
 
 def _mn_major(layout: TileLayout, mmas: int, k_elements: int) -> OperandDescriptor:
     """Rows are K: one MMA takes `k_elements` rows of every panel. LBO and SBO change roles without a swizzle (hardware.md 3.4)."""
+    # hardware.md 3.4: rows come in groups of four with the atom of 32 bytes.
     core_rows = 4 if layout.swizzle == "128B_ATOM_32B" else _CORE_ROWS
     k_stride = core_rows * layout.span_bytes
     if layout.swizzle == "none":

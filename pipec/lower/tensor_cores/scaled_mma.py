@@ -21,6 +21,8 @@ def scaled(role: RoleContext, operation: tree.Mma, kind: ScaledKind, first_row: 
         b_scales = role.builder.binary("add", b_scales, role.builder.bits("lshr", first_row, ROWS_PER_COLUMN.bit_length() - 1))
 
     def issue(target: Value, a: Value, b: Value, accumulate: Value, step: int) -> None:
+        # A word holds the factors of four blocks along K (hardware.md 3.7). An MMA that
+        # needs fewer says in its descriptor which of them it takes.
         word, place = divmod(step * kind.scales, CHUNK_SCALES)
         shape = integer(scaled_instruction_descriptor(operation, kind, place, role.kernel.plan.cta_group))
         scales = [

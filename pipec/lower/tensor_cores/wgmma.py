@@ -24,6 +24,8 @@ def warpgroups(role: RoleContext) -> int:
 def declare(role: RoleContext, accumulator: tree.Accumulator) -> None:
     if accumulator in role.accumulators:
         return
+    # Registers are named for ptxas, over the whole kernel: LLVM must not move what the MMA
+    # still works on (hardware.md 8), so it never sees them.
     role.kernel.accumulators += 1
     blocks = accumulator.rows // (BLOCK_ROWS * warpgroups(role))
     prefix = f"%acc{role.kernel.accumulators}_"
@@ -68,6 +70,7 @@ def read(role: RoleContext, accumulator: tree.Accumulator, block: int, half: int
         return words
     values = []
     for word in words:
+        # Two columns share a 32-bit register (hardware.md 8, accumulator of 16 bits).
         pair = builder.cast("bitcast", word, "<2 x half>")
         values += [builder.element(pair, index, "half") for index in (0, 1)]
     return values
@@ -87,6 +90,7 @@ def multiply(role: RoleContext, operation: tree.RegisterMma) -> None:
         role.builder.issue(row, *b_descriptors, accumulate)
     else:
         _multiply_shared(role, operation, registers, accumulate)
+    # One group for each MMA, so that a wait can name how many of the latest may still be under way.
     role.builder.call("wgmma.commit_group")
 
 

@@ -49,6 +49,7 @@ def shuffle(role: RoleContext, instruction: str, value: Value, dtype: DType, lan
         words = [builder.element(pair, index, "i32") for index in (0, 1)]
         moved = [builder.call(instruction, FULL_WARP, word, lane, integer(WARP - 1)) for word in words]
         return builder.cast("bitcast", builder.vector(moved), dtype.llvm)
+    # A shuffle moves 32 bits, of whatever type.
     word = builder.call(instruction, FULL_WARP, builder.cast("zext", bits, "i32"), lane, integer(WARP - 1))
     return builder.cast("bitcast", builder.cast("trunc", word, f"i{dtype.bits}"), dtype.llvm)
 
@@ -76,6 +77,7 @@ def fold_warps(role: RoleContext, function: RowFunction, dtype: DType, value: Va
     role.exchange_turn.write(builder.bits("xor", turn, 1))
     base = builder.binary("add", role.kernel.shared_address(offset), builder.multiply(turn, role.plan.role.warps * size))
     mine = builder.shared_pointer(builder.binary("add", base, builder.multiply(role.role_warp, size)))
+    # Every lane has the warp's value by now; one writes it, so that no bank is written 32 times.
     first = builder.compare("eq", role.lane, integer(0))
     builder.call(f"store.shared.if.{8 * size}", mine, _word(builder, value, dtype), first)
     role.synchronise()

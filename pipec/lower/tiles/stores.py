@@ -72,6 +72,7 @@ def _chunks(role: RoleContext, row: Row, panel: tuple[Value, int | None], share:
     start = builder.multiply(panel[0], share.columns)
     if row.half is not None:
         row.working = spread.half_working(builder, share, row.half, panel[0])
+    # Registers cannot be indexed, so a tile that stands in them is written out however long it is.
     inner = share.chunks if share.chunks > _UNROLLED_CHUNKS and not row.map.in_registers else 1
     for unrolled in range(share.chunks // inner):
         with counted_loop(role.kernel, inner, f"{role.prefix}.chunk") as index:
@@ -89,6 +90,7 @@ def _words(reader: TileReader, expression: tree.Expression, chunk: Chunk) -> lis
     expression = reader.resolve(expression)
     dtype = dtype_of(expression.type)
     one_column = isinstance(expression.type, TileType) and expression.type.columns == 1
+    # The hardware converts two floats into one packed register; converting them one by one would round alike and pack afterwards.
     if isinstance(expression, tree.Convert) and not one_column:
         values = reader.values(expression.operand, chunk)
         return pack_converted(reader.builder, values, dtype_of(expression.operand.type), dtype)

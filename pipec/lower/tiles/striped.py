@@ -64,6 +64,7 @@ def _chunk(role: RoleContext, row: Row, share: Share, number: int) -> Chunk:
     column = spread.inside_panel(builder, share, row.part, integer(number * share.step))
     present = spread.has_vector(builder, share, column, number)
     if present is not None:
+        # An address inside the row, so that nothing faults; a select costs less than the branch around a load.
         column = builder.select(present, column, integer(0))
     register = number * share.count if row.map.in_registers else None
     return Chunk(row, column, column, 0, share.count, register, present=present)
@@ -157,6 +158,7 @@ def reduce(reader: Reader, node: tree.RowReduce, operand: tree.Expression, row: 
     assert isinstance(tile, TileType)
     dtype = _F32 if is_narrow_float(tile.dtype) else tile.dtype
     total = builder.variable(dtype.llvm, f"{role.prefix}.reduced")
+    # Threads that have no vector of a short row fold nothing, and must not change what the others have.
     total.write(identity(node.function, dtype))
     written_out = row.map.in_registers and any(register_tiles(operand, role.lets))
     for chunks in batches(reader, operand, row, tile.columns, written_out=written_out):

@@ -22,6 +22,7 @@ def load(role: RoleContext, operation: tree.TmaLoad) -> None:
     with role.one_thread("load"):
         full = barrier(role, handle.pipeline, "producer", role.stage(handle))
         tile = shared_tile(role, operation.destination)
+        # The plain form is kept for all others: it names no CTA, so it needs no cluster and runs on a target without one.
         if row.line is not None or clusters.reach_of(role, handle.pipeline, "producer").to == LEADER:
             _load_into_cluster(role, operation, row, tile, full, origin)
             return
@@ -45,6 +46,7 @@ def _load_into_cluster(
     if row.line is not None:
         mask = builder.cast("trunc", clusters.line_mask(role, row.line, 1), "i16")
         first = builder.multiply(clusters.line_coordinate(role, row.line), row.box_rows * row.row_boxes)
+        # Each CTA of the line loads its share and sends it to all: every byte crosses from the L2 once for the whole line.
         tile = builder.binary("add", tile, builder.multiply(first, row.layout.span_bytes))
     # Cache policy, whether multicast, whether with that policy, CTA group.
     policy, stated = role.cache_policy(operation.cache)
@@ -65,6 +67,7 @@ def store(role: RoleContext, operation: tree.TmaStore) -> None:
         tile = shared_tile(role, operation.source)
         for offset, rows, columns in boxes(row):
             issue_store(role, operation, row, builder.add(tile, offset), box_coordinates(role, origin, rows, columns))
+        # One group for the whole tile: it is waited for, and given back, as one.
         builder.call("bulk.commit_group")
 
 
