@@ -4,6 +4,7 @@ import argparse
 import os
 import runpy
 import sys
+import traceback
 from pathlib import Path
 
 import pipec.triton
@@ -34,6 +35,8 @@ def run_program(options: argparse.Namespace) -> int:
         runpy.run_path(options.file, run_name="__main__")
     except SimulationError as error:
         raise Failure(_message(error)) from None
+    except Exception as error:  # noqa: BLE001  # a program may raise whatever it likes
+        raise Failure(_failed(error, options.file)) from None
     finally:
         sys.argv, sys.path[:] = before
         found = pipec.triton.findings()
@@ -56,6 +59,17 @@ def _message(error: SimulationError) -> messages.SimulationFailed:
         details=error.further,
         at=_span(error.source),
     )
+
+
+def _failed(error: Exception, file: str) -> messages.ProgramFailed:
+    """What the program itself raised, at its own line; who called whom below it, without the frames that started the program."""
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((index for index, frame in enumerate(frames) if frame.filename == file), len(frames))
+    own = [frame for frame in frames[first:] if frame.filename == file]
+    place = SourceLocation(file, own[-1].lineno or 0) if own else None
+    called = "".join(traceback.StackSummary.from_list(frames[first:]).format())
+    text, _, rest = "".join(traceback.format_exception_only(error)).strip().partition("\n")
+    return messages.ProgramFailed(error=text, called=f"{called}{rest}".rstrip() or None, at=_span(place))
 
 
 def _span(place: SourceLocation | None) -> Span | None:

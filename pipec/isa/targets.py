@@ -39,6 +39,11 @@ class Target:
         return not {*self.products}.isdisjoint(device.replace("-", " ").split())
 
     @property
+    def capability(self) -> int:
+        """Major and minor number of the compute capability as one, 100 for 10.0."""
+        return int(self.name.removeprefix("sm_").removesuffix("a"))
+
+    @property
     def facts(self) -> dict[str, str | int | bool]:
         """What a kernel may ask of it while compiling: `target.tensor_memory` and so on."""
         return {"name": self.name, "tensor_memory": self.tensor_columns > 0, "shared_bytes": self.shared_bytes}

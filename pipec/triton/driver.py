@@ -1,8 +1,11 @@
 """A driver of Triton whose GPU is the simulator: what is asked of the device, and how machine code is replaced by PTX."""
 
 import itertools
+import re
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from math import prod
 from typing import Any, NamedTuple
 
 import triton.testing
@@ -22,6 +25,7 @@ _PTX_VERSION = 90  # what the assemblers of CUDA 13 take; Triton writes the newe
 
 
 _NUMBERS = itertools.count(1000)
+_THREADS = re.compile(r"\.reqntid ([\d, ]+)")
 
 
 class Function(NamedTuple):
@@ -39,7 +43,10 @@ class Utilities:
 
     def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[None, Function, int, int, int]:
         """No module, which Triton would unload by whichever driver is active then; function, registers, spilled ones, most threads."""
-        return None, Function(name, binary.decode()), 0, 0, self._target.max_threads
+        ptx = binary.decode()
+        threads = prod(int(size) for size in _THREADS.findall(ptx)[0].split(",")) if _THREADS.search(ptx) else WARP
+        # How many registers it takes is the assembler's affair: here, as many as there may be.
+        return None, Function(name, ptx), self._target.registers_per_thread(threads), 0, self._target.max_threads
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         return {
@@ -53,7 +60,7 @@ class Utilities:
 class Event:
     """A moment of the simulated device: instruction slots so far. They rank kernels; they are no time."""
 
-    def __init__(self, enable_timing: bool = False) -> None:
+    def __init__(self, enable_timing: bool = False, **_: Any) -> None:
         self._slots = 0
 
     def record(self, stream: Any = None) -> None:
@@ -61,6 +68,12 @@ class Event:
 
     def synchronize(self) -> None:
         pass
+
+    def wait(self, stream: Any = None) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
 
     def elapsed_time(self, end: "Event") -> float:
         return (end._slots - self._slots) / 1e6
@@ -98,7 +111,8 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
 
     def __init__(self, target: Target, options: Options) -> None:
         super().__init__()
-        self.capability, self.options = int(target.name.strip("sm_a")), options
+        self._target, self.options = target, options
+        self.capability = target.capability
         self.utils = Utilities(target)
         self.launcher_cls = Launcher
         self.findings: list[Finding] = []
@@ -121,6 +135,12 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
         self._set(CUDABackend, "parse_options", lambda backend, given: parse(backend, {"ptx_version": _PTX_VERSION, **given}))
         for name in ("do_bench", "do_bench_cudagraph"):
             self._set(triton.testing, name, _benchmark)
+        with suppress(ImportError):  # without torch nobody asks it for a GPU
+            from pipec.triton.torch_cuda import as_cuda
+
+            torch = ExitStack()
+            torch.enter_context(as_cuda(self._target, Event))
+            self._undo.append(torch.close)
 
     def uninstall(self) -> None:
         active._active = self._before
@@ -167,7 +187,7 @@ class SimulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no types
     def get_active_torch_device(self) -> Any:
         import torch
 
-        return torch.device("cpu")
+        return torch.device("cuda", 0)
 
     def get_device_interface(self) -> type[DeviceInterface]:
         return DeviceInterface

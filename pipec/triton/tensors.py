@@ -72,9 +72,9 @@ def memory_of(value: Any) -> Bytes:
         return memory_of(value.base)
     if storage is None:
         raise TypeError(f"{type(value).__name__} is no tensor whose memory can be found: pass pipec.triton.tensor(array)")
-    if str(getattr(value, "device", "cpu")) != "cpu":
-        raise TypeError(f"a tensor on {value.device}: the simulator works on memory of the host, so pass it from the CPU")
     memory = storage()
+    if str(memory.device) != "cpu":  # the tensor itself says what a program for GPUs wants to hear
+        raise TypeError(f"a tensor on {memory.device}: the simulator works on memory of the host, so pass it from the CPU")
     return _bytes(memory.data_ptr(), memory.nbytes(), True)
 
 

@@ -16,6 +16,7 @@ NOT_ALONE = {
     "pipec.triton.driver",
     "pipec.triton.launcher",
     "pipec.triton.pytest_plugin",
+    "pipec.triton.torch_cuda",
     "pipec.tune.gpu",
     "pipec.tune.torch_clock",
 }

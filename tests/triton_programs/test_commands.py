@@ -115,3 +115,12 @@ def test_the_plugin_of_pytest(tmp_path: Path) -> None:
     assert "1 failed, 1 passed" in ended.stdout and "out_of_bounds" in ended.stdout and "test_it.py:12" in ended.stdout
     refused = run("--pipec-check", "rain=off")
     assert refused.returncode == 4 and "--pipec-check rain=off" in refused.stderr
+
+
+def test_a_program_that_fails_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "program.py"
+    file.write_text("def check(x):\n    assert x > 1, 'too small\\nby far'\n\n\ncheck(1)\n", encoding="utf-8")
+    assert main(["triton", str(file)]) == 1
+    told = capsys.readouterr().err
+    assert "error[E1027]: the program ended: AssertionError: too small" in told
+    assert f"{file}:2:5" in told and "line 5, in <module>" in told and "by far" in told and "runpy" not in told

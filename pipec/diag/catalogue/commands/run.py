@@ -236,3 +236,16 @@ class NoTriton(Message):
     title = "no Triton to compile the program's kernels with: {problem}"
     help = "`pip install triton==3.9.0`"
     problem: str
+
+
+class ProgramFailed(Message):
+    """The program that `pipec triton` runs raised an exception of its own: an assertion that failed, a module that is not installed, a
+    compile error of Triton. Kernels that had been launched until then ran in the simulator."""
+
+    code = "E1027"
+    title = "the program ended: {error}"
+    labels = (primary("at", "while this ran"),)
+    note = "called from:\n{called}"
+    error: str
+    called: str | None
+    at: Span | None

@@ -1,0 +1,202 @@
+"""torch as a program sees it on a machine with a GPU, over memory of the host.
+
+Programs written for a GPU name it everywhere: `device="cuda"`, `x.cuda()`, `x.is_cuda`, `torch.cuda.synchronize()`. While `as_cuda` is
+installed all of that answers as on a machine with one GPU, and tensors stay where the simulator works, in memory of the host. Copies
+between host and device are copies, as there. What torch computes itself, it computes on the CPU.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any, Self
+
+import torch
+import torch.utils._device
+from torch.overrides import TorchFunctionMode
+
+from pipec.isa.targets import WARP, Target
+
+_HOST = torch.device("cpu")
+_DEVICE = torch.device("cuda", 0)
+_COPIES = {"to", "cuda", "cpu"}  # what moves a tensor between host and device
+_MEMORY = 178 << 30  # bytes; no program here comes near it
+_TRUE_DEVICE = torch._C.TensorBase.device
+
+
+class _OnTheHost(TorchFunctionMode):  # type: ignore[misc]  # torch is not there when types are checked
+    """What asks for the GPU gets memory of the host."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if func is torch.device:
+            return func(*args, **(kwargs or {}))  # a name, which may be asked for
+        if name in ("cuda", "pin_memory") and args and isinstance(args[0], torch.Tensor):
+            return args[0].clone()
+        named = {key: _host(value) if key == "device" else value for key, value in (kwargs or {}).items() if key != "pin_memory"}
+        if isinstance(named.get("device"), int):
+            named["device"] = _HOST
+        placed = tuple(_host(value) for value in args)
+        if name == "to" and len(placed) > 1 and isinstance(placed[1], int):
+            placed = (placed[0], _HOST, *placed[2:])
+        made = func(*placed, **named)
+        if name in _COPIES and isinstance(made, torch.Tensor) and made is args[0] and _names_a_device(name, placed, named):
+            return made.clone()  # there would be two tensors
+        return made
+
+
+def _names_a_device(name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+    """That the call asks for a place, not for an element type alone."""
+    return (
+        name != "to" or isinstance(named.get("device"), torch.device) or any(one == _HOST for one in args[1:] if _is_place(one))
+    )
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, torch.device | str)
+
+
+def _host(value: Any) -> Any:
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return _HOST
+    if isinstance(value, str) and (value in ("cpu", "cuda") or value.startswith("cuda:")):
+        return _HOST
+    return value
+
+
+class _Generator(torch.Generator):  # type: ignore[misc]
+    """Its numbers are those of the CPU."""
+
+    def __new__(cls, device: Any = "cpu") -> Self:
+        return super().__new__(cls, _host(device))  # type: ignore[no-any-return]
+
+
+class _Stream:
+    """All work is done when its call returns, so streams have nothing to order."""
+
+    cuda_stream = 0
+    device = _DEVICE
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def nothing(self, *_: Any, **__: Any) -> None:
+        """Waits and records."""
+
+    synchronize = wait_stream = wait_event = nothing
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Any = None) -> Any:
+        return event
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Asks a GPU for something that is so already."""
+
+
+def _zero(*_: Any, **__: Any) -> int:
+    return 0
+
+
+def _properties(target: Target) -> SimpleNamespace:
+    capability = target.capability
+    return SimpleNamespace(
+        name=f"pipec's simulator of {target.name}",
+        major=capability // 10,
+        minor=capability % 10,
+        multi_processor_count=target.multiprocessors,
+        total_memory=_MEMORY,
+        warp_size=WARP,
+        max_threads_per_block=target.max_threads,
+        max_threads_per_multi_processor=2048,
+        regs_per_multiprocessor=target.registers,
+        shared_memory_per_block_optin=target.shared_bytes,
+        shared_memory_per_multiprocessor=target.shared_bytes + 1024,
+        is_integrated=False,
+        is_multi_gpu_board=False,
+    )
+
+
+def _cuda(target: Target, event: type) -> dict[str, object]:
+    """What `torch.cuda` has, by name."""
+    properties = _properties(target)
+    constants: dict[str, object] = {
+        "is_available": True,
+        "is_initialized": True,
+        "is_bf16_supported": True,
+        "device_count": 1,
+        "current_device": 0,
+        "get_device_capability": (properties.major, properties.minor),
+        "get_device_properties": properties,
+        "get_device_name": properties.name,
+        "current_stream": _Stream(),
+        "default_stream": _Stream(),
+        "mem_get_info": (_MEMORY, _MEMORY),
+        "is_current_stream_capturing": False,
+    }
+    table: dict[str, object] = {name: (lambda *_, _value=value, **__: _value) for name, value in constants.items()}
+    table |= {"Stream": _Stream, "Event": event, "stream": lambda stream: stream or nullcontext()}
+    table |= {"device": lambda *_: nullcontext(), "device_of": lambda *_: nullcontext()}
+    for name in ("set_device", "synchronize", "init", "empty_cache", "manual_seed", "manual_seed_all", "reset_peak_memory_stats"):
+        table[name] = _nothing
+    for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):
+        table[name] = _zero
+    return table
+
+
+def _device(tensor: torch.Tensor) -> torch.device:
+    found: torch.device = _TRUE_DEVICE.__get__(tensor)
+    return _DEVICE if found == _HOST else found
+
+
+@contextmanager
+def as_cuda(target: Target, event: type) -> Iterator[None]:
+    """While it is entered, torch has one GPU of the target. `event` measures as `torch.cuda.Event` does."""
+    place = torch.utils._device.DeviceContext.__init__
+    default = torch.set_default_device
+    backward = torch.autograd.function.BackwardCFunction.apply
+    mode = _OnTheHost()
+
+    def with_mode(node: Any, *gradients: Any) -> Any:
+        """torch leaves its modes while it works, and `Tensor.backward` is at work while an operator's own backward runs."""
+        with mode:
+            return backward(node, *gradients)
+
+    changes: list[tuple[Any, str, object]] = [(torch.cuda, name, value) for name, value in _cuda(target, event).items()]
+    changes += [
+        (torch, "Generator", _Generator),
+        (torch, "set_default_device", lambda device: default(_host(device))),
+        (torch.utils._device.DeviceContext, "__init__", lambda self, device: place(self, _host(device))),
+        (torch.autograd.function.BackwardCFunction, "apply", with_mode),
+        (torch.Tensor, "device", property(_device)),
+        (torch.Tensor, "is_cuda", property(lambda tensor: _device(tensor) == _DEVICE)),
+        (torch.Tensor, "is_cpu", property(lambda tensor: False)),
+        (torch.Tensor, "get_device", lambda tensor: 0),
+    ]
+    undo = [_set(owner, name, value) for owner, name, value in changes]
+    mode.__enter__()
+    try:
+        yield
+    finally:
+        mode.__exit__(None, None, None)
+        for restore in reversed(undo):
+            restore()
+
+
+_MISSING = object()
+
+
+def _set(owner: Any, name: str, value: object) -> Callable[[], None]:
+    """Returns what makes it as it was, also where the class only inherited it."""
+    before = vars(owner).get(name, _MISSING)
+    setattr(owner, name, value)
+    return (lambda: delattr(owner, name)) if before is _MISSING else (lambda: setattr(owner, name, before))

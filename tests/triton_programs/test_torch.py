@@ -1,0 +1,129 @@
+"""Programs that ask torch for a GPU run over tensors of the host. They need torch, which the tests of pipec do not install."""
+
+from collections.abc import Iterator
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import triton  # after torch has been looked for
+import triton.language as tl
+
+import pipec.triton
+
+
+@triton.jit
+def twice(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> Iterator[None]:
+    pipec.triton.install("sm_90a")
+    yield
+    pipec.triton.uninstall()
+
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.empty_like(x)
+        twice[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+        return y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        result = torch.empty(gradient.shape, device="cuda", dtype=gradient.dtype)
+        twice[(1,)](gradient.contiguous(), result, gradient.numel(), BLOCK=256)
+        return result
+
+
+def test_a_kernel_on_the_gpu() -> None:
+    x = torch.randn(200, device="cuda")
+    assert x.is_cuda and x.device == torch.device("cuda", 0) and x.device.index == torch.cuda.current_device()
+    assert torch.equal(Twice.apply(x), 2 * x)
+
+
+def test_a_backward_pass() -> None:
+    x = torch.randn(200, device="cuda:0", requires_grad=True)
+    Twice.apply(x).sum().backward()
+    assert torch.equal(x.grad, torch.full((200,), 2.0, device="cuda"))
+    (gradient,) = torch.autograd.grad(Twice.apply(x).sum(), x)
+    assert torch.equal(gradient, x.grad)
+
+
+@pytest.mark.parametrize("move", ["x.cuda()", "x.to('cuda')", "x.to(0)", "x.to(torch.device('cuda'))", "x.cpu()", "x.to('cpu')"])
+def test_what_is_moved_is_a_copy(move: str) -> None:
+    x = torch.zeros(10)
+    y = eval(move, {"x": x, "torch": torch})
+    y += 1
+    assert not x.any() and y.sum() == 10
+
+
+@pytest.mark.parametrize("same", ["x.to(torch.float32)", "x.float()", "x.contiguous()", "x.detach()", "x.view(10)"])
+def test_what_is_not_moved_is_no_copy(same: str) -> None:
+    x = torch.zeros(10)
+    y = eval(same, {"x": x, "torch": torch})
+    assert y.data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "torch.tensor([1, 2], device='cuda')",
+        "torch.arange(4, device=0)",
+        "torch.empty((2, 3), device='cuda', pin_memory=True)",
+        "torch.full((3,), 1.0, device=torch.device('cuda'))",
+        "torch.randn(3, device='cuda', generator=torch.Generator(device='cuda').manual_seed(1))",
+        "torch.zeros(3).pin_memory()",
+        "torch.zeros(3).to('cuda', torch.float16, non_blocking=True)",
+        "torch.nn.Linear(3, 4).cuda().weight",
+        "torch.nn.Linear(3, 4, device='cuda')(torch.zeros(2, 3, device='cuda'))",
+    ],
+)
+def test_ways_to_a_tensor_on_the_gpu(make: str) -> None:
+    assert eval(make, {"torch": torch}).is_cuda
+
+
+def test_default_devices() -> None:
+    with torch.device("cuda"):
+        assert torch.zeros(3).is_cuda
+    torch.set_default_device("cuda")
+    assert torch.ones(3).sum().item() == 3
+    torch.set_default_device(None)
+
+
+def test_what_the_device_says_of_itself() -> None:
+    assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+    assert torch.cuda.get_device_capability() == (9, 0) == torch.cuda.get_device_capability("cuda")
+    properties = torch.cuda.get_device_properties("cuda")
+    assert (properties.multi_processor_count, properties.major) == (132, 9)
+
+
+def test_streams_and_events() -> None:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    x = torch.ones(64, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    stream.wait_event(torch.cuda.current_stream().record_event(torch.cuda.Event()))
+    with torch.cuda.device(x.device), torch.cuda.stream(stream):
+        start.record()
+        twice[(1,)](x, x, 64, BLOCK=64)
+        end.record()
+    torch.cuda.synchronize()
+    assert start.elapsed_time(end) > 0 and x.sum() == 128
+
+
+def test_afterwards_torch_is_as_before() -> None:
+    pipec.triton.uninstall()
+    assert not torch.zeros(2).is_cuda and str(torch.zeros(2).device) == "cpu"
+    assert "device" not in vars(torch.Tensor) and type(torch.Generator()) is torch._C.Generator
+
+
+def test_occupancy_can_be_computed() -> None:
+    """As the tutorial on softmax does, which divides by the registers that a kernel takes."""
+    x = torch.ones(64, device="cuda")
+    kernel = twice.warmup(x, x, 64, BLOCK=64, grid=(1,))
+    kernel._init_handles()
+    assert 0 < kernel.n_regs <= 255
