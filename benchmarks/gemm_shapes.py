@@ -105,6 +105,8 @@ _OTHERS = (
     Tile("gemm_sm90_cluster", {"CX": 1, "CY": 2}),
     Tile("gemm_sm90_cluster", {"BN": 128, "STAGES": 6}),
     Tile("gemm_sm90_pingpong"),
+    Tile("gemm_sm90_pingpong", {"CX": 1}),
+    Tile("gemm_sm90", {"BK": 32, "STAGES": 5, "WARPS": 4}),  # two blocks share a multiprocessor
 )
 _SPLIT = (
     *(Tile("gemm_sm90_split_k", {"SPLITS": splits, "BN": 128, "STAGES": 6}) for splits in (2, 4, 8)),
@@ -114,6 +116,21 @@ _SPLIT = (
     ),
 )
 _TILES_OF_THE_GPU = 132
+_FEW_ROWS = 128  # of A, for the kernel that multiplies with those of B in their place
+_LEAST_STAGES = 3
+_NARROW_BYTES = (216_000, 108_000)  # of stages: one block to a multiprocessor, or two
+
+
+def _narrow(m: int) -> Iterator[Tile]:
+    """As many rows as there are, rounded up to a power of two."""
+    bm = max(8, 1 << (m - 1).bit_length())
+    for (bn, bk), splits, most in product(((64, 64), (64, 128), (128, 64)), (1, 2, 4), _NARROW_BYTES):
+        sums = 4 * bn * bm if splits > 1 else 2 * bn * bm
+        stages = min(12, (most - sums) // (2 * (bm + bn) * bk))
+        if stages >= _LEAST_STAGES:
+            yield Tile("gemm_sm90_narrow", {"BM": bm, "BN": bn, "BK": bk, "STAGES": stages, "SPLITS": splits})
+
+
 FP8: dict[str, int | str] = {"AB": "e4m3", "BK": 128}
 
 
@@ -128,7 +145,8 @@ def tiles(shape: Shape) -> list[Tile]:
         return [Tile(tile.example, {**tile.constants, **FP8}) for tile in chosen]
     deep = [Tile(KERNEL, {"BM": 64, "WARPS": 4, "BN": bn, "BK": bk, "STAGES": stages}) for bn, bk, stages in _DEEP]
     few = -(-shape.m // 128) * -(-shape.n // 128) < _TILES_OF_THE_GPU
-    return [DEFAULT, *persistent, *deep, *_OTHERS, *(_SPLIT if few and shape.k >= 2048 else ())]
+    narrow = _narrow(shape.m) if shape.m <= _FEW_ROWS else ()
+    return [DEFAULT, *persistent, *deep, *_OTHERS, *(_SPLIT if few and shape.k >= 2048 else ()), *narrow]
 
 
 def named(text: str) -> list[Shape]:

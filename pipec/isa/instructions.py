@@ -114,11 +114,13 @@ def _barriers() -> list[Instruction]:
 
 
 def _matrix_stores() -> list[Instruction]:
-    """8 x 8 matrices of 16-bit elements, one for each register: lane l gives the address of row l % 8 of matrix l // 8."""
+    """8 x 8 matrices of 16-bit elements, one for each register: lane l gives the address of row l % 8 of matrix l // 8, or with
+    `.trans` of its column l % 8."""
     return [
-        _intrinsic(f"stmatrix.x{count}", f"stmatrix.sync.aligned.m8n8.x{count}.b16.p3", VOID, (SHARED, *(I32,) * count),
-                   f"stmatrix.sync.aligned.m8n8.x{count}.shared.b16", "warp", "9.7.14.5.16")
+        _intrinsic(f"stmatrix.x{count}{way}", f"stmatrix.sync.aligned.m8n8.x{count}{way}.b16.p3", VOID, (SHARED, *(I32,) * count),
+                   f"stmatrix.sync.aligned.m8n8.x{count}{way}.shared.b16", "warp", "9.7.14.5.16")
         for count in (2, 4)
+        for way in ("", ".trans")
     ]  # fmt: skip
 
 

@@ -312,7 +312,7 @@ class _Count:
                         )
                     )
                 case tree.Store():
-                    rows, columns = _extents(operation.value)
+                    rows, columns = operation.placed.rows, operation.placed.columns
                     bits = operation.destination.tensor.dtype.bits
                     epilogues.append(Epilogue(rows * columns, _bytes(rows, columns, bits), *times))
                 case tree.TmaStore():

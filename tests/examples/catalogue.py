@@ -76,7 +76,15 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"D": "128", "CAUSAL": "true"},
         {"BM": "64", "BN": "64", "STAGES": "1"},
     ),
-    "gemm_sm90_pingpong": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"}, {"BM": "64", "BN": "256", "STAGES": "2"}),
+    "gemm_sm90_pingpong": (
+        {"BLOCKS": "2", "CX": "1", "BN": "64", "STAGES": "2", "GROUP": "2"},
+        {"BM": "64", "BN": "256", "STAGES": "2", "BLOCKS": "4"},
+    ),
+    "gemm_sm90_narrow": (
+        {"SPLITS": "1", "BM": "64"},
+        {"SPLITS": "2", "BM": "8", "BN": "64", "BK": "128", "STAGES": "2"},
+        {"SPLITS": "1", "AB": "e4m3", "BK": "128"},
+    ),
     "gemm_2cta": (
         {"BN": "64", "STAGES": "1"},
         {"BM": "128", "BN": "128", "BK": "128", "STAGES": "2"},

@@ -295,6 +295,17 @@ def _outputs(case: Case, given: dict[str, np.ndarray]) -> list[Output]:
         Output("again", direct, f"row_max({vector})", "f32", row),
         Output("some_rows", f"store.direct({{at}}, {{value}}, rows={rows - 3})", wide, "f32", spread[: rows - 3]),
     ]
+    turned = "store.direct({at}, ({value}).T)"
+    found += [
+        Output("turned", turned, f"cast[bf16]({wide})", "bf16", spread.T),
+        Output("turned_column", turned, vector, "f32", row.T),
+        Output("turned_added", 'store.direct({at}, ({value}).T, reduce="add")', wide, "f32", spread.T + 5, starts_at=5),
+    ]
+    if case.source == "registers" and width % 8 == 0:
+        found += [
+            Output(f"turned_tma_{dtype}", "store({at}, cast[" + dtype + "](acc + {value}).T)", wide, dtype, (acc + spread).T)
+            for dtype in ("bf16", "f16")
+        ]
     if acc is not None and acc.shape[1] == width:
         found.append(Output("product", direct, "acc", "f32", acc))
         found.append(Output("product_half", direct, "cast[f16](acc + 1.0)", "f16", acc + 1))

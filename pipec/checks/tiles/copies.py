@@ -12,6 +12,7 @@ from pipec.diag.message import Sink
 from pipec.isa.dtypes import DType
 from pipec.isa.reductions import ALLOWED
 from pipec.isa.targets import WARP
+from pipec.kir.lazy_tiles import lazy_tiles, reads_accumulator
 from pipec.kir.plan.scales import unpacked_tiles
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -19,6 +20,7 @@ from pipec.source import Span
 from pipec.vocabulary import StorePath
 
 _ASYNC_READERS = {OPERAND: "an MMA", STORE: "a TMA store"}
+_MATRIX_BITS, _MATRIX_ROWS = 16, 8  # of stmatrix (PTX ISA 9.7.14.5.16)
 SMALLEST_COPY = 4  # bytes of a cp.async (PTX ISA 9.7.9.25.3)
 
 
@@ -34,7 +36,9 @@ def check_copies(summary: Summary, wrong: set[tree.Buffer], sink: Sink) -> None:
                 if wrong.isdisjoint(touch.buffer for touch in touches):
                     _operation(operation, sink)
                     _coordinates(role, operation, sink)
-                    if isinstance(operation, tree.Store) and operation.path == "tma":
+                    if isinstance(operation, tree.Store) and operation.transposed:
+                        _transposed(role, operation, sink)
+                    elif isinstance(operation, tree.Store) and operation.path == "tma":
                         _tall_value(role, operation, sink)
 
 
@@ -64,6 +68,23 @@ def _tall_value(role: RoleSummary, operation: tree.Store, sink: Sink) -> None:
     # box of its own: the largest one that divides both.
     rows = value.rows if value.rows <= threads else gcd(value.rows, threads)
     too_tall("what is stored", value, rows, operation.value.span, sink)
+
+
+def _transposed(role: RoleSummary, operation: tree.Store, sink: Sink) -> None:
+    """TMA takes what warps turn by `stmatrix`: matrices of 8 x 8 elements of 16 bits, as accumulators in registers hold them."""
+    tile = operation.placed
+    problem = None
+    if operation.rows is not None:
+        problem = "`rows` of a tile that is turned"
+    elif operation.path == "tma" and not reads_accumulator(operation.value, lazy_tiles(role.role)):
+        problem = "only what is computed from an accumulator in registers is turned on its way to TMA"
+    elif operation.path == "tma" and tile.dtype.bits != _MATRIX_BITS:
+        problem = f"elements of {tile.dtype.bits} bits; only those of {_MATRIX_BITS} are turned on their way to TMA"
+    elif operation.path == "tma" and tile.rows % _MATRIX_ROWS:
+        problem = f"{tile.rows} columns; those that are turned on their way to TMA come in groups of {_MATRIX_ROWS}"
+    if problem is not None:
+        hint = None if operation.rows is not None else "write `store.direct(...)`"
+        sink.report(messages.TransposedStore(problem=problem, hint=hint, at=operation.value.span))
 
 
 def _operation(operation: tree.Operation, sink: Sink) -> None:
@@ -181,8 +202,7 @@ def _copy_async(operation: tree.CopyAsync, sink: Sink) -> None:
 
 
 def _store(operation: tree.Store, sink: Sink) -> None:
-    value, tensor = operation.value.type, operation.destination.tensor
-    assert isinstance(value, TileType)
+    value, tensor = operation.placed, operation.destination.tensor
     name = "store" if operation.path == "tma" else "store.direct"
     if not _same_bytes(tensor.dtype, value.dtype):
         sink.report(

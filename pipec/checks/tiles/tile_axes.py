@@ -12,7 +12,6 @@ from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.values.analysis import Values
 from pipec.sema import tree
-from pipec.sema.types import TileType
 from pipec.terms.term import Operator, operands
 
 
@@ -29,8 +28,8 @@ def _places(operation: tree.Operation) -> Iterator[tuple[tree.TensorSlice, int]]
     match operation:
         case tree.TmaLoad(destination=tile, source=place) | tree.TmaStore(destination=place, source=tile):
             yield place, tile.buffer.rows
-        case tree.Store(destination=place, value=value) if isinstance(value.type, TileType):
-            yield place, value.type.rows
+        case tree.Store(destination=place):
+            yield place, operation.placed.rows
         case _:
             pass
 

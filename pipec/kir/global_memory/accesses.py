@@ -100,9 +100,8 @@ def _of_operation(
             place = place_of(target, _tile_extent(target, buffer.rows, buffer.columns, buffer), values)
             yield Access(target.tensor.name, block, site, True, BULK, place, operation.span, operation, reduce=operation.reduce)
         case tree.Store():
-            target, value = operation.destination, operation.value.type
-            assert isinstance(value, TileType)
-            place = place_of(target, _tile_extent(target, value.rows, value.columns, None), values)
+            target, tile = operation.destination, operation.placed
+            place = place_of(target, _tile_extent(target, tile.rows, tile.columns, None), values)
             engine = BULK if operation.path == "tma" else THREADS
             yield Access(target.tensor.name, block, site, True, engine, place, operation.span, operation, reduce=operation.reduce)
         case _:
@@ -115,7 +114,8 @@ def _reads(
     value: tree.Expression, block: int, site: int, operation: tree.Operation | None, values: Values,
     lets: dict[tree.Variable, tree.Expression],
 ) -> Iterator[Access]:  # fmt: skip
-    own = _elementwise(value, lets)
+    turned = isinstance(operation, tree.Store) and operation.transposed
+    own = set() if turned else _elementwise(value, lets)
     for node in subexpressions(value, lets):
         match node:
             case tree.ReadTensor(source=source, axis=axis, type=TileType(rows=rows, columns=columns)):

@@ -23,7 +23,6 @@ from pipec.kir.plan.types import (
 )
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Expression, Pipeline
-from pipec.sema.types import TileType
 from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
 
 # Bytes of a swizzle span -> the tensor map's swizzle mode, widest first (hardware.md 2.3).
@@ -186,9 +185,9 @@ def _panels(row: RolePlan, layouts: Mapping[tree.Store, TileLayout]) -> int:
     if row.mma_waits is None:
         return 0
     counts = [
-        operation.value.type.columns * operation.value.type.dtype.bytes // layouts[operation].span_bytes
+        operation.placed.columns * operation.placed.dtype.bytes // layouts[operation].span_bytes
         for operation in operations(row.role)
-        if operation in layouts and isinstance(operation, tree.Store) and isinstance(operation.value.type, TileType)
+        if operation in layouts and isinstance(operation, tree.Store)
     ]
     return max((count for count in counts if count <= 4), default=0)
 
@@ -208,11 +207,10 @@ def _plan_staging(
         panels: dict[tree.Store, TileLayout] = {}
         for operation in operations(row.role):
             if isinstance(operation, tree.Store) and operation.path == "tma":
-                value = operation.value.type
-                assert isinstance(value, TileType)
-                row_map = row_maps[operation]
+                tile, row_map = operation.placed, row_maps[operation]
+                rows = tile.rows if operation.transposed else row_map.block_rows
                 # A panel lies in one half of a folded tile.
-                layout = tile_layout(row_map.block_rows, value.columns // (2 if row_map.folded else 1), value.dtype)
+                layout = tile_layout(rows, tile.columns // (2 if row_map.folded else 1), tile.dtype)
                 panels[operation] = TileLayout(layout.swizzle, layout.span_bytes, 1, layout.rows)
         if panels:
             wanted.append((row, panels))

@@ -32,7 +32,9 @@ _MOST_GROUPS = 8  # groups of columns that are computed together
 
 
 def store(role: RoleContext, operation: tree.Store, path: StorePath, rows: Value | None) -> None:
-    if path == "tma":
+    if path == "tma" and operation.transposed:
+        _store_transposed(role, operation)
+    elif path == "tma":
         _store_tma(role, operation)
     else:
         _store_direct(role, operation, rows)
@@ -75,6 +77,56 @@ def _store_tma(role: RoleContext, operation: tree.Store) -> None:
         with staged_panels(role, operation, staging, row_plan, origin, (integer(0), 1), columns) as buffers:
             for first, buffer in zip(part, buffers, strict=True):
                 _write_panel(role, reader, value, rows, staging.layout, buffer, first, panel_columns)
+
+
+def _store_transposed(role: RoleContext, operation: tree.Store) -> None:
+    """A block of 64 rows is a panel of 64 columns, which the warps that have the rows fill."""
+    plan, value = role.kernel.plan, operation.value
+    staging, row_plan = plan.staging[operation], plan.tma[operation]
+    reader = TileReader(role)
+    reader.prepare(value)
+    origin = coordinates(role, operation.destination)
+    rows = _rows(role, reader, value, plan.row_maps[operation])
+    groups, share = wgmma.warpgroups(role), len(rows) // 2
+    group = role.builder.bits("lshr", role.role_warp, 2)
+    panels = range(groups * share)
+    together = len(panels) if len(panels) <= staging.buffers else 1
+    for start in panels[::together]:
+        part = panels[start : start + together]
+        columns = [(integer(panel * wgmma.BLOCK_ROWS), 1) for panel in part]
+        with staged_panels(role, operation, staging, row_plan, origin, (integer(0), 1), columns) as buffers:
+            for panel, buffer in zip(part, buffers, strict=True):
+                own = role.builder.compare("eq", group, integer(panel // share)) if groups > 1 else None
+                with role.only_if(own, "turned"):
+                    block = panel % share
+                    _write_columns(role, reader, value, rows[2 * block : 2 * block + 2], staging.layout, buffer)
+                if own is not None:
+                    role.reconverge()
+
+
+def _write_columns(
+    role: RoleContext, reader: TileReader, value: tree.Expression, rows: list[Row], layout: TileLayout, panel: Value
+) -> None:
+    """The rows of a block of 64 as columns of a panel: matrices as in `_write_matrices`, each stored transposed.
+
+    Lane l gives the address of column l % 8 of its matrix, where that column becomes a row: of the matrix in the upper or lower half of
+    the warp's 16 rows (l // 8 % 2), in the first or second of two groups of columns (l // 16).
+    """
+    assert isinstance(value.type, TileType)
+    builder, lane = role.builder, role.lane
+    column = builder.binary("or", builder.bits("and", lane, 7), builder.bits("lshr", builder.bits("and", lane, 16), 1))
+    warp = builder.bits("and", role.role_warp, 3)
+    inside = builder.binary("or", builder.bits("shl", warp, 5), builder.bits("shl", builder.bits("and", lane, 8), 1))  # in bytes
+    start = builder.binary("xor", row_address(builder, layout, panel, 0, column), inside)
+    parts = list(_chunks(role, rows, value.type.columns, 0, value.type.columns))
+    for (_, upper), (_, lower) in zip(parts[::2], parts[1::2], strict=True):
+        assert upper.place is not None
+        words = list(zip(_pairs(reader, value, upper), _pairs(reader, value, lower), strict=True))
+        for at in range(0, len(words), 2):
+            matrices = [word for pair in words[at : at + 2] for word in pair]
+            # Whole repetitions of the swizzle, so that what is added does not change it.
+            skipped = (upper.place.groups.start + at) * GROUP_COLUMNS * layout.span_bytes
+            builder.call(f"stmatrix.x{len(matrices)}.trans", builder.shared_pointer(builder.add(start, skipped)), *matrices)
 
 
 def write(role: RoleContext, operation: tree.Write) -> None:
@@ -311,12 +363,16 @@ def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) 
     columns = value.type.columns
     mine = _rows(role, reader, value, plan.row_maps[operation])
     for row, chunk in _chunks(role, mine, columns, 0, columns):
-        target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
+        target = None if operation.transposed else first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
         assert chunk.place is not None
         for index, element in enumerate(reader.values(value, chunk)):
             if chunk.place.groups[index // 2] * GROUP_COLUMNS + index % 2 >= columns:
                 continue  # not even the first lane has it
             position, inside = chunk.position(role.builder, index), chunk.inside(role.builder, index)
+            if target is None:
+                turned = global_row(role, tensor, origin, position)
+                store_element(role, turned, row.index, element, value.type.dtype, inside, operation.reduce)
+                continue
             if len(tensor.shape) == 1 and value.type.rows > 1:
                 position = row.index  # a value for each row
             store_element(role, target, position, element, value.type.dtype, inside, operation.reduce)

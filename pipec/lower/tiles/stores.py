@@ -19,6 +19,7 @@ from pipec.lower.tiles.chunks import Chunk, Row
 from pipec.lower.tiles.reader import TileReader
 from pipec.lower.tiles.staging import staged_panel
 from pipec.lower.tiles.tma import coordinates
+from pipec.lower.tiles.vectors import store_columns
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 from pipec.vocabulary import Reduction, StorePath
@@ -58,6 +59,8 @@ def _store_by(role: RoleContext, operation: tree.Store, path: StorePath, rows: V
         fragments.store(role, operation, path, rows)
     elif row_map.vector and path == "tma":
         striped_stores.store_tma(role, operation)
+    elif row_map.vector and tile.columns > 1 and operation.transposed:
+        striped_stores.store_transposed(role, operation)
     elif row_map.vector and tile.columns > 1:
         striped_stores.store_direct(role, operation, rows)
     elif path == "tma":
@@ -223,15 +226,22 @@ def _store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) 
         reader.prepare_row(operation.value, row)
         target = first_rows(role, global_row(role, tensor, origin, row.index), row.index, rows)
         if share is None:
-            only = row.index if len(tensor.shape) == 1 else integer(0)
+            if operation.transposed:
+                target = global_row(role, tensor, origin, integer(0))
+            only = row.index if len(tensor.shape) == 1 or operation.transposed else integer(0)
             _store_once(role, reader, operation, target, Chunk(row, integer(0), integer(0), 0, 1, 0), only)
             continue
         for panel, place in repeated(role.kernel, share.panels, f"{role.prefix}.columns", written_out=row_map.in_registers):
             for chunk, _ in _chunks(role, row, (panel, place), share):
-                _store_chunk(role, reader, operation, target, row, chunk)
+                if operation.transposed:
+                    store_columns(role, operation, origin, chunk, reader.values(operation.value, chunk), row.working)
+                else:
+                    _store_chunk(role, reader, operation, target, row, chunk)
         if share.tail:
             last = integer(value_type.columns - 1)
-            _store_once(role, reader, operation, target, Chunk(row, last, last, 0, 1), last)
+            turned = operation.transposed
+            target = global_row(role, tensor, origin, last) if turned else target
+            _store_once(role, reader, operation, target, Chunk(row, last, last, 0, 1), row.index if turned else last)
 
 
 def _store_once(

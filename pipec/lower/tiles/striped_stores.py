@@ -15,7 +15,7 @@ from pipec.lower.tiles.reader import TileReader
 from pipec.lower.tiles.staging import staged_panel
 from pipec.lower.tiles.striped import batches, panel_chunks
 from pipec.lower.tiles.tma import coordinates
-from pipec.lower.tiles.vectors import Vector, store_vectors
+from pipec.lower.tiles.vectors import Vector, store_columns, store_vectors
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 
@@ -46,6 +46,20 @@ def store_direct(role: RoleContext, operation: tree.Store, rows: Value | None) -
             for one in chunks
         ]
         store_vectors(role, vectors, [_words(reader, value, chunk) for chunk in chunks], operation.reduce)
+
+
+def store_transposed(role: RoleContext, operation: tree.Store) -> None:
+    """Element by element: what a thread has of a row goes to as many rows of the tensor."""
+    value = operation.value
+    assert isinstance(value.type, TileType)
+    reader = TileReader(role)
+    origin = coordinates(role, operation.destination)[-len(operation.destination.tensor.shape) :]
+    row = _row(role, reader, operation, value)
+    for chunks in batches(reader, value, row, value.type.columns, written_out=row.map.in_registers):
+        for chunk in chunks:
+            store_columns(
+                role, operation, origin, chunk, reader.values(value, chunk), both(role.builder, chunk.present, row.working)
+            )
 
 
 def write(role: RoleContext, operation: tree.Write) -> None:

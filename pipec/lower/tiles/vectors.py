@@ -7,8 +7,10 @@ from pipec.isa.instructions import INSTRUCTIONS
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.llvm import TRUE, Value, integer
 from pipec.lower.emit.memory import pack, unpack
-from pipec.lower.global_memory import GlobalRow, element_pointer, load_element, store_element
+from pipec.lower.global_memory import GlobalRow, element_pointer, global_row, load_element, store_element
+from pipec.lower.tiles.chunks import Chunk
 from pipec.record import record, replace
+from pipec.sema import tree
 from pipec.vocabulary import Reduction
 
 _VECTOR_BYTES = 16
@@ -34,6 +36,21 @@ class Vector:
     @property
     def stored(self) -> DType:
         return _STORED_BOOL if self.dtype.bits == 1 else self.dtype
+
+
+def store_columns(
+    role: RoleContext,
+    operation: tree.Store,
+    origin: Sequence[Value],
+    chunk: Chunk,
+    values: Sequence[Value],
+    allowed: Value | None,
+) -> None:
+    """A transposed store of what a thread has of a row: element by element to as many rows of the tensor."""
+    tensor, dtype = operation.destination.tensor, operation.placed.dtype
+    for index, element in enumerate(values):
+        target = global_row(role, tensor, origin, chunk.position(role.builder, index))
+        store_element(role, target, chunk.row.index, element, dtype, allowed, operation.reduce)
 
 
 def load_vectors(role: RoleContext, vectors: Sequence[Vector]) -> list[list[Value]]:

@@ -15,7 +15,8 @@ from pipec.sema.meanings import Barrier, Meaning, NewRegisterTile, Void, describ
 from pipec.sema.types import I32, TileType
 from pipec.sema.values import arithmetic
 from pipec.sema.values.arguments import Action, bind_arguments
-from pipec.sema.values.expected import as_buffer_ref, as_runtime, buffer_ref, known, scalar, tensor_slice, value
+from pipec.sema.values.expected import Value, as_buffer_ref, as_runtime, as_value, buffer_ref, known, scalar, tensor_slice, value
+from pipec.source import Span
 from pipec.syntax import ast
 from pipec.vocabulary import CACHE_POLICIES, Axis, StorePath, Word, one_of
 
@@ -135,18 +136,34 @@ def _store(context: Context, operation: Operation, receiver: Meaning | None, nod
     names = ("destination", "tile"), ("reduce", "rows", "cache") if by_tma else ("reduce", "rows")
     bound = bind_arguments(context, node, operation.name, *names, signature=operation.signature)
     destination = tensor_slice(context, bound["destination"], "the destination")
-    stored = register_tile(context, bound["tile"], "what is stored")
+    stored, transposed = _stored_tile(context, bound["tile"])
     path: StorePath = "tma" if by_tma else "direct"
     rows = scalar(context, bound["rows"], I32, "`rows`") if "rows" in bound else None
     reduce, cache = _chosen(context, bound, "reduce", REDUCTIONS), _chosen(context, bound, "cache", CACHE_POLICIES)
-    context.emit(tree.Store(destination, stored, path, node.span, reduce, rows, cache))
+    context.emit(tree.Store(destination, stored, path, node.span, reduce, rows, cache, transposed))
     return Void()
 
 
+def _stored_tile(context: Context, node: ast.Expression) -> tuple[tree.Expression, bool]:
+    """The tile, and whether it is stored transposed: `x.T` of values. That of a stage's tile of one row is a value by itself."""
+    what = "what is stored"
+    if not (isinstance(node, ast.Attribute) and node.name == "T"):
+        return register_tile(context, node, what), False
+    entity = context.elaborate(node.value)  # once: a helper's operations are emitted as it is read
+    if isinstance(entity, tree.BufferRef) and entity.buffer.rows == 1:
+        entity = replace(entity, transposed=not entity.transposed, span=node.span)
+        return _as_tile(context, as_value(context, entity, node.span, what), what, node.span), False
+    return _as_tile(context, as_value(context, entity, node.value.span, what), what, node.value.span), True
+
+
 def register_tile(context: Context, node: ast.Expression, what: str) -> tree.Expression:
-    found = as_runtime(context, value(context, node, what), None, what)
+    return _as_tile(context, value(context, node, what), what, node.span)
+
+
+def _as_tile(context: Context, given: Value, what: str, span: Span) -> tree.Expression:
+    found = as_runtime(context, given, None, what)
     if not isinstance(found.type, TileType):
-        context.fail(types_messages.WrongType(what=what, expected="a tile", found=describe(found), at=node.span))
+        context.fail(types_messages.WrongType(what=what, expected="a tile", found=describe(found), at=span))
     return found
 
 

@@ -49,14 +49,15 @@ FREE_ROWS = (
         'store(tensor[i, j], tile, reduce="add", rows=count, cache="evict_first")',
         "store",
         document="a register tile through shared memory and TMA; with `reduce` (add, min, max) combined with what stands there; with "
-        "`rows` only the tile's first rows, by the threads when those are not all; `cache`: what the L2 is to give up first",
+        "`rows` only the tile's first rows, by the threads when those are not all; `cache`: what the L2 is to give up first; "
+        "`tile.T` stores rows as columns",
     ),
     Operation(
         "store.direct",
         ("",),
         'store.direct(tensor[i, j], tile, reduce="add", rows=count)',
         "store_direct",
-        document="a register tile by each thread's own stores; any alignment; `reduce` and `rows` as in `store`",
+        document="a register tile by each thread's own stores; any alignment; `reduce`, `rows` and `.T` as in `store`",
     ),
     Operation(
         "programmatic_launch",

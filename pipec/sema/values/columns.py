@@ -13,7 +13,7 @@ from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.meanings import Meaning
 from pipec.sema.types import TileType
-from pipec.sema.values.expected import buffer_ref, coordinate, known_int
+from pipec.sema.values.expected import as_buffer_ref, coordinate, known_int
 from pipec.source import Span
 from pipec.syntax import ast
 from pipec.terms.machine import EXACT
@@ -25,7 +25,11 @@ _MOST_AT_ONCE = 32  # columns a thread reads at once from shared memory, by wide
 
 def moving_columns(context: Context, bound: dict[str, ast.Expression], node: ast.Call) -> Meaning:
     """The arguments are those of `columns`."""
-    source = buffer_ref(context, bound["tile"], "the tile of columns that move with a loop")
+    entity = context.elaborate(bound["tile"])
+    if isinstance(entity, tree.BufferRef) and entity.cta is not None:
+        source = entity  # values are read, which may be another CTA's
+    else:
+        source = as_buffer_ref(context, entity, bound["tile"].span, "the tile of columns that move with a loop")
     if source.transposed:
         found = "a transposed view, which only `mma` takes"
         context.fail(names.WrongType(what="the tile", expected="in its stored order", found=found, at=bound["tile"].span))

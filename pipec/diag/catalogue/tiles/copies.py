@@ -97,6 +97,24 @@ class StoreRowBytes(Message):
     at: Span
 
 
+class TransposedStore(Message):
+    """`store(d[i, j], x.T)` stores a register tile with its rows as columns, on its way through shared memory to a TMA store.
+
+    The warps turn it by `stmatrix`, which takes 8 x 8 elements of 16 bits as accumulators in registers (sm_90a) hold them. Any other
+    tile is stored so by `store.direct`, element by element: neighbouring threads then store neighbouring elements where each
+    has a row. A tile that is turned is stored whole: `rows` would cut its columns.
+    """
+
+    code = "E0740"
+    title = "this tile cannot be stored transposed"
+    labels = (primary("at", "{problem}"),)
+    note = "`stmatrix` turns matrices of 8 x 8 elements of 16 bits, which lie in the registers of a warp as `wgmma` leaves them"
+    help = "{hint}"
+    problem: str
+    hint: str | None
+    at: Span
+
+
 class TensorStride(Message):
     """A tensor that is copied by TMA has rows whose length in bytes is not a multiple of 16.
 

@@ -15,6 +15,7 @@ from pipec.sema.tree.expressions import BufferRef, Expression, TensorSlice
 from pipec.sema.tree.operations.operation import Operation
 from pipec.sema.tree.symbols import Variable
 from pipec.sema.tree.text import expression_text, reference_text, slice_text
+from pipec.sema.types import TileType
 from pipec.source import Span
 from pipec.vocabulary import Axis, CachePolicy, Reduction, StorePath
 
@@ -128,7 +129,8 @@ class Store(Operation):
     """A register tile to global memory: path "tma" (swizzled shared memory, then bulk store) or "direct" (one store per element run).
 
     `reduce`: "add", "min" or "max" with what stands there, atomic for each element; None overwrites it. `rows` (i32, the same in all
-    threads): only so many of the tile's rows are stored. `cache` as in TmaLoad, for what TMA stores.
+    threads): only so many of the tile's rows are stored. `cache` as in TmaLoad, for what TMA stores. `transposed`: the value's rows are
+    columns of what is stored.
     """
 
     destination: TensorSlice
@@ -138,6 +140,14 @@ class Store(Operation):
     reduce: Reduction | None = None
     rows: Expression | None = None
     cache: CachePolicy | None = None
+    transposed: bool = False
+
+    @property
+    def placed(self) -> TileType:
+        """The tile as it lies in the tensor."""
+        tile = self.value.type
+        assert isinstance(tile, TileType)
+        return TileType(tile.dtype, tile.columns, tile.rows) if self.transposed else tile
 
     def declared(self) -> Effects:
         rows = () if self.rows is None else (("the number of rows", self.rows),)
@@ -151,7 +161,8 @@ class Store(Operation):
 
     def text(self) -> str:
         rows = "" if self.rows is None else f", {expression_text(self.rows)} rows"
-        stored = f"{slice_text(self.destination)} {_arrow(self.reduce)} {expression_text(self.value)}"
+        turned = ".T" if self.transposed else ""
+        stored = f"{slice_text(self.destination)} {_arrow(self.reduce)} {expression_text(self.value)}{turned}"
         return f"store.{self.path} {stored}{rows}{_cache_text(self.cache)}"
 
 
