@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from dataclasses import replace
 from functools import partial
 
 from . import instructions  # noqa: F401 - registers all meanings
@@ -21,9 +23,30 @@ from .ptx.tree import Function, Instruction, Module, Symbol
 _ENDING = frozenset({"exit", "ret"})
 
 
+# Kernels that were launched last, by their module, which is kept so that its identity stays its own. What a program has does not
+# depend on the launch, unless global variables are placed in its memory.
+_KEPT: OrderedDict[tuple[int, str, int], tuple[Module, Program]] = OrderedDict()
+_MOST_KEPT = 16
+
+
 def load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: int) -> Program:
-    """The kernel ready to run, its global variables in `memory`. Raises SimulationError for what is malformed; what is
-    merely not known to the simulator fails when it is reached."""
+    """The kernel ready to run, its global variables in `memory`; its steps are the caller's to change. Raises SimulationError for
+    what is malformed; what is merely not known to the simulator fails when it is reached."""
+    if any(variable.space == "global" for variable in (*module.variables, *kernel.variables)):
+        program = _load(module, kernel, memory, dynamic_smem)
+        program.begin()
+        return program
+    key = id(module), kernel.name, dynamic_smem
+    kept = _KEPT.pop(key, None) or (module, _load(module, kernel, memory, dynamic_smem))
+    _KEPT[key] = kept
+    if len(_KEPT) > _MOST_KEPT:
+        _KEPT.popitem(last=False)
+    program = kept[1]
+    program.begin()
+    return replace(program, code=[replace(step) for step in program.code])
+
+
+def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: int) -> Program:
     image = Image(module, kernel, memory, dynamic_smem)
     items = image.function.instructions
     image.successors = successors = [_successors(index, item, image) for index, item in enumerate(items)]
@@ -32,9 +55,7 @@ def load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: i
         steps[index].execute, steps[index].form = looking(steps[index].execute, used, items[index]), None
     points = reconvergence_points(successors)
     meeting = [points.get(index, NOWHERE) for index in range(len(items) + 1)]
-    program = Program(image, [*steps, Step(end_of_kernel, -1, False, None)], meeting, Table(len(steps) + 1))
-    program.begin()
-    return program
+    return Program(image, [*steps, Step(end_of_kernel, -1, False, None)], meeting, Table(len(steps) + 1))
 
 
 def _step(item: Instruction, image: Image) -> Step:

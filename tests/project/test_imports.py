@@ -60,11 +60,11 @@ NEVER = {
 # The same inside parts that are folders of folders: each imports only those before it.
 INSIDE = {
     "sim": (
+        "compiled",
         "units",
         "errors",
         "findings",
         "ptx",
-        "compiled",
         "machine",
         "instructions",
         "load",

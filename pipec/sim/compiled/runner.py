@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..ptx.types import LANES
+from . import LANES
 from .library import address_of
 
 # A row of the table: the function (0: none), the guard's register (-1: none), whether it is negated, the operands' registers.
@@ -80,6 +80,7 @@ class Table:
     def __init__(self, count: int) -> None:
         self.rows = np.zeros(count, ROW)
         self.address = self.rows.ctypes.data
+        self.version = 0  # of the forms that it was filled from
         self.ends = [*range(count)]  # behind the run of rows that begins at each; where it has no function, itself
 
     def fill(self, index: int, function: int, guard: int, negated: bool, operands: Sequence[int]) -> None:

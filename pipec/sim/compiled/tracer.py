@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..ptx.types import LANES
+from . import LANES
 from .library import converts_halves
 
 Scalar = int | float | bool | np.generic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..compiled.forms import WARM, Form
+from ..compiled import forms
 from ..compiled.runner import Table
 from ..ptx.tree import Instruction
 from .image import Image
@@ -25,7 +25,7 @@ class Step:
     guard: int
     negated: bool
     item: Instruction | None
-    form: Form | None = None
+    form: forms.Form | None = None
     slots: tuple[int, ...] = ()
 
 
@@ -40,14 +40,13 @@ class Program:
 
     def begin(self) -> None:
         """Uses what machine code there is, of kernels that ran before."""
-        if any(step.form is not None and step.form.function for step in self.code):
+        if self.table.version != forms.version():
             self.use_compiled()
 
     def compile(self) -> None:
         """Makes machine code of the forms that have run often, and uses what there is."""
-        forms = {step.form for step in self.code if step.form is not None}
-        for form in forms:
-            if form.runs >= WARM and not form.tried:
+        for form in {step.form for step in self.code if step.form is not None}:
+            if form.runs >= forms.WARM and not form.tried:
                 form.compile()
         self.use_compiled()
 
@@ -59,3 +58,4 @@ class Program:
                 guard = offsets[step.guard] if step.guard >= 0 else -1
                 self.table.fill(index, form.function, guard, step.negated, [offsets[step.slots[one]] for one in form.events])
         self.table.measure()
+        self.table.version = forms.version()

@@ -8,7 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-LANES = 32
+from .. import compiled
+
+LANES = compiled.LANES
 LANE = np.arange(LANES)
 
 # What the 32 lanes of a register hold: the dtype is that of the PTX type, which only the instruction knows.

@@ -23,7 +23,7 @@ from ..decode import Decoder, Reader, instruction
 from ..memory.atomics import combine
 from ..memory.loadstore import address_reader, shared_addresses
 from .mbarrier import local_barrier
-from .operations import COPY_LATENCY, commit_groups, complete, finished, groups_of, operation, wait_for_groups
+from .operations import COPY_LATENCY, commit_groups, complete, finished, groups_of_lanes, operation, wait_for_groups
 
 
 @instruction("cp.async")
@@ -43,8 +43,8 @@ def copy(d: Decoder) -> Execute:
         cta.shared.check(offsets, size, "cp.async")
         counts = present(warp)[lanes] if present else np.full(len(lanes), size)
         operation = Operation()
-        for lane in lanes:
-            groups_of(warp, lane, "cp.async").open.append(operation)
+        for groups in groups_of_lanes(warp, "cp.async"):
+            groups.open.append(operation)
         ends = warp.thread.issue("cp.async")
         access = Access("cp.async", warp.thread, warp.fragment.pc, warp.thread.time, True, ends=ends)
         if warp.watched is not None:
@@ -54,16 +54,39 @@ def copy(d: Decoder) -> Execute:
             machine.memory.begin(warp.watched, reading, _read_places(origins, counts), warp.thread.knowledge)
 
         def arrive() -> None:
-            for offset, origin, count in zip(offsets.tolist(), origins.tolist(), counts.tolist(), strict=True):
-                data = np.zeros(size, np.uint8)
-                data[:count] = machine.memory.gather(np.arange(origin, origin + count, dtype=np.int64))
-                places = np.arange(offset, offset + size, dtype=np.int64)
-                cta.shared.store(places, data, 1)
+            if not _copied_at_once(cta, offsets, origins, counts, size):
+                _copied_by_lane(cta, offsets, origins, counts, size)
             finished(warp, operation)
 
         warp.later(COPY_LATENCY, arrive, ("cp.async", cta.rank, warp.index))
 
     return execute
+
+
+def _copied_at_once(cta: Cta, offsets: Addresses, origins: Addresses, counts: LaneValues, size: int) -> bool:
+    """Copies what all lanes copy; whether that is possible. Lanes read all or nothing, at multiples of the words that are moved."""
+    whole = counts == size
+    unit = min(size, 8)
+    if not (whole | (counts == 0)).all() or (origins[whole] & (unit - 1)).any():
+        return False
+    words = np.arange(0, size, unit)
+    data = np.zeros((offsets.size, words.size), f"u{unit}")
+    try:
+        if whole.any():
+            places = (origins[whole, None] + words).reshape(-1)
+            data[whole] = cta.machine.memory.load(places, unit).reshape(-1, words.size)
+        cta.shared.store((offsets[:, None] + words).reshape(-1), data.reshape(-1), unit)
+    except SimulationError:
+        return False  # lane by lane it shows which is wrong
+    return True
+
+
+def _copied_by_lane(cta: Cta, offsets: Addresses, origins: Addresses, counts: LaneValues, size: int) -> None:
+    for offset, origin, count in zip(offsets.tolist(), origins.tolist(), counts.tolist(), strict=True):
+        data = np.zeros(size, np.uint8)
+        data[:count] = cta.machine.memory.gather(np.arange(origin, origin + count, dtype=np.int64))
+        places = np.arange(offset, offset + size, dtype=np.int64)
+        cta.shared.store(places, data, 1)
 
 
 def _bytes_read(d: Decoder, size: int) -> Reader:
@@ -100,8 +123,7 @@ def wait_all(d: Decoder) -> Execute:
     block = wait_for_groups("cp.async", 0, False)
 
     def execute(warp: Warp) -> Outcome:
-        for lane in warp.lanes():
-            groups = groups_of(warp, lane, "cp.async")
+        for groups in groups_of_lanes(warp, "cp.async"):
             if groups.open:
                 groups.commit(warp.thread.count("cp.async"))
         return block(warp)

@@ -113,17 +113,24 @@ def _arriving(
     def execute(warp: Warp) -> None:
         addresses, values = read(warp), value(warp) if value else None
         tokens = np.zeros(LANES, np.uint64)
+        last, flipped, cta = -1, False, warp.cta
         for lane in warp.lanes():
-            address, cta = int(addresses[lane]), warp.cta
-            if remote or generic:
-                cta = cta.peer(address, what)
-                barrier = cta.mbarrier(address & OFFSET_MASK, what)
-            else:
-                barrier = local_barrier(warp, address, what)
-            warp.thread.barrier_used = barrier.offset
-            cta.check_ready(warp, barrier)
-            tokens[lane] = barrier.state.token()
-            if told is not None:
+            address = int(addresses[lane])
+            another = address != last
+            if another:
+                cta = warp.cta
+                if remote or generic:
+                    cta = cta.peer(address, what)
+                    barrier = cta.mbarrier(address & OFFSET_MASK, what)
+                else:
+                    barrier = local_barrier(warp, address, what)
+                warp.thread.barrier_used = barrier.offset
+                # What holds for one lane holds for the next one at the same barrier; what does not is said of each.
+                ready = cta.check_ready(warp, barrier) and (cta is warp.cta or cta.rank in warp.thread.running)
+                last = address if ready else -1
+            if write:
+                tokens[lane] = barrier.state.token()
+            if told is not None and (another or flipped):
                 # Without .sem an arrival releases; without .scope to the threads of its own CTA.
                 reach: Reach = "cta" if cta is warp.cta else "cluster"
                 releases = told.semantics != "relaxed" and reach in REACHES[told.scope or "cta"]

@@ -11,8 +11,8 @@ from ...machine.races.clocks import Agent
 from ...machine.races.shadow import Access, Proxy
 from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.divergence import Outcome, Wait
-from ...machine.threads.groups import GroupKind, Groups, Operation
-from ...ptx.types import Addresses, Bytes
+from ...machine.threads.groups import TOGETHER, GroupKind, Groups, Operation
+from ...ptx.types import LANES, Addresses, Bytes
 from ...units.layouts import Tile
 
 # Rough durations in instruction slots: enough to make a timeline look right, never a promise.
@@ -90,7 +90,26 @@ def complete(cta: Cta, address: int, count: int, what: str, *accesses: Access) -
 
 
 def groups_of(warp: Warp, lane: int, kind: GroupKind) -> Groups:
+    _parted(warp, kind)
     return warp.groups.setdefault((kind, lane), Groups())
+
+
+def groups_of_lanes(warp: Warp, kind: GroupKind) -> list[Groups]:
+    """Those of the active lanes. Lanes that have done everything together share one."""
+    if warp.mask is not None:
+        return [groups_of(warp, lane, kind) for lane in warp.lanes()]
+    together = warp.groups.get((kind, TOGETHER))
+    if together is None and any(of == kind for of, _ in warp.groups):
+        return [groups_of(warp, lane, kind) for lane in range(LANES)]
+    return [together or warp.groups.setdefault((kind, TOGETHER), Groups())]
+
+
+def _parted(warp: Warp, kind: GroupKind) -> None:
+    """From now on each lane has groups of its own."""
+    together = warp.groups.pop((kind, TOGETHER), None)
+    if together is not None:
+        for lane in range(LANES):
+            warp.groups[kind, lane] = together.copy()
 
 
 def finished(warp: Warp, operation: Operation, *, read_only: bool = False) -> None:
@@ -106,7 +125,7 @@ def wait_for_groups(kind: GroupKind, allowed: int, reading_only: bool) -> Execut
     """execute(warp): blocks until each active thread has at most `allowed` groups pending."""
 
     def execute(warp: Warp) -> Outcome:
-        groups = [groups_of(warp, lane, kind) for lane in warp.lanes()]
+        groups = groups_of_lanes(warp, kind)
         most = max(group.pending(reading_only) for group in groups)
         if most <= allowed:
             over = min((group.over(allowed) for group in groups if group.marks), default=0)
@@ -120,7 +139,7 @@ def wait_for_groups(kind: GroupKind, allowed: int, reading_only: bool) -> Execut
 def commit_groups(kind: GroupKind) -> Execute:
     def execute(warp: Warp) -> None:
         # The threads of a warpgroup share theirs.
-        for groups in dict.fromkeys(groups_of(warp, lane, kind) for lane in warp.lanes()):
+        for groups in dict.fromkeys(groups_of_lanes(warp, kind)):
             groups.commit(warp.thread.count(_AGENTS[kind][0]))
 
     return execute

@@ -131,11 +131,12 @@ class Cta:
 
     def __init__(self, cluster: Cluster, rank: int, index: Triple, position: Triple) -> None:
         self.cluster, self.rank, self.index, self.position = cluster, rank, index, position
-        self.image, self.machine = cluster.image, cluster.machine
+        self.image: Image = cluster.image
+        self.machine: Machine = cluster.machine
         self.block, self.grid = self.machine.block, self.machine.grid
         self.name = f"CTA ({index[0]},{index[1]},{index[2]})"
         races = self.machine.races if self.machine.watching else None
-        self.shared = SharedMemory(max(self.image.shared_end, self.image.dynamic_base), rank, races)
+        self.shared: SharedMemory = SharedMemory(max(self.image.shared_end, self.image.dynamic_base), rank, races)
         self.named = NamedBarriers()
         self.mbarriers: dict[int, TrackedBarrier] = {}
         self.tensor: TensorState | None = None
@@ -348,10 +349,12 @@ class Cta:
             raise SimulationError("uninitialised", f"{what} on shared address 0x{offset:x}, where no mbarrier is initialised")
         return barrier
 
-    def check_ready(self, warp: Warp, barrier: TrackedBarrier) -> None:
-        """Whether `warp` comes after the initialisation of a barrier that it uses."""
-        if warp.watched is not None and not barrier.made.over(warp.thread.knowledge.order, warp.thread.number):
-            self.machine.races.too_early(warp.thread, barrier.made, self.shared.shadow, barrier.offset)
+    def check_ready(self, warp: Warp, barrier: TrackedBarrier) -> bool:
+        """Whether `warp` comes after the initialisation of a barrier that it uses; complains where it does not."""
+        if warp.watched is None or barrier.made.over(warp.thread.knowledge.order, warp.thread.number):
+            return True
+        self.machine.races.too_early(warp.thread, barrier.made, self.shared.shadow, barrier.offset)
+        return False
 
     def after_barrier_operation(self, barrier: TrackedBarrier, flipped: bool) -> None:
         """Wakes the waiters of a completed phase and records it."""

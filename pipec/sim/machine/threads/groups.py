@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+TOGETHER = -1  # in the place of a lane: all 32, which have done everything together
 GroupKind = Literal["bulk", "cp.async", "wgmma"]
 
 
@@ -23,6 +24,9 @@ class Groups:
     open: list[Operation] = field(default_factory=list)
     committed: list[list[Operation]] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
+
+    def copy(self) -> Groups:
+        return Groups(list(self.open), [list(group) for group in self.committed], list(self.marks))
 
     def commit(self, issued: int) -> None:
         self.committed.append(self.open)
