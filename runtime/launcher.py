@@ -119,6 +119,7 @@ class Launcher:
             return self._unknown(arguments, device, stream, options, None)
         key, addresses, numbers, views = reading
         for at in self._shaping:
+            # A bool or a NumPy integer equals an int and would share its plan, whose packing is that of an int.
             if type(numbers[at]) is not int:
                 return self._unknown(arguments, device, stream, options, None)
             key += (numbers[at],)
@@ -127,6 +128,7 @@ class Launcher:
         if known is None:
             return self._unknown(arguments, device, stream, options, signature)
         plan = known.plan
+        # Both can change from call to call though the signature stays the same. The slow way finds the words to refuse it with.
         if (plan.differentiable and recording()) or not plan.separate(addresses):
             return self._unknown(arguments, device, stream, options, None)  # refuses it
         if views:
@@ -167,6 +169,7 @@ class Launcher:
         if not result.launched:
             return result
         programmatic = self.interface.programmatic_launch if options.programmatic is None else options.programmatic
+        # Copies have new addresses each time and are waited for, so a plan of them would save nothing.
         if bound.device == "cpu":
             kernel.launch_copies(bound, grid, programmatic, stream)
             return result

@@ -149,6 +149,8 @@ class _Builder:
 
     def _if(self, statement: tree.If) -> None:
         if isinstance(statement.condition, tree.Constant):
+            # Compile-time parameters choose between whole ways to do something. What is not
+            # chosen need not be right: it may not even have stages to hold.
             self.statements(statement.then if statement.condition.value else statement.otherwise)
             return
         outer = self._participation
@@ -167,6 +169,7 @@ class _Builder:
 
     def _elect(self, statement: tree.Elect) -> None:
         outer = self._participation
+        # Told by pipec.checks.stages.participation; the graph is built all the same, so that other mistakes are found as well.
         one = outer if outer.threads == "one" else ir.Participation("one", None, statement.span)
         head = self._blocks[self._current]
         body, end = self._branch(one, statement.body)
@@ -193,6 +196,7 @@ class _Builder:
         read = tree.ReadVariable(variable, span)
         condition = tree.Binary("<" if statement.step > 0 else ">", read, stop, _BOOL, span)
         step = tree.Constant(statement.step, dtype_of(variable.type), span)
+        # The variable is written like any other, so that analysis and lowering need not know of loops' variables.
         advance = tree.Assign(variable, tree.Binary("+", read, step, variable.type, span), span)
         loop = _OpenLoop(statement, self._loop, span, variable, statement.start, statement.stop, statement.step)
         self._loop_blocks(loop, condition, statement.body, advance)
@@ -204,6 +208,7 @@ class _Builder:
         self, loop: _OpenLoop, condition: tree.Expression, body: tuple[tree.Statement, ...], advance: tree.Assign | None
     ) -> None:
         outer = self._participation
+        # Threads that leave the loop at different times are no whole role inside of it.
         inside, _ = restrict(outer, condition, differs=self._threads.repeats_differ(loop.statement))
         header = loop.header = self._open(inside)
         self.finish(ir.Jump(header))

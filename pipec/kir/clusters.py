@@ -45,6 +45,7 @@ def line(cluster: Cluster, axis: Axis, group: int) -> Line | None:
     x, y, z = cluster.shape
     stride, count = {"x": (1, x), "y": (x, y), "z": (x * y, z)}[axis]
     if axis == "x" and group == 2:
+        # The two CTAs of a pair load different halves of a tile, so those that share a half are every other one.
         stride, count = 2, x // 2
     return Line(axis, stride, count, sum(1 << index * stride for index in range(count))) if count > 1 else None
 
@@ -114,7 +115,9 @@ def kernel_sharing(kernel: ir.Kernel) -> dict[Pipeline, Sharing]:
 
 def _sharing(cluster: Cluster, pipeline: Pipeline, roles: tuple[ir.Role | tree.Role, ...], axes: tuple[Axis, ...]) -> Sharing:
     lines = tuple(one for axis in axes if (one := line(cluster, axis, pipeline.cta_group)) is not None)
+    # The lines cross in this CTA, which counts once.
     together = 1 + sum(one.count - 1 for one in lines)
+    # One request hands out a tile to a cluster as a whole (hardware.md 6), so only one CTA may make it.
     if pipeline.kind == SCHEDULER and cluster.size > 1:
         return Sharing(LOCAL, Reach(FIRST, (), cluster.size))
     if pipeline.scope == "cluster":

@@ -104,6 +104,8 @@ def panel_share(row_map: RowMap, tile: TileType, columns: int) -> Share:
     tail = tile.columns % columns != 0
     panels = tile.columns // columns
     assert not tail or (row_map.half_warps and not row_map.in_registers and panels * columns == tile.columns - 1)
+    # Kept tiles do without chunks: a thread has the same columns whatever the operation, or
+    # values would have to move between lanes.
     if row_map.in_registers and row_map.half_warps:
         run = row_map.half_run(tile.columns)
         return Share(columns, panels, 2, columns // (2 * run), run, 2 * run, run)
@@ -112,6 +114,7 @@ def panel_share(row_map: RowMap, tile: TileType, columns: int) -> Share:
         return Share(columns, panels, 1, columns // count, count, count, columns, tile.columns // 2)
     least = 2 if row_map.half_warps else 1
     parts = row_map.split
+    # Fewer threads to a row rather than vectors shorter than 16 bytes, which is what a thread stores at a time.
     while parts > least and (columns % parts or columns // parts * tile.dtype.bytes < _VECTOR_BYTES):
         parts //= 2
     count = chunk_columns(columns // parts)
@@ -164,6 +167,8 @@ def place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N], block: N) ->
 
 def _half_warp_place(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> Place[N]:
     quarter = threads.warp if threads.warps <= WARPGROUP_WARPS else ops.bits("and", threads.warp, 3)
+    # Layout F (hardware.md 3.6) fills 16 of the 32 lanes of a quarter. The other half of
+    # the warp takes half of the columns, and gets them by shuffles.
     index = ops.add(ops.multiply(quarter, 16), ops.bits("and", threads.lane, 15))
     half = ops.bits("lshr", threads.lane, 4)
     if threads.warps <= WARPGROUP_WARPS:
@@ -248,6 +253,7 @@ def fragment_rows(ops: Arithmetic[N], row_map: RowMap, threads: Threads[N]) -> l
     groups = threads.warpgroups
     warp = ops.bits("and", threads.warp, 3) if groups > 1 else threads.warp
     first = ops.add(ops.multiply(warp, 16), ops.bits("lshr", threads.lane, 2))
+    # Rows of a warpgroup follow each other, as the blocks of 64 rows of its MMAs do (hardware.md 8).
     share = row_map.block_rows // groups
     if groups > 1:
         first = ops.add(first, ops.multiply(ops.bits("lshr", threads.warp, 2), share))

@@ -43,10 +43,12 @@ def bind(interface: KernelInterface, arguments: Sequence[Any] | Mapping[str, Any
         if isinstance(argument, ScalarArgument):
             scalars[argument.name] = scalar_bytes(interface.name, argument, value)
             if not DTYPES[argument.dtype].is_float:
+                # A float cannot decide how many blocks there are.
                 integers[argument.name] = int(value)
         else:
             views[argument.name] = checked_tensor(interface, argument, value)
     dimensions = _dimensions(interface, views)
+    # After the dimensions: where sizes disagree, that is the mistake, and what overlaps follows from it.
     check_overlap(interface, views)
     return Bound(views, scalars, integers | dimensions, dimensions, _common_device(interface, views))
 
@@ -81,6 +83,8 @@ def _dimensions(interface: KernelInterface, views: Mapping[str, View]) -> dict[s
                     problem = f"dimension {axis} must be {declared}, got {size}: shape {views[argument.name].shape}"
                     raise ArgumentError(interface.name, argument.name, problem)
                 continue
+            # The first tensor that has the dimension decides, in the order of the
+            # parameters: a message then names the one that a reader meets first.
             known, owner, at = found.setdefault(declared, (size, argument.name, axis))
             if known != size:
                 raise ArgumentError(

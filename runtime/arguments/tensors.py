@@ -73,8 +73,10 @@ def checked_tensor(interface: KernelInterface, declared: TensorArgument, value: 
             "it requires a gradient, and gradients are being recorded: what a kernel does is not, so they would be wrong without a word",
             f"pass `{declared.name}.detach()`, or call the kernel under `torch.no_grad()`",
         )
+    # Layout is asked about only when type, rank and sizes are right: strides of another type's elements mean nothing.
     for check in TYPE_CHECKS:
         check(subject)
+    # Before the checks of strides: what NumPy leaves in a dimension of one element is never walked along.
     subject = replace(subject, view=regular(subject))
     if not view.empty:
         for check in LAYOUT_CHECKS:
@@ -122,6 +124,7 @@ def regular(subject: Subject) -> View:
             strides[axis] = wanted
         wanted = strides[axis] * view.shape[axis]
         if subject.declared.through_tensor_map:
+            # A tensor map asks for the stride even of a dimension of one element, so a valid one is made up.
             wanted = -(-wanted // TENSOR_MAP_ALIGNMENT) * TENSOR_MAP_ALIGNMENT
     return replace(view, strides=tuple(strides))
 
@@ -190,6 +193,7 @@ def _check_outer_strides(subject: Subject) -> None:
             _check_map_stride(subject, axis, stride)
         if not declared.through_pointer:
             continue
+        # The kernel computes such a place from sizes alone.
         if axis not in subject.stride_axes and view.shape[axis] > 1 and stride != contiguous[axis]:
             raise subject.refuse(
                 f"the array must have no gaps: dimension {axis} has stride {stride} bytes, expected {contiguous[axis]}",
@@ -234,6 +238,7 @@ def _check_self_overlap(subject: Subject) -> None:
     if not subject.declared.written:
         return
     reach = view.itemsize
+    # From the smallest stride on: a dimension that steps over all that the smaller ones reach cannot fold back onto them.
     for stride, size in sorted((stride, size) for stride, size in zip(view.strides, view.shape, strict=True) if size > 1):
         if stride < reach:
             raise subject.refuse(

@@ -61,6 +61,8 @@ class View:
 
 def view_of(array: object) -> View:
     """The view of any array that the runtime takes; raises NotAnArray."""
+    # Before the protocols, which NumPy and torch offer too: their own attributes know more
+    # (masks, gradients) and cost less to read.
     if isinstance(array, np.ndarray):
         return _numpy(array)
     if is_torch(type(array)):
@@ -78,6 +80,7 @@ def view_of(array: object) -> View:
 
 
 def _by_protocol(array: Any) -> View | None:
+    # The CUDA interface first: it says outright that the memory is a GPU's, and needs no capsule that must be given back.
     for attribute, read in _PROTOCOLS:
         if getattr(array, attribute, None) is not None:
             view = read(array)
@@ -91,6 +94,7 @@ def _check_described(view: View) -> None:
     whole = all(isinstance(number, int) for number in (view.address, *view.shape, *view.strides))
     if not whole or len(view.shape) != len(view.strides):
         raise NotAnArray(f"its address {view.address!r}, shape {view.shape!r} and strides {view.strides!r} are no array's")
+    # Python's numbers have no end; these go into ctypes, which would cut them off without a word.
     if min(view.shape, default=0) < 0 or not 0 <= view.address < 2**64 or max(map(abs, view.strides), default=0) >= 2**63:
         raise NotAnArray(f"address {view.address}, shape {view.shape} and strides {view.strides} lie outside of any memory")
 
@@ -142,6 +146,7 @@ def _torch(tensor: Any) -> View:
         raise NotAnArray(f"a torch tensor on device `{tensor.device}` is neither in host nor in CUDA memory")
     if str(tensor.layout) != "torch.strided":
         raise NotAnArray(f"a torch tensor of layout `{tensor.layout}` is not strided")
+    # The sign is a flag of the tensor that the bytes know nothing of.
     if tensor.is_conj() or tensor.is_neg():
         raise NotAnArray("a torch tensor with a pending conjugation or negation; call `.resolve_neg()`")
     itemsize = tensor.element_size()

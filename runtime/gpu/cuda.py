@@ -64,6 +64,7 @@ class CudaKernel:
         self.layout = Layout.of(interface)
         self.function: Any = None  # once loaded
         self._frames = {programmatic: Frames() for programmatic in (False, True)}
+        # Reentrant, since making one shared thing asks for another: the clusters that fit ask for the loaded kernel.
         self._lock = RLock()  # held while something is made that all launches share
         self._clusters: int | None = None  # that fit the device at the same time
         self._dummy: int | None = None
@@ -135,6 +136,7 @@ class CudaKernel:
             if self._clusters is None:
                 config, _ = self.configured(False)
                 config.gridDimX, config.gridDimY, config.gridDimZ = self.interface.cluster
+                # The grid does not matter to the question, but a configuration without one is refused.
                 self._clusters = guards.active_clusters(self.driver, self.interface, self.device, self.function, config)
             return self._clusters
 
@@ -163,6 +165,7 @@ class CudaKernel:
             scalars=() if numbers is None else scalar_slots(self.interface, self.layout, numbers),
             places=places,
             apart=tuple(self._pairs(places)),
+            # Noted in the plan, not refused here: whether torch records gradients at all is asked at each launch.
             differentiable=any(getattr(view.owner, "requires_grad", False) for view in bound.views.values()),
             current_stream=_current_stream_of(bound.views, self.device.index),
         )
@@ -192,6 +195,7 @@ class CudaKernel:
         written = {argument.name for argument in tensors(self.interface) if argument.written}
         for one in places:
             for other in places:
+                # Two tensors that are only read may overlap as they like.
                 if one.name in written and other is not one and (other.name not in written or other.tensor > one.tensor):
                     yield one.tensor, other.tensor, one.extent, other.extent
 
@@ -211,6 +215,7 @@ class CudaKernel:
         if programmatic:
             attribute = api.CUlaunchAttribute()
             attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            # Only allows the overlap: the kernel's own griddepcontrol.wait says what has to be complete.
             attribute.value.programmaticStreamSerializationAllowed = 1
             attributes.append(attribute)
         config.attrs = attributes
@@ -246,6 +251,7 @@ class CudaKernel:
             doing=f"encoding the tensor map of parameter `{value.tensor}` (dims {value.dims}, strides {value.strides} bytes, "
             f"box {value.box}, swizzle {value.swizzle}, address {address:#x})",
         )
+        # Its bytes, not the object: the map stands in the frame's parameters, where the driver copies it from.
         return ctypes.string_at(int(encoded.getPtr()), MAP_BYTES)
 
     # --- memory --------------------------------
@@ -262,6 +268,7 @@ class CudaKernel:
                 doing = f"copying parameter `{name}` ({view.extent} bytes) to {self.device.name}"
                 address = int(self._call("cuMemAlloc", view.extent, doing=doing))
                 allocations.append(address)
+                # Outputs too: a kernel may leave elements as they are, and its padding is the caller's.
                 self._call("cuMemcpyHtoD", address, view.address, view.extent, doing=doing)
                 views[name] = replace(view, address=address, device=f"cuda:{self.device.index}")
                 if name in written:
@@ -289,6 +296,8 @@ class CudaKernel:
         with self._lock:
             if self._dummy is None:
                 with self.driver.uncaptured(self.name):
+                    # A tensor map takes no null address, not even of an array without
+                    # elements, and a box may still be fetched from it.
                     address = int(self._call("cuMemAlloc", STAND_IN_BYTES, doing="allocating a stand-in for an empty array"))
                     self._call("cuMemsetD8", address, 0, STAND_IN_BYTES, doing="clearing the stand-in for an empty array")
                 self._dummy = address
@@ -341,6 +350,7 @@ class CudaKernel:
 
     def launch_copies(self, bound: Bound, grid: tuple[int, int, int], programmatic: bool, stream: Any) -> None:
         """Launches on copies of host arrays, waits, and copies outputs back."""
+        # No stream of torch's: arrays in host memory belong to no stream, and the call waits for its end.
         handle = _DEFAULT_STREAM if stream is None else self._accepted(stream)
         with self._context():
             if handle not in guards.DEFAULT_STREAMS:
@@ -363,6 +373,7 @@ class CudaKernel:
         handle = stream_handle(stream)
         if handle not in self._streams and guards.check_stream(self.driver, self.name, self.device, handle):
             if len(self._streams) > KNOWN_STREAMS:
+                # Cut back whole: handles are reused by the driver, so none of them is worth keeping by age.
                 self._streams = set(guards.DEFAULT_STREAMS)
             self._streams.add(handle)
         return handle
@@ -380,6 +391,7 @@ class CudaKernel:
         (status,) = self.driver.api.cuLaunchKernelEx(frame.config, self.function, frame.pointers, 0)
         if status:
             self.driver.refuse(status, "cuLaunchKernelEx", self.name, "launching it")
+        # Not in a `finally`: a frame whose call was interrupted may be half filled, and a new one costs little.
         free.append(frame)
 
     def _call(self, function: str, *arguments: Any, doing: str, help: str | None = None) -> Any:

@@ -117,6 +117,7 @@ class Frame:
         for tensor, word in plan.pointers:
             words[word] = addresses[tensor]
         for slot in self.maps:
+            # The same tensors come again and again: what the map holds already costs a comparison in place of a driver call.
             if (address := addresses[slot[0]]) != slot[1]:
                 if status := self._replace_address(slot[2], address):
                     self._driver.refuse_address(status, self._interface.name, address)
@@ -186,6 +187,7 @@ def scalar_slots(interface: KernelInterface, layout: Layout, numbers: Sequence[A
 
 def _pack(kernel: str, argument: ScalarArgument, kind: type) -> Pack:
     dtype = DTYPES[argument.dtype]
+    # Types that others derive from (bool is an int, numpy.float64 a float) take the slower way, which knows what each means.
     if dtype.name in _FORMATS and (kind is int or (kind is float and dtype.is_float)):
         return struct.Struct("<" + _FORMATS[dtype.name]).pack_into
 

@@ -42,6 +42,7 @@ class _Parameters:
 
     def tensor_map(self, tensor: TensorParameter, box: tuple[int, ...], swizzle: Swizzle, element: str) -> str:
         key = (tensor.name, box, swizzle, element)
+        # A tensor has one map for each box and swizzle it is copied with: both stand in the map, not in the instruction.
         if key not in self.maps:
             same = sum(1 for row in self.maps.values() if row.tensor == tensor.name)
             # The number stands in front: a name with one at its end may be another tensor's.
@@ -53,6 +54,7 @@ class _Parameters:
         """Pointer, strides and sizes of a tensor that threads reach by address."""
         name = self.kernel.name
         self.plain["pointer", tensor.name, 0] = PointerParameter(f"{name}_ptr_{tensor.name}", tensor.name)
+        # The innermost dimension is contiguous, which the launcher asks of every array.
         for axis in range(len(tensor.shape) - 1):
             self.plain["stride", tensor.name, axis] = StrideParameter(f"{name}_stride_{tensor.name}_{axis}", tensor.name, axis)
         for size in tensor.shape:
@@ -88,6 +90,7 @@ def plan_parameters(
                     tma[operation] = _tile_copy(wanted, destination.tensor, source.buffer, layouts, unpacked)
                 case tree.Store() if operation.path == "tma":
                     tma[operation] = _tma(wanted, operation.destination.tensor, staging[operation].layout)
+                    # Of a tile that is cut off, the threads store the rows themselves.
                     if operation.rows is not None:
                         wanted.address(operation.destination.tensor)
                 case _ if operation.effects.memory is not None:

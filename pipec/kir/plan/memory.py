@@ -39,6 +39,7 @@ def tile_layout(rows: int, columns: int, dtype: DType, *, atom_32b: bool = False
     """
     row_bytes = columns * (bits or dtype.bits) // 8
     for span, swizzle in _SPANS:
+        # The widest first: more rows of a box then lie in different banks, and a panel is as few boxes as can be.
         if row_bytes % span == 0:
             mode = "128B_ATOM_32B" if atom_32b and span == 128 else swizzle
             return TileLayout(mode, span, row_bytes // span, rows)
@@ -94,6 +95,7 @@ def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer,
             columns = tensor_width(buffer, packed)
             first[buffer], stride[buffer] = column, buffer.stride or columns
             column += stride[buffer] * (buffer.count - 1) + columns
+    # A stated allocation may be larger than what is used (pipec.checks.stages.stated_counts), not smaller.
     stated = max((allocation.columns for allocation in kernel.allocations), default=0)
     scales, taken = scale_columns(kernel, column)
     first |= scales
@@ -169,6 +171,7 @@ def plan_shared(
         for side, name in BARRIER_SIDE.items():
             size = pipeline.stages * pipeline.sub_stages(side) * BARRIER_BYTES
             barriers[pipeline, side] = shared.take(f"{pipeline.name} {name} barriers", size, BARRIER_BYTES)
+    # tcgen05.alloc writes the address it hands out into shared memory, from where all warps read it.
     address = shared.take("tensor memory address", 4, 4) if has_tensor else None
     zero_fills = {}
     for buffer, (pipeline, condition) in unwritten.items():
@@ -215,6 +218,7 @@ def _plan_staging(
         if panels:
             wanted.append((row, panels))
     strides = [round_up(max(layout.bytes for layout in panels.values()), TILE_ALIGNMENT) for _, panels in wanted]
+    # What comes behind staging is counted before it is laid out, since staging takes what is left.
     free = target.shared_bytes - small - round_up(shared.offset, TILE_ALIGNMENT)
     # All roles alike, since which of them stores longest is not known here.
     counts = [2 if 2 * sum(strides) <= free else 1] * len(wanted)

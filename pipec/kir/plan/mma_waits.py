@@ -53,6 +53,7 @@ def _lagging(kernel: Kernel, role: Role, mmas: list[tree.RegisterMma]) -> Pipeli
     the stage is given back before the role waits for anything else (see `_Analysis`).
     """
     pipelines = {tile.handle.pipeline for mma in mmas for tile in mma.tiles}
+    # With two pipelines the role waits for the other one in between, whose producer may be waiting for the late stage.
     if len(pipelines) != 1:
         return None
     (pipeline,) = pipelines
@@ -76,6 +77,7 @@ def _holds_two(role: Role, pipeline: Pipeline) -> bool:
         for operation in block.operations:
             match operation:
                 case tree.Acquire(handle) if handle.pipeline is pipeline:
+                    # The next use of the same handle is the next iteration, which obtains the stage anew.
                     if held - {handle}:
                         return True
                     held.add(handle)

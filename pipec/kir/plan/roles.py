@@ -99,11 +99,13 @@ def _runs_in_one_thread(role: Role) -> bool:
     """Nothing in the role needs a second thread: no register tiles, no value that differs between lanes."""
     if role.warps != 1 or any(block.participation.threads in ("lanes", "unknown") for block in role.blocks):
         return False
+    # What a whole warp stores or copies would take one thread 32 times as long.
     if any(isinstance(operation, (tree.Store, tree.Write, tree.CopyAsync)) for operation in operations(role)):
         return False
     for node in expressions(role):
         if isinstance(node.type, TileType):
             return False
+        # The elected thread need not be the one that a lane's number would name.
         if isinstance(node, tree.Special) and node.name in ("lane_id", "role_thread"):
             return False
     return True
@@ -133,6 +135,7 @@ def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) ->
         return (), None if budget is None else min(
             budget, _MOST_OF_A_THREAD
         )  # from the start, so that more blocks fit a multiprocessor
+    # All that the multiprocessor has, in equal shares: roles that give registers back do so before others can have them.
     launch = target.registers // threads // _REGISTER_STEP * _REGISTER_STEP
     return tuple(groups), min(launch, _MOST_REGISTERS)
 
@@ -147,6 +150,8 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
     values = {operation: value for operation in operations(row.role) if (value := evaluated_tile(operation)) is not None}
     kept = {operation for operation in operations(row.role) if _keeps(operation, lets)}
     written = {operation for operation in operations(row.role) if isinstance(operation, tree.WriteAccumulator)}
+    # Tiles in registers are combined element by element, so all of a role are spread alike:
+    # as the narrowest reader of tensor memory asks for.
     kept_half_warps = any(_reads_half_warp_tile(values[operation], lets) for operation in kept)
     maps: dict[tree.Operation, RowMap] = {}
     together = rows_together(values, lets)
@@ -162,6 +167,8 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
         if operation in written or reads_accumulator(value, lets) or (row.mma_waits is not None and operation in kept):
             maps[operation] = fragment_map(rows, row.role.warps, in_registers=operation in kept)
             continue
+        # Its left half of the columns stands in lanes 0 to 63, its right half in the others
+        # (hardware.md 3.6, layout B), so no thread sees a whole row.
         if rows == 64 and any(buffer.folded for buffer in tensor_tiles(value, lets)):
             maps[operation] = RowMap(rows, 1, 1, False, row.threads > 2 * rows, folded=True)
             continue
@@ -189,8 +196,10 @@ def fragment_map(rows: int, warps: int, *, in_registers: bool) -> RowMap:
 
 
 def row_map_of(rows: int, threads: int, *, half_warps: bool) -> RowMap:
+    # A divisor of both, so that each block of rows takes the same threads and no block is a part of one.
     block_rows = rows if half_warps or rows <= threads else gcd(rows, threads)
     sharing = max(1, threads // block_rows)
+    # A power of two: threads that share a row fold their parts by shuffles, and find their part by a shift.
     split = 1 << (sharing.bit_length() - 1)
     return RowMap(block_rows, rows // block_rows, split, half_warps, block_rows * split != threads)
 

@@ -23,6 +23,8 @@ def plan_signals(
     sharing: Mapping[Pipeline, Sharing],
 ) -> dict[tuple[Pipeline, Side], SideSignals]:
     signals: dict[tuple[Pipeline, Side], SideSignals] = {}
+    # Only the MMA role knows whether an MMA ran, where launch values do not tell: its note needs an arrival, since a commit
+    # publishes no store of its thread.
     noting = {pipeline for pipeline, condition in unwritten.values() if condition is None}
     for pipeline in kernel.pipelines:
         for side in SIDES:
@@ -38,6 +40,8 @@ def plan_signals(
                 if side == "producer" and pipeline in noting:
                     counts[row.role.name] += 1  # the note that tells whether an MMA ran
             bytes_ = [count for handle, count in expected.items() if handle.pipeline is pipeline]
+            # Handles of one pipeline may expect different numbers; a barrier's description has room for one, and the largest
+            # decides whether tx can hold it.
             transaction = max(bytes_, default=0) if side == "producer" else 0
             signals[pipeline, side] = SideSignals(how, sum(counts.values()), transaction, counts)
     return signals
@@ -56,6 +60,7 @@ def plan_meetings(
     """
     found: dict[str, frozenset[tuple[Pipeline, Side]]] = {}
     for row in roles:
+        # The lanes of one warp wait together, so none of them is left behind.
         if row.role.warps == 1:
             continue
         found[row.role.name] = frozenset(
@@ -87,6 +92,7 @@ def _kinds(row: RolePlan, pipeline: Pipeline, side: Side, reach: Reach) -> list[
     cluster speaks for all, where each thread would pay for its own.
     """
     role = row.role
+    # A set: the check of signals has refused roles that signal stages of one pipeline in two ways.
     explicit = {
         operation.how
         for operation in operations(role)
@@ -126,6 +132,7 @@ def _drains(role: Role, pipeline: Pipeline) -> list[Completion]:
         for use in operation.effects.uses
         if use.kind not in FILLING and use.tile.handle.pipeline is pipeline
     }
+    # Reads inside of tile expressions are no operations of their own, so no effect lists them.
     for node in expressions(role):
         if isinstance(node, tree.ReadBuffer) and node.source.handle.pipeline is pipeline:
             found.add("threads")
@@ -137,6 +144,7 @@ def _count(row: RolePlan, pipeline: Pipeline, side: Side, kind: Completion) -> i
         return row.role.warps
     if kind == "copies":
         return row.threads
+    # Bytes, a commit, a finished store and a role that has met speak once, whoever did the work.
     if kind != "threads":
         return 1
     if row.single_thread:
@@ -185,6 +193,7 @@ def expected_bytes(
     """
     expected: dict[Handle, int] = {}
     for role in kernel.roles:
+        # A dictionary for its order: the plan must not depend on hashes of objects.
         handles = {operation.destination.handle: None for operation in operations(role) if isinstance(operation, tree.TmaLoad)}
         for handle in handles:
             expected[handle] = _most_bytes(role, handle, layouts) * sharing[handle.pipeline].producer.senders

@@ -78,6 +78,7 @@ class Values:
     def __init__(self, role: tree.Role, launch: Launch) -> None:
         self.role, self.launch = role, launch
         self._threads = role.warps * WARP
+        # By the unit asked for: launch values count as multiples of it, so each unit has residues of its own.
         self._multiples: dict[int, Residues] = {}
         self._assigned: dict[Loop, dict[Key, None]] = {}
         self._collect(role.body, ())
@@ -90,6 +91,7 @@ class Values:
             for key in (atom.operands[1],)
             if isinstance(key, tree.Variable | tree.Handle)
         }
+        # Once more with the ranges found in the first walk. A third walk could narrow them further; no check has needed it.
         if any((term.least, term.largest) != self._ranges[key] for key, term in self._carried.items()):
             self._walk()
 
@@ -166,6 +168,7 @@ class Values:
             if joined == carried:  # steps only ever shrink to a divisor
                 return residues
             carried = joined
+        # The search was cut off: taking what it had found by then would claim multiples that later rounds may break.
         carried = dict.fromkeys(self.recurrences, ANY)
         return (residues := Residues(known))
 
