@@ -25,6 +25,12 @@ def volume(few: int, many: int) -> int:
     return many if _whole else few
 
 
+def taken(family: str, value: object, share: float) -> bool:
+    """Whether a value is among the share of its family that `make test` takes, where the others are not known."""
+    drawn = int.from_bytes(hashlib.sha256(f"{_seed}/{family}/{value}".encode()).digest()[:4])
+    return _whole or drawn < share * 2**32
+
+
 def some(family: str, values: Sequence[Value], share: float) -> list[Value]:
     """Of values that many tests take, the share that all of them take in `make test`, in their order; at least one of any."""
     if _whole:

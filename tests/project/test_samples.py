@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from samples import left_out as chosen
-from samples import some, volume
+from samples import some, taken, volume
 
 
 def family(name: str, share: float | None, kinds: dict[str, int], other: str = "other") -> list[SimpleNamespace]:
@@ -59,5 +59,6 @@ def test_values_that_many_tests_take(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = some("f", range(9), 0.5)
     assert len(kept) == 5 and kept == sorted(kept) and kept == some("f", range(9), 0.5) != some("g", range(9), 0.5)
     assert some("f", [7], 0.01) == [7] and some("f", [], 0.5) == [] and volume(2, 9) == 2
+    assert 150 < sum(taken("f", number, 0.2) for number in range(1000)) < 250
     monkeypatch.setattr("samples._whole", True)
-    assert some("f", range(9), 0.5) == list(range(9)) and volume(2, 9) == 9
+    assert some("f", range(9), 0.5) == list(range(9)) and volume(2, 9) == 9 and taken("f", 0, 0.0)
