@@ -5,8 +5,9 @@ import json
 
 from pipec.commands.timeline_page import trace, write_timeline
 from pipec.driver import Compilation
-from pipec.predict.launch import Prediction, prediction
-from pipec.predict.words import finding
+from pipec.predict.launch import MainLoop, Prediction, prediction
+from pipec.predict.sensitivity import Variation, stages_parameter, variations
+from pipec.predict.words import Finding, finding
 
 
 def predict(state: Compilation, options: argparse.Namespace) -> int:
@@ -17,18 +18,23 @@ def predict(state: Compilation, options: argparse.Namespace) -> int:
     found = [prediction(state, kernel.name, sizes, options.device, clock) for kernel in state.trees]
     if options.timeline:
         write_timeline(options.timeline, trace([(one.kernel, one.clock, one.stretches) for one in found]))
+    varied = [variations(state, one.kernel, one) for one in found]
     if options.format == "json" or options.printer.json:
-        print(json.dumps({"kernels": [as_data(one) for one in found]}))
+        print(json.dumps({"kernels": [as_data(state, one, others) for one, others in zip(found, varied, strict=True)]}))
     else:
-        for one in found:
-            print(as_text(one))
+        for one, others in zip(found, varied, strict=True):
+            print(as_text(state, one, others))
     return 0
+
+
+def _finding(state: Compilation, one: Prediction, loop: MainLoop) -> Finding:
+    return finding(loop, stages_parameter(state, one.kernel, loop.pipeline))
 
 
 # ----------------------------------------------------------------------------------------------------------------- output
 
 
-def as_data(one: Prediction) -> dict[str, object]:
+def as_data(state: Compilation, one: Prediction, others: tuple[Variation, ...]) -> dict[str, object]:
     """What `--format json` prints of a kernel. Times in seconds, shares as parts of one."""
     return {
         "name": one.kernel,
@@ -36,6 +42,7 @@ def as_data(one: Prediction) -> dict[str, object]:
         "clock": one.clock,
         "sizes": dict(one.sizes),
         "seconds": one.seconds,
+        "within": list(one.within),
         "cycles": one.cycles,
         "bound_by": one.bound_by,
         "bounds": dict(one.bounds),
@@ -44,9 +51,12 @@ def as_data(one: Prediction) -> dict[str, object]:
         "blocks": one.blocks,
         "blocks_per_multiprocessor": one.held,
         "waves": one.waves,
+        "last_wave": one.last_wave,
+        "hidden_epilogue": one.hidden_epilogue,
         "loops": [
             {
                 "role": loop.role,
+                "loader": loop.loader,
                 "pipeline": loop.pipeline.name,
                 "stages": loop.pipeline.stages,
                 "period": loop.period,
@@ -58,16 +68,20 @@ def as_data(one: Prediction) -> dict[str, object]:
                 "gain": found.gain,
             }
             for loop in one.loops
-            for found in (finding(loop),)
+            for found in (_finding(state, one, loop),)
         ],
         "shares": one.shares,
         "memory_bytes": one.memory_bytes,
+        "l2_bytes": one.l2_bytes,
+        "sensitivity": [
+            {"parameter": other.parameter, "value": other.value, "seconds": other.seconds, "gain": other.gain} for other in others
+        ],
         "assumed": [f"{span.source.name}:{span.line}" for span in one.assumed],
         "unknown": list(one.device.unknown),
     }
 
 
-def as_text(one: Prediction) -> str:
+def as_text(state: Compilation, one: Prediction, others: tuple[Variation, ...]) -> str:
     """A few lines for people."""
     sizes = " ".join(f"{name}={size}" for name, size in one.sizes.items())
     rate = (
@@ -80,17 +94,29 @@ def as_text(one: Prediction) -> str:
         f"{one.kernel} on a {one.device.name} at {one.clock / 1e9:g} GHz, {sizes}",
         f"  time         {one.seconds * 1e6:,.1f} us{rate}",
         f"  bound by     {one.bound_by} (each alone, in us: {alone})",
-        f"  blocks       {one.blocks:,}, {one.held} on a multiprocessor at a time: {one.waves:.2f} waves",
-        f"  memory       {one.memory_bytes / 1e6:,.1f} MB",
+        f"  within       {one.within[0] * 1e6:,.1f} to {one.within[1] * 1e6:,.1f} us",
+        f"  blocks       {one.blocks:,}, {one.held} on a multiprocessor at a time",
+        f"  waves        {one.waves:.2f}, the last one {one.last_wave:.0%} full",
+        f"  memory       {one.memory_bytes / 1e6:,.1f} MB; through the L2 {one.l2_bytes / 1e6:,.1f} MB",
     ]
+    if one.hidden_epilogue is not None:
+        lines.append(f"  epilogue     {one.hidden_epilogue:.0%} of it while products run")
     for loop in one.loops:
         lines.append(f"  main loop    `{loop.role}` over `{loop.pipeline.name}`: {loop.period:,.0f} cycles a stage")
-        lines.append(f"               {finding(loop).sentence}")
+        lines.append(f"               {_finding(state, one, loop).sentence}")
     shares = ", ".join(f"{name} {share:.0%}" for name, share in one.shares.items() if share >= _SMALL)
     lines.append(f"  longest way  {shares}")
+    if others:
+        lines.append(f"  would help   {_helping(others)}")
     lines += [f"  assumed      the branch in line {span.line} is taken" for span in one.assumed]
     lines += [f"  not known    {what}" for what in one.device.unknown]
     return "\n".join(lines)
 
 
+def _helping(others: tuple[Variation, ...]) -> str:
+    better = [f"{one.parameter}={one.value} ({one.gain:+.0%})" for one in others if one.gain >= _SMALL]
+    return ", ".join(better[:_TOLD]) if better else "no parameter, moved by one step"
+
+
+_TOLD = 4
 _SMALL = 0.01  # shares below it are not told

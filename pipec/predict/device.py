@@ -7,9 +7,19 @@ prints them anew), those about data that does not from the others; rows of other
 """
 
 from collections.abc import Callable, Mapping
+from math import inf
 
 from pipec.record import record
 from pipec.tune.model import MACHINES, Machine
+
+
+@record
+class Unknown:
+    """What figures of `Machine` may be that nobody has published."""
+
+    l2: float
+    trip: float
+    flops: float
 
 
 @record
@@ -42,6 +52,10 @@ class Device:
     launch: float  # seconds from one kernel to the next
     arrive: float  # from an arrival of threads to who waits for it
     transcendental: float  # one instruction of a warp: exponential, reciprocal, ...
+    spread: tuple[
+        tuple[float, float], ...
+    ]  # up to so many seconds, the part by which nine of ten kernels on record are off at most
+    extremes: tuple[Unknown, ...]  # what is not known may be as good and as bad as this, where all multiprocessors work
     dependent: float  # how many times longer a warpgroup's work takes when no other one's fills the gaps
     unknown: tuple[str, ...]
 
@@ -114,6 +128,9 @@ DEVICES: Mapping[str, Device] = {
         loaded_rate=70.0,  # the H200's
         launch=7.1e-6,  # fitted: launches timed one at a time, at 1.3 GHz
         arrive=29.0,  # FlashGPU-Sim's figure for a B200's mbarrier.arrive
+        spread=((inf, 0.03),),  # benchmarks/predict.py, of one multiprocessor
+        # As one alone has it (sweep) and the tensor cores' own limit; at least so much was seen (tma_multicast.csv, b200_published.csv).
+        extremes=(Unknown(l2=122.0, trip=1500.0, flops=2.2e15), Unknown(l2=46.0, trip=3000.0, flops=1.25e15)),
         dependent=1.4,  # the H200's
         transcendental=8.0,  # four units for the 32 lanes of a warp (CUDA programming guide, arithmetic throughput)
         unknown=(
@@ -142,6 +159,8 @@ DEVICES: Mapping[str, Device] = {
         loaded_rate=70.0,
         launch=2.2e-6,
         arrive=29.0,
+        spread=((30e-6, 0.20), (inf, 0.11)),  # benchmarks/predict.py, tiles within 1.3 of the best
+        extremes=(),
         dependent=1.4,  # fitted to every third time of benchmarks/results/h200_attention.json
         transcendental=8.0,
         unknown=("launches that overlap: kernels of a few microseconds take up to twice what is said",),

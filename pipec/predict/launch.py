@@ -1,5 +1,7 @@
 """A launch: how many blocks share a multiprocessor, how often, and what memory and power allow; around the events of one block."""
 
+import gc
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from math import ceil, inf, prod
 from typing import NamedTuple
@@ -15,27 +17,29 @@ from pipec.predict.events import Event, Step, steps
 from pipec.predict.run import Block, Conditions, Multiprocessor, Stretch, Unpredictable
 from pipec.predict.sizes import sizes_of
 from pipec.predict.values import Known, Values
-from pipec.record import record
+from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.source import Span
-from pipec.tune.model import ROUNDING, dram_bytes
+from pipec.tune.model import ROUNDING, dram_bytes, predict
 from pipec.tune.workload import Workload, goes_over_tiles, operations_in, workload
 
 _LONGEST = 160  # iterations that are followed; longer loops are continued from their last ones
 _STEADY = 48  # iterations after which a loop has its pace
-_FEW_TILES = 3  # after which tiles follow each other at their pace
+_FEW_TILES = 2  # after which tiles follow each other at their pace
 
 
 @record
 class MainLoop:
-    """The loop around the products: `period` cycles for each use of a stage of `pipeline` by `role`, and what they go to.
+    """The loop around the products: `period` cycles for each use of a stage of `pipeline` by `role`, which `loader` fills.
 
     `engines`: cycles that each engine is busy for one use; `path`: the way from one use to the next, summed by reason.
     """
 
     role: str
+    loader: str
     pipeline: tree.Pipeline
     period: float
+    instructions: float  # of TMA, by the loading role for one use
     engines: Mapping[str, float]
     path: tuple[Step, ...]
 
@@ -60,6 +64,8 @@ class Prediction:
     loops: tuple[MainLoop, ...]
     shares: Mapping[str, float]
     memory_bytes: float
+    within: tuple[float, float]  # seconds: between them lie nine of ten kernels on record, or what is not known leaves them
+    hidden_epilogue: float | None  # the part of the threads' storing during which products run; None where there are none
     stretches: tuple[Stretch, ...]
     assumed: tuple[Span, ...]
 
@@ -84,21 +90,78 @@ class Prediction:
         return self.work.flops / (self.seconds * machine.multiprocessors * machine.product_flops * self.clock)
 
     @property
+    def l2_bytes(self) -> float:
+        """That copies and stores move through the L2: a multicast serves several CTAs at once."""
+        return self.work.l2_bytes
+
+    @property
+    def last_wave(self) -> float:
+        """The part of the multiprocessors' places that the last wave of blocks, or of tiles of blocks that stay, fills."""
+        if self.work.stays:
+            return 1.0 - (1.0 - self.work.evenness) * self.work.tiles
+        return (self.waves - 1e-9) % 1.0 if self.waves > 1 else self.waves
+
+    @property
     def waves(self) -> float:
         return self.blocks / (self.held * self.device.machine.multiprocessors)
 
 
+def _hidden(stretches: tuple[Stretch, ...], tiles: int) -> float | None:
+    """Of all `tiles` of a block; the first few were followed, and the last one's epilogue finds no products to run beside."""
+    products = sorted((one.start, one.end) for one in stretches if one.track == "products")
+    works = [(one.start, one.end) for one in stretches if one.what in _EPILOGUE]
+    if not products or not works:
+        return None
+    if tiles > 1:
+        last = products[-1][1]
+        works = [work for work in works if work[0] < last] or works
+    starts = [start for start, _ in products]
+    hidden = 0.0
+    for start, end in works:
+        for begin, stop in products[max(0, bisect_right(starts, start) - 1) :]:
+            if begin >= end:
+                break
+            hidden += max(0.0, min(end, stop) - max(start, begin))
+    found: float = hidden / sum(end - start for start, end in works)
+    return min(1.0, found) * ((tiles - 1) / tiles if tiles > 1 else 1.0)
+
+
+_EPILOGUE = ("store", "write")
+
+
 def prediction(
-    state: Compilation, name: str, sizes: Mapping[str, int | str], device: str | None = None, clock: float | None = None
+    state: Compilation,
+    name: str,
+    sizes: Mapping[str, int | str],
+    device: str | None = None,
+    clock: float | None = None,
+    *,
+    alone: bool = False,
 ) -> Prediction:
-    """Of one kernel of a compilation that has its plans. Raises Failure."""
+    """Of one kernel of a compilation that has its plans; `alone` without saying what it is worth. Raises Failure."""
     assert state.trees is not None and state.plans is not None
     kernel, plan = next(pair for pair in zip(state.trees, state.plans, strict=True) if pair[0].name == name)
     known = sizes_of(plan.interface, {dimension: str(size) for dimension, size in sizes.items()})
     try:
-        return Launch(kernel, plan, known, _device(name, state.arch, device), clock).predict()
+        on = _device(name, state.arch, device)
+        return Launch(kernel, plan, known, on, clock).predict() if alone else between(kernel, plan, known, on, clock)
     except Unpredictable as unknown:
         raise Failure(messages.NotPredictable(kernel=name, what=unknown.what, at=unknown.at)) from None
+
+
+def between(kernel: tree.Kernel, plan: Plan, sizes: Mapping[str, int], device: Device, clock: float | None) -> Prediction:
+    """A prediction with what it is worth. Raises Unpredictable."""
+    found = Launch(kernel, plan, sizes, device, clock).predict()
+    part = next(part for most, part in device.spread if found.seconds <= most)
+    least, most = found.seconds * (1 - part), found.seconds * (1 + part)
+    if found.blocks > _ALONE * device.machine.multiprocessors:
+        # The closed form says by how much; following the blocks again for each extreme would take longer.
+        usual = predict(found.work, device.machine).seconds
+        for extreme in device.extremes:
+            machine = replace(device.machine, l2=extreme.l2, trip=extreme.trip, flops=extreme.flops)
+            seconds = found.seconds * predict(found.work, machine).seconds / usual
+            least, most = min(least, seconds), max(most, seconds)
+    return replace(found, within=(least, most))
 
 
 def _device(kernel: str, arch: str, name: str | None) -> Device:
@@ -156,7 +219,7 @@ class Launch:
         first = runs[0]
         return Prediction(
             self.kernel.name, self.device, self.clock, self.sizes, self.blocks, self.held, cycles, bounds, self.work, first.loops,
-            first.shares, traffic, first.stretches(), tuple(first.assumed),
+            first.shares, traffic, (0.0, 0.0), _hidden(first.stretches(), first.tiles), first.stretches(), tuple(first.assumed),
         )  # fmt: skip
 
     @property
@@ -199,14 +262,13 @@ class _Run:
 
     def __init__(self, launch: Launch, blocks: int, conditions: Conditions) -> None:
         self._launch, self._blocks, self._conditions = launch, blocks, conditions
-        tiles = _tiles(launch)
+        self.tiles = tiles = _tiles(launch)
         most = _FEW_TILES if tiles > _FEW_TILES + 1 else None
         shorter = _shortened(launch, tiles, most)
         if most is None:
             self.cycles = self._along(shorter, None)
         else:
-            before, after = self._along(shorter, most), self._along(shorter, most + 1)
-            self.cycles = after + (after - before) * (tiles - most - 1)
+            self.cycles = self._of_tiles(shorter, tiles, most)
         self.shares = _shares(self._end)
         self.assumed = [span for block in self.around.blocks for span in block.assumed]
         self.loops = tuple(_main_loops(self.around.blocks[0]))
@@ -221,13 +283,32 @@ class _Run:
         pace = (after - before) / (shorter.more - shorter.few)
         return after + pace * (sizes[shorter.dimension] - shorter.more)
 
+    def _of_tiles(self, shorter: "_Shorter | None", tiles: int, most: int) -> float:
+        """Tiles follow each other at a pace of their own, which is as linear in the length of their loops as the first ones' time is."""
+        sizes = self._launch.sizes
+        if shorter is None:
+            before, after = self._follow(sizes, most), self._follow(sizes, most + 1)
+            return after + (after - before) * (tiles - most - 1)
+        few = {**sizes, shorter.dimension: shorter.few}
+        before, longer = self._follow(few, most), self._follow({**sizes, shorter.dimension: shorter.more}, most)
+        pace = (longer - before) / (shorter.more - shorter.few) * (sizes[shorter.dimension] - shorter.few) / most
+        after = self._follow(few, most + 1)
+        return after + pace * tiles + (after - before) * (tiles - most - 1)
+
     def _follow(self, sizes: Mapping[str, int], tiles: int | None) -> float:
         launch = self._launch
         self.around = Multiprocessor(launch.device, self._conditions)
         for number in range(self._blocks):
             values = Values(sizes, _specials(launch, number))
             Block(launch.kernel, launch.plan, values, _granted(launch, number), tiles, self.around)
-        self._end = self.around.run()
+        # Events are many, live long and form no cycles: looking for garbage among them takes longer than they do.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            self._end = self.around.run()
+        finally:
+            if collects:
+                gc.enable()
         return self._end.time
 
     def stretches(self) -> tuple[Stretch, ...]:
@@ -342,7 +423,7 @@ def _loops(body: tuple[tree.Statement, ...]) -> Iterator[tree.For]:
 def _main_loops(block: Block) -> Iterator[MainLoop]:
     """Of every ring whose stages are loaded and multiplied: its pace where the loop is in full swing."""
     loaded = {
-        operation.destination.handle.pipeline
+        operation.destination.handle.pipeline: role.name
         for role in block.roles
         for operation in operations_in(role.body)
         if isinstance(operation, tree.TmaLoad | tree.CopyAsync)
@@ -363,11 +444,12 @@ def _main_loops(block: Block) -> Iterator[MainLoop]:
         laps = max(1, (len(marks) // 2) // stages)
         count = min(laps * stages, marks.index(end))
         since = marks[marks.index(end) - count]
-        yield _main_loop(block, role, pipeline, end, since, count)
+        yield _main_loop(block, role, loaded[pipeline], pipeline, end, since, count)
 
 
-def _main_loop(block: Block, role: str, pipeline: tree.Pipeline, end: Event, since: Event, count: int) -> MainLoop:
+def _main_loop(block: Block, role: str, loader: str, pipeline: tree.Pipeline, end: Event, since: Event, count: int) -> MainLoop:
     path = tuple(Step(step.reason, step.cycles / count) for step in steps(end, since.time))
     uses = len(block.marks[role, pipeline])  # by each block, while the engines work for all of them
     engines = {name: cycles / uses for name, cycles in block.around.busy.items()}
-    return MainLoop(role, pipeline, (end.time - since.time) / count, engines, path)
+    instructions = block.around.instructions[loader] / uses
+    return MainLoop(role, loader, pipeline, (end.time - since.time) / count, instructions, engines, path)

@@ -78,6 +78,7 @@ class Multiprocessor:
         self.blocks: list[Block] = []
         self.stretches: list[Stretch] = []
         self.busy: dict[str, float] = defaultdict(float)
+        self.instructions: dict[str, int] = defaultdict(int)  # of TMA, by role
 
     def run(self) -> Event:
         """All blocks to their end, whichever role is earliest going first. Raises Unpredictable."""
@@ -331,7 +332,7 @@ class _Role:
     def _load(self, operation: tree.TmaLoad) -> None:
         handle, copy = operation.destination.handle, transfer(operation, self.block.plan.tma[operation])
         around, device, pipeline = self.around, self.device, handle.pipeline.name
-        walking = self._walking(copy, operation.source.tensor.name)
+        walking, engine = self._walking(copy, operation.source.tensor.name)
         if self.landed[handle] == _NOTHING:
             self.now = self.now.later(Reason("issue", self.name), device.turn)
             around.busy[f"issue {self.name}"] += device.turn
@@ -342,7 +343,9 @@ class _Role:
             self.now = self.now.later(Reason("issue", self.name), device.issue + device.issue_row * copy.rows / copy.instructions)
         self._stretch(f"issue loads of {pipeline}", started.time, self.now.time)
         around.busy[f"issue {self.name}"] += self.now.time - started.time
-        self._engine("copies", pipeline, begin, around.copies, walking)
+        self._engine("copies", pipeline, begin, around.copies, 0.0)
+        around.busy[engine] += walking
+        around.instructions[self.name] += copy.instructions
         line = self.block.plan.tma[operation].line
         parts = self.block.plan.kernel.cluster.size if line is not None else 1
         parts = min(parts, max(1, operation.destination.buffer.rows * copy.instructions // max(1, copy.rows)))
@@ -354,14 +357,16 @@ class _Role:
         late = device.load + far + rows * device.load_row + size / LINE * device.load_line
         self._lands(handle, around.copies.later(Reason("latency", pipeline), late))
 
-    def _walking(self, copy: Transfer, tensor: str) -> float:
-        """Cycles that the copy engine takes: for rows inside the tensor, which need requests, and for those outside, which are filled."""
+    def _walking(self, copy: Transfer, tensor: str) -> tuple[float, str]:
+        """Cycles that the copy engine takes, for rows inside the tensor, which need requests, and for those outside, which are filled;
+        and whether it is the engine or the L2 that takes so long."""
         conditions = self.around.conditions
         inside = conditions.inside.get(tensor, 1.0)
         requests = 1.0 if conditions.aligned.get(tensor, True) else self.device.machine.split
         there = copy.rows * inside * requests * self.device.row * conditions.slower
         moved = copy.bytes * inside * requests / conditions.bytes_per_cycle
-        return max(there, moved) + copy.rows * (1 - inside) * max(self.device.row, self.device.machine.outside * conditions.busy)
+        filled = copy.rows * (1 - inside) * max(self.device.row, self.device.machine.outside * conditions.busy)
+        return max(there, moved) + filled, "l2" if moved > there + filled else "copies"
 
     def _store(self, operation: tree.TmaStore) -> None:
         copy = transfer(operation, self.block.plan.tma[operation])

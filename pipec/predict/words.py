@@ -1,5 +1,6 @@
 """A prediction in the words of the source: what bounds each main loop, and what would help."""
 
+from collections.abc import Iterator
 from math import ceil
 
 from pipec.predict.events import Step
@@ -12,8 +13,8 @@ _WORTH = 0.01  # a gain below it is not told
 
 @record
 class Finding:
-    """`bound`: "products", "copies", "issue", "work" or "stages". `enough`: the fewest stages with which the next bound is met; None
-    where stages are not the question. `gain`: how much faster the loop is then, as a part."""
+    """`bound`: "products", "copies", "l2", "issue", "work" or "stages". `enough`: the fewest stages with which the next bound is met; None
+    where stages are not the question. `gain`: how much faster the loop is with what the sentence proposes, as a part."""
 
     bound: str
     sentence: str
@@ -21,43 +22,75 @@ class Finding:
     gain: float
 
 
-def finding(loop: MainLoop) -> Finding:
-    """What sets the pace of the loop."""
+def finding(loop: MainLoop, parameter: str | None = None) -> Finding:
+    """What sets the pace of the loop. `parameter`: that of the kernel which says how many stages there are."""
     ring, stages, period = loop.pipeline.name, loop.pipeline.stages, loop.period
-    engine, most = max(loop.engines.items(), key=lambda item: item[1])
-    trip = period * stages  # what a stage needs from its load to the next one, if that is what everybody waits for
+    engines = _engines(loop)
+    engine, most = max(engines.items(), key=lambda item: item[1])
     if most >= _ALL * period:
-        return Finding(engine.partition(" ")[0], _busy(loop, engine, most), None, 0.0)
+        return _busy(loop, engines, engine, most)
+    trip = period * stages  # what a stage needs from its load to the next one, if that is what everybody waits for
     enough = max(stages + 1, ceil(trip / most)) if most else stages + 1
     gain = period / most - 1 if most else 0.0
-    way = " -> ".join(dict.fromkeys(_actor(step) for step in loop.path if _actor(step)))
-    sentence = f"bound by the stages of `{ring}`: {stages} cover {stages * most:,.0f} of the {trip:,.0f} cycles of {way}"
+    sentence = (
+        f"{_way(loop)} over `{ring}`: {_counted(stages, 'stage')} cover {stages * most:,.0f} of {trip:,.0f} cycles of latency"
+    )
     if gain > _WORTH:
-        sentence += f"; {enough} would do ({gain:+.0%})"
+        sentence += f"; {parameter}={enough} would do ({gain:+.0%})" if parameter else f"; {enough} would do ({gain:+.0%})"
     return Finding("stages", sentence, enough, gain)
 
 
-def _busy(loop: MainLoop, engine: str, cycles: float) -> str:
+def _engines(loop: MainLoop) -> dict[str, float]:
+    """What walks boxes counts as one, whether the engine or the L2 sets its pace."""
+    engines = dict(loop.engines)
+    walking = {name: engines.pop(name) for name in ("copies", "l2") if name in engines}
+    if walking:
+        engines[max(walking, key=walking.__getitem__)] = sum(walking.values())
+    return engines
+
+
+def _busy(loop: MainLoop, engines: dict[str, float], engine: str, cycles: float) -> Finding:
     kind, _, role = engine.partition(" ")
+    gain = 0.0
     match kind:
         case "products":
-            return f"bound by the tensor cores, which are busy all the time ({cycles:,.0f} cycles a stage)"
+            said = f"bound by the tensor cores, which are busy all the time: {cycles:,.0f} cycles a stage"
         case "copies":
-            return f"bound by the copy engine, which takes {cycles:,.0f} cycles for a stage"
+            said = (
+                f"bound by the copy engine, which walks the rows of a stage's boxes in {cycles:,.0f} cycles; fewer rows need less"
+            )
+        case "l2":
+            said = (
+                f"bound by what the L2 gives a multiprocessor when all load: {cycles:,.0f} cycles a stage; larger tiles need less"
+            )
         case "issue":
-            spent = f"{cycles:,.0f} cycles of TMA instructions a stage"
-            return f"bound by the one thread of `{role}` that issues {spent}; wider boxes need fewer"
+            next_bound = max([cycles / 2, *(other for name, other in engines.items() if name != engine)])
+            gain = cycles / next_bound - 1
+            each = cycles / max(1.0, loop.instructions)
+            count = _counted(round(loop.instructions), "TMA instruction")
+            said = f"bound by the issue of one thread of `{role}`: {count} of {each:,.0f} cycles a stage"
+            said += f"; half as many, of wider boxes, would do ({gain:+.0%})" if loop.instructions >= 2 else ""
         case _:
-            return f"bound by the threads of `{role}`, which work {cycles:,.0f} cycles a stage"
+            said = f"bound by the threads of `{role}`, which work {cycles:,.0f} cycles a stage"
+    return Finding(kind, said, None, gain)
 
 
-def _actor(step: Step) -> str:
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def _way(loop: MainLoop) -> str:
+    """The cycle that everybody waits for, from the role that loads back to it."""
+    actors = [actor for step in loop.path for actor in _actors(step, loop)]
+    others = list(dict.fromkeys(actor for actor in actors if actor != loop.loader)) or [loop.role]
+    return " -> ".join(f"`{name}`" for name in (loop.loader, *others, loop.loader))
+
+
+def _actors(step: Step, loop: MainLoop) -> Iterator[str]:
     match step.reason.kind:
         case "issue" | "multiply" | "work":
-            return f"`{step.reason.where}`"
-        case "walk":
-            return "copy"
-        case "latency":
-            return "memory"
+            yield step.reason.where
+        case "latency" | "walk" if step.reason.where == loop.pipeline.name:
+            yield loop.loader
         case _:
-            return ""
+            pass

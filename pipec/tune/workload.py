@@ -127,6 +127,18 @@ class Workload:
         return sum(average for _, average in done) / first if first else 1.0
 
     @property
+    def tiles(self) -> float:
+        """That the first block goes over."""
+        return max((one.times for role in self.roles for one in role.epilogues), default=1.0)
+
+    @property
+    def l2_bytes(self) -> float:
+        """Loaded and stored by all blocks together."""
+        loaded = sum(one.bytes * one.inside * one.average / one.shared for one in self.loads)
+        stored = sum(one.bytes * one.average for role in self.roles for one in role.epilogues)
+        return self.blocks * (loaded + stored)
+
+    @property
     def operations(self) -> float:
         """Multiplications and additions of the whole launch, whatever their type."""
         return self.blocks * sum(2 * one.m * one.n * one.k * one.average for role in self.roles for one in role.products)

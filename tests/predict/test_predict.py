@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -177,7 +178,59 @@ def test_text_and_method_agree(capsys: Capture) -> None:
     assert main(["predict", str(EXAMPLES / "gemm.pipe"), "--shape", "M=4096", "N=4096", "K=4096"]) == 0
     said = capsys.readouterr().out
     found = pipec.compile(EXAMPLES / "gemm.pipe")["gemm"].predict(M=4096, N=4096, K=4096)
-    assert f"{found.seconds * 1e6:,.1f} us" in said and finding(found.loops[0]).sentence in said
+    assert f"{found.seconds * 1e6:,.1f} us" in said and finding(found.loops[0], "STAGES").sentence in said
+
+
+def test_the_words_are_those_of_the_source(capsys: Capture) -> None:
+    """A ring too short names its way and the parameter that mends it; one thread that issues too much is told how often it does."""
+    tile = ["-D", "BM=128", "-D", "BN=128", "-D", "BK=32", "-D", "STAGES=2"]
+    assert main(["predict", str(EXAMPLES / "gemm.pipe"), *tile, "--shape", "M=128", "N=128", "K=65536"]) == 0
+    said = capsys.readouterr().out
+    assert "`load` -> `mma` -> `load` over `input`: 2 stages cover" in said and "would do (+" in said and "STAGES=" in said
+    assert "would help   STAGES=3 (+" in said or "would help   BK=64 (+" in said
+    tile = ["-D", "BM=64", "-D", "BN=16", "-D", "BK=128", "-D", "STAGES=8"]
+    assert main(["predict", str(EXAMPLES / "gemm.pipe"), *tile, "--shape", "M=64", "N=16", "K=65536"]) == 0
+    assert "one thread of `load`: 4 TMA instructions of 56 cycles a stage" in capsys.readouterr().out
+
+
+def test_what_a_parameter_buys_is_what_its_prediction_says(capsys: Capture) -> None:
+    command = [
+        "predict",
+        str(EXAMPLES / "gemm_2cta_persistent.pipe"),
+        "--shape",
+        "M=4096",
+        "N=4096",
+        "K=4096",
+        "--format",
+        "json",
+    ]
+    assert main(command) == 0
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    more = next(one for one in kernel["sensitivity"] if (one["parameter"], one["value"]) == ("STAGES", 5))
+    assert more["gain"] > 0.05 and kernel["seconds"] / more["seconds"] - 1 == pytest.approx(more["gain"])
+    found = example("gemm_2cta_persistent", {"STAGES": 5}, M=4096, N=4096, K=4096)
+    assert found.seconds == pytest.approx(more["seconds"])
+    assert kernel["within"][0] < kernel["seconds"] < kernel["within"][1]
+    assert not any(one["parameter"] == "STAGES" and one["value"] == 9 for one in kernel["sensitivity"])  # more than fit
+
+
+def test_waves_traffic_and_epilogue() -> None:
+    """512 tiles on 148 multiprocessors leave 68 for the last wave; a tile loads its rows and columns once, a multicast serves two."""
+    plain, persistent = (example(name, {"BM": 128, "BN": 256}, M=4096, N=4096, K=4096) for name in ("gemm", "gemm_persistent"))
+    assert plain.last_wave == pytest.approx(68 / 148, abs=0.01) and persistent.last_wave == pytest.approx(68 / 148, abs=0.01)
+    assert plain.l2_bytes == 512 * (128 + 256) * 4096 * 2 + 4096 * 4096 * 2
+    assert plain.hidden_epilogue == 0.0 and persistent.hidden_epilogue is not None and persistent.hidden_epilogue > 0.5
+
+
+def test_a_prediction_takes_at_most_fifty_milliseconds() -> None:
+    text = (EXAMPLES / "gemm_2cta_persistent.pipe").read_text(encoding="utf-8")
+    state = compile_source(Source("a.pipe", text), Options(), "plan")
+    spent = []
+    for _ in range(5):
+        started = time.process_time()
+        prediction(state, "gemm_2cta_persistent", {"M": 8192, "N": 8192, "K": 8192})
+        spent.append(time.process_time() - started)
+    assert median(spent) < 0.05
 
 
 LOADED_BOUND = """
