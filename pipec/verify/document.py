@@ -7,17 +7,17 @@ whose hash is given, the named assumptions those that the reader finds in it, an
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from pipec.verify.checker.certificate import Certificate, certificate_of, data_of
 from pipec.verify.data import Malformed, fields, items
+from pipec.verify.terms import immutable
 
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Proof:
     """`assumptions`: what is taken for granted beside the sizes, in words, as `Network.assumed` has it."""
 
@@ -25,7 +25,7 @@ class Proof:
     assumptions: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Document:
     """`digest`: of the PTX text. `proofs`: of its kernels that are proved, in their order."""
 

@@ -10,7 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
-from typing import Literal
+from typing import Literal, TypeVar, dataclass_transform
+
+Kind = TypeVar("Kind")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def immutable(cls: type[Kind]) -> type[Kind]:
+    """A class of values: equal if their fields are, and never changed, which type checkers see to. (Python would refuse it as well, at
+    eight times the price of making one; a proof makes ten thousand.)"""
+    made: type[Kind] = dataclass(slots=True, unsafe_hash="__hash__" not in vars(cls))(cls)
+    return made
 
 
 def remembered(one: object, parts: tuple[object, ...]) -> int:
@@ -20,14 +30,14 @@ def remembered(one: object, parts: tuple[object, ...]) -> int:
     return made
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Symbol:
     """An integer whose value is fixed while it is named: a parameter, a special register, a register of a process."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Floor:
     """`floor(form / divisor)`, divisor > 0."""
 
@@ -39,7 +49,7 @@ class Floor:
         return self._hash or remembered(self, (self.form, self.divisor))
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Choose:
     """`yes` where the condition holds, else `no`: selp, min, max, and conditions used as numbers."""
 
@@ -52,7 +62,7 @@ class Choose:
         return self._hash or remembered(self, (self.condition, self.yes, self.no))
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Apply:
     """A function of which only that is known: equal arguments give equal values (wrapping products, division by a variable, a
     load of memory that nobody writes while the kernel runs)."""
@@ -68,7 +78,7 @@ class Apply:
 Atom = Symbol | Floor | Choose | Apply
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Linear:
     """`constant + sum of coefficient * atom`; `terms` sorted by the atoms' text, no coefficient 0, no atom twice."""
 
@@ -83,7 +93,7 @@ class Linear:
 Relation = Literal["ge", "eq", "ne"]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Compare:
     """`form >= 0`, `form == 0` or `form != 0`."""
 
@@ -95,7 +105,7 @@ class Compare:
         return self._hash or remembered(self, (self.relation, self.form))
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Both:
     """All parts hold; no parts: true."""
 
@@ -106,7 +116,7 @@ class Both:
         return self._hash or remembered(self, (self.parts,))
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Either:
     """Some part holds; no parts: false."""
 

@@ -5,15 +5,14 @@ In a node, process `test` stands at a branch; for each outcome that is possible 
 """
 
 import re
-from dataclasses import dataclass
 
 from pipec.verify.data import Malformed, fields, formula_data, formulas_of, integer, items, short
-from pipec.verify.terms import Formula
+from pipec.verify.terms import Formula, immutable
 
 _NAME = re.compile(r"[\w$%]{1,1000}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Moves:
     """The numbers of the processes that take a step, in order, and the node reached."""
 
@@ -21,7 +20,7 @@ class Moves:
     node: int
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Node:
     """`test` None: every process has ended. `yes`, `no`: None where the facts exclude the outcome."""
 
@@ -31,7 +30,7 @@ class Node:
     no: Moves | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Case:
     """The schedule for the sizes of which `when` holds."""
 
@@ -40,7 +39,7 @@ class Case:
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Certificate:
     """`assumes`: conditions that the search found to be missing from the network's facts. The checker does not know them: the proof
     holds once they are facts (conditions of the launch), and they are no part of a file of certificates."""

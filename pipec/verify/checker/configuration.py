@@ -7,6 +7,7 @@ configurations of a loop are then equal. Uses below the window's start stand for
 from dataclasses import dataclass, field
 
 from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Use, Wait
+from pipec.verify.terms import immutable
 
 
 class Refused(Exception):
@@ -55,7 +56,7 @@ class RingState:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Group:
     """Rings and cursors (process, cursor) that events tie together."""
 

@@ -1,15 +1,15 @@
 """Integer operations of PTX: opcodes taken apart, and what they make of numbers."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from pipec.verify.reader.text.statements import Instruction
+from pipec.verify.terms import immutable
 
 _WIDTHS = {"pred": 1, "8": 8, "16": 16, "32": 32, "64": 64}
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Operation:
     """An opcode taken apart: `width`, `signed` of its operands; `to`: width of the result; `how`: comparison, half of a product."""
 

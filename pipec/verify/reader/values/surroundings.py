@@ -9,7 +9,7 @@ from pipec.verify.reader.text.interface import Interface
 from pipec.verify.reader.text.statements import Kernel
 from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.reader.values.values import Lanes, Value
-from pipec.verify.terms import Formula
+from pipec.verify.terms import Formula, immutable
 
 # The registers' values by name, and under ("position", ring) the position on a ring modulo two rounds of it.
 Env = dict[object, Value]
@@ -72,7 +72,7 @@ class Spot:
     cursor: int | None
 
 
-@dataclass(frozen=True)
+@immutable
 class Group:
     """Registers that depend on each other over one turn of a loop. `positions`: the rings among them."""
 
@@ -80,7 +80,7 @@ class Group:
     positions: frozenset[int]
 
 
-@dataclass(frozen=True)
+@immutable
 class Barriers:
     """The rings of mbarriers: `places` by offset: ring and stage; `stages`, `other` by ring."""
 

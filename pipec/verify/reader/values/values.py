@@ -7,9 +7,9 @@ range: shown from the ranges of its symbols, or required where the form has regi
 else made a choice, or an uninterpreted function of the form.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from pipec.verify.terms import Both, Compare, Either, Linear, remembered
+from pipec.verify.terms import Both, Compare, Either, Linear, immutable, remembered
 
 
 class Unknown:
@@ -22,7 +22,7 @@ class Unknown:
 UNKNOWN = Unknown()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Table:
     """A function of the position of a cursor: entry `position % len(entries)`; None where the position cannot be."""
 
@@ -39,7 +39,7 @@ class Table:
         return Table(self.cursor, self.entries[-by:] + self.entries[:-by]) if by else self
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Lanes:
     """A number for each thread of the CTA."""
 
@@ -50,7 +50,7 @@ class Lanes:
         return self._hash or remembered(self, (self.entries,))
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Mixed:
     """Of a predicate: for each thread of the CTA whether it holds, a number or a condition. Forgotten where control flow meets."""
 
@@ -61,7 +61,7 @@ class Mixed:
         return self._hash or remembered(self, (self.entries,))
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Peek:
     """Whether a barrier was found complete: the outcome of a try_wait, or its negation."""
 
@@ -74,7 +74,7 @@ class Peek:
         return self._hash or remembered(self, (self.address, self.parity, self.negated))
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Remote:
     """An address in this CTA, mapped to another CTA for each thread; rank -1 for the threads that did not do so."""
 
