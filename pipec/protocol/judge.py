@@ -1,11 +1,12 @@
 """What holds of a kernel's protocol, found on the PTX that is emitted: proved and checked, refuted at some sizes, or not decided."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, Launches, refute
+from pipec.record import replace
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused

@@ -39,7 +39,6 @@ def _passes() -> llvm.ModulePassManager:
     manager.add_instruction_combine_pass()
     manager.add_simplify_cfg_pass()
     manager.add_loop_rotate_pass()
-    manager.add_sccp_pass()
     return manager
 
 
@@ -49,7 +48,7 @@ def emit(llvm_ir: str, target: Target, plans: Sequence[Plan], source: Source) ->
 
 
 def assembly(llvm_ir: str, target: Target) -> str:
-    """PTX as LLVM prints it. IR that does not parse or verify is a bug of ours: RuntimeError with LLVM's message."""
+    """PTX as LLVM prints it. IR that does not parse or verify (which LLVM does as it parses) is a bug of ours."""
     machine = _target_machine(target.name, target.features)
     module = llvm.parse_assembly(llvm_ir)
     module.data_layout = str(machine.target_data)

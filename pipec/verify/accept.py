@@ -1,16 +1,16 @@
 """A PTX text and its file of certificates: for which kernels it says something that holds, and under which conditions."""
 
+from pipec.record import record
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused, need
 from pipec.verify.document import Proof
 from pipec.verify.network import Network
 from pipec.verify.reader.read import read
 from pipec.verify.reader.text.interface import interface_of
-from pipec.verify.terms import immutable
 from pipec.verify.words import conditions_words
 
 
-@immutable
+@record
 class Accepted:
     """No thread of the kernel waits for ever, for all sizes with `conditions` (empty: all), if `assumptions` hold.
 

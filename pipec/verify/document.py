@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
+from pipec.record import record
 from pipec.verify.checker.certificate import Certificate, certificate_of, data_of
 from pipec.verify.data import Malformed, fields, items
-from pipec.verify.terms import immutable
 
 FORMAT = 1
 
 
-@immutable
+@record
 class Proof:
     """`assumptions`: what is taken for granted beside the sizes, in words, as `Network.assumed` has it."""
 
@@ -25,7 +25,7 @@ class Proof:
     assumptions: tuple[str, ...]
 
 
-@immutable
+@record
 class Document:
     """`digest`: of the PTX text. `proofs`: of its kernels that are proved, in their order."""
 

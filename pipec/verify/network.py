@@ -11,17 +11,17 @@ obligation that the checker discharges. A named barrier, a cluster barrier and t
 A process counts its position on a ring in a cursor; every event names a use of a ring relative to a cursor.
 """
 
-from dataclasses import field
 from typing import Literal
 
-from pipec.verify.terms import Formula, Linear, Symbol, immutable
+from pipec.record import record
+from pipec.verify.terms import Formula, Linear, Symbol
 
 # "mbarrier": an object in shared memory. "named": bar.sync / barrier.sync. "cluster": barrier.cluster. "warp": bar.warp.sync and the
 # instructions for which all lanes of a warp must meet.
 RingKind = Literal["mbarrier", "named", "cluster", "warp"]
 
 
-@immutable
+@record
 class Ring:
     """`instances`: the shared-memory offsets of the barriers (one number otherwise, the barrier's); `count`: arrivals that complete a
     phase, of all threads together. `ranks`: the CTAs of the cluster whose barrier this is; they are alike and stand for one."""
@@ -36,7 +36,7 @@ class Ring:
         return len(self.instances)
 
 
-@immutable
+@record
 class Use:
     """Use number `cursor + shift` of a ring. Cursors are numbered per process and start at 0."""
 
@@ -45,7 +45,7 @@ class Use:
     shift: int
 
 
-@immutable
+@record
 class Edge:
     """Where a process goes next.
 
@@ -61,7 +61,7 @@ class Edge:
     requires: tuple[Formula, ...] = ()
 
 
-@immutable
+@record
 class Wait:
     """Blocks until the use is complete."""
 
@@ -69,7 +69,7 @@ class Wait:
     edge: Edge
 
 
-@immutable
+@record
 class Arrive:
     """`count` arrivals (of all threads of the process together, on each barrier that `Ring.ranks` stands for), and bytes expected and
     delivered. Asynchronous arrivals (TMA bytes, tcgen05.commit, cp.async) count here: they come for certain, in no more than time.
@@ -88,7 +88,7 @@ class Arrive:
     part: bool = False
 
 
-@immutable
+@record
 class Test:
     """A branch that all threads of the process take alike."""
 
@@ -97,7 +97,7 @@ class Test:
     no: Edge
 
 
-@immutable
+@record
 class End:
     """The threads exit."""
 
@@ -115,7 +115,7 @@ def edges_of(action: Action) -> tuple[Edge, ...]:
             return (edge,)
 
 
-@immutable
+@record
 class State:
     """A place in a process, before `action`. `line`: of the PTX text. `live`: the symbols that have a value here."""
 
@@ -124,7 +124,7 @@ class State:
     live: tuple[Symbol, ...] = ()
 
 
-@immutable
+@record
 class Process:
     """`role`: for messages. `threads`: how many of one CTA. `warps`: the warps that they are of; `ranks`: the CTAs, alike, stand for one.
 
@@ -155,7 +155,7 @@ ASSUMED: dict[AssumptionKind, str] = {
 OPEN: frozenset[AssumptionKind] = frozenset({"polling"})
 
 
-@immutable
+@record
 class Assumption:
     """One row of ASSUMED. `lines`: of the PTX text, where it is needed."""
 
@@ -166,14 +166,14 @@ class Assumption:
         return f"{ASSUMED[self.kind]} (line{'s' if len(self.lines) > 1 else ''} {', '.join(map(str, self.lines))})"
 
 
-@immutable
+@record
 class Network:
     """`facts`: what holds of parameters and special registers in every launch (the launcher sees to it)."""
 
     name: str
     rings: tuple[Ring, ...]
     processes: tuple[Process, ...]
-    facts: tuple[Formula, ...] = field(default=())
+    facts: tuple[Formula, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
 
     @property

@@ -7,124 +7,80 @@ could wrap at 32 bits, the reader states a requirement beside it (see network.Ed
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
-from typing import Literal, TypeVar, dataclass_transform
+from typing import Literal
 
-Kind = TypeVar("Kind")
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def immutable(cls: type[Kind]) -> type[Kind]:
-    """A class of values: equal if their fields are, and never changed, which type checkers see to. (Python would refuse it as well, at
-    eight times the price of making one; a proof makes ten thousand.)"""
-    made: type[Kind] = dataclass(slots=True, unsafe_hash="__hash__" not in vars(cls))(cls)
-    return made
+from pipec.record import record
 
 
-def remembered(one: object, parts: tuple[object, ...]) -> int:
-    """The hash of a term, which is asked for often: computed once. (Fields of frozen classes are set in this way only.)"""
-    made = hash((type(one), *parts)) or 1
-    object.__setattr__(one, "_hash", made)
-    return made
-
-
-@immutable
+@record
 class Symbol:
     """An integer whose value is fixed while it is named: a parameter, a special register, a register of a process."""
 
     name: str
 
 
-@immutable
+@record(remember=True)
 class Floor:
     """`floor(form / divisor)`, divisor > 0."""
 
     form: "Linear"
     divisor: int
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.form, self.divisor))
 
 
-@immutable
+@record(remember=True)
 class Choose:
     """`yes` where the condition holds, else `no`: selp, min, max, and conditions used as numbers."""
 
     condition: "Formula"
     yes: "Linear"
     no: "Linear"
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.condition, self.yes, self.no))
 
 
-@immutable
+@record(remember=True)
 class Apply:
     """A function of which only that is known: equal arguments give equal values (wrapping products, division by a variable, a
     load of memory that nobody writes while the kernel runs)."""
 
     function: str
     arguments: tuple["Linear", ...]
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.function, self.arguments))
 
 
 Atom = Symbol | Floor | Choose | Apply
 
 
-@immutable
+@record(remember=True)
 class Linear:
     """`constant + sum of coefficient * atom`; `terms` sorted by the atoms' text, no coefficient 0, no atom twice."""
 
     constant: int
     terms: tuple[tuple[Atom, int], ...] = ()
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.constant, self.terms))
 
 
 Relation = Literal["ge", "eq", "ne"]
 
 
-@immutable
+@record(remember=True)
 class Compare:
     """`form >= 0`, `form == 0` or `form != 0`."""
 
     relation: Relation
     form: Linear
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.relation, self.form))
 
 
-@immutable
+@record(remember=True)
 class Both:
     """All parts hold; no parts: true."""
 
     parts: tuple["Formula", ...]
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.parts,))
 
 
-@immutable
+@record(remember=True)
 class Either:
     """Some part holds; no parts: false."""
 
     parts: tuple["Formula", ...]
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.parts,))
 
 
 Formula = Compare | Both | Either

@@ -5,9 +5,10 @@ Some leave the kernel right, at all sizes or at most: the judges say which.
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from fuzz.protocol_kernels import Cond, Item, Kernel, Loop, Op, operations
+
+from pipec.record import replace
 
 Change = Callable[[Sequence[Item], random.Random], list[tuple[Item, ...]]]  # every way to change these items; each alone
 

@@ -9,9 +9,11 @@ kernel wrong, and the judges say which.
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from fuzz.stand_ins import Pipe
+
+from pipec.record import replace
 
 TILES = 40  # of a tensor, for each CTA
 ROWS, COLUMNS = 8, 32

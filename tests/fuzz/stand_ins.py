@@ -10,12 +10,14 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
 from fuzz.explorer import Event, Finding, Name, Process, explore
+
+from pipec.record import replace
 
 MOST_EVENTS = 400  # of a role
 

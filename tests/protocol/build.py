@@ -1,8 +1,9 @@
 """Networks written by hand: roles as structured programs of waits and arrivals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from pipec.record import replace
 from pipec.verify.network import Arrive, Edge, End, Network, Process, Ring, State, Test, Use, Wait
 from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, substitute
 

@@ -4,7 +4,6 @@ import itertools
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -13,6 +12,7 @@ from pipec.protocol.prove import Undecided, _Search, prove
 from pipec.protocol.refute import refute
 from pipec.protocol.schedule import Situation
 from pipec.protocol.variables import Numbers
+from pipec.record import replace
 from pipec.verify.checker.certificate import Certificate, Moves, certificate_of, data_of
 from pipec.verify.checker.check import _covered, check
 from pipec.verify.checker.configuration import Refused

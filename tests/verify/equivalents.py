@@ -4,9 +4,10 @@ A mutant may be as good as the original: nobody can wait for ever in it either. 
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
+from pipec.record import replace
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused

@@ -2,13 +2,13 @@
 
 import random
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from pipec.protocol.judge import judge
+from pipec.record import replace
 from pipec.verify.accept import need_proof
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.configuration import Refused

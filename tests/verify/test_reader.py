@@ -2,11 +2,11 @@
 
 import re
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipec.record import replace
 from pipec.verify.network import Arrive, Unreadable, Wait
 from pipec.verify.reader.read import read
 from pipec.verify.reader.text.operations import number_of, operation

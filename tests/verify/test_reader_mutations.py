@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from samples import volume
 
+from pipec.record import replace
 from pipec.verify.network import Network, Unreadable
 from pipec.verify.reader.read import read
 

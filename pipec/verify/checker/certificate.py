@@ -6,13 +6,14 @@ In a node, process `test` stands at a branch; for each outcome that is possible 
 
 import re
 
+from pipec.record import record
 from pipec.verify.data import Malformed, fields, formula_data, formulas_of, integer, items, short
-from pipec.verify.terms import Formula, immutable
+from pipec.verify.terms import Formula
 
 _NAME = re.compile(r"[\w$%]{1,1000}", re.ASCII)
 
 
-@immutable
+@record
 class Moves:
     """The numbers of the processes that take a step, in order, and the node reached."""
 
@@ -20,7 +21,7 @@ class Moves:
     node: int
 
 
-@immutable
+@record
 class Node:
     """`test` None: every process has ended. `yes`, `no`: None where the facts exclude the outcome."""
 
@@ -30,7 +31,7 @@ class Node:
     no: Moves | None = None
 
 
-@immutable
+@record
 class Case:
     """The schedule for the sizes of which `when` holds."""
 
@@ -39,7 +40,7 @@ class Case:
     nodes: tuple[Node, ...]
 
 
-@immutable
+@record
 class Certificate:
     """`assumes`: conditions that the search found to be missing from the network's facts. The checker does not know them: the proof
     holds once they are facts (conditions of the launch), and they are no part of a file of certificates."""

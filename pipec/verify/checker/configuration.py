@@ -6,8 +6,8 @@ configurations of a loop are then equal. Uses below the window's start stand for
 
 from dataclasses import dataclass, field
 
+from pipec.record import record
 from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Use, Wait
-from pipec.verify.terms import immutable
 
 
 class Refused(Exception):
@@ -56,7 +56,7 @@ class RingState:
         )
 
 
-@immutable
+@record
 class Group:
     """Rings and cursors (process, cursor) that events tie together."""
 

@@ -13,9 +13,9 @@ thread does) or *some* (what all its threads together know, which is what an arr
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pipec.record import record
 from pipec.verify.checker.configuration import Configuration, Layout, Refused, need, reached
 from pipec.verify.network import Arrive, Network, Ring, Wait
-from pipec.verify.terms import immutable
 
 Facts = int
 Member = tuple[int, int]  # a process in a CTA: its number and the rank
@@ -24,7 +24,7 @@ EACH, TOGETHER, GIVEN = range(3)
 _MOST_ROUNDS = 50  # in which what the processes know at a node may shrink
 
 
-@immutable
+@record
 class Event:
     """A step of the schedule. `completes`: whether the use is complete with it; then `waited` are the processes that have waited for the
     use before on the same barrier. `last`: of a wait, whether all who wait on the ring have now waited for the use."""
@@ -38,7 +38,7 @@ class Event:
     last: bool = False
 
 
-@immutable
+@record
 class Passage:
     """From a node of the certificate (None: the start) to the next; `lowered`: by how much the uses of each group count less there."""
 

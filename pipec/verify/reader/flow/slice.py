@@ -184,9 +184,9 @@ def _sources(one: Instruction, what: Kind, event: bool) -> list[str]:
     if event:
         for operand in deciding(one, what):
             found += registers(operand)
-    if what in (Kind.COMPUTE, Kind.MEET_COMPUTE) and computable(one):
-        for operand in one.operands[1:]:
-            found += registers(operand)
+    if (what is Kind.COMPUTE or what is Kind.MEET_COMPUTE) and computable(one):
+        text = one.text
+        found += registers(text[text.find("}") + 1 :] if text[:1] == "{" else text.partition(",")[2])
         if one.predicate:
             found += defines(one, what)
     return found

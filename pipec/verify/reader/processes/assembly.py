@@ -1,8 +1,9 @@
 """From the automata of all classes of threads to the network: numbers for rings and cursors, and CTAs that are alike made one."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from pipec.record import replace
 from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
 from pipec.verify.reader.flow.graph import EXIT
 from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed, tidied

@@ -13,6 +13,7 @@ from pipec.verify.terms import Either, Formula, Linear, Symbol, add, atom, subst
 MOST_TURNS = 8
 _MOST_REPEATED = 512  # turns after which a loop that is followed as it is should have come back to where it was
 PUBLISHED = ("published",)
+_NO_SYMBOLS: frozenset[Symbol] = frozenset()
 _NO_POSITIONS = (PUBLISHED, MET, APART)
 # Blocks passed, newest first: (before, block, values at the first block of a loop). Block -1: an undecided branch, of that block.
 Trail = tuple["Trail", int, Env | int | None] | None
@@ -302,13 +303,17 @@ class Loops:
     def _masked(self, mask: int) -> tuple[str, ...]:
         found = self._names.get(mask)
         if found is None:
-            names = self.flow.names
-            found = self._names[mask] = tuple(names[at] for at in range(mask.bit_length()) if mask >> at & 1)
+            names, left, made = self.flow.names, mask, []
+            while left:
+                lowest = left & -left
+                made.append(names[lowest.bit_length() - 1])
+                left ^= lowest
+            found = self._names[mask] = tuple(made)
         return found
 
     def _registers_in(self, value: Value) -> frozenset[Symbol]:
-        if isinstance(value, (int, Table, Lanes, Mixed, Peek, Remote)) or value is UNKNOWN:
-            return frozenset()
+        if type(value) is int or isinstance(value, (int, Table, Lanes, Mixed, Peek, Remote)) or value is UNKNOWN:
+            return _NO_SYMBOLS
         found = self._symbols.get(value)
         if found is None:
             all_of = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)  # type: ignore[arg-type]

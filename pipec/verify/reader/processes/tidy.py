@@ -1,8 +1,8 @@
 """A network without what decides nothing: meetings of a process with itself alone, branches whose two ways are one."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
+from pipec.record import replace
 from pipec.verify.network import Action, Arrive, Edge, Network, Process, State, Test, Unreadable, Use, Wait
 from pipec.verify.terms import FALSE, TRUE, Linear, Symbol, atom, substitute, substituted, symbols_in, symbols_of
 

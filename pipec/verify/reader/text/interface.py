@@ -6,13 +6,14 @@ are the stages of one ring. A wrong hint makes a network that is not proved, nev
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
+from pipec.record import record
 from pipec.verify.conditions import GRID, names_in
 from pipec.verify.data import Malformed, formula_of
 from pipec.verify.network import Unreadable
-from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, choose, floor, immutable, scale, substituted
+from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, choose, floor, scale, substituted
 
 _MARK = "// pipec.kernel "
 # Bits in shared memory of an element, by the name that the tensor map has for its type.
@@ -35,7 +36,7 @@ _BITS = {
 LARGEST_SIZE = (1 << 31) - 1
 
 
-@immutable
+@record
 class Hint:
     """`stages` barriers of 8 bytes from `offset`, one every `step` bytes. `other`: number of the ring of the same pipeline's other side."""
 
@@ -46,7 +47,7 @@ class Hint:
     step: int = 8
 
 
-@immutable
+@dataclass(frozen=True)
 class Interface:
     """`boxes`: bytes that one copy by a tensor map delivers. `sizes`: parameters that are dimensions. `roles`: name, first warp, warps.
     `names`: what the source calls parameters, for people."""

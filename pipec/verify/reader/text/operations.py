@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from pipec.record import record
 from pipec.verify.reader.text.statements import Instruction
-from pipec.verify.terms import immutable
 
 _WIDTHS = {"pred": 1, "8": 8, "16": 16, "32": 32, "64": 64}
 
 
-@immutable
+@record
 class Operation:
     """An opcode taken apart: `width`, `signed` of its operands; `to`: width of the result; `how`: comparison, half of a product."""
 

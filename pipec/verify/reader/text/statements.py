@@ -14,17 +14,22 @@ from typing import Generic, TypeVar
 from pipec.verify.network import Unreadable
 
 _STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
+# A line that is one statement: no label (its colon is single), nothing behind it.
+_LINE = re.compile(r"\s*(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.]*(?:::[\w.]+)*)(?:\s+(?![\s:])([^;]*))?;\s*\Z")
 _LABEL = re.compile(r"([%$\w]+)\s*:(?!:)\s*")
 _REGISTER = re.compile(r"[%$A-Za-z_][\w$.]*")
 _ADDRESS = re.compile(r"\[\s*([%$\w.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]\Z")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_REST_OF_LINE = re.compile(r"//[^\n]*")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\((.*?)\))?([^{;]*)\{", re.DOTALL)
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.(?:ptr|global|const|shared|local|align\s+\d+)\s+)*([\w$]+)"
 )
-_SHARED = re.compile(r"(\.extern\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*((?:\[\s*\d*\s*\]\s*)*)")
+_SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*((?:\[\s*\d*\s*\]\s*)*)")
+_EXTERN = re.compile(r"\.extern\s+\Z")
 _FIRST_REGISTERS = re.compile(r"(?:\s*\.reg[^;{}]*;)*")
 _SCOPE = re.compile(r"[{}]|\.reg\s+(?:\.v[24]\s+)?\.\w+\s+([^;{}]*);")
+_DECLARED = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.\w+\s+([^;{}]*);")
 _LOCATION = re.compile(r"\.loc(\s+\d+){3}(\s*,\s*function_name\s+[\w$]+(\s*\+\s*\d+)?\s*,\s*inlined_at(\s+\d+){3})?\s*")
 _DECLARES = (".reg", ".shared", ".local", ".param", ".pragma")
 _DIRECTIVE = re.compile(r"\.(reqntid|maxntid|reqnctapercluster|explicitcluster)\b\s*([\d\s,]*)")
@@ -82,7 +87,8 @@ class Instruction:
         text = self.text
         if text.startswith("{"):
             return tuple(_REGISTER.findall(text[: text.find("}")]))
-        return tuple(part.strip() for part in text.partition(",")[0].split("|"))
+        one = text.partition(",")[0]
+        return (one.strip(),) if "|" not in one else tuple(part.strip() for part in one.split("|"))
 
 
 @dataclass
@@ -147,6 +153,8 @@ def entries_of(ptx: str) -> tuple[str, ...]:
 
 
 def _without_comments(ptx: str) -> str:
+    if "/*" not in ptx:
+        return _REST_OF_LINE.sub("", ptx)
     return _COMMENT.sub(lambda found: "\n" * found.group().count("\n"), ptx)
 
 
@@ -191,8 +199,8 @@ def _scopes(body: str, line: int) -> None:
 
 def _names(kernel: Kernel, body: str) -> None:
     """No register hides a variable or a parameter."""
-    for found in _SCOPE.finditer(body):
-        for name in (found[1] or "").split(","):
+    for found in _DECLARED.finditer(body):
+        for name in found[1].split(","):
             stem, counted, _ = name.strip().partition("<")
             for other in (*kernel.shared, *kernel.parameters):
                 if other == stem or counted and other.startswith(stem) and other[len(stem) :].isdigit():
@@ -227,8 +235,11 @@ def _shared(text: str) -> dict[str, int]:
     }
     places: dict[str, int] = {}
     at = 1 << 20
+    before = 0
     for found in _SHARED.finditer(text):
-        outside, align, kind, name, extents = found.groups()
+        align, kind, name, extents = found.groups()
+        outside = ".extern" in (between := text[before : found.start()]) and _EXTERN.search(between)
+        before = found.end()
         if outside:
             places[name] = 0
             continue
@@ -250,8 +261,12 @@ class _Scopes:
 def _statements(kernel: Kernel, body: str, line: int) -> None:
     scopes, rest = _Scopes(), ""
     for number, text in enumerate(body.split("\n"), line):
-        if not rest and (not text or text.isspace()):
-            continue
+        if not rest:
+            if not text or text.isspace():
+                continue
+            if found := _LINE.match(text):
+                _add(kernel, scopes, found, number)
+                continue
         *whole, rest = f"{rest}{text}\n".split(";")
         for statement in whole:
             _statement(kernel, scopes, statement.rstrip(), number)
@@ -300,7 +315,11 @@ def _statement(kernel: Kernel, scopes: _Scopes, text: str, line: int) -> None:
     found = _STATEMENT.match(text)
     if not found:
         raise Unreadable(line, f"the statement {text.split()[0][:60]!r} is not understood")
-    negated, predicate, opcode, operands = found.groups()
-    kernel.code.append(Instruction(len(kernel.code), line, opcode, predicate, negated == "!", operands.strip()))
-    if opcode.partition(".")[0] == "bra":
+    _add(kernel, scopes, found, line)
+
+
+def _add(kernel: Kernel, scopes: _Scopes, statement: re.Match[str], line: int) -> None:
+    negated, predicate, opcode, operands = statement.groups("")
+    kernel.code.append(Instruction(len(kernel.code), line, opcode, predicate or None, negated == "!", operands.strip()))
+    if opcode[:3] == "bra" and opcode.partition(".")[0] == "bra":
         scopes.branches.append((kernel.code[-1], scopes.around))

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import replace
 
+from pipec.record import replace
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.slice import Step
 from pipec.verify.reader.text.opcodes import Kind

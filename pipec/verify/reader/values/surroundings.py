@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
+from pipec.record import record
 from pipec.verify.reader.text.interface import Interface
 from pipec.verify.reader.text.statements import Kernel
 from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.reader.values.values import Lanes, Value
-from pipec.verify.terms import Formula, immutable
+from pipec.verify.terms import Formula
 
 # The registers' values by name, and under ("position", ring) the position on a ring modulo two rounds of it.
 Env = dict[object, Value]
@@ -43,7 +44,7 @@ class Split(Exception):
         self.groups = groups
 
 
-@dataclass(slots=True)
+@record
 class Act:
     """One action of the network. `ring`: a number for an mbarrier ring, a key otherwise. `position`: the ring whose cursor this is, if
     registers may be functions of it; `advance`: how far the cursor moves on. `targets`: ranks of the CTAs whose barriers are reached, and
@@ -62,7 +63,7 @@ class Act:
     part: bool = False
 
 
-@dataclass(slots=True)
+@record
 class Spot:
     """A barrier: of `ring`, of the CTA of `rank`. `stage`: a number, or one for each entry of a table over `cursor`."""
 
@@ -72,7 +73,7 @@ class Spot:
     cursor: int | None
 
 
-@immutable
+@record
 class Group:
     """Registers that depend on each other over one turn of a loop. `positions`: the rings among them."""
 
@@ -80,7 +81,7 @@ class Group:
     positions: frozenset[int]
 
 
-@immutable
+@record
 class Barriers:
     """The rings of mbarriers: `places` by offset: ring and stage; `stages`, `other` by ring."""
 

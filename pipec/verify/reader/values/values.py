@@ -7,9 +7,8 @@ range: shown from the ranges of its symbols, or required where the form has regi
 else made a choice, or an uninterpreted function of the form.
 """
 
-from dataclasses import field
-
-from pipec.verify.terms import Both, Compare, Either, Linear, immutable, remembered
+from pipec.record import record
+from pipec.verify.terms import Both, Compare, Either, Linear
 
 
 class Unknown:
@@ -22,16 +21,12 @@ class Unknown:
 UNKNOWN = Unknown()
 
 
-@immutable
+@record(remember=True)
 class Table:
     """A function of the position of a cursor: entry `position % len(entries)`; None where the position cannot be."""
 
     cursor: int
     entries: tuple[int | None, ...]
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.cursor, self.entries))
 
     def turned(self, by: int) -> "Table":
         """The same function, of the position after it has moved on by `by`."""
@@ -39,51 +34,35 @@ class Table:
         return Table(self.cursor, self.entries[-by:] + self.entries[:-by]) if by else self
 
 
-@immutable
+@record(remember=True)
 class Lanes:
     """A number for each thread of the CTA."""
 
     entries: tuple[int, ...]
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.entries,))
 
 
-@immutable
+@record(remember=True)
 class Mixed:
     """Of a predicate: for each thread of the CTA whether it holds, a number or a condition. Forgotten where control flow meets."""
 
     entries: tuple["int | Compare | Both | Either", ...]
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.entries,))
 
 
-@immutable
+@record(remember=True)
 class Peek:
     """Whether a barrier was found complete: the outcome of a try_wait, or its negation."""
 
     address: "Value"
     parity: "Value"
     negated: bool = False
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.address, self.parity, self.negated))
 
 
-@immutable
+@record(remember=True)
 class Remote:
     """An address in this CTA, mapped to another CTA for each thread; rank -1 for the threads that did not do so."""
 
     address: "Value"
     ranks: tuple[int, ...]
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        return self._hash or remembered(self, (self.address, self.ranks))
 
 
 Value = int | Linear | Compare | Both | Either | Table | Lanes | Mixed | Peek | Remote | Unknown

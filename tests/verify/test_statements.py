@@ -1,0 +1,56 @@
+"""Statements on a line of their own are read at once; those that are spread over lines are read the same."""
+
+import re
+from dataclasses import astuple
+
+import pytest
+from examples.catalogue import cases, compiled
+
+from pipec.verify.reader.text.statements import Kernel, entries_of, kernel_of
+
+HEAD = ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k()\n.reqntid 32\n{\n"
+STATEMENTS = """\t.reg .pred %p<3>;
+\t.reg .b32 %r<9>;
+done : mov.b32 %r1, 7;
+\t@!%p1 bra done;
+\t@%p2 bra.uni $L__BB0_2;
+$L__BB0_2:
+\tmbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1+8], %r2;
+\t{ mov.b64 {%r1, %r2}, %r3; }
+\tfence.proxy.async.shared::cta ;
+\tsetp.eq.b32 %p1|%p2, %r1, 0;  ret;
+"""
+
+
+def outline(kernel: Kernel) -> object:
+    code = [(one.opcode, one.predicate, one.negated, one.operands, one.first) for one in kernel.code]
+    return code, kernel.labels, astuple(kernel)[2:5]
+
+
+def spread(text: str) -> str:
+    """With a line's end behind each opcode."""
+    return re.sub(r"(?m)^(\s*(?:[\w$]+ :\s+)?(?:@!?%p\d+ )?[a-z][\w.:]*)(?=[ \t]+[^: \t])", r"\1\n", text)
+
+
+def test_lines_and_spread_statements() -> None:
+    text = HEAD + STATEMENTS + "}\n"
+    assert spread(text).count("\n") > text.count("\n") + 4
+    assert outline(kernel_of(text, None)) == outline(kernel_of(spread(text), None))
+    found = kernel_of(text, None)
+    assert found.labels == {"done": 0, "$L__BB0_2": 3}
+    assert [one.opcode for one in found.code][:3] == ["mov.b32", "bra", "bra.uni"]
+    assert found.code[3].operands == ("%p1", "[%r1+8]", "%r2") and found.code[6].first == ("%p1", "%p2")
+
+
+@pytest.mark.parametrize("case", [case for case in cases() if not case.constants][::6], ids=lambda case: case.name)
+def test_examples_spread(case: object) -> None:
+    ptx = compiled(case).ptx  # type: ignore[arg-type]
+    assert ptx is not None
+    body = re.sub(r"//[^\n]*", "", ptx)
+    for name in entries_of(ptx):
+        assert outline(kernel_of(ptx, name)) == outline(kernel_of(spread(body), name))
+
+
+def test_shared_variables_of_others() -> None:
+    text = ".extern .shared .align 16 .b8 dynamic[];\n.shared .align 8 .b64 bars[4];\n" + HEAD + "\tret;\n}\n"
+    assert kernel_of(text, None).shared == {"dynamic": 0, "bars": 1 << 20}
