@@ -87,7 +87,10 @@ def pairs_of(network: Network, sides: Sequence[Side]) -> tuple[tuple[int, int], 
         for each in ranks:
             full = ring_of.get((offset.get((pipeline, "full"), -1), each))
             empty = ring_of.get((offset.get((pipeline, "empty"), -1), each))
-            if full is not None and empty is not None and _used(network, full) and _used(network, empty):
+            if full is None or empty is None or not _used(network, full):
+                continue
+            # Who reads in another CTA of the cluster gives back there.
+            if _used(network, empty) or len(ranks) == 1:
                 pairs.append((full, empty))
     return tuple(pairs)
 

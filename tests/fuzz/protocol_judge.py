@@ -43,8 +43,8 @@ def judge(kernel: Kernel, seed: int, states: int = 3000, runs: int = 2) -> Outco
         _explore(kernel, bodies, sizes, states, outcome)
         if outcome.truth not in ("right", "open"):
             break
-    # A stage that is filled and never read keeps nobody waiting: E0602 tells it where the code of the readers is not dead.
-    if outcome.said == "proved" and outcome.truth not in ("right", "open", "rest"):
+    # A stage that is filled and never read keeps nobody waiting; E0602 tells it where the CTAs of a cluster are alike.
+    if outcome.said == "proved" and outcome.truth not in ("right", "open", *(("rest",) if kernel.ctas > 1 else ())):
         outcome.contradictions.append(f"proved, but {outcome.truth} at {outcome.at}")
     if "E0001" in outcome.codes:
         outcome.contradictions.append(f"internal error: {[one.title for one in state.diagnostics]}")

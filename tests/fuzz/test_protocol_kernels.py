@@ -25,7 +25,6 @@ def soon_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "prove", partial(prove, effort=Effort(visits=200, runs=80)))
 
 
-@pytest.mark.sample(0.2)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_nothing_that_is_proved_goes_wrong(chunk: int) -> None:
     """Half of the kernels have a fault: most of those are told, and most of the others are proved."""

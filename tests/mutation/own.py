@@ -340,6 +340,7 @@ def _with(change: Change) -> None:
         del sys.modules[name]
     sys.meta_path.insert(0, _Instead(change))
     os.environ["PIPEC_CACHE_DIR"] = ""
+    os.chdir(ROOT)  # to which the names of tests are relative
 
 
 def _judged(change: Change, cases: Sequence[Known]) -> str:

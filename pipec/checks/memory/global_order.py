@@ -2,7 +2,7 @@
 
 Within a role the compiler puts them in order (pipec.kir.global_memory.order) and says where it cannot. Between two roles a hand-over
 must: every access of the one before every access of the other; or iteration by iteration, where other iterations touch other tiles; or
-by turns, through a pipeline of one stage that both hold around their accesses.
+by turns, through a pipeline of one stage that both hold around their accesses, or two pipelines of which one acknowledges the other.
 """
 
 from collections.abc import Iterator, Mapping
@@ -194,6 +194,8 @@ def _ordered(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
         or _by_iteration(roles, other, one)
         or _by_turns(roles, one, other)
         or _by_turns(roles, other, one)
+        or _acknowledged(roles, one, other)
+        or _acknowledged(roles, other, one)
     )
 
 
@@ -271,6 +273,69 @@ def _same_iterations(role: _Role, start: Position, one: Access, partner: _Role, 
     steps = {loop.statement: loop.step for loop in theirs}
     place = Place(tuple(renamed(term, counters) for term in one.place.corner), one.place.extent, one.place.ranges)
     return not steps or apart_in_other_iterations(place, other.place, steps)
+
+
+def _acknowledged(roles: dict[str, _Role], one: _Use, other: _Use) -> bool:
+    """Whether the first role signals after its access in each iteration, the second waits for that, and signals back after its own, for
+    which the first waits before it goes on. The tile may be the same in all iterations."""
+    role, partner = roles[one[0]], roles[other[0]]
+    if one[1].handle is not None or other[1].handle is not None:
+        return False
+    there = [pipeline for pipeline in role.role.produces if pipeline in partner.role.consumes]
+    back = [pipeline for pipeline in partner.role.produces if pipeline in role.role.consumes]
+    return any(
+        _told_of(role, one[1], pipeline, partner, other[1], answer)
+        and _told_of(partner, other[1], answer, role, one[1], pipeline, awaits=False)
+        for pipeline in there
+        for answer in back
+    )
+
+
+def _told_of(
+    role: _Role,
+    access: Access,
+    pipeline: tree.Pipeline,
+    partner: _Role,
+    theirs: Access,
+    answer: tree.Pipeline,
+    awaits: bool = True,
+) -> bool:
+    """Whether the role, once in each iteration, signals the pipeline after its access and passes a wait for the other pipeline before its
+    next one; and the partner in equal loops waits for the signal, if it `awaits` it, before its own access."""
+    if pipeline.sub_stages("producer") > 1 or pipeline.sub_stages("consumer") > 1 or not role.speaks((pipeline, "producer")):
+        return False
+    filled, answered = role.obtained((pipeline, "producer")), role.obtained((answer, "consumer"))
+    awaited = partner.obtained((pipeline, "consumer"))
+    if not len(filled) == len(answered) == len(awaited) == 1:
+        return False
+    (start, _), (answer_comes, _), (wait, _) = filled[0], answered[0], awaited[0]
+    loops = role.loops(start[0])
+    if role.loops(answer_comes[0]) != loops or role.loops(access.block)[: len(loops)] != loops:
+        return False
+    if not (role.once_each_time(start[0]) and role.once_each_time(answer_comes[0]) and _equal_loops(role, start, partner, wait)):
+        return False
+    at = access.block, access.site
+    if any(role.leads(signal, at, answer_comes) for signal in role.signals((pipeline, "producer"))):
+        return False
+    if not awaits:
+        return True
+    # What it signals back in an iteration tells of its access in that very iteration.
+    told = partner.signals((answer, "producer"))
+    return all(partner.dominates(wait, one) for one in [(theirs.block, theirs.site), *told])
+
+
+def _equal_loops(role: _Role, here: Position, partner: _Role, there: Position) -> bool:
+    """Whether the two places are in loops of the same bounds, each once in every iteration."""
+    loops, theirs = role.loops(here[0]), partner.loops(there[0])
+    if len(loops) != len(theirs) or not partner.once_each_time(there[0]):
+        return False
+    counters: dict[Loop, Term] = {}
+    for mine, their in zip(loops, theirs, strict=True):
+        counter = partner.role.values.counters.get(their.statement)
+        if counter is None or not _equal_bounds(role, mine, partner, their, counters):
+            return False
+        counters[mine.statement] = counter
+    return True
 
 
 def _equal_bounds(role: _Role, mine: ir.Loop, partner: _Role, their: ir.Loop, counters: Mapping[Loop, Term]) -> bool:
