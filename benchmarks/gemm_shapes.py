@@ -76,7 +76,7 @@ class Tile:
 
 KERNEL = "gemm_sm90_persistent"  # the one whose default, automatic and best tile are compared
 DEFAULT = Tile(KERNEL)
-# (BM, BN, stages with K blocks of 128 bytes); a warpgroup for each 64 rows, two for 128 and 256.
+# (BM, BN, stages with K blocks of 128 bytes); a warpgroup for each 64 rows, but two for 256.
 _PERSISTENT = (
     *((64, bn, 8) for bn in (16, 32, 64, 96, 128)),
     (64, 192, 6),
@@ -85,25 +85,56 @@ _PERSISTENT = (
     (128, 96, 7),
     (128, 128, 4),
     (128, 128, 6),
-    (128, 160, 6),
+    (128, 160, 5),
     (128, 192, 5),
     (128, 224, 4),
     (128, 256, 3),
+    (64, 112, 9),
+    (128, 72, 8),
+    (128, 176, 5),
+    (192, 128, 5),
+    (192, 160, 4),
+    (192, 176, 4),
+    (192, 184, 4),
+    (192, 192, 3),
+    (192, 200, 3),
     (256, 64, 4),
     (256, 96, 4),
     (256, 128, 4),
-    (256, 160, 4),
+    (256, 160, 3),
+    (256, 176, 3),
     (256, 192, 3),
+)
+_WARPS = {64: 4, 192: 12}  # eight for others
+# The same in clusters: (CX, CY, BM, BN, stages).
+_CLUSTERS = (
+    (2, 1, 128, 256, 4),
+    (1, 2, 128, 256, 4),
+    (2, 1, 128, 128, 6),
+    (2, 1, 128, 176, 5),
+    (1, 2, 128, 176, 5),
+    (2, 1, 192, 176, 4),
+    (1, 2, 192, 176, 4),
+    (2, 1, 192, 192, 3),
+    (1, 2, 192, 192, 3),
+    (2, 2, 128, 80, 7),
 )
 # More bytes on their way, for tiles that wait for memory (bf16 alone): (BN, BK, stages) with 64 rows.
 _DEEP = ((32, 128, 8), (64, 64, 12), (64, 128, 6), (96, 128, 5), (128, 128, 4))
+
+
+def _warps(rows: int) -> dict[str, int | str]:
+    return {"WARPS": _WARPS[rows]} if rows in _WARPS else {}
+
+
 _OTHERS = (
     Tile("gemm_sm90", {"BN": 64, "STAGES": 8}),
     Tile("gemm_sm90", {"BM": 64, "BN": 32, "BK": 128, "WARPS": 4}),
     Tile("gemm_sm90", {"BM": 64, "BN": 64, "STAGES": 6, "WARPS": 4}),
-    Tile("gemm_sm90_cluster"),
-    Tile("gemm_sm90_cluster", {"CX": 1, "CY": 2}),
-    Tile("gemm_sm90_cluster", {"BN": 128, "STAGES": 6}),
+    *(
+        Tile("gemm_sm90_cluster", {"CX": cx, "CY": cy, "BM": bm, "BN": bn, "STAGES": stages} | _warps(bm))
+        for cx, cy, bm, bn, stages in _CLUSTERS
+    ),
     Tile("gemm_sm90_pingpong"),
     Tile("gemm_sm90_pingpong", {"CX": 1}),
     Tile("gemm_sm90", {"BK": 32, "STAGES": 5, "WARPS": 4}),  # two blocks share a multiprocessor
@@ -136,10 +167,7 @@ FP8: dict[str, int | str] = {"AB": "e4m3", "BK": 128}
 
 def tiles(shape: Shape) -> list[Tile]:
     """Every tile that is tried for a shape; the file's own first."""
-    persistent = [
-        Tile(KERNEL, {"BM": bm, "BN": bn, "STAGES": stages} | ({"WARPS": 4} if bm == 64 else {}))
-        for bm, bn, stages in _PERSISTENT
-    ]
+    persistent = [Tile(KERNEL, {"BM": bm, "BN": bn, "STAGES": stages} | _warps(bm)) for bm, bn, stages in _PERSISTENT]
     if shape.kind == "fp8":
         chosen = [DEFAULT, *persistent, *(tile for tile in _OTHERS if tile.example != "gemm_sm90")]
         return [Tile(tile.example, {**tile.constants, **FP8}) for tile in chosen]

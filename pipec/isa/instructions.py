@@ -96,6 +96,8 @@ def _barriers() -> list[Instruction]:
         _intrinsic("fence.proxy.async.global", "fence.proxy.async.global", VOID, (), "fence.proxy.async.global", "thread", "9.7.13.4"),
         _intrinsic("mapa", "mapa.shared.cluster", CLUSTER, (SHARED, I32), "mapa.shared::cluster", "thread", "9.7.9.23"),
         # Relaxed: who arrives publishes nothing with it, which would cost a fence of all memory in every thread.
+        _intrinsic("barrier.cluster.arrive", "barrier.cluster.arrive.aligned", VOID, (), "barrier.cluster.arrive.aligned", "warp",
+                   "9.7.13.3"),
         _intrinsic("barrier.cluster.arrive.relaxed", "barrier.cluster.arrive.relaxed.aligned", VOID, (),
                    "barrier.cluster.arrive.relaxed.aligned", "warp", "9.7.13.3"),
         _intrinsic("barrier.cluster.wait", "barrier.cluster.wait.aligned", VOID, (), "barrier.cluster.wait.aligned", "warp",

@@ -138,6 +138,13 @@ def _meet_cluster(kernel: KernelContext) -> None:
     kernel.builder.call("barrier.cluster.wait")
 
 
+def _leave_cluster(kernel: KernelContext) -> None:
+    """All threads of the cluster meet, and what they have signalled to other CTAs has arrived there: a relaxed arrival may overtake
+    such a signal, which then faults in a CTA that has ended."""
+    kernel.builder.call("barrier.cluster.arrive")
+    kernel.builder.call("barrier.cluster.wait")
+
+
 def _allocate(kernel: KernelContext) -> None:
     builder, plan = kernel.builder, kernel.plan
     assert plan.tensor_address_offset is not None
@@ -248,7 +255,7 @@ def _teardown(kernel: KernelContext) -> None:
     if plan.allocated_columns:
         builder.call("tcgen05.fence.before")
     if plan.crosses_ctas:
-        _meet_cluster(kernel)
+        _leave_cluster(kernel)
     elif plan.allocated_columns:
         builder.call("barrier.cta", integer(0))
     if plan.allocated_columns:

@@ -172,10 +172,15 @@ def substituted(formula: Formula, values: Mapping[Symbol, Linear]) -> Formula:
 
 
 def floor(form: Linear, divisor: int) -> Linear:
-    """`floor(form / divisor)`: multiples of the divisor are taken out."""
+    """`floor(form / divisor)`: multiples of the divisor are taken out, and `(x // a + c) // b` is `(x + a * c) // (a * b)`."""
     whole = Linear(form.constant // divisor, tuple((one, c // divisor) for one, c in form.terms if c % divisor == 0))
     rest = Linear(form.constant % divisor, tuple((one, c) for one, c in form.terms if c % divisor))
-    return add(whole, atom(Floor(rest, divisor))) if rest.terms else whole
+    match rest.terms:
+        case ():
+            return whole
+        case ((Floor(inner, first), 1),):
+            return add(whole, floor(add(inner, Linear(first * rest.constant)), first * divisor))
+    return add(whole, atom(Floor(rest, divisor)))
 
 
 def choose(condition: Formula, yes: Linear, no: Linear) -> Linear:

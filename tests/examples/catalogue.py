@@ -104,7 +104,11 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"CY": "4", "BK": "32"},
     ),
     "rms_norm_cluster": ({"CX": "8", "BN": "64"},),
-    "gemm_sm90_cluster": ({"CX": "1", "CY": "2"}, {"CY": "2", "BN": "64", "STAGES": "2", "BLOCKS": "4"}),
+    "gemm_sm90_cluster": (
+        {"BM": "192", "BN": "176", "WARPS": "12", "STAGES": "3"},
+        {"CX": "1", "CY": "2"},
+        {"CY": "2", "BN": "64", "STAGES": "2", "BLOCKS": "4"},
+    ),
     "gemm_sm90_persistent": ({"BLOCKS": "2", "BN": "64", "STAGES": "2", "GROUP": "2"},),
     "gemm_mxfp8": (
         {"BN": "64", "A": "e5m2", "B": "e4m3"},

@@ -61,7 +61,7 @@ def test_a_candidate_that_the_checks_refuse_is_never_chosen() -> None:
 
 def test_what_is_set_from_outside_stays() -> None:
     found = choices(read_source(str(EXAMPLE)).text, BN=64)
-    assert found.file.constants.keys() == {"BM", "WARPS", "STAGES", "BK"}
+    assert found.file.constants.keys() == {"BM", "STAGES", "BK"}
     assert "BN" not in found.choose(sizes(512, 512, 512)).constants
 
 

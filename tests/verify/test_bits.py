@@ -7,7 +7,7 @@ import pytest
 from pipec.protocol.sample import evaluate, holds
 from pipec.verify.reader.text.operations import Operation, number_of, operation, wrapped
 from pipec.verify.reader.values.arithmetic import Arithmetic
-from pipec.verify.terms import RANGES, Compare, Linear, Symbol, atom
+from pipec.verify.terms import RANGES, Compare, Linear, Symbol, add, atom, floor
 
 X, Y = Symbol("x"), Symbol("y")
 EDGES = (0, 1, -1, 2, -2, 5, 6, -6, 35, -36, 2**30, -(2**30), 2**31 - 1, -(2**31), -(2**31) + 1)
@@ -62,6 +62,16 @@ def test_a_division_by_a_large_factor_is_known_as_one(divisor: int, factor: int,
         form, number = follow(steps, x)
         assert isinstance(form, Linear) and "Apply" not in repr(form)
         assert evaluate(form, {X: x}) == number == abs(x) // divisor * (1 if x >= 0 else -1), x
+
+
+@pytest.mark.parametrize(("first", "added", "second"), [(6, 0, 32), (3, -7, 64), (11, 5, 16)])
+def test_a_quotient_of_a_quotient_is_one_division(first: int, added: int, second: int) -> None:
+    """By 192 compilers divide as by 6 and then by 32; the size is asked for by one division."""
+    x = atom(X)
+    form = floor(add(floor(x, first), Linear(added)), second)
+    assert repr(form).count("Floor") == 1
+    for number in (*EDGES, *range(-200, 200)):
+        assert evaluate(form, {X: number}) == (number // first + added) // second
 
 
 @pytest.mark.parametrize("seed", range(200))

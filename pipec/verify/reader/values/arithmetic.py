@@ -32,7 +32,7 @@ from pipec.verify.terms import (
 )
 
 # Parts of a form beyond which it is folded up.
-LARGEST_FORM = 48
+LARGEST_FORM = 64
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
 _SYMBOL = re.compile(r"Symbol\(name='([^']*)'\)")
