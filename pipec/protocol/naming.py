@@ -1,35 +1,120 @@
-"""A network whose sizes are numbered in the order in which they are declared, so that what they are called decides nothing of a search.
+"""A network whose sizes are numbered in the order in which they are declared, and functions of which nothing is known as they occur: what
+either is called decides nothing of a search.
 
 Terms are sorted by the names in them, and a search that asks its questions in another order may end elsewhere.
 """
+
+import re
 
 from pipec.protocol.program import registers_of
 from pipec.record import replace
 from pipec.verify.checker.certificate import Case, Certificate, Node
 from pipec.verify.network import Action, Arrive, Edge, Network, State, Test, Wait
-from pipec.verify.terms import Compare, Formula, Linear, Symbol, atom, substitute, substituted
+from pipec.verify.terms import (
+    Apply,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    both,
+    choose,
+    decided,
+    either,
+    floor,
+)
 
-Names = dict[Symbol, Linear]
+# What the reader calls a large form: a hash of its text.
+_HASHED = re.compile(r"[0-9a-f]{16}(?P<kind>\.[su]\d+)?")
+
+
+class Names:
+    """From one network's names to another's: of sizes, and of functions with the order of their arguments."""
+
+    def __init__(self) -> None:
+        self.symbols: dict[Symbol, Symbol] = {}
+        self.functions: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self.known: dict[Linear, Linear] = {}
+
+    def linear(self, form: Linear) -> Linear:
+        found = self.known.get(form)
+        if found is None:
+            found = Linear(form.constant)
+            for one, times in form.terms:
+                found = add(found, self._atom(one), times)
+            self.known[form] = found
+        return found
+
+    def formula(self, formula: Formula) -> Formula:
+        match formula:
+            case Compare(relation, form):
+                return decided(Compare(relation, self.linear(form)))
+            case Both(parts):
+                return both(*map(self.formula, parts))
+            case Either(parts):
+                return either(*map(self.formula, parts))
+
+    def _atom(self, one: object) -> Linear:
+        match one:
+            case Floor(form, divisor):
+                return floor(self.linear(form), divisor)
+            case Choose(condition, yes, no):
+                return choose(self.formula(condition), self.linear(yes), self.linear(no))
+            case Apply(function, arguments):
+                name, order = self.function(function, parts := tuple(map(self.linear, arguments)))
+                return atom(Apply(name, tuple(parts[place] for place in order)))
+            case Symbol():
+                return atom(self.symbols.get(one, one))
+        raise AssertionError(one)
+
+    def function(self, name: str, arguments: tuple[Linear, ...]) -> tuple[str, tuple[int, ...]]:
+        return self.functions.get(name, (name, tuple(range(len(arguments)))))
+
+
+class _Numbering(Names):
+    """Functions get their numbers, and their arguments an order, when they first occur."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.back = Names()
+
+    def number(self, symbols: list[Symbol]) -> None:
+        self.symbols = {symbol: Symbol(f"size {number:03}") for number, symbol in enumerate(symbols)}
+        self.back.symbols = {number: symbol for symbol, number in self.symbols.items()}
+
+    def function(self, name: str, arguments: tuple[Linear, ...]) -> tuple[str, tuple[int, ...]]:
+        hashed = _HASHED.fullmatch(name)
+        if hashed and name not in self.functions:
+            order = tuple(sorted(range(len(arguments)), key=lambda place: repr(arguments[place])))
+            made = f"function {len(self.functions):03}{hashed['kind'] or ''}"
+            self.functions[name] = made, order
+            self.back.functions[made] = name, tuple(map(order.index, range(len(order))))
+        return super().function(name, arguments)
 
 
 def canonical(network: Network) -> tuple[Network, Names]:
-    """The network with other names, and what these stand for."""
+    """The network with other names, and the way back."""
     registers = registers_of(network)
     declared: dict[Symbol, None] = {}
     for fact in network.facts:
         match fact:
             case Compare(_, Linear(_, ((Symbol() as symbol, _),))) if symbol not in registers and symbol.name[0] != "%":
                 declared[symbol] = None
-    numbers = {symbol: Symbol(f"size {number:03}") for number, symbol in enumerate(declared)}
-    into = {symbol: atom(number) for symbol, number in numbers.items()}
-    return _renamed(network, into), {number: atom(symbol) for symbol, number in numbers.items()}
+    into = _Numbering()
+    into.number([*declared])
+    return _renamed(network, into), into.back
 
 
 def _renamed(network: Network, into: Names) -> Network:
     processes = tuple(
         replace(process, states=tuple(_state(state, into) for state in process.states)) for process in network.processes
     )
-    return replace(network, processes=processes, facts=tuple(substituted(fact, into) for fact in network.facts))
+    return replace(network, processes=processes, facts=tuple(into.formula(fact) for fact in network.facts))
 
 
 def _state(state: State, into: Names) -> State:
@@ -40,7 +125,7 @@ def _state(state: State, into: Names) -> State:
 def _action(action: Action, into: Names) -> Action:
     match action:
         case Test(condition, yes, no):
-            return Test(substituted(condition, into), _edge(yes, into), _edge(no, into))
+            return Test(into.formula(condition), _edge(yes, into), _edge(no, into))
         case Wait(edge=edge) | Arrive(edge=edge):
             made = _edge(edge, into)
             return action if made is edge else replace(action, edge=made)
@@ -51,8 +136,8 @@ def _action(action: Action, into: Names) -> Action:
 def _edge(edge: Edge, into: Names) -> Edge:
     if not edge.values and not edge.requires:
         return edge
-    values = tuple((symbol, None if value is None else substitute(value, into)) for symbol, value in edge.values)
-    return replace(edge, values=values, requires=tuple(substituted(one, into) for one in edge.requires))
+    values = tuple((symbol, None if value is None else into.linear(value)) for symbol, value in edge.values)
+    return replace(edge, values=values, requires=tuple(into.formula(one) for one in edge.requires))
 
 
 def in_names_of(certificate: Certificate, names: Names) -> Certificate:
@@ -69,4 +154,4 @@ def _node(node: Node, names: Names) -> Node:
 
 
 def _formulas(formulas: tuple[Formula, ...], names: Names) -> tuple[Formula, ...]:
-    return tuple(substituted(one, names) for one in formulas)
+    return tuple(names.formula(one) for one in formulas)

@@ -97,6 +97,7 @@ class Context:
     turn: Span | None = None  # the `with semaphore(...)` around the statement
     walks: Walks = field(default_factory=Walks)
     cluster: tree.Cluster = tree.ONE_CTA
+    grid: tuple[tree.Expression, tree.Expression, tree.Expression] | None = None  # as the kernel states it, once it has
     role: ast.Role | None = None
     inside: Span | None = None  # the statement whose block this is
 

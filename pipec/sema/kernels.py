@@ -298,7 +298,7 @@ class _Kernel:
                 context.sink.report(placement_messages.GridSize(size=size, axis=axis, most=_MOST_BLOCKS[axis], at=found.span))
             return found
 
-        self._grid = size("x"), size("y"), size("z")
+        self._grid = context.grid = size("x"), size("y"), size("z")
         self._stated_grid = tree.StatedGrid(self._grid, node.span)
 
     def _read_cluster(self, node: ast.Expression) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pipec.protocol.naming import _renamed, in_names_of
+from pipec.protocol.naming import Names, _renamed, in_names_of
 from pipec.protocol.prove import Undecided, _Search, prove
 from pipec.protocol.refute import refute
 from pipec.protocol.schedule import Situation
@@ -18,7 +18,7 @@ from pipec.verify.checker.check import _covered, check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Network, Wait
-from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, floor, negate, scale
+from pipec.verify.terms import Apply, Compare, Formula, Linear, Symbol, add, atom, floor, negate, scale
 from tests.protocol.build import Consume, If, Loop, Pipes, Produce, below, network, size
 from tests.protocol.right import right
 
@@ -204,12 +204,18 @@ def test_no_run_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(made) > 10 and len(set(made)) == len(made)
 
 
-@pytest.mark.parametrize("name", RIGHT)
-def test_what_sizes_are_called_decides_nothing(name: str) -> None:
+@pytest.mark.parametrize("name", [*RIGHT, "loaded"])
+def test_what_sizes_and_functions_are_called_decides_nothing(name: str) -> None:
     """The certificate is the same but for the names, which come in another order than those of the network."""
-    other = {Symbol("n"): atom(Symbol("z")), Symbol("m"): atom(Symbol("b"))}
-    back = {Symbol("z"): n, Symbol("b"): m}
-    assert in_names_of(prove(_renamed(RIGHT[name], other)), back) == prove(RIGHT[name])
+    hashed = atom(Apply("00112233445566ff.s32", (n, m)))
+    loaded = pair([loop(ZERO, hashed, Produce("p"))], [loop(ZERO, hashed, Consume("p"))])
+    right_ = RIGHT.get(name, loaded)
+    other, back = Names(), Names()
+    other.symbols = {Symbol("n"): Symbol("z"), Symbol("m"): Symbol("b")}
+    back.symbols = {renamed: symbol for symbol, renamed in other.symbols.items()}
+    other.functions = {"00112233445566ff.s32": ("ff112233445566aa.s32", (1, 0))}
+    back.functions = {"ff112233445566aa.s32": ("00112233445566ff.s32", (1, 0))}
+    assert in_names_of(prove(_renamed(right_, other)), back) == prove(right_)
 
 
 def test_many_cases_cover_all_sizes() -> None:

@@ -123,3 +123,25 @@ def _known(opcode: str) -> Operation:
     op = operation(opcode)
     assert op is not None
     return op
+
+
+@pytest.mark.parametrize("divisor", [2, 3, 5, 7, 10, 48])
+@pytest.mark.parametrize("shift", [0, 3, -1])
+def test_quotients_of_signed_numbers_are_floors(divisor: int, shift: int) -> None:
+    """`//` and `%` as compilers make them of a division that rounds towards zero."""
+    arithmetic = Arithmetic(RANGES, frozenset({"z"}))
+
+    def made(opcode: str, *values: object) -> object:
+        return arithmetic.apply(_known(opcode), list(values))[0]  # type: ignore[arg-type]
+
+    dividend = made("add.s32", atom(Symbol("z")), shift)
+    towards_zero = made("div.s32", dividend, divisor)
+    rest = made("sub.s32", dividend, made("mul.lo.s32", towards_zero, divisor))
+    leaves, negative = made("setp.ne.s32", rest, 0), made("setp.lt.s32", dividend, 0)
+    quotient = made("add.s32", towards_zero, made("selp.b32", -1, 0, made("and.pred", leaves, negative)))
+    inside = made("selp.b32", made("add.s32", rest, divisor), rest, negative)
+    remainder = made("selp.b32", inside, rest, leaves)
+    for number in (*range(-100, 100), -(2**31) + 9, 2**31 - 9):
+        assert isinstance(quotient, Linear) and value(quotient, {"z": number}) == (number + shift) // divisor
+        assert isinstance(remainder, Linear) and value(remainder, {"z": number}) == (number + shift) % divisor
+    assert all(isinstance(one, (Floor, Symbol)) for form in (quotient, remainder) for one, _ in form.terms)

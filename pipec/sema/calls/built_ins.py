@@ -185,6 +185,8 @@ def _elect(context: Context, node: ast.Call) -> Meaning:
 
 def _step(context: Context, node: ast.Expression) -> int | tree.Expression:
     found = context.elaborate(node)
+    if isinstance(found, tree.Constant) and found.type is I32:
+        return int(found.value)
     if isinstance(found, EXPRESSIONS) and found.type is I32 and _is_positive(found):
         return found
     return known_int(context, node, "the step of a range")

@@ -152,6 +152,10 @@ def _special(context: Context, first: str, rest: str, span: Span) -> tree.Expres
     """`block.x` and its like."""
     if rest not in MEMBERS_OF_SPECIALS[first]:
         context.no_member(f"`{first}`", rest, MEMBERS_OF_SPECIALS[first], span)
+    if first == "grid" and context.grid is not None and context.cluster.size == 1:
+        blocks = context.grid[AXES.index(rest)]
+        if isinstance(blocks, tree.Constant):
+            return tree.Constant(blocks.value, I32, span)
     if rest != "leader":
         return tree.Special(f"{first}.{rest}", I32, span)
     # No register tells: the leader of a pair is the CTA of even rank (hardware.md 5.1).

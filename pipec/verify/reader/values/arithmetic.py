@@ -6,6 +6,7 @@ from math import inf, isinf
 
 from pipec.verify.reader.text.operations import Operation, number_of, wrapped
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear, has_counter, only_counters
+from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import (
     FALSE,
@@ -60,7 +61,10 @@ class Arithmetic:
         found = self._memory.get(key)
         if found is None:
             self._requires = []
-            result = self.same(self._folded(self._apply(op, values), op.to))
+            made = self._apply(op, values)
+            result = self.same(
+                self._folded(merged(made, lambda one: self.bounds(one)[0] < 0) if isinstance(made, Linear) else made, op.to)
+            )
             if type(result) is int:
                 # The larger of two unsigned numbers, say, as other instructions read the same bits.
                 result = wrapped(result, op.to)

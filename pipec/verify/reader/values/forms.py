@@ -1,13 +1,14 @@
 """What operations make of linear forms: a form again, a condition, or a function of which only that is known."""
 
 from collections.abc import Callable
-from math import gcd
+from math import gcd, inf
 from typing import Protocol
 
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.values.values import UNKNOWN, Value
 from pipec.verify.terms import (
     FALSE,
+    RANGES,
     TRUE,
     Apply,
     Atom,
@@ -111,9 +112,11 @@ def _not(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     return add(Linear(-1), forms[0], -1)
 
 
-def _part(how: Reading, form: Linear, factor: int, power: int) -> Linear:
-    """`floor(factor * form / 2^power)`. Compilers divide so: by the divisor of which the factor is a little more than the inverse."""
+def _part(how: Reading, form: Linear, factor: int, power: int, within: tuple[float, float] = (-inf, inf)) -> Linear:
+    """`floor(factor * form / 2^power)`. Compilers divide so: by the divisor of which the factor is a little more than the inverse.
+    `within`: the range in which the form has been read."""
     least, most = how.bounds(form)
+    least, most = max(least, within[0]), min(most, within[1])
     divisor = (1 << power) // factor + 1
     over = factor * divisor - (1 << power)
     if 1 < divisor and 0 < over and over * most < 1 << power and over * -least <= 1 << power:
@@ -134,6 +137,13 @@ def _negative(form: Linear) -> Linear:
     return choose(decided(Compare("ge", form)), Linear(0), Linear(1))
 
 
+def _divided(form: Linear) -> tuple[Linear, int]:
+    """What a quotient is of, with the multiples of the divisor that were taken out of it; and the divisor."""
+    quotient, _ = form.terms[0]
+    assert isinstance(quotient, Floor)
+    return add(quotient.form, Linear(form.constant * quotient.divisor)), quotient.divisor
+
+
 def _common(form: Linear) -> int:
     return gcd(form.constant, *(times for _, times in form.terms))
 
@@ -146,7 +156,8 @@ def _parted(form: Linear, divisor: int) -> Linear:
 def _sign(form: Linear) -> Linear | None:
     """1 where the form is negative, if it is what a division left (see _part)."""
     match form:
-        case Linear(0, ((Floor(inner, _), 1),)):
+        case Linear(_, ((Floor(), 1),)):
+            inner, _ = _divided(form)
             return _negative(_parted(inner, _common(inner)))
         case Linear(0, ((Choose(), _), (Choose(), _))):
             for one, times in form.terms:
@@ -174,7 +185,7 @@ def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         if not factor.terms and factor.constant < 0 and op.signed and not _of_a_place(form):
             return floor(scale(how.read(form, op), factor.constant), 1 << op.width)
         if not factor.terms and factor.constant > 0 and not _of_a_place(form):
-            return _part(how, how.read(form, op), factor.constant, op.width)
+            return _part(how, how.read(form, op), factor.constant, op.width, RANGES[f"{'su'[not op.signed]}{op.width}"])
         return _opaque(how, op, forms[:2], orderless=True)
     if op.how == "wide":
         forms = [how.read(forms[0], op), how.read(forms[1], op)]
@@ -205,8 +216,10 @@ def _shr(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         return sign
     read = how.read(forms[0], op)
     match read:
-        case Linear(0, ((Floor(inner, divisor), 1),)) if divisor == 1 << op.width and (factor := _common(inner)) > 1:
-            return _part(how, _parted(inner, factor), factor, op.width + by.constant)
+        case Linear(_, ((Floor(), 1),)):
+            inner, divisor = _divided(read)
+            if divisor == 1 << op.width and (factor := _common(inner)) > 1:
+                return _part(how, _parted(inner, factor), factor, op.width + by.constant)
     return floor(read, 1 << by.constant)
 
 
@@ -287,7 +300,8 @@ def _setp(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         least, most = how.bounds(difference)
         if least > 0 or most < 0 or least == most:
             return TRUE if (least == most == 0) == (op.how == "eq") else FALSE
-        return decided(Compare("eq" if op.how == "eq" else "ne", difference))
+        equal = both(*(decided(Compare("eq", part)) for part in _all_zero(how, difference)))
+        return equal if op.how == "eq" else negate(equal)
     left, right = how.read(forms[0], op, True), how.read(forms[1], op, True)
     difference, strict = {
         "lt": (add(right, left, -1), 1),
@@ -302,6 +316,16 @@ def _setp(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     form = add(difference, Linear(-strict))
     least, most = how.bounds(form)
     return TRUE if least >= 0 else FALSE if most < 0 else _signs(how, form) or Compare("ge", form)
+
+
+def _all_zero(how: Reading, form: Linear) -> tuple[Linear, ...]:
+    """What has to be 0 for the form to be 0: both numbers of which `or` makes it."""
+    match form:
+        case Linear(0, ((Apply("or.u32.s32", parts), 1 | -1),)):
+            signed = Operation("or", "", 32, True, 32)
+            return tuple(each for one in parts for each in _all_zero(how, how.read(one, signed)))
+        case _:
+            return (form,)
 
 
 def _signs(how: Reading, form: Linear) -> Formula | None:

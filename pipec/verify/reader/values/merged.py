@@ -1,0 +1,139 @@
+"""Choices that choose nothing: quotients and remainders of signed numbers, which machines make of quotients rounded towards zero.
+
+Where a form is negative and where it is not, the choices in it come out, and what is left may be one and the same: `floor(x / 3)`.
+"""
+
+from collections.abc import Callable
+
+from pipec.verify.terms import (
+    Apply,
+    Atom,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    both,
+    choose,
+    decided,
+    either,
+    floor,
+    negate,
+    scale,
+    symbols_of,
+)
+
+
+def merged(form: Linear, may_be_negative: Callable[[Linear], bool]) -> Linear:
+    """The same form, without a choice if that can be. Only of sizes and counters: what follows of a block's place in the grid would be
+    conditions that no launch can check, and of what is found in memory nothing follows. Roles that compute these alike find the like."""
+    if not any(isinstance(one, Choose) for one, _ in form.terms) or not _plain(form):
+        return form
+    condition = _asked(form)
+    if condition is None:
+        # What is made of dimensions is left: forms around it that are longer than is followed would be followed, at a cost.
+        if not any(may_be_negative(atom(symbol)) for symbol in symbols_of(form)):
+            return form
+        made = _given(form, {})
+        return form if any(isinstance(one, Choose) for one, _ in made.terms) else made
+    opposite = negate(condition)
+    yes, no = _given(form, {condition: True, opposite: False}), _given(form, {condition: False, opposite: True})
+    return yes if yes == no else form
+
+
+def _plain(form: Linear) -> bool:
+    return all(_plain_atom(one) for one, _ in form.terms)
+
+
+def _plain_atom(one: Atom) -> bool:
+    match one:
+        case Symbol(name):
+            return name[0] != "%"
+        case Floor(form, _):
+            return _plain(form)
+        case Choose(condition, yes, no):
+            return _plain(yes) and _plain(no) and all(map(_plain, _forms(condition)))
+        case Apply():
+            return False
+
+
+def _forms(condition: Formula) -> list[Linear]:
+    match condition:
+        case Compare(_, form):
+            return [form]
+        case Both(parts) | Either(parts):
+            return [form for part in parts for form in _forms(part)]
+
+
+def _asked(form: Linear) -> Formula | None:
+    """An inequality that a choice in the form asks for."""
+    for one, _ in form.terms:
+        if isinstance(one, Choose):
+            parts = one.condition.parts if isinstance(one.condition, (Both, Either)) else (one.condition,)
+            for part in parts:
+                if isinstance(part, Compare) and part.relation == "ge":
+                    return part
+            for inner in (one.yes, one.no, *(part.form for part in parts if isinstance(part, Compare))):
+                if (found := _asked(inner)) is not None:
+                    return found
+    return None
+
+
+Known = dict[Formula, bool]
+
+
+def _given(form: Linear, known: Known) -> Linear:
+    """Where some conditions are known."""
+    made = Linear(form.constant)
+    for one, times in form.terms:
+        made = add(made, _atom(one, known), times)
+    return made
+
+
+def _atom(one: Atom, known: Known) -> Linear:
+    match one:
+        case Floor(form, divisor):
+            return _upright(_given(form, known), divisor)
+        case Choose(condition, yes, no):
+            return _choice(_condition(condition, known), _given(yes, known), _given(no, known))
+        case _:
+            return atom(one)
+
+
+def _condition(formula: Formula, known: Known) -> Formula:
+    if formula in known:
+        return both() if known[formula] else either()
+    match formula:
+        case Compare(relation, form):
+            return decided(Compare(relation, _given(form, known)))
+        case Both(parts):
+            return both(*(_condition(part, known) for part in parts))
+        case Either(parts):
+            return either(*(_condition(part, known) for part in parts))
+
+
+def _upright(form: Linear, divisor: int) -> Linear:
+    """The quotient of a form that begins with a minus as one of its opposite: `floor(-x / d)` is `-floor((x + d - 1) / d)`."""
+    if not form.terms or form.terms[0][1] > 0:
+        return floor(form, divisor)
+    return scale(floor(add(scale(form, -1), Linear(divisor - 1)), divisor), -1)
+
+
+def _choice(condition: Formula, yes: Linear, no: Linear) -> Linear:
+    """Where it is asked whether a division leaves anything, the quotient rounded up is one more than that rounded down."""
+    step = add(yes, no, -1)
+    if isinstance(condition, Compare) and condition.relation != "ge" and not step.terms:
+        for one, times in condition.form.terms:
+            if isinstance(one, Floor) and abs(times) == one.divisor:
+                divisor = one.divisor
+                divided = add(scale(condition.form, -1 if times > 0 else 1), atom(one), divisor)
+                beyond = add(one.form, divided, -1)
+                if not beyond.terms and 0 <= beyond.constant < divisor:
+                    leaves = add(floor(add(divided, Linear(divisor - 1)), divisor), floor(divided, divisor), -1)
+                    return add(no, leaves, step.constant) if condition.relation == "ne" else add(yes, leaves, -step.constant)
+    return choose(condition, yes, no)
