@@ -40,7 +40,13 @@ class AsyncView:
 
 def granules(offsets: Addresses) -> Addresses:
     """The 16-byte granules that byte offsets lie in; runs of 8 bytes that start at multiples of 8 are given whole."""
-    return np.unique(offsets[::8] >> 4)
+    found = offsets[::8] >> 4
+    if not found.size:
+        return found
+    first = int(found.min())
+    marks = np.zeros(int(found.max()) - first + 1, bool)
+    marks[found - first] = True
+    return np.flatnonzero(marks) + first
 
 
 def operation(warp: Warp, what: str, writes: bool, *agents: Agent, proxy: Proxy = "async") -> Access:

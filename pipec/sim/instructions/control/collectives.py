@@ -48,9 +48,11 @@ def collective(members: Reader, action: Execute, ordering: bool = False) -> Exec
     PTX promises nothing, though the lanes meet all the same."""
 
     def execute(warp: Warp) -> Outcome:
-        wait = gather_members(warp, int(members(warp)[warp.active][0]))
-        if wait is not None:
-            return wait
+        if not warp.fragment.full:
+            # Where all lanes are here, nobody is missing.
+            wait = gather_members(warp, int(members(warp)[warp.active][0]))
+            if wait is not None:
+                return wait
         if ordering or warp.cta.machine.rules == "practice":
             warp.thread.lanes_met()
         return action(warp)
@@ -130,6 +132,9 @@ def match_lanes(d: Decoder) -> Execute:
     return collective(members, action)
 
 
+_SHUFFLES = 64  # patterns that one instruction remembers
+
+
 @instruction("shfl.sync")
 def shuffle(d: Decoder) -> Execute:
     mode = d.require("up", "down", "bfly", "idx")
@@ -138,10 +143,18 @@ def shuffle(d: Decoder) -> Execute:
     write, value = d.destination(first, TYPES["b32"]), d.source(1, TYPES["b32"])
     write_predicate = d.second_destination(0, TYPES["pred"])
     b, c, members = d.sources(2, 3, 4, type_=TYPES["b32"])
+    known: dict[tuple[bytes, bytes], tuple[Addresses, LaneMask]] = {}  # most lanes always read from the same ones
 
     def action(warp: Warp) -> None:
-        lanes, inside = _shuffle_sources(mode, b(warp).astype(np.int64) & 31, c(warp).astype(np.int64))
-        source = np.where(inside, lanes, LANE)
+        amounts, limits = b(warp), c(warp)
+        key = amounts.tobytes(), limits.tobytes()
+        found = known.get(key)
+        if found is None:
+            lanes, inside = _shuffle_sources(mode, amounts.astype(np.int64) & 31, limits.astype(np.int64))
+            if len(known) >= _SHUFFLES:
+                known.clear()
+            found = known[key] = np.where(inside, lanes, LANE), inside
+        source, inside = found
         write(warp, value(warp)[source])
         if write_predicate:
             write_predicate(warp, inside)

@@ -12,8 +12,8 @@ from ...machine.program import Execute
 from ...machine.races.detector import StrongUse
 from ...machine.threads.cta import Warp
 from ...ptx.tree import Address, Symbol
-from ...ptx.types import LANES, TYPES, Addresses, LaneValues, unsigned
-from ..decode import AddressReader, Decoder, instruction
+from ...ptx.types import LANES, TYPES, Addresses, LaneValues, Type, unsigned
+from ..decode import AddressReader, Decoder, Writer, instruction
 
 _SPACES: dict[str, Space] = {
     "global": "global",
@@ -92,7 +92,11 @@ def load(d: Decoder) -> Execute:
     if len(items) != count:
         d.fail(f"{len(items)} destinations for .v{count}", "malformed")
     writers = [d.destination(item, type_) for item in items]
-    total = size * count
+    total, raw = size * count, unsigned(type_.bits).dtype
+    unit = min(8, total)
+    base = d.address_operand(1).base
+    if where == "param" and isinstance(base, Symbol):
+        return _load_parameter(writers, d.image.addresses[base.name] + d.address_operand(1).offset, type_)
 
     def execute(warp: Warp) -> None:
         addresses = active_addresses(warp, read(warp))
@@ -103,12 +107,32 @@ def load(d: Decoder) -> Execute:
         if use is not None:
             cta.strong(warp, where, addresses, total, use)
             by = None
-        elif by is not None:
-            by.note((addresses, warp.mask))
+        else:
+            if by is not None:
+                by.note((addresses, warp.mask))
+            words = cta.load_words(where, addresses, unit, total // unit, by)
+            if words is not None:
+                elements = words.view(raw)
+                for number, write in enumerate(writers):
+                    write(warp, spread(warp, elements[:, number]).view(type_.dtype))
+                return
         for number, write in enumerate(writers):
             values = cta.load(warp, where, addresses + number * size if number else addresses, size, by, total)
             by = None
             write(warp, spread(warp, values).view(type_.dtype))
+
+    return execute
+
+
+def _load_parameter(writers: list[Writer], offset: int, type_: Type) -> Execute:
+    size = type_.bytes
+
+    def execute(warp: Warp) -> None:
+        parameters = warp.cta.machine.parameters
+        if len(writers) > 1:
+            check_vector(warp, np.array([offset]), size * len(writers))
+        for number, write in enumerate(writers):
+            write(warp, parameters.fixed(offset + number * size, size).view(type_.dtype))
 
     return execute
 
@@ -154,6 +178,7 @@ def store(d: Decoder) -> Execute:
     if len(items) != count:
         d.fail(f"{len(items)} sources for .v{count}", "malformed")
     readers = [d.source(item, raw if type_.meaning != "f" else type_) for item in items]
+    unit = min(8, size * count)
 
     def execute(warp: Warp) -> None:
         addresses = active_addresses(warp, read(warp))
@@ -164,12 +189,17 @@ def store(d: Decoder) -> Execute:
         for value in readers:
             lanes = value(warp)
             values.append((lanes if warp.mask is None else lanes[warp.mask]).view(raw.dtype))
+        same = functools.partial(_stored, warp, where, addresses, size, values) if count > 1 else None
         if use is not None:
             cta.strong(warp, where, addresses, size * count, use)
             by = None
-        elif by is not None:
-            by.note((addresses, warp.mask))
-        same = functools.partial(_stored, warp, where, addresses, size, values) if count > 1 else None
+        else:
+            if by is not None:
+                by.note((addresses, warp.mask))
+            words = np.stack(values, axis=1).view(f"u{unit}") if count > 1 else values[0][:, None]
+            if cta.store_words(where, addresses, words, unit, by, same):
+                cta.machine.progress += count
+                return
         for number, lanes in enumerate(values):
             cta.store(warp, where, addresses + number * size if number else addresses, lanes, size, by, size * count, same)
             by = None

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...errors import SimulationError
-from ...ptx.types import Addresses, Bytes, LaneValues
+from ...ptx.types import LANES, Addresses, Bytes, LaneValues
 from ...units.layouts import Reading
 from ..races.clocks import Knowledge, Thread
 from ..races.detector import Races, Same
@@ -50,6 +50,8 @@ WRITTEN, BARRIER = 1, 2
 Views = dict[int, LaneValues]
 _BY_SIZE: dict[int, np.dtype[Any]] = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _ALL_WRITTEN = {size: np.frombuffer(bytes([WRITTEN] * size), dtype)[0] for size, dtype in _BY_SIZE.items()}
+_STATE = {size: np.frombuffer(bytes([WRITTEN | BARRIER] * size), dtype)[0] for size, dtype in _BY_SIZE.items()}
+_STEPS = {count: np.arange(count, dtype=np.int64) for count in (1, 2, 4, 8)}
 _ANY_BARRIER = {size: np.frombuffer(bytes([BARRIER] * size), dtype)[0] for size, dtype in _BY_SIZE.items()}
 
 
@@ -75,6 +77,7 @@ class FlatMemory:
     def __init__(self, name: str, data: Bytes, writable: bool = True) -> None:
         self.name, self.data, self.writable = name, data, writable
         self.views = _views(data)
+        self._fixed: dict[tuple[int, int], LaneValues] = {}
 
     def _check(self, addresses: Addresses, size: int, what: str) -> None:
         check_alignment(addresses, size, f"{what} in {self.name} memory")
@@ -88,6 +91,13 @@ class FlatMemory:
     def load(self, addresses: Addresses, size: int) -> LaneValues:
         self._check(addresses, size, "load")
         return self.views[size][addresses // size]
+
+    def fixed(self, offset: int, size: int) -> LaneValues:
+        """What all lanes load at one place of a memory that nobody writes."""
+        found = self._fixed.get((offset, size))
+        if found is None:
+            found = self._fixed[offset, size] = self.load(np.full(LANES, offset, np.int64), size)
+        return found
 
     def store(self, addresses: Addresses, values: LaneValues, size: int) -> None:
         if not self.writable:
@@ -147,6 +157,45 @@ class SharedMemory:
         if ((state & _ALL_WRITTEN[size]) != _ALL_WRITTEN[size]).any() or (state & _ANY_BARRIER[size]).any():
             self._explain_load(offsets, state, size, raced)
         return self.views[size][index]
+
+    def load_words(self, offsets: Addresses, unit: int, count: int, by: Thread | None) -> LaneValues | None:
+        """`count` words of `unit` bytes from each offset on, aligned as a whole, [offsets, count]; None, with nothing done, where
+        anything stands against it: loads one by one then tell what."""
+        index = self._words(offsets, unit, count)
+        if index is None:
+            return None
+        state = self.state_views[unit][index]
+        if (state & _STATE[unit] != _ALL_WRITTEN[unit]).any():
+            return None
+        if by is not None and self.races is not None:
+            self.races.load(by, self.shadow, offsets // (unit * count), unit * count)
+        return self.views[unit][index]
+
+    def store_words(self, offsets: Addresses, words: LaneValues, unit: int, by: Thread | None, same: Same | None) -> bool:
+        """Stores [offsets, count] words as `load_words` loads them; whether it did."""
+        size = unit * words.shape[1]
+        index = self._words(offsets, unit, words.shape[1])
+        if index is None:
+            return False
+        states = self.state_views[unit]
+        state = states[index]
+        if (state & _ANY_BARRIER[unit]).any():
+            return False
+        if by is not None and self.races is not None:
+            known = same or (lambda: bool((self.views[unit][index] == words).all()))
+            self.races.store(by, self.shadow, offsets // size, size, known)
+        states[index] = state | _ALL_WRITTEN[unit]
+        self.views[unit][index] = words
+        return True
+
+    def _words(self, offsets: Addresses, unit: int, count: int) -> Addresses | None:
+        """The numbers of the words, [offsets, count]; None where they are misaligned or out of bounds."""
+        size = unit * count
+        if not offsets.size or int(np.bitwise_or.reduce(offsets)) & (size - 1):
+            return None
+        if int(np.minimum.reduce(offsets)) < SHARED_BASE or int(np.maximum.reduce(offsets)) + size > self.size:
+            return None
+        return offsets[:, None] // unit + _STEPS[count]
 
     def _explain_load(self, offsets: Addresses, state: LaneValues, size: int, raced: bool) -> None:
         barrier = (state & _ANY_BARRIER[size]) != 0
@@ -394,6 +443,40 @@ class GlobalMemory:
             known = same or (lambda: bool((allocation.views[size][index] == values).all()))
             self.races.store(by, allocation.shadow, offsets // span if span else index, span or size, known)
         allocation.views[size][index] = values
+
+    def load_words(self, addresses: Addresses, unit: int, count: int, by: Thread | None) -> LaneValues | None:
+        """As for shared memory."""
+        allocation, offsets = self._holder(addresses, unit * count)
+        if allocation is None:
+            return None
+        if by is not None and allocation.shadow is not None and self.races is not None:
+            self.races.load(by, allocation.shadow, offsets // (unit * count), unit * count)
+        words: LaneValues = allocation.views[unit][offsets[:, None] // unit + _STEPS[count]]
+        return words
+
+    def store_words(self, addresses: Addresses, words: LaneValues, unit: int, by: Thread | None, same: Same | None) -> bool:
+        """As for shared memory."""
+        count = words.shape[1]
+        allocation, offsets = self._holder(addresses, unit * count)
+        if allocation is None or not allocation.writable:
+            return False
+        index, view = offsets[:, None] // unit + _STEPS[count], allocation.views[unit]
+        if by is not None and allocation.shadow is not None and self.races is not None:
+            known = same or (lambda: bool((view[index] == words).all()))
+            self.races.store(by, allocation.shadow, offsets // (unit * count), unit * count, known)
+        view[index] = words
+        return True
+
+    def _holder(self, addresses: Addresses, size: int) -> tuple[Allocation | None, Addresses]:
+        """The allocation that holds all these pieces of `size` bytes, aligned as they must be, and their offsets in it; None where
+        there is none such."""
+        if not addresses.size or int(np.bitwise_or.reduce(addresses)) & (size - 1):
+            return None, addresses
+        allocation = self.find(int(np.minimum.reduce(addresses)))
+        if allocation is None or int(np.maximum.reduce(addresses)) + size > allocation.end:
+            placed = self.placed(addresses)
+            return (None, addresses) if placed is addresses else self._holder(placed, size)
+        return allocation, addresses - allocation.base
 
     def begin(self, thread: Thread, access: Access, addresses: Addresses, knowledge: Knowledge) -> None:
         """An asynchronous operation touches the bytes at `addresses`, runs of them as a rule; `thread` knew that much at its issue."""

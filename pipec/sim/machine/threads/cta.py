@@ -279,6 +279,20 @@ class Cta:
         else:
             self._flat(warp, space).store(self._flat_address(warp, space, addresses, size), values, size)
 
+    def load_words(self, space: Space, addresses: Addresses, unit: int, count: int, by: Thread | None) -> LaneValues | None:
+        """An ordinary load of the usual kind in one step (`SharedMemory.load_words`); None where it is none."""
+        if space == "global":
+            return self.machine.memory.load_words(addresses, unit, count, by)
+        return self.shared.load_words(addresses ^ (self.rank << RANK_SHIFT), unit, count, by) if space == "shared" else None
+
+    def store_words(
+        self, space: Space, addresses: Addresses, words: LaneValues, unit: int, by: Thread | None, same: Same | None
+    ) -> bool:
+        """The same for a store; whether it was one."""
+        if space == "global":
+            return self.machine.memory.store_words(addresses, words, unit, by, same)
+        return space == "shared" and self.shared.store_words(addresses ^ (self.rank << RANK_SHIFT), words, unit, by, same)
+
     def strong(self, warp: Warp, space: Space, addresses: Addresses, size: int, use: StrongUse) -> None:
         """Strong accesses (atomic, volatile, relaxed, acquire, release) of the active lanes: marks, and what threads tell each other."""
         if warp.watched is None or not addresses.size:

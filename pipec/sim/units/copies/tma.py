@@ -17,6 +17,7 @@ from ..alignment import round_up
 from ..errors import UnitError
 from ..layouts import Tile
 from ..protocols import GlobalMemory
+from ..swizzle import Swizzle
 from . import im2col
 from .im2col import Im2colMap
 from .reductions import Reduction, reduce_elements
@@ -156,8 +157,8 @@ def smem_offsets(tensor_map: AnyMap, dst_address: int, rows: int | None = None) 
     if dst_address % SMEM_ALIGNMENT:
         raise UnitError("misaligned", f"shared address {dst_address:#x} of a tensor copy is not {SMEM_ALIGNMENT}-byte aligned")
     row_count = prod(tensor_map.box_shape[1:]) if rows is None else rows
-    linear = _linear_offsets(tensor_map.inner_bytes, tensor_map.element.payload, row_count, _row_pitch(tensor_map))
-    return tensor_map.swizzle_mode.apply(linear + dst_address)
+    shape = tensor_map.inner_bytes, tensor_map.element.payload, row_count, _row_pitch(tensor_map)
+    return _placed(tensor_map.swizzle_mode, dst_address, *shape)
 
 
 def tile_of(tensor_map: AnyMap, address: int, rows: int | None = None) -> Tile | None:
@@ -174,6 +175,13 @@ def _row_pitch(tensor_map: AnyMap) -> int:
     if tensor_map.swizzle != "none" and tensor_map.interleave == "none":
         return tensor_map.swizzle_mode.width
     return tensor_map.inner_bytes * 16 // tensor_map.element.payload
+
+
+@lru_cache(maxsize=32)
+def _placed(swizzle: Swizzle, address: int, inner_bytes: int, payload: int, rows: int, pitch: int) -> np.ndarray:
+    offsets = swizzle.apply(_linear_offsets(inner_bytes, payload, rows, pitch) + address)
+    offsets.flags.writeable = False
+    return offsets
 
 
 @lru_cache(maxsize=64)
