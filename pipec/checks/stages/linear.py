@@ -6,59 +6,20 @@ One pass over each role's blocks in order. A loop must leave every stage as it f
 makes a fixed point unnecessary. A handle that had an error is poisoned: nothing more is said about it.
 """
 
-from typing import Literal
-
 from pipec.checks.stages import sub_stages
 from pipec.checks.stages.phrases import USES, PeekWords, StageWords, span_of, stage_name, truth, words_for
+from pipec.checks.stages.states import FREE, POISONED, State, States, more_signals
 from pipec.checks.summary import COPY, INDEX, LOAD, RoleSummary, Summary, Touch
 from pipec.diag.catalogue.stages import explicit_signals as explicit_signals_messages
 from pipec.diag.catalogue.stages import hardware_effects
 from pipec.diag.catalogue.stages import linear as messages
 from pipec.diag.message import Message, Sink
 from pipec.kir import ir
-from pipec.record import record, replace
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.language.operation import ROLE
 from pipec.source import Span
 from pipec.vocabulary import Side
-
-
-@record
-class State:
-    """What is known of a handle. `held`: "no", "yes", "released", "poisoned".
-
-    `signal`: "no", "part" (some sub-stages), "yes", "mixed" (on one branch). `given` are the signals, `awaited` the waits so far.
-    """
-
-    held: Literal["no", "yes", "released", "poisoned"]
-    signal: Literal["no", "part", "yes", "mixed"] = "no"
-    released: tree.Release | tree.Acquire | None = None  # an acquire takes up a peek
-    given: tuple[tree.Signal, ...] = ()
-    awaited: tuple[tree.Acquire, ...] = ()
-    branch: tuple[ir.Branch, bool] | None = None  # for "mixed": the branch, and whether its true side signals
-
-    @property
-    def is_held(self) -> bool:
-        return self.held == "yes"
-
-    @property
-    def signalled(self) -> tree.Signal | None:
-        return self.given[-1] if self.given else None
-
-    def signal_of(self, sub_stage: int) -> tree.Signal | None:
-        return next((signal for signal in self.given if signal.sub_stage == sub_stage), None)
-
-    def signalled_sub_stages(self) -> set[int]:
-        return {signal.sub_stage for signal in self.given}
-
-    def awaited_sub_stages(self) -> set[int]:
-        return {acquire.sub_stage for acquire in self.awaited}
-
-
-_FREE = State("no")
-# Behind a mistake nothing more is asked of the stage: what follows from it is not reported as well.
-_POISONED = State("poisoned")
-_States = dict[tree.Handle, State]
 
 
 def check(summary: Summary, sink: Sink) -> None:
@@ -71,7 +32,7 @@ class _RoleCheck:
         self._role = role
         self._summary = summary
         self._sink = sink
-        self._out: list[_States] = []
+        self._out: list[States] = []
 
     def run(self) -> None:
         blocks = self._role.role.blocks
@@ -92,7 +53,7 @@ class _RoleCheck:
 
     # ---------------------------------------------------------------------------------------------------- operations
 
-    def _operation(self, operation: tree.Operation, states: _States) -> None:
+    def _operation(self, operation: tree.Operation, states: States) -> None:
         match operation:
             case tree.Acquire():
                 if operation.token is not None:
@@ -114,7 +75,7 @@ class _RoleCheck:
             case _:
                 pass
 
-    def _drain(self, operation: tree.Drain, states: _States) -> None:
+    def _drain(self, operation: tree.Drain, states: States) -> None:
         """Waits for every slot, so none may still be this role's own."""
         for handle, state in states.items():
             # A peek that is still open holds no slot; `_overtake_of` has told that it is never taken up.
@@ -131,7 +92,7 @@ class _RoleCheck:
                 )
                 return
 
-    def _acquire(self, operation: tree.Acquire, states: _States) -> None:
+    def _acquire(self, operation: tree.Acquire, states: States) -> None:
         handle = operation.handle
         if not operation.first:
             self._wait_for_more(operation, states)
@@ -167,9 +128,9 @@ class _RoleCheck:
             )
         states[handle] = State("yes", awaited=(operation,))
 
-    def _wait_for_more(self, operation: tree.Acquire, states: _States) -> None:
+    def _wait_for_more(self, operation: tree.Acquire, states: States) -> None:
         handle = operation.handle
-        state = states.get(handle, _FREE)
+        state = states.get(handle, FREE)
         if state.held == "poisoned":
             return
         if not state.is_held:
@@ -179,19 +140,19 @@ class _RoleCheck:
         else:
             states[handle] = replace(state, awaited=(*state.awaited, operation))
 
-    def _take_up(self, token: tree.Handle, operation: tree.Acquire, states: _States) -> None:
+    def _take_up(self, token: tree.Handle, operation: tree.Acquire, states: States) -> None:
         """A wait completes a peek."""
-        state = states.get(token, _FREE)
+        state = states.get(token, FREE)
         if state.held == "released":
             self._report(self._words(token).released_twice(operation.span, span_of(state.released)), token, states)
         elif state.is_held:
             states[token] = State("released", released=operation)
 
-    def _overtake(self, handle: tree.Handle, what: str, at: Span, states: _States) -> None:
+    def _overtake(self, handle: tree.Handle, what: str, at: Span, states: States) -> None:
         self._overtake_of(handle.pipeline, handle.side, what, at, states, handle)
 
     def _overtake_of(
-        self, pipeline: tree.Pipeline, side: Side, what: str, at: Span, states: _States, own: tree.Handle | None = None
+        self, pipeline: tree.Pipeline, side: Side, what: str, at: Span, states: States, own: tree.Handle | None = None
     ) -> None:
         """The cursor moves, or is looked at, while a peek at it is open."""
         for token, state in list(states.items()):
@@ -202,9 +163,9 @@ class _RoleCheck:
                 assert isinstance(words, PeekWords)
                 self._report(words.overtaken(what, at), token, states)
 
-    def _signal(self, operation: tree.Signal, states: _States) -> None:
+    def _signal(self, operation: tree.Signal, states: States) -> None:
         handle = operation.handle
-        state = states.get(handle, _FREE)
+        state = states.get(handle, FREE)
         if state.held == "released":
             self._used_after_release(handle, "signalled", operation.span, None, state, states)
         # An arrival too many counts towards the next phase (hardware.md 1.1), which then completes before its work is done.
@@ -231,9 +192,9 @@ class _RoleCheck:
             whole = len(given) == handle.pipeline.sub_stages(handle.side)
             states[handle] = replace(state, signal="yes" if whole else "part", given=given)
 
-    def _release(self, operation: tree.Release, states: _States) -> None:
+    def _release(self, operation: tree.Release, states: States) -> None:
         handle = operation.handle
-        state = states.get(handle, _FREE)
+        state = states.get(handle, FREE)
         obtained = self._obtained(handle)
         scoped = handle.form in ("scoped", "explicit")
         if state.is_held and obtained is not None and scoped and not _same_start(operation.span, obtained):
@@ -255,7 +216,7 @@ class _RoleCheck:
             message = self._wrong_signal(operation, state)
             if message is not None:
                 self._sink.report(message)
-            states[handle] = State("released", released=operation) if message is None else _POISONED
+            states[handle] = State("released", released=operation) if message is None else POISONED
         elif state.held == "no":
             # The forms that name no stage mean the one obtained last in the text, which another branch may have obtained.
             self._report(self._words(handle).released_not_held(operation.span), handle, states)
@@ -288,15 +249,15 @@ class _RoleCheck:
         """Copies signal when they land."""
         return not self._role.handles[handle].kinds().isdisjoint((LOAD, COPY))
 
-    def _touch(self, touch: Touch, states: _States) -> None:
-        state = states.get(touch.handle, _FREE)
+    def _touch(self, touch: Touch, states: States) -> None:
+        state = states.get(touch.handle, FREE)
         if state.held == "released":
             self._used_after_release(touch.handle, USES[touch.kind], touch.span, touch, state, states)
         # Reading the index touches no memory: it says where the slot is, which does not change while it is held.
         elif state.is_held and touch.kind != INDEX:
             self._touch_held(touch, state, states)
 
-    def _touch_held(self, touch: Touch, state: State, states: _States) -> None:
+    def _touch_held(self, touch: Touch, state: State, states: States) -> None:
         handle = touch.handle
         # What is not waited for may still be read, or not be there yet: the wait of one sub-stage says nothing of another.
         early = sub_stages.used_before_wait(touch, USES[touch.kind], state.awaited)
@@ -322,14 +283,14 @@ class _RoleCheck:
             )
 
     def _used_after_release(
-        self, handle: tree.Handle, use: str, at: Span, touch: Touch | None, state: State, states: _States
+        self, handle: tree.Handle, use: str, at: Span, touch: Touch | None, state: State, states: States
     ) -> None:
         message = self._words(handle).used_after_release(use, at, touch, span_of(state.released))
         self._report(message, handle, states)
 
     # -------------------------------------------------------------------------------------------------- control flow
 
-    def _enter(self, number: int) -> _States:
+    def _enter(self, number: int) -> States:
         """The states at the start of a block: those of the blocks before it (not of the end of a loop's body), joined."""
         # A back edge brings nothing new: `_end_iteration` demands that an iteration leaves
         # the stages as it found them, and reports it where not.
@@ -340,15 +301,15 @@ class _RoleCheck:
             return dict(self._out[before[0]])
         return self._join(number, *before)
 
-    def _join(self, number: int, one: int, two: int) -> _States:
+    def _join(self, number: int, one: int, two: int) -> States:
         head = self._role.dominators[number]
         terminator = self._role.role.blocks[head].terminator
         # `one` comes from the true side: its block stands below the branch's target, or the branch has no other side.
         if isinstance(terminator, ir.Branch | ir.ElectBranch) and (one == head or not self._role.dominates(terminator.then, one)):
             one, two = two, one
-        joined: _States = {}
+        joined: States = {}
         for handle in {**self._out[one], **self._out[two]}:
-            yes, no = self._out[one].get(handle, _FREE), self._out[two].get(handle, _FREE)
+            yes, no = self._out[one].get(handle, FREE), self._out[two].get(handle, FREE)
             # Equal states need no reason; those that differ are a mistake, unless fewer threads went one of the two ways.
             joined[handle] = yes if yes == no else self._join_state(handle, yes, no, head)
         return joined
@@ -357,7 +318,7 @@ class _RoleCheck:
         # One mistake is told once. Joining poison with a good state would let the same
         # mistake be told again below every later branch.
         if "poisoned" in (yes.held, no.held):
-            return _POISONED
+            return POISONED
         terminator = self._role.role.blocks[head].terminator
         if yes.is_held != no.is_held:
             return self._held_on_one_branch(handle, yes, no, head)
@@ -368,15 +329,15 @@ class _RoleCheck:
             span = terminator.span if isinstance(terminator, ir.Branch | ir.ElectBranch) else handle.span
             wait = next(acquire for acquire in (*yes.awaited, *no.awaited) if acquire.sub_stage == odd)
             self._sink.report(sub_stages.on_one_branch(handle, odd, wait.span, span, self._obtained(handle)))
-            return _POISONED
+            return POISONED
         # Under `elect()` one thread signals for the role, whichever side the others are on.
         if not isinstance(terminator, ir.Branch):
-            return _more_signals(yes, no)
+            return more_signals(yes, no)
         if "mixed" in (yes.signal, no.signal):
             return yes if yes.signal == "mixed" else no
         if yes.signalled_sub_stages() == no.signalled_sub_stages():
             return yes
-        signals = _more_signals(yes, no)
+        signals = more_signals(yes, no)
         if self._role.narrows(head):
             return signals  # some threads arrive: pipec.checks.stages.participation and .arrivals tell how many
         return replace(signals, signal="mixed", branch=(terminator, signals is yes))
@@ -384,14 +345,14 @@ class _RoleCheck:
     def _held_on_one_branch(self, handle: tree.Handle, yes: State, no: State, head: int) -> State:
         terminator = self._role.role.blocks[head].terminator
         if self._role.narrows(head) or not isinstance(terminator, ir.Branch):
-            return _POISONED  # only some threads: pipec.checks.stages.participation tells
+            return POISONED  # only some threads: pipec.checks.stages.participation tells
         words = self._words(handle)
-        if not self._out[head].get(handle, _FREE).is_held:
+        if not self._out[head].get(handle, FREE).is_held:
             self._sink.report(self._obtained_on_one_branch(words, yes.is_held, terminator))
-            return _POISONED
+            return POISONED
         released = no if yes.is_held else yes
         self._sink.report(words.released_on_one_branch(terminator, not yes.is_held, span_of(released.released)))
-        return _POISONED
+        return POISONED
 
     def _obtained_on_one_branch(self, words: StageWords, when: bool, branch: ir.Branch) -> Message:
         if not words.summary.releases:
@@ -403,9 +364,9 @@ class _RoleCheck:
         loop = next(loop for loop in self._role.role.loops if loop.header == header)
         found, left = self._out[header], self._out[latch]
         for handle, after in left.items():
-            before = found.get(handle, _FREE)
+            before = found.get(handle, FREE)
             if "poisoned" in (before.held, after.held):
-                found[handle] = _POISONED
+                found[handle] = POISONED
             elif before.is_held != after.is_held:
                 self._report(self._carried(self._words(handle), after, loop), handle, found)
             elif after.is_held and after.awaited_sub_stages() != before.awaited_sub_stages():
@@ -472,13 +433,9 @@ class _RoleCheck:
     def _obtained(self, handle: tree.Handle) -> Span | None:
         return self._words(handle).obtained
 
-    def _report(self, message: Message, handle: tree.Handle, states: _States) -> None:
+    def _report(self, message: Message, handle: tree.Handle, states: States) -> None:
         self._sink.report(message)
-        states[handle] = _POISONED
-
-
-def _more_signals(yes: State, no: State) -> State:
-    return yes if len(yes.given) >= len(no.given) else no
+        states[handle] = POISONED
 
 
 def _same_start(one: Span, two: Span) -> bool:
