@@ -129,6 +129,7 @@ class Context:
 
     def spend(self, span: Span, count: int = 1) -> None:
         """Raises BudgetEnded, which ends the analysis of the kernel: a loop around the mistake must not go on."""
+        # Two meters: helpers that call each other twice double what one kernel is, and many kernels share what a file may cost.
         self.kernel_meter.spend(count, span)
         self.file_meter.spend(count, span)
 
@@ -148,6 +149,7 @@ class Context:
             ended = self.scope.ended_at(name.name)
             if ended is not None and ended.span in self.walks.targets:
                 self.fail(scheduling.TileOutsideLoop(tile=name.name, at=name.span, loop=ended.span))
+            # The name did exist: to say so helps more than to guess at another that is spelled alike.
             if ended is not None:
                 block, why = _ENDED[ended.kind]
                 more = f", or give `{name.name}` a first value before it" if ended.value else ""
@@ -207,6 +209,7 @@ class Context:
         del self.statements[checkpoint.statements :]
         self.current.clear()
         self.current.update(checkpoint.current)
+        # In place, since the contexts of inner blocks share the set.
         self.open_stages.intersection_update(checkpoint.open_stages)
         self.open_stages.update(checkpoint.open_stages)
         self.sink.take_back(checkpoint.reported)

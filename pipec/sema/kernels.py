@@ -56,6 +56,7 @@ def analyse(
     except BudgetEnded as ended:
         _report_ended(ended, sink)
         return []
+    # All of them before any kernel: a kernel may call a helper that stands below it.
     for function in file.functions:
         with _guarded(context, None):
             context.define(function.name, Helper(function))
@@ -69,6 +70,7 @@ def analyse(
     for kernel in chosen:
         if kernel.name.name in seen:
             sink.report(messages.Redefined(name=kernel.name.name, at=kernel.name.span, first=seen[kernel.name.name]))
+        # Both kernels are analysed all the same, each with its own mistakes.
         seen[kernel.name.name] = kernel.name.span
         before = len(sink.diagnostics)
         inner = Context(sink, scope.inner(), "kernel", target, context.recursion, file_meter=context.file_meter)
@@ -77,6 +79,7 @@ def analyse(
         except BudgetEnded as ended:
             _report_ended(ended, sink)
             continue
+        # A tree with a hole in it would make later stages speak of what is missing because of the mistake.
         if len(sink.diagnostics) == before:
             kernels.append(analysed)
     return kernels
@@ -161,6 +164,7 @@ class _Kernel:
             with _guarded(context, parameter.name):
                 read_parameter(context, parameter, tensors, scalars)
         self._body(node.body)
+        # Behind the roles: only they say whether anybody walks over the tiles, and who runs ahead.
         self._finish_schedule()
         tuning = self._candidates()
         if self._grid is None and not self._grid_failed and not context.walks.declared:
@@ -325,6 +329,7 @@ class _Kernel:
         first = self._role_names.get(name)
         if first is not None:
             context.fail(messages.Redefined(name=name, at=node.name.span, first=first))
+        # Before the body is read: a role with a mistake is there, so that "no roles" is not reported as well.
         self._role_names[name] = node.name.span
         header = ast.Call(node.name, node.arguments, node.span)
         bound = bind_arguments(context, header, "role", (), ("warps", "registers", "on"), _ROLE_SIGNATURE)
@@ -347,6 +352,7 @@ class _Kernel:
             role=node,
         )
         run_body(inner, node.body)
+        # What is still held there is reported at the end of the role's text, not at its header.
         end = _last_span(node.body) or node.span
         throttles, responses = clauses_of_walk(context, name)
         self._roles.append(

@@ -27,6 +27,7 @@ def _of_cta(context: Context, operation: Operation, receiver: Meaning | None, no
     pipeline = receiver.handle.pipeline
     if receiver.cta is not None:
         context.fail(cluster_messages.RemoteOperand(what="what `.of(rank)` is taken of", at=node.span))
+    # Only pipelines of the cluster's scope know when another CTA's tile is filled, and only a consumer may read it then.
     if pipeline.scope != "cluster" or receiver.handle.side != "consumer" or receiver.buffer.space != "shared":
         context.fail(
             cluster_messages.OwnTile(
@@ -47,6 +48,7 @@ def _own_barrier(context: Context, node: ast.Expression, handle: tree.Handle) ->
         context.fail(
             types_messages.WrongType(what="the barrier", expected="`stage.mbar()`", found=describe(barrier), at=node.span)
         )
+    # The bytes would complete another stage's phase, and this one's would never complete.
     if barrier.handle is not handle:
         context.fail(messages.WrongBarrier(stage=handle.name, other=barrier.handle.name, at=node.span, obtained=handle.span))
 

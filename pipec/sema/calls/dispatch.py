@@ -11,6 +11,7 @@ from pipec.sema.calls.built_ins import BUILT_IN_CALLS
 from pipec.sema.calls.element_functions import cast, element_function
 from pipec.sema.calls.role_pipeline import sub_stage
 from pipec.sema.context import Context
+from pipec.sema.declarations.pipelines import DECLARATIONS
 from pipec.sema.language.functions import FUNCTIONS
 from pipec.sema.language.operation import (
     ANYWHERE,
@@ -38,6 +39,8 @@ def call(context: Context, node: ast.Call) -> Meaning:
     """The result of a call; operations are emitted into the context."""
     # None where the program has a name of its own for the first word: what it defines hides what is built in.
     path = dotted(context, node.callee)
+    # Operations before functions: `load` is both a word of the language and a likely name
+    # for a helper, and the table is what documents show.
     if path is not None and path in FREE:
         return _operate(context, FREE[path], None, node)
     if path is not None and path in BUILT_IN_CALLS:
@@ -51,7 +54,7 @@ def call(context: Context, node: ast.Call) -> Meaning:
         return _method(context, node, named)
     if path in DTYPES:
         context.fail(messages.NotCallable(what=f"the element type {path}", at=node.callee.span))
-    if path in _DECLARATIONS:
+    if path in DECLARATIONS:
         context.fail(
             placement_messages.Misplaced(what=f"`{path}`", where="here", to="to the kernel, as `name = ...`", at=node.span)
         )
@@ -61,28 +64,11 @@ def call(context: Context, node: ast.Call) -> Meaning:
     context.fail(messages.NotCallable(what=describe(entity).removeprefix("the "), at=node.callee.span))
 
 
-_DECLARATIONS = (
-    "ProducerConsumerPipeline",
-    "EpiLoadPipeline",
-    "InputTilePipeline",
-    "OutputTilePipeline",
-    "RolePipeline",
-    "StandardTilePayload",
-    "BlockwiseFP8TilePayload",
-    "TmemAllocation",
-    "BarrierArray",
-    "BlockScaledTilePayload",
-    "TilePayload",
-    "SharedTiles",
-    "TensorTiles",
-    "TileScheduler",
-)
-
-
 def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Meaning:
     entity = context.elaborate(callee.value)
     receiver = _receiver(entity)
     operation = MEMBERS.get(receiver, {}).get(callee.name) if receiver is not None else None
+    # The table has the operations of all stages together; some exist for one kind of pipeline only.
     if isinstance(entity, tree.Handle) and operation is not None and not operation.belongs_to(entity.pipeline.kind):
         operation = None
     if operation is None:
@@ -140,10 +126,12 @@ def _operate(context: Context, operation: Operation, receiver: Meaning | None, n
 def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning:
     """Expands an `fn`: its parameters name the arguments, its statements go where the call stands."""
     name = function.name.name
+    # Expanding would not end, and the GPU's call stack is not for it: no kernel calls a function.
     if name in context.inlining:
         context.fail(placement_messages.Recursive(name=name, at=node.span, defined=function.name.span))
     parameters = tuple(parameter.name.name for parameter in function.parameters)
     bound = bind_arguments(context, node, name, parameters)
+    # Names of the kernel, not those around the call: what a helper means must not depend on who calls it.
     outer = context.kernel_scope or context.scope
     inner = replace(context, scope=outer.inner(), inlining=(*context.inlining, name))
     for parameter in parameters:
@@ -163,6 +151,8 @@ def _argument(context: Context, node: ast.Expression, name: str) -> Meaning:
     if isinstance(entity, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert) and not isinstance(
         entity.type, TileType
     ):
+        # Otherwise the expression would be computed wherever the helper names its
+        # parameter. Tiles are left out: they are lazy anyway.
         variable = tree.Variable(name, entity.type, node.span)
         context.emit(tree.Assign(variable, entity, node.span))
         return tree.ReadVariable(variable, node.span)

@@ -73,6 +73,8 @@ def _release(context: Context, operation: Operation, receiver: Meaning | None, n
 def _release_stage(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("stage",), signature=operation.signature)
     stage = context.elaborate(bound["stage"])
+    # The pipeline and the side are said twice in such a call. Taking either one's word
+    # would release a stage that the author did not mean.
     if not isinstance(stage, tree.Handle) or stage.pipeline is not pipeline_of(receiver) or stage.side != operation.side:
         context.fail(
             types_messages.WrongType(

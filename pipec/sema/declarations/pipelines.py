@@ -140,6 +140,7 @@ def _small_counts(
             context.sink.report(
                 sub_stages.SubStageCount(pipeline=target.name, what=name, count=count, legal=legal, at=bound[name].span)
             )
+            # The pipeline is declared all the same, with a count that is legal: its uses are then checked as well.
             counts[name] = 1
     return counts
 
@@ -186,6 +187,7 @@ def _pipeline(
         context.sink.report(
             resource_messages.StageCount(pipeline=target.name, stages=stages, most=MOST_STAGES * group, at=bound["stages"].span)
         )
+    # A group is waited for and signalled as one, so to everybody else it is a stage.
     pipeline = tree.Pipeline(target.name, kind, stages // group, target.span, group, **counts)
     context.define(target, pipeline)
     context.buffers[pipeline] = tuple(
@@ -283,3 +285,6 @@ _CONSTRUCTORS: dict[str, Callable[[Context, ast.Name, ast.Call], None]] = {
     "BarrierArray": declare_barriers,
     SCHEDULER: declare_scheduler,
 }
+
+# What stands at kernel level, the payloads inside of pipelines included.
+DECLARATIONS = (*_CONSTRUCTORS, *_FIXED_MEMBERS, "TilePayload")

@@ -63,6 +63,7 @@ def declare_scheduler(context: Context, target: ast.Name, node: ast.Call) -> Non
     group = _at_least_one(context, bound["group"], "group") if "group" in bound else None
     responses = throttle = None
     if mode == "clc":
+        # Ordinary pipelines, so that checks, the proof and the lowering need no rules of their own for the answers.
         responses = tree.Pipeline(target.name, SCHEDULER, _RESPONSES, target.span)
         throttle = tree.Pipeline(f"{target.name}.throttle", RING, _RESPONSES, target.span)
     schedule = tree.Schedule(target.name, mode, (x, y, z), blocks, group, target.span, responses, throttle)
@@ -100,6 +101,7 @@ def derived_grid(context: Context, schedule: tree.Schedule) -> tuple[tree.Expres
     """Every tile has a cluster of its own, but for mode "static" with more tiles than CTAs fit on the GPU."""
     at, clusters = schedule.span, tile_count(schedule)
     if schedule.mode == "static":
+        # A block without a tile would only start and end.
         clusters = tree.Call("min", (clusters, _resident(context, schedule)), I32, at)
     x, y, z = (tree.Constant(extent, I32, at) for extent in context.cluster.shape)
     return clusters if x.value == 1 else tree.Binary("*", x, clusters, I32, at), y, z
@@ -143,6 +145,8 @@ def _once_and_by_itself(context: Context, statement: ast.For, schedule: tree.Sch
     scheduler, at = schedule.name, statement.span
     first = context.walks.loops.get(role)
     context.walks.loops.setdefault(role, statement.span)
+    # Inside a loop or a branch the role would walk another number of times than the others,
+    # whose tiles would no longer be the same.
     if context.inside is not None:
         context.fail(messages.WalkedInside(role=role, scheduler=scheduler, at=at, inside=context.inside))
     if first is not None:

@@ -69,6 +69,7 @@ def comptime(context: Context, statement: ast.Comptime) -> None:
 
 def assign(context: Context, statement: ast.Assign) -> None:
     target = statement.target
+    # Before the value is read: its operations would be emitted though the name cannot have it.
     refuse_assignment(context, target)
     entity = context.elaborate(statement.value)
     match entity:
@@ -85,12 +86,14 @@ def assign(context: Context, statement: ast.Assign) -> None:
             _assign_kept(context, target, value, statement.span)
         case NewAccumulator():
             _new_accumulator(context, target, entity)
+        # These belong in a `with`, a `for`, or a statement of their own; a name for one could be used where it means nothing.
         case Void() | Elected() | Turn() | Range():
             context.fail(
                 types_messages.WrongType(
                     what="the value", expected="something to name", found=describe(entity), at=statement.value.span
                 )
             )
+        # A second name for what is known while compiling costs nothing at run time, so nothing is emitted.
         case _ if isinstance(entity, _ALIASES):
             refuse_shadowing(context, target)
             context.bind(target.name, entity, target.span)
@@ -152,6 +155,7 @@ def _assign_kept(context: Context, target: ast.Name, found: tree.Expression, spa
     if variable is None:
         _new_tile(context, target, tree.Variable(target.name, found.type, target.span, in_registers=True), found, span)
         return
+    # The registers have one type from their first assignment on; what is narrower fits, all else changes the type.
     widened = arithmetic.widen(found, dtype_of(variable.type))
     if widened is None or widened.type != variable.type:
         context.fail(
@@ -184,6 +188,7 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
         variable = tree.Variable(target.name, first.type, target.span)
         context.emit(tree.Assign(variable, first, statement.span))
         context.bind(target.name, variable, target.span)
+        # A slot is picked by the stage, which the number stands for. Later checks follow the stage and need to find it again.
         if isinstance(found, tree.StageIndex) and found.sub_stage is None:
             context.stage_numbers[variable] = found.handle
         return

@@ -68,6 +68,7 @@ def for_loop(context: Context, statement: ast.For) -> None:
     try:
         _loop(context, statement, iterable, variable, values is not None)
     except NeedsValue as asked:
+        # An outer loop's variable: that loop catches it, and is written out with this one inside.
         if asked.variable is not variable or values is None:
             raise
         context.take_back(attempt)
@@ -86,6 +87,7 @@ def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.E
     name, at = statement.target.name, statement.target.span
     first = tree.Variable(f"{name}.start", I32, at)
     count, target = tree.Variable(f"{name}.count", I32, at), tree.Variable(name, I32, at)
+    # Evaluated once, as Python does: the body may change what the start was computed from.
     context.emit(tree.Assign(first, iterable.start, at))
     start = tree.ReadVariable(first, at)
     length = tree.Binary("-", iterable.stop, start, I32, iterable.span)
