@@ -39,8 +39,6 @@ def call(context: Context, node: ast.Call) -> Meaning:
     """The result of a call; operations are emitted into the context."""
     # None where the program has a name of its own for the first word: what it defines hides what is built in.
     path = dotted(context, node.callee)
-    # Operations before functions: `load` is both a word of the language and a likely name
-    # for a helper, and the table is what documents show.
     if path is not None and path in FREE:
         return _operate(context, FREE[path], None, node)
     if path is not None and path in BUILT_IN_CALLS:
@@ -126,7 +124,7 @@ def _operate(context: Context, operation: Operation, receiver: Meaning | None, n
 def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning:
     """Expands an `fn`: its parameters name the arguments, its statements go where the call stands."""
     name = function.name.name
-    # Expanding would not end, and the GPU's call stack is not for it: no kernel calls a function.
+    # Expanding it would not end, and kernels call no functions.
     if name in context.inlining:
         context.fail(placement_messages.Recursive(name=name, at=node.span, defined=function.name.span))
     parameters = tuple(parameter.name.name for parameter in function.parameters)
