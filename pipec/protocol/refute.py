@@ -46,6 +46,8 @@ class Deadlock:
 
 def refute(network: Network, pairs: Pairs = (), launches: Launches = lambda _: True) -> tuple[Deadlock | None, int]:
     """The first deadlock found, and how many runs ended without one."""
+    # Which order does not matter: what one order can reach all of them come to, since a
+    # step of one process never takes away another's.
     schedule = Schedule(network, orders(network)[0])
     crosses = _crosses(network)
     runs, meter = 0, Meter("protocol steps")
@@ -94,6 +96,7 @@ def _run(
         except Refused as why:
             return _stuck(at, sizes, str(why)), True
         allowed = [certain(one, known) for one in edge.requires]
+        # Arithmetic that leaves its 32 bits would make the counts of the roles differ from what the source says.
         if False in allowed:
             return Deadlock(dict(sizes), (), (), wraps=(process, places[process])), True
         if None in allowed:
@@ -130,11 +133,13 @@ def _sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
         _steps(form, registers, steps)
     names = sorted(steps, key=lambda symbol: (symbol != TILES, symbol.name))
     rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
+    # A ring hides a missing release until all of its stages are taken, so sizes go beyond the largest ring.
     most = max([_LEAST_TRIED, *(ring.stages + 2 for ring in network.rings)])
     for counts in _by_their_sum(min(_VARIED, len(names)), most):
         for last in (0, 1) if len(names) > _VARIED else (0,):
             chosen = (*counts, *(last for _ in range(len(names) - len(counts))))
             numbers = {symbol: count * steps[symbol] for symbol, count in zip(names, chosen, strict=True)}
+            # A launch that no caller can make refutes nothing.
             if numbers.get(TILES) != 0 and all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers):
                 yield numbers
 

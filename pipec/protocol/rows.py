@@ -111,6 +111,8 @@ class Premises:
         if known is not None and known <= constant:
             return
         self.least[terms] = constant
+        # Between two bounds with no room an inequality is an equation, which can be solved
+        # for a variable and spares its elimination.
         opposite = self.least.get(tuple([(variable, -coefficient) for variable, coefficient in terms]))
         if opposite is not None and constant + opposite <= 0:
             self.contradictory |= constant + opposite < 0
@@ -122,12 +124,14 @@ class Premises:
             self.contradictory |= constant != 0
             return
         divisor = gcd(*[coefficient for _, coefficient in terms])
+        # No whole numbers solve it, though fractions would: rings are counted in whole uses.
         if constant % divisor:
             self.contradictory = True
             return
         constant, terms = primitive((constant, terms))
         # Registers have higher numbers than sizes and are solved for first.
         pivot = next(((variable, c) for variable, c in reversed(terms) if c in (1, -1)), None)
+        # No coefficient of 1: solving would make fractions, so the equation stays as two inequalities.
         if pivot is None:
             for each in ((constant, terms), scaled((constant, terms), -1)):
                 if self.least.get(each[1], each[0] + 1) > each[0]:
@@ -210,6 +214,7 @@ def _contradictory(rows: dict[Terms, int], last: Row) -> bool:
                         return True
                 elif constant < made.get(terms, constant + 1):
                     made[terms] = constant
+        # Eliminating may square the number of rows each time. To give up here costs a fact of the proof, never a wrong one.
         if len(made) > _MOST_ROWS:
             return False
         rows = made

@@ -76,6 +76,7 @@ class Schedule:
         return self.settle(at, history, turns, (edge,))
 
     def _turned(self, turns: Turns, process: int, place: int, target: int) -> Turns:
+        # Only the edge back to the head of the outermost loop begins a turn; inner loops turn within it.
         if not self.even or (place, target) not in self.rounds[process].back:
             return turns
         return (*turns[:process], turns[process] + 1, *turns[process + 1 :])
@@ -95,6 +96,7 @@ class Schedule:
     def _taken(source: Situation, process: int, outcome: bool) -> tuple[tuple[int, bool], ...]:
         """The way that the process came since its last event, without the turns of loops."""
         place, past = source.at.places[process], source.history[process]
+        # A loop without events would otherwise grow the history for ever, and no situation would come twice.
         before = next((number for number, (where, _) in enumerate(past) if where == place), len(past))
         return (*past[:before], (place, outcome))
 
@@ -114,6 +116,7 @@ class Schedule:
             followed.append(edge)
         else:
             raise Stuck
+        # Counts relative to the oldest phase in use: the tenth turn of a loop is then the same situation as the second.
         at.lower()
         if self.forgets:
             past = [() if isinstance(at.action(process), End) else taken for process, taken in enumerate(past)]

@@ -63,7 +63,10 @@ class Sizes:
         values: dict[int, int] = {}
         launch: dict[Symbol, int] = {}
         for family in self.families:
+            # A generator of our own: the search must go the same way on every machine, or a
+            # proof would be found on one and not on the next.
             self._state = (self._state * 1103515245 + 12345) % 2**31
+            # The first three at fixed places, all sizes alike, since they show most; then mixtures.
             at = number if number < 3 else self._state >> 12
             chosen, symbols = family.choices[at % len(family.choices)]
             values |= chosen
@@ -140,6 +143,7 @@ class Sizes:
         """Whether a launch may have the value: where conditions stand on sizes, a run at another may end where none of a launch does."""
         if all(_of_a_type(fact) for fact in facts):
             return True
+        # Asked of the checker's own arithmetic: guessing launches that cannot be would mislead the search.
         return not System([*facts, Compare("eq", add(form, Linear(-value)))]).impossible()
 
     def _mixtures(self, symbols: tuple[Symbol, ...], steps: Mapping[Symbol, int]) -> Iterator[dict[Symbol, int]]:

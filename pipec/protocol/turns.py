@@ -42,6 +42,8 @@ def refute_turns(ptx: str, kernel: str, sizes: frozenset[str]) -> Awaited | None
     except Unreadable:
         return None
     taking = [walk for walk in walks if any(_turn(node) for node in walk.nodes)]
+    # One thread takes turns, and all its counters are stored to by it alone: then the
+    # blocks before this one decide what it finds.
     if len(taking) != 1 or len(taking[0].machine.threads) > 1 or not _alone(around, taking[0]):
         return None
     meter = Meter("protocol steps")
@@ -80,6 +82,7 @@ class _Launch:
     def __init__(self, around: Surroundings, walk: Walk, sizes: dict[Symbol, int], meter: Meter) -> None:
         self.walk, self.sizes, self.meter = walk, sizes, meter
         self.known: Known = {one: (value, value) for one, value in sizes.items()}
+        # Far from each other, so that no offset into one tensor is an address in another: tensors of a launch do not overlap.
         pointers = enumerate(sorted(around.pointers), 1)
         self.known |= {Symbol(name): (number * _APART, number * _APART) for number, name in pointers}
         self.counters: dict[int, int] = {}
@@ -91,6 +94,7 @@ class _Launch:
             raise _NotKnown
 
     def run(self) -> Awaited | None:
+        # In the order of their numbers, x fastest: one that a GPU may take, and whoever hangs in it hangs.
         for z, y, x in product(*(range(extent) for extent in reversed(self.extents))):
             places = {Symbol(f"%ctaid.{axis}"): (at, at) for axis, at in zip("xyz", (x, y, z), strict=True)}
             counts = {Symbol(f"%nctaid.{axis}"): (many, many) for axis, many in zip("xyz", self.extents, strict=True)}
@@ -119,6 +123,7 @@ class _Launch:
                 way = node.edges[0 if outcome else 1]
                 continue
             where, number = self._action(node, known)
+            # Counters begin at zero, which is what a semaphore asks of its caller.
             found = self.counters.get(where, 0)
             if node.act is not None and not node.act.waits:
                 self.counters[where] = number

@@ -93,6 +93,7 @@ class Variables:
             for each, _ in part:
                 sums.setdefault(each, set()).add(_normal(part)[0])
         for part in {part for parts in sums.values() for part in parts}:
+            # A part that also stands in another sum ties the two together, which one variable for the whole would hide.
             if len(part) > 1 and all(len(sums[each]) == 1 for each, _ in part):
                 self.groups[part] = -1
 
