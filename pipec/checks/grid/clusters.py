@@ -30,6 +30,7 @@ def check(kernel: tree.Kernel, values: Sequence[Values], sink: Sink) -> None:
         _multicast(kernel, load, sink)
     if paired:
         _leaders(kernel, sink)
+    # Who shares what with whom is worked out from the cluster's shape, which has to be right for that.
     if sink.failed:
         return
     shared_by = sharing(kernel.cluster, kernel.pipelines, kernel.roles, loads)
@@ -46,6 +47,7 @@ def _shape(kernel: tree.Kernel, sink: Sink) -> bool:
     cluster = kernel.cluster
     width, height, depth = cluster.shape
     for axis, blocks, extent in zip(AXES, kernel.grid, cluster.shape, strict=True):
+        # A grid that only the launch knows is checked there.
         if isinstance(blocks, tree.Constant) and int(blocks.value) % extent:
             sink.report(
                 messages.GridOfClusters(blocks=int(blocks.value), axis=axis, extent=extent, at=blocks.span, cluster=cluster.span)
@@ -63,6 +65,7 @@ def _shape(kernel: tree.Kernel, sink: Sink) -> bool:
                     cluster=cluster.span,
                 )
             )
+            # The pairs are those of ranks 2i and 2i + 1, neighbours along x: an odd width would tear one apart.
             return False
     return True
 
@@ -143,6 +146,7 @@ def _halves(kernel: tree.Kernel, sink: Sink) -> None:
     """Who fills the operands of an MMA of a pair, and who reads its accumulator, does so in both CTAs."""
     mmas = [mma for role in kernel.roles for mma in statements(role.body) if isinstance(mma, tree.Mma)]
     paired = [mma for mma in mmas if mma.accumulator.handle.pipeline.cta_group == 2]
+    # Each CTA of a pair loads its own half of the operands and stores its own half of the rows (hardware.md 3.6).
     operands_ = {operand.buffer for mma in paired for operand in (mma.a, mma.b, *mma.scales)}
     sums = {mma.accumulator.buffer for mma in paired}
     for role in (role for role in kernel.roles if role.leader):
@@ -184,9 +188,11 @@ def _multicast(kernel: tree.Kernel, load: tree.TmaLoad, sink: Sink) -> None:
     sharers = line(kernel.cluster, load.multicast, pipeline.cta_group)
     if sharers is None:
         return
+    # Chunks of factors are copied to tensor memory whole, so there is no part of a tile for each CTA to load.
     if buffer.dtype.is_scale:
         sink.report(messages.MulticastTile(tile=buffer.label, at=load.span))
         return
+    # Each CTA loads a part of the rows: its swizzle is the tile's only if it begins where the pattern does.
     step = _PART_ROWS * sharers.count
     if buffer.rows % step:
         sink.report(
@@ -224,6 +230,7 @@ class _Walk:
         self._ranks(statement)
         match statement:
             case tree.If():
+                # The outermost cause: an inner branch on the same value would only repeat it.
                 inner = control or self._differing(statement.condition)
                 self.statements(statement.then, inner)
                 self.statements(statement.otherwise, inner)
@@ -255,6 +262,7 @@ class _Walk:
         return expression.span if self._ctas.differs(expression, self._runs_in) else None
 
     def _shared(self, pipeline: tree.Pipeline, at: Span, control: Span | None) -> None:
+        # A pipeline of one CTA's own may be used by some CTAs alone.
         if control is None or self._shared_by[pipeline].local or pipeline in self._told:
             return
         self._told.add(pipeline)
@@ -290,6 +298,7 @@ class _Walk:
         if sharers is None:
             return
         for rank in range(cluster.size):
+            # For every CTA, since each has its own line: two CTAs that load the same are no help to a third.
             derived = mask(sharers, cluster, rank)
             ranks = [other for other in range(cluster.size) if derived >> other & 1]
             for coordinate in load.source.coordinates:

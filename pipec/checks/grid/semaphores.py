@@ -41,6 +41,8 @@ def _on_every_path(role: ir.Role) -> Iterator[tree.Operation]:
     while True:
         yield from role.blocks[number].operations
         after = ir.successors(role.blocks[number].terminator)
+        # Behind a branch or in a loop a turn is taken by some blocks, or several times, and
+        # the number of turns says nothing about the grid.
         if len(after) != 1 or after[0] <= number:
             return
         number = after[0]

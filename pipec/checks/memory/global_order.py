@@ -64,6 +64,7 @@ def _clash(clash: Clash) -> Message:
 
 
 def _unordered(role: str, one: Access, other: str, second: Access) -> Message:
+    # The message is about the access that may see something wrong.
     if one.writes and not second.writes:  # the reader is what goes wrong
         role, one, other, second = other, second, role, one
     both = one.writes and second.writes
@@ -115,6 +116,7 @@ class _Role:
 
     def signals(self, side: _Half, handle: tree.Handle | None = None) -> list[Position]:
         """Where the signals are given that `speaks` is about, of a handle or of all."""
+        # TMA's bytes are announced where the stage is obtained, with a fence for what came before.
         if not self.kinds(side) & _SPEAKING:
             return [position for position, operation in self.obtained(side) if handle in (None, operation.handle)]
         return [

@@ -51,6 +51,8 @@ def _odd_columns(plan: Plan, row: RolePlan, sink: Sink) -> None:
             continue
         row_map = plan.row_maps[operation]
         columns = value.type.columns
+        # A tile stored straight from the accumulator may have an odd column left over; one
+        # that is kept has no place for it in either half.
         if row_map.in_registers and row_map.half_warps and columns > 1 and columns % 2:
             sink.report(messages.OddKeptColumns(columns=columns, at=operation.span))
             return
@@ -183,6 +185,7 @@ class _Pressure:
         budget = self.budget()
         if operation is None or needed + RESERVE <= budget:
             return
+        # By place as well: the order of a set is not the same in every run, and messages are compared with goldens.
         largest = sorted(live, key=lambda variable: (-self._sizes[variable], variable.span.line, variable.span.column))
         fitting = round_up(needed + RESERVE, _STEP)
         role = self._row.role
@@ -269,6 +272,7 @@ class _Pressure:
             if defined is not None:
                 yield frozenset(live | {defined}), operation
                 live.discard(defined)
+            # A lazy tile reads nothing where it is assigned; what it copied then is all that has to stay.
             if defined is None or defined.in_registers:
                 for value in operands(operation):
                     live |= self._reads(value)

@@ -72,6 +72,7 @@ def _registers(plan: Plan, sink: Sink) -> None:
 def _named_barriers(plan: Plan, sink: Sink) -> None:
     most = plan.target.max_named_barriers - 1  # barrier 0 is the whole block's
     count = sum(row.named_barrier is not None for row in plan.roles)
+    # A role of one warp meets without a named barrier, so most kernels use few.
     if count > most:
         sink.report(messages.NamedBarriers(kernel=plan.kernel.name, count=count, most=most, at=plan.kernel.span))
 
@@ -83,6 +84,7 @@ def _shared_memory(plan: Plan, sink: Sink) -> None:
     limit = plan.target.shared_bytes
     if plan.shared_bytes <= limit:
         return
+    # The few that matter: who is over the limit has to give up one of them.
     largest = sorted(plan.shared_items, key=lambda item: -item.bytes)
     shown = ", ".join(f"{item.name} {item.bytes}" for item in largest[:_LARGEST_ITEMS])
     pipeline = _largest_pipeline(plan)
@@ -137,6 +139,7 @@ def _tensor_memory(plan: Plan, sink: Sink) -> None:
     largest = max(accumulators, key=lambda buffer: spans[buffer])
     own, stride = spans[largest], plan.column_stride[largest]
     each = own - stride * (largest.count - 1)
+    # Stages are a stride apart and the last one takes its own width, so that is added back before dividing.
     fitting = (limit - columns + own - each) // stride + 1
     others = ", ".join(f"{buffer.label} {spans[buffer]}" for buffer in accumulators if buffer is not largest)
     if factors:

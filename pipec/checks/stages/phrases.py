@@ -50,6 +50,7 @@ class PeekName(TypedDict):
 
 
 def stage_name(handle: tree.Handle) -> StageName:
+    # A typed dictionary, so that `**` keeps what mypy knows of a message's fields.
     return {"stage": handle.name, "pipeline": handle.pipeline.name}
 
 
@@ -86,6 +87,7 @@ class StageWords:
     @property
     def _leak_arguments(self) -> tuple[Side, str, int, bool]:
         sites = self.summary.acquires
+        # Only a loop comes back for the slot: outside of one the leak blocks nobody, and the message must not claim it does.
         looped = bool(sites) and self.role.innermost[sites[0].block] is not None
         return self.handle.side, self.handle.pipeline.name, self.handle.pipeline.stages, looped
 
@@ -213,6 +215,7 @@ class SteppedWords(StageWords):
 
     def released_without_signal(self, at: Span) -> Message:
         name, side = self.handle.pipeline.name, self.handle.side
+        # What the hardware works on must signal by itself: an arrive would come while the MMAs are still running.
         commits = self.summary.kinds() & {"accumulate", "operand"}
         return stepping.SteppedWithoutSignal(
             pipeline=name,
@@ -225,6 +228,7 @@ class SteppedWords(StageWords):
     def used_after_release(self, use: str, at: Span, touch: Touch | None, released: Span | None) -> Message:
         return stepping.UsedAfterStep(
             pipeline=self.handle.pipeline.name,
+            # With steps the stage has no name of its own, only the number that `..._stage()` gave.
             use="its number is read" if touch is not None and touch.kind == "index" else use,
             variable=touch.variable.name if touch and touch.variable else None,
             step=self._step,
@@ -315,6 +319,7 @@ class PeekWords(StageWords):
         return self.never_released(loop.span, "")
 
 
+# Forms that are not listed name their stage, in a `with` or not, and are spoken of alike.
 _FORMS: dict[Form, type[StageWords]] = {"stepped": SteppedWords, "token": PeekWords}
 
 

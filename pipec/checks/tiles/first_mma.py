@@ -32,6 +32,8 @@ def first_mmas(role: RoleSummary) -> Iterator[FirstMma]:
             if isinstance(operation, tree.Mma) and operation.accumulate is not None:
                 keys[operation.accumulator.handle, operation.accumulator.buffer] = None
     for key in keys:
+        # Twice: the first walk finds the loops that may end an iteration without an MMA,
+        # which the second takes to be in any iteration.
         fresh = _Walk(role, key, frozenset()).run()
         repeated = frozenset(index for index, loop in enumerate(role.role.loops) if _latch(role, loop) in fresh)
         walk = _Walk(role, key, repeated)
@@ -57,6 +59,8 @@ class _Walk:
     def run(self) -> set[int]:
         """Numbers of the blocks at whose end the accumulator may still be untouched."""
         for number, block in enumerate(self._role.role.blocks):
+            # Only forward edges: what a later iteration brings is an accumulator that was
+            # written, or a loop that is in `repeated`.
             before = [other for other in self._role.predecessors[number] if other < number]
             fresh = any(self._fresh[other] for other in before) if before else self._kept
             for operation in block.operations:

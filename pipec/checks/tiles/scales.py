@@ -49,6 +49,7 @@ def scale_tile(buffer: tree.Buffer, sink: Sink) -> bool:
 def check_mma(role: RoleSummary, mma: tree.Mma, sink: Sink) -> bool:
     """What the scale factors of an MMA ask for; False when its kind cannot be told."""
     a, b = mma.a.buffer, mma.b.buffer
+    # Without a kind it is not known how many elements share a factor, and all else would be guessed.
     if not operand_kinds(a.dtype, b.dtype):
         sink.report(messages.ScaledOperands(a=a.dtype.name, b=b.dtype.name, at=mma.span, first=a.span, second=b.span))
         return False
@@ -66,6 +67,7 @@ def _block(mma: tree.Mma, operand: tree.BufferRef, scale: tree.BufferRef | None,
     scales, factor = scale.buffer.columns, scale.buffer.dtype
     block = depth // scales if depth % scales == 0 else None
     kind = next((row for row in kinds if row.block == block and factor.name in row.factors), None)
+    # One field of the instruction says the type of all factors (hardware.md 3.2).
     same = scale.buffer.dtype is mma.scale_a.buffer.dtype and scale.buffer.columns == mma.scale_a.buffer.columns
     if kind is not None and same:
         return True
@@ -94,6 +96,7 @@ def _rule(kind: ScaledKind) -> str:
 
 def _fitting(kinds: tuple[ScaledKind, ...], scale: tree.Buffer, depth: int, wanted: str) -> str | None:
     """The declaration that keeps the type of the factors, or else takes the usual one."""
+    # What the author has chosen is kept where a block size goes with it.
     for factor in (wanted, kinds[0].factors[0]):
         for kind in kinds:
             if factor in kind.factors and depth % (kind.block * CHUNK_SCALES) == 0:
@@ -118,6 +121,7 @@ def _rows(role: RoleSummary, mma: tree.Mma, sink: Sink) -> None:
     first = int(mma.scale_b_row.value) if isinstance(mma.scale_b_row, tree.Constant) else 0
     wanted = (
         (mma.scale_a, CHUNK_ROWS, mma.accumulator.buffer.rows, "a"),
+        # Of b the tile may be taller than the MMA is wide: several MMAs may take their parts of one tile of factors.
         (mma.scale_b, whole_units(first + columns, CHUNK_ROWS), columns, "b"),
     )
     for scale, rows, used, name in wanted:
@@ -160,6 +164,7 @@ def check_narrow(mmas: list[tree.Mma], sink: Sink) -> None:
     for mma in mmas:
         for operand in (mma.a, mma.b):
             if operand.buffer.dtype.is_packed:
+                # How the elements stand is settled when they are loaded (hardware.md 2.1), for all readers of the tile.
                 (packed if reads_packed(mma) else unpacked).setdefault(operand.buffer, operand)
                 if operand.transposed:
                     _narrow(
@@ -233,6 +238,8 @@ def _scale_load(load: tree.TmaLoad, sink: Sink) -> None:
     buffer, source = load.destination.buffer, load.source
     shape, last = source.tensor.shape, source.coordinates[-1]
     if len(shape) < 3 or shape[-1] != CHUNK_BYTES:
+        # A chunk of 512 bytes is one row of the box (hardware.md 3.7); as rows of a matrix
+        # the factors would lie in another order.
         problem = f"its innermost dimension is {shape[-1]}" if len(shape) >= 3 else f"it has {len(shape)} dimensions"
         hint = f"declare it as `tensor[{buffer.dtype}, row_chunks, k_chunks, {CHUNK_BYTES}]`"
     elif not (isinstance(last, tree.Constant) and last.value == 0):

@@ -35,6 +35,7 @@ def _places(operation: tree.Operation) -> Iterator[tuple[tree.TensorSlice, int]]
 
 
 def _check(place: tree.TensorSlice, rows: int, values: Values, sink: Sink) -> None:
+    # With two dimensions rows can run along one of them only.
     if rows == 1 or len(place.coordinates) < 3:
         return
     *outer, along, _ = place.coordinates
@@ -62,6 +63,7 @@ def _steps(coordinate: tree.Expression, values: Values) -> set[int]:
     """By how much the coordinate moves from one value of each of its parts to the next; a loop's counter goes on by the loop's step."""
     parts = [(atom, factor) for atom, factor in values.of(coordinate).parts if factor]
     for atom, factor in parts:
+        # A product that may leave 32 bits stands wrapped; it still moves by the same steps.
         if atom.operator is Operator.WRAPPED:
             parts += [(inner, factor * own) for inner, own in operands(atom)[0].parts]
     return {factor * values.counts[atom].step if atom in values.counts else factor for atom, factor in parts}
