@@ -221,9 +221,11 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from pipec.commands.predictor import predict
+    from pipec.commands.predictor import predict, refuse
 
     spare(options.file, options.timeline)
+    if options.file.endswith(".ptx"):
+        refuse(options)
     return predict(_compiled(options, "limits"), options)
 
 

@@ -3,11 +3,16 @@
 import argparse
 import json
 
+from pipec.api.files import read_input
 from pipec.commands.timeline_page import trace, write_timeline
+from pipec.diag.catalogue.commands import prediction as messages
+from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.predict.launch import MainLoop, Prediction, prediction
 from pipec.predict.sensitivity import Variation, stages_parameter, variations
 from pipec.predict.words import Finding, finding
+from pipec.verify.network import Unreadable, Wait
+from pipec.verify.reader.read import read
 
 
 def predict(state: Compilation, options: argparse.Namespace) -> int:
@@ -29,6 +34,26 @@ def predict(state: Compilation, options: argparse.Namespace) -> int:
 
 def _finding(state: Compilation, one: Prediction, loop: MainLoop) -> Finding:
     return finding(loop, stages_parameter(state, one.kernel, loop.pipeline))
+
+
+def refuse(options: argparse.Namespace) -> None:
+    """PTX: raises Failure with what is missing, and whether at least its protocol can be read."""
+    source = read_input(options.file)
+    try:
+        network = read(source.text, options.kernel)
+    except Unreadable as unreadable:
+        what, line, name = f"its protocol cannot be read, since {unreadable.why}", unreadable.line, options.kernel or source.name
+    else:
+        waits = sum(isinstance(state.action, Wait) for process in network.processes for state in process.states)
+        barriers = sum(ring.stages for ring in network.rings if ring.kind == "mbarrier")
+        what = f"its {barriers} barriers and {waits} waits can be read, but not what lies between them"
+        line, name = 1, network.name
+    at = None
+    if 0 < line <= len(source.lines):
+        text = source.line(line)
+        start = len(text) - len(text.lstrip()) + 1
+        at = source.span(line, start, line, max(start + 1, len(text.rstrip()) + 1))
+    raise Failure(messages.PtxNotPredictable(kernel=name, what=what, file=options.file, at=at))
 
 
 # ----------------------------------------------------------------------------------------------------------------- output

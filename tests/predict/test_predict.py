@@ -270,6 +270,18 @@ def test_what_cannot_be_asked(arguments: list[str], code: str, capsys: Capture) 
     assert f"error[{code}]" in capsys.readouterr().err
 
 
+def test_ptx_is_read_and_refused_with_a_reason(tmp_path: Path, capsys: Capture) -> None:
+    """Its own PTX has a protocol that can be read; a jump to nowhere has none."""
+    own, broken = tmp_path / "own.ptx", tmp_path / "broken.ptx"
+    own.write_text((ROOT / "tests" / "golden" / "gemm.ptx").read_text(encoding="utf-8"), encoding="utf-8")
+    assert main(["predict", str(own)]) == 1
+    assert "error[E0295]: no time can be predicted for the PTX of `gemm`: its 10 barriers" in capsys.readouterr().err
+    broken.write_text(".version 8.7\n.target sm_100a\n.visible .entry k() { bra.uni %r1; }\n")
+    assert main(["predict", str(broken)]) == 1
+    said = capsys.readouterr().err
+    assert "error[E0295]" in said and "its protocol cannot be read, since" in said
+
+
 @pytest.mark.parametrize("clock", ["0", "-1", "nan", "1e3", "99", "1.5.2", "\u0661"])
 def test_clocks_that_are_none(clock: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as ended:

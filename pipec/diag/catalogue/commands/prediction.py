@@ -28,3 +28,18 @@ class OtherDevice(Message):
     arch: str
     device: str
     runs: str
+
+
+class PtxNotPredictable(Message):
+    """PTX says which threads wait for which barriers, and pipec reads that. It does not say what a role is called, how wide the boxes of a
+    tensor map are that the host makes, or which shapes stand in a descriptor that is worked out at run time. A time without them would be
+    a guess, and none is made up. A kernel in pipec's language has all of it in its source."""
+
+    code = "E0295"
+    title = "no time can be predicted for the PTX of `{kernel}`: {what}"
+    labels = (primary("at", "here"),)
+    help = "give the `.pipe` file it was compiled from, or run it with `pipec sim {file} --timeline out.html`"
+    kernel: str
+    what: str
+    file: str
+    at: Span | None
