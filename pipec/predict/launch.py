@@ -243,7 +243,7 @@ class Launch:
             bytes_per_cycle=inf if alone else device.loaded_rate / busy,
             busy=busy,
             inside={load.tensor: load.inside for load in self.work.loads},
-            aligned={load.tensor: load.aligned for load in self.work.loads},
+            crooked={load.tensor: load.crooked for load in self.work.loads},
         )
 
     def _run(self, blocks: int, busy: float) -> "_Run":

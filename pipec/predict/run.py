@@ -57,7 +57,7 @@ class Conditions(NamedTuple):
     """What surrounds a block: cycles that data takes longer than from the L2, how many times longer a row of a box takes to be walked,
     bytes a cycle that its multiprocessor gets, and the part `busy` of all multiprocessors that load.
 
-    By tensor: the part of a tile's rows `inside` it, on average, and whether its rows start on whole requests.
+    By tensor: the part of a tile's rows `inside` it, on average, and the part of its rows that start within a line of the cache.
     """
 
     farther: float
@@ -65,7 +65,7 @@ class Conditions(NamedTuple):
     bytes_per_cycle: float
     busy: float
     inside: Mapping[str, float]
-    aligned: Mapping[str, bool]
+    crooked: Mapping[str, float]
 
 
 class Multiprocessor:
@@ -362,7 +362,7 @@ class _Role:
         and whether it is the engine or the L2 that takes so long."""
         conditions = self.around.conditions
         inside = conditions.inside.get(tensor, 1.0)
-        requests = 1.0 if conditions.aligned.get(tensor, True) else self.device.machine.split
+        requests = 1.0 + (self.device.machine.split - 1.0) * conditions.crooked.get(tensor, 0.0)
         there = copy.rows * inside * requests * self.device.row * conditions.slower
         moved = copy.bytes * inside * requests / conditions.bytes_per_cycle
         filled = copy.rows * (1 - inside) * max(self.device.row, self.device.machine.outside * conditions.busy)

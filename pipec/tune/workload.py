@@ -10,7 +10,7 @@ what holds in every launch, in registers that wrap; nothing here decides whether
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from math import ceil, prod
+from math import ceil, gcd, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ from pipec.sema.types import TileType
 
 Number = int | float
 Values = int | float | np.ndarray[Any, Any]
-REQUEST_BYTES = 32  # of memory; a row that starts elsewhere takes one more
 ROW_BYTES = 128  # of a box that one TMA row takes: the widest swizzle
 
 
@@ -45,7 +44,7 @@ class Load:
     shared: int
     inside: float
     distinct: float
-    aligned: bool  # rows of the tensor start on whole requests
+    crooked: float  # the part of the rows that start within a line of the cache, so that a request for one touches two
 
     @property
     def boxes(self) -> int:
@@ -347,10 +346,11 @@ class _Count:
         starts = [self.value(coordinate) for coordinate in source.coordinates]
         known = [np.broadcast_to(start, self._together) for start in starts if start is not None]
         distinct = len(np.unique(np.stack(known), axis=1).T) / self._together if known else 1.0
-        aligned = len(extents) < 2 or extents[-1] * tile.dtype.bits // 8 % REQUEST_BYTES == 0
+        stride = extents[-1] * tile.dtype.bits // 8 if len(extents) > 1 else 0
+        crooked = 1 - gcd(stride, ROW_BYTES) / ROW_BYTES
         row_bytes = tile.columns * tile.dtype.bits // 8
         owner = tile.owner.name if tile.owner is not None else tile.name
-        return Load(source.tensor.name, owner, tile.rows, row_bytes, *times, shared, inside, distinct, aligned)
+        return Load(source.tensor.name, owner, tile.rows, row_bytes, *times, shared, inside, distinct, crooked)
 
     # ----------------------------------------------------------------------------------------------------- statements
 

@@ -86,3 +86,9 @@ def test_every_example_can_be_counted(path: Path) -> None:
         multiplies = any("mma(" in line for line in path.read_text().splitlines() if not line.strip().startswith("#"))
         if multiplies and path.stem.startswith("gemm_sm90"):
             assert any(role.products for role in work.roles)
+
+
+def test_rows_that_start_within_a_line_are_told_by_how_many_do() -> None:
+    """K elements of two bytes: whole lines of 128 bytes; every second row in the middle of one; three of four; seven of eight."""
+    found = [gemm("gemm_sm90", 1024, 1024, k).loads for k in (1024, 1056, 1040, 1032)]
+    assert [next(loads).crooked for loads in found] == [0.0, 0.5, 0.75, 0.875]
