@@ -38,6 +38,11 @@ class Instruction:
     constraints: str | None = None
     pure: bool = False  # of templates: the result depends on the operands alone
 
+    @property
+    def acts(self) -> bool:
+        """Whether it is there for what it does: an arrival's result is a token that nobody reads."""
+        return self.result == VOID or self.name.startswith("mbarrier.arrive")
+
 
 def _intrinsic(name: str, llvm: str, result: str, operands: tuple[str, ...], ptx: str, participation: Converged, section: str,
                target: str = "sm_90a") -> Instruction:  # fmt: skip
@@ -106,6 +111,8 @@ def _barriers() -> list[Instruction]:
         _intrinsic("barrier.named", "barrier.cta.sync.aligned.count", VOID, (I32, I32), "bar.sync", "warp", "9.7.13.1"),
         _intrinsic("barrier.warp", "bar.warp.sync", VOID, (I32,), "bar.warp.sync", "warp", "9.7.13.2"),
         _intrinsic("elect", "elect.sync", "{ i32, i1 }", (I32,), "elect.sync", "warp", "9.7.13.14"),
+        # A template, so that nothing is found out about the result.
+        Instruction("copy", "mov.b32 $0, $1;", I32, (I32,), "mov.b32", "thread", "9.7.9.1", constraints="=r,r", pure=True),
         _intrinsic("shuffle.idx", "shfl.sync.idx.i32", I32, (I32, I32, I32, I32), "shfl.sync.idx.b32", "warp", "9.7.9.6"),
         _intrinsic("shuffle.bfly", "shfl.sync.bfly.i32", I32, (I32, I32, I32, I32), "shfl.sync.bfly.b32", "warp", "9.7.9.6"),
         _intrinsic("setmaxnreg.inc", "setmaxnreg.inc.sync.aligned.u32", VOID, ("i32=",), "setmaxnreg.inc.sync.aligned.u32",

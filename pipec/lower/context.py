@@ -9,7 +9,7 @@ from pipec.kir.ir import ALL_THREADS, Participation
 from pipec.kir.plan.types import Plan, RolePlan
 from pipec.kir.spread import Threads
 from pipec.lower.emit.debug import Metadata
-from pipec.lower.emit.llvm import FALSE, SHARED, TRUE, Builder, Slot, Value, integer
+from pipec.lower.emit.llvm import FALSE, SHARED, TRUE, Actions, Builder, Slot, Value, integer
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import CachePolicy, Side
@@ -45,6 +45,7 @@ class KernelContext:
     thread: Value
     warp: Value
     tensor_base: Value | None = None
+    copied_warp: Value | None = None  # see pipec.lower.bases
     accumulators: int = 0  # in registers, named so far
     operands: int = 0  # likewise
     alarm: Alarm | None = None
@@ -109,6 +110,13 @@ class RoleContext:
     operands: dict[tree.Variable | tree.RegisterMma, Registers] = field(default_factory=dict)  # by tile, or by the MMA of a copy
     turns: dict[tuple[tree.Pipeline, Side] | tree.Handle, Slot] = field(default_factory=dict)  # with a watchdog: waits so far
     late: Slot | None = None  # the barrier of the stage to be given back at the next release, or 0: see MmaWaits.lagging
+    bases: dict[int, Value] = field(default_factory=dict)  # addresses in shared memory: see pipec.lower.bases
+    maps: dict[str, Value] = field(default_factory=dict)  # addresses of tensor maps, likewise
+    columns: dict[int, Value] = field(default_factory=dict)  # of tensor memory, likewise
+    zeros: int = 0  # that were made for it
+    # In a role that a whole warp walks: what the elected thread has to do before the lanes go on together, and whether more is being added.
+    actions: Actions = field(default_factory=Actions)
+    acting: bool = False
 
     @property
     def builder(self) -> Builder:
@@ -120,7 +128,9 @@ class RoleContext:
 
     @property
     def alone(self) -> bool:
-        """Only one thread runs the current block."""
+        """Only one thread runs what is being written."""
+        if self.plan.whole_warp:
+            return self.acting
         return self.plan.single_thread or self.participation.threads == "one"
 
     @property
@@ -142,8 +152,24 @@ class RoleContext:
 
     def reconverge(self) -> None:
         """After code that lanes of a warp left at different times, before anything that wants them together."""
-        if self.whole:
+        self.rejoin()
+        if self.whole or self.plan.whole_warp:
             self.builder.call("barrier.warp", FULL_WARP)
+
+    def rejoin(self) -> None:
+        """Writes the section of the elected thread, if there is something for it to do. The lanes need not meet behind it: the next wait
+        brings them together."""
+        lines, told = self.actions.taken()
+        if not lines:
+            return
+        builder = self.builder
+        builder.use(told)
+        inside, after = builder.label(f"{self.prefix}.act"), builder.label(f"{self.prefix}.acted")
+        builder.branch(self.leader, inside, after)
+        builder.place(inside)
+        builder.lines += lines
+        builder.jump(after)
+        builder.place(after)
 
     def synchronise(self) -> None:
         """All threads of the role meet."""
@@ -159,6 +185,13 @@ class RoleContext:
             yield
             return
         builder = self.builder
+        if self.plan.whole_warp:
+            # Only what acts stands in the section, and short ones become predicates: addresses are the same in all lanes.
+            self.acting = True
+            with builder.deferring(self.actions):
+                yield
+            self.acting = False
+            return
         inside, after = builder.label(f"{self.prefix}.{hint}"), builder.label(f"{self.prefix}.{hint}.done")
         builder.branch(self.leader, inside, after)
         builder.place(inside)
@@ -175,12 +208,23 @@ class RoleContext:
             yield
             return
         builder = self.builder
+        if self.acting:
+            yield from self._act_if(condition)
+            return
         inside, after = builder.label(f"{self.prefix}.{hint}"), builder.label(f"{self.prefix}.{hint}.done")
         builder.branch(condition, inside, after)
         builder.place(inside)
         yield
         builder.jump(after)
         builder.place(after)
+
+    def _act_if(self, condition: Value) -> Iterator[None]:
+        """A section of its own: the condition is the same in all lanes."""
+        self.rejoin()
+        yield
+        leader, self.leader = self.leader, self.builder.binary("and", self.leader, condition)
+        self.rejoin()
+        self.leader = leader
 
 
 def repeated(kernel: KernelContext, count: int, hint: str, *, written_out: bool) -> Iterator[tuple[Value, int | None]]:

@@ -49,6 +49,9 @@ def _kernel(plan: Plan, metadata: Metadata, meter: Meter) -> list[str]:
     # Lane 0 tells the others, so that ptxas knows the number to be the same in a warp: the dispatch is then a uniform branch.
     warp = builder.call("shuffle.idx", FULL_WARP, builder.bits("lshr", thread, 5), integer(0), integer(31))
     kernel = KernelContext(plan, builder, metadata, function, thread, warp)
+    if any(row.whole_warp for row in plan.roles):
+        # Behind the dispatch the number itself is known.
+        kernel.copied_warp = builder.call("copy", warp)
     watchdog.start(kernel)
     _prologue(kernel)
     join = builder.label("join")
@@ -229,7 +232,9 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
         builder.place(here)
     # Asked before the role runs: `elect` needs all lanes, and the same one has to speak every time.
     elected = builder.extract(builder.call("elect", FULL_WARP), 1, "i1")
-    if row.single_thread:
+    if row.whole_warp:
+        role.leader = elected
+    elif row.single_thread:
         body = builder.label(f"{row.role.name}.elected")
         # A role whose operations all take one thread is run by that thread alone: the
         # others would wait at every barrier for nothing.
@@ -241,7 +246,9 @@ def _role(kernel: KernelContext, row: RolePlan, join: str) -> None:
         role.role_warp = builder.add(kernel.warp, -row.first_warp)
         first = builder.compare("eq", role.role_warp, integer(0))
         role.leader = elected if row.role.warps == 1 else builder.binary("and", elected, first)
+    builder.begin_prelude()
     lower_role(role, end)
+    builder.end_prelude()
     # The lanes that did not run the role wait here: the barriers of the teardown want whole warps.
     builder.place(end)
     builder.call("barrier.warp", FULL_WARP)

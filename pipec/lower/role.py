@@ -59,6 +59,7 @@ def lower_role(role: RoleContext, end: str) -> None:
             role.kernel.at(operation.span)
             _operation(role, operation)
             role.signalled = _after(role.signalled, operation)
+        role.rejoin()
         _enter_loop(role, number)
         _terminator(role, number, block, labels, end)
 
@@ -146,7 +147,13 @@ def _signalled_at_entry(role: ir.Role) -> list[Signalled]:
     return entries
 
 
+# What one thread does; a role that is walked by a whole warp does it in sections of the elected one.
+_ACTIONS = (tree.Mma, tree.TmaLoad, tree.TmaStore, tree.Signal, tree.Release, tree.RequestTile)
+
+
 def _operation(role: RoleContext, operation: tree.Operation) -> None:
+    if not isinstance(operation, (*_ACTIONS, tree.ExpectBytes)):
+        role.rejoin()
     if role.plan.mma_waits is not None and operation in role.plan.mma_waits.waits:
         mma_waits.wait(role, role.plan.mma_waits.waits[operation])
     if operation in role.plan.global_order.before:
@@ -240,7 +247,7 @@ def _terminator(role: RoleContext, number: int, block: ir.Block, labels: list[st
             builder.branch(scalar(role, condition), labels[then], labels[otherwise])
         case ir.ElectBranch(then, otherwise, span):
             role.kernel.at(span)
-            if role.alone:
+            if role.plan.single_thread or role.alone:
                 builder.jump(labels[then])
             else:
                 if role.whole and _narrows_to(role, then, "one"):
@@ -278,6 +285,7 @@ def _finish(role: RoleContext) -> None:
         with role.one_thread("stores", rejoin=False):  # the warp comes together right after
             # The stores read from shared memory, which goes with the CTA.
             role.builder.call("bulk.wait_group", integer(0))
+        role.rejoin()
 
 
 def rejoins(role: ir.Role) -> set[int]:

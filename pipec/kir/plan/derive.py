@@ -13,7 +13,7 @@ from pipec.kir.plan.grids import plan_grids
 from pipec.kir.plan.interface import plan_interface, plan_parameters
 from pipec.kir.plan.invariants import plan_invariants
 from pipec.kir.plan.memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
-from pipec.kir.plan.roles import plan_registers, plan_roles, plan_row_maps
+from pipec.kir.plan.roles import plan_registers, plan_roles, plan_row_maps, stays_together
 from pipec.kir.plan.signals import expected_bytes, plan_meetings, plan_signals
 from pipec.kir.plan.types import (
     GlobalOrder,
@@ -53,6 +53,10 @@ def plan(kernel: Kernel, target: Target) -> Plan:
             meets=meetings.get(row.role.name, frozenset()),
             global_order=orders.get(row.role.name, GlobalOrder()),
             invariants=plan_invariants(row.role),
+            whole_warp=row.single_thread
+            and target.tensor_columns > 0
+            and row.role.name not in orders
+            and stays_together(row.role),
         )
         for row in roles
     )

@@ -111,6 +111,19 @@ def _runs_in_one_thread(role: Role) -> bool:
     return True
 
 
+def stays_together(role: Role) -> bool:
+    """All lanes of the role's warp find the same values, so they can take its branches together."""
+    apart = (tree.AwaitTurn, tree.PassTurn)
+    if any(isinstance(operation, apart) for operation in operations(role)):
+        return False
+    # A look at a barrier may find something else in each lane; a wait that takes it up brings them together, a branch would not.
+    looks = {operation.ready for operation in operations(role) if isinstance(operation, tree.Peek)}
+    return not any(
+        isinstance(node, tree.ReadElement) or (isinstance(node, tree.ReadVariable) and node.variable in looks)
+        for node in expressions(role)
+    )
+
+
 def plan_registers(roles: tuple[RolePlan, ...], threads: int, target: Target) -> tuple[tuple[RegisterGroup, ...], int | None]:
     """Budgets hold for whole warpgroups: roles that share one get the largest stated; also the fixed count at launch.
 

@@ -76,6 +76,9 @@ class Invariants:
 class RolePlan:
     """`single_thread`: a one-warp role in which every operation is a one-thread operation; its body runs in one elected thread.
 
+    `whole_warp`: of such a role all lanes take every branch and wait, and what one thread does stands in sections of the elected one.
+    The assembler then knows that addresses and descriptors are the same in the warp, and computes them once for all lanes.
+
     `named_barrier` is the hardware barrier that synchronises the role's threads; None for one-warp roles (bar.warp.sync).
     `uses_tensor`: the role issues tcgen05 operations, so its waits and arrivals need tcgen05 fences. `stores_bulk`: it issues
     bulk stores and must wait for them before it ends.
@@ -96,6 +99,7 @@ class RolePlan:
     awaits_grids: bool = False  # at its start: griddepcontrol.wait
     launches_dependents: bool = False  # at its end: griddepcontrol.launch_dependents
     invariants: tuple[Invariants, ...] = ()  # outer loops first
+    whole_warp: bool = False
 
     @property
     def threads(self) -> int:

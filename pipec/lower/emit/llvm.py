@@ -3,7 +3,8 @@
 import math
 import operator
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pipec.budgets import Meter
 from pipec.isa.instructions import INSTRUCTIONS, Instruction
@@ -60,6 +61,24 @@ def _bfloat_bits(value: float) -> int:
     return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
 
 
+# The constraint of inline PTX that takes an operand of the type; pointers to shared and tensor memory have 32 bits.
+_REGISTERS = {"i1": "b", "i16": "h", "i32": "r", "i64": "l", SHARED: "r", TENSOR: "r", CLUSTER: "r", GLOBAL: "l", "ptr": "l"}
+
+
+class Actions:
+    """Instructions that are written later, and the values that they take."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.told: list[Value] = []
+
+    def taken(self) -> tuple[list[str], list[Value]]:
+        """What was collected so far, which is then left out."""
+        found = self.lines, self.told
+        self.lines, self.told = [], []
+        return found
+
+
 class Builder:
     """Appends the instructions of one function; `location` (a metadata number) goes on each, and `meter` counts them."""
 
@@ -72,6 +91,9 @@ class Builder:
         self._names = {"entry"}
         self._counts: dict[str, int] = {}
         self._held: dict[str, Value] = {}  # what the slots are known to hold at this point of the block
+        self._prelude: list[str] = []  # what `early` has collected
+        self._start: int | None = None  # where it goes
+        self._deferred: Actions | None = None
 
     # ---------------------------------------------------------------------------------------------------- structure
 
@@ -93,6 +115,37 @@ class Builder:
 
     def branch(self, condition: Value, then: str, otherwise: str) -> None:
         self.lines.append(f"  br {condition}, label %{then}, label %{otherwise}{self.location}")
+
+    def begin_prelude(self) -> None:
+        """What is computed `early` from here on stands here, where it comes before everything that follows."""
+        self._start = len(self.lines)
+
+    def end_prelude(self) -> None:
+        assert self._start is not None
+        self.lines[self._start : self._start] = self._prelude
+        self._prelude, self._start = [], None
+
+    @contextmanager
+    def early(self) -> Iterator[None]:
+        """What is written inside stands in the prelude: it uses nothing that was computed since."""
+        lines, held = self.lines, self._held
+        self.lines, self._held = self._prelude, {}
+        yield
+        self.lines, self._held = lines, held
+
+    @contextmanager
+    def deferring(self, actions: "Actions") -> Iterator[None]:
+        """Instructions that act are collected, while what they are told is computed here."""
+        before, self._deferred = self._deferred, actions
+        yield
+        self._deferred = before
+
+    def use(self, values: Sequence[Value]) -> None:
+        """The values are there at this point, and not computed later where a branch needs them. No instruction comes of it."""
+        different = tuple(dict.fromkeys(values))
+        if different:
+            constraints = ",".join(_REGISTERS[value.type] for value in different)
+            self.effect(f'call void asm sideeffect "", "{constraints}"({", ".join(map(str, different))})')
 
     def returns(self) -> None:
         self.lines.append(f"  ret void{self.location}")
@@ -133,6 +186,11 @@ class Builder:
         text = f"call {row.result} {callee}({', '.join(map(str, arguments))}){_attributes(row)}"
         if len(arguments) != len(row.operands):
             raise AssertionError(f"{row.name}: {len(arguments)} operands, the table says {len(row.operands)}")
+        if self._deferred is not None and row.acts:
+            self._spend()
+            self._deferred.lines.append(f"  {text}{self.location}")
+            self._deferred.told += [argument for argument in arguments if argument.name.startswith("%v")]
+            return Value("void", "")
         if row.result == "void":
             self.effect(text)
             return Value("void", "")

@@ -9,6 +9,7 @@ from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.kir.clusters import LEADER
 from pipec.kir.plan.memory import BARRIER_BYTES
 from pipec.kir.plan.types import ZeroFill
+from pipec.lower import bases
 from pipec.lower.context import RoleContext, counted_loop
 from pipec.lower.emit.llvm import FALSE, Builder, Slot, Value, integer
 from pipec.lower.scalars import scalar
@@ -37,11 +38,17 @@ def start_cursors(role: RoleContext) -> None:
 
 def barrier(role: RoleContext, pipeline: tree.Pipeline, side: Side, stage: Value, sub_stage: int = 0) -> Value:
     """The barrier that `side` completes, of a stage's sub-stage."""
-    offset = role.kernel.plan.barrier_offsets[pipeline, side] + sub_stage * BARRIER_BYTES
-    base = role.kernel.shared_pointer(offset)
+    builder, offsets = role.builder, role.kernel.plan.barrier_offsets
+    offset = offsets[pipeline, side] + sub_stage * BARRIER_BYTES
     if pipeline.stages == 1:
-        return base
-    return role.builder.offset_pointer(base, role.builder.multiply(stage, pipeline.sub_stages(side) * BARRIER_BYTES))
+        return role.kernel.shared_pointer(offset)
+    place = builder.multiply(stage, pipeline.sub_stages(side) * BARRIER_BYTES)
+    if not bases.hides(role):
+        return builder.offset_pointer(role.kernel.shared_pointer(offset), place)
+    # Copies and commits take no offset: so the address is that of the barrier they complete, and a wait adds one.
+    own = offsets[pipeline, "producer" if pipeline in role.plan.role.produces else "consumer"]
+    pointer = builder.offset_pointer(bases.shared_pointer(role, own), place)
+    return pointer if offset == own else builder.offset_pointer(pointer, integer(offset - own))
 
 
 def wait(
@@ -186,6 +193,16 @@ def _explicit_signal(role: RoleContext, operation: tree.Signal) -> None:
 
 def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
     """Everything this role owes the handle's own barrier for this stage, but the bytes, which complete by themselves."""
+    if not role.plan.whole_warp:
+        _signal(role, operation)
+        return
+    if _speaks_for_lanes(_kinds(role, operation.handle)):
+        role.reconverge()
+    with role.one_thread("signal"):
+        _signal(role, operation)
+
+
+def _signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
     builder, handle = role.builder, operation.handle
     sub_stage = operation.sub_stage if isinstance(operation, tree.Signal) else 0
     pointer = barrier(role, handle.pipeline, handle.side, role.stage(handle), sub_stage)
@@ -223,6 +240,11 @@ def signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
                     clusters.arrive(role, handle, pointer)
             case _:
                 pass
+
+
+def _speaks_for_lanes(kinds: tuple[Completion, ...]) -> bool:
+    """Whether the signal tells that the threads of the role are done, not copies or MMAs: then all lanes have to be."""
+    return not {"threads", "warps", "met"}.isdisjoint(kinds)
 
 
 def hand_over_fences(role: RoleContext) -> None:
@@ -317,8 +339,7 @@ def zero_unwritten(role: RoleContext, buffer: tree.Buffer, stage: Value, fill: Z
 def accumulator_address(role: RoleContext, buffer: tree.Buffer, stage: Value) -> Value:
     """The tensor-memory address of a stage's first column, in lane 0."""
     plan = role.kernel.plan
-    assert role.kernel.tensor_base is not None
-    address = role.builder.add(role.kernel.tensor_base, plan.columns[buffer])
+    address = bases.tensor(role, plan.columns[buffer])
     if buffer.count == 1:
         return address
     return role.builder.add(address, role.builder.multiply(stage, plan.column_stride[buffer]))
@@ -344,7 +365,7 @@ def shared_tile(role: RoleContext, reference: tree.BufferRef) -> Value:
     """The shared address (i32) of the tile a reference names."""
     plan = role.kernel.plan
     buffer = reference.buffer
-    base = role.kernel.shared_address(plan.buffer_offsets[buffer])
+    base = bases.shared(role, plan.buffer_offsets[buffer])
     if buffer.count == 1:
         return base
     return role.builder.add(role.builder.multiply(role.stage(reference.handle), plan.buffer_strides[buffer]), base)

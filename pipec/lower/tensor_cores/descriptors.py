@@ -20,6 +20,7 @@ _SWIZZLE_CODES = {"none": 0, "128B_ATOM_32B": 1, "128B": 2, "64B": 4, "32B": 6}
 _VERSION = 1  # bits 46-48 of every SM100 descriptor
 _CORE_ROWS = 8  # rows of a core matrix; 4 where the swizzle atom is 32 bytes
 _CORE_BYTES = 16
+ADDRESS_FIELD = 0x3FFF  # of the address in units of 16 bytes
 
 # The source of tcgen05.cp.32x128b: 32 rows of 16 bytes, groups of 8 rows 128 bytes apart, no swizzle (hardware.md 3.7).
 CHUNK_DESCRIPTOR = _CORE_ROWS * _CORE_BYTES >> 4 << 32 | _VERSION << 46
@@ -116,7 +117,7 @@ def _constant(layout: TileLayout, leading: int, stride: int) -> int:
 
 def start_descriptor(builder: Builder, address: Value, constant: int) -> Value:
     """The descriptor of an address known at run time."""
-    start = builder.bits("and", builder.bits("lshr", address, 4), 0x3FFF)
+    start = builder.bits("and", builder.bits("lshr", address, 4), ADDRESS_FIELD)
     return builder.binary("or", builder.cast("zext", start, "i64"), integer(constant, "i64"))
 
 

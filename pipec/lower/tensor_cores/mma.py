@@ -1,12 +1,14 @@
 """Matrix multiply-accumulate into tensor memory."""
 
 from pipec.kir.plan.scales import kind_of, reads_packed
+from pipec.lower import bases
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.llvm import TRUE, Value, integer
 from pipec.lower.scalars import scalar
-from pipec.lower.synchronisation.pipelines import accumulator_address, shared_tile
+from pipec.lower.synchronisation.pipelines import accumulator_address
 from pipec.lower.table import lowers
-from pipec.lower.tensor_cores.descriptors import K_BYTES, MMA_KINDS, instruction_descriptor, operand_descriptor, start_descriptor
+from pipec.lower.tensor_cores.addresses import descriptors
+from pipec.lower.tensor_cores.descriptors import K_BYTES, MMA_KINDS, instruction_descriptor, operand_descriptor
 from pipec.lower.tensor_cores.scaled_mma import Issue, scaled
 from pipec.sema import tree
 
@@ -43,7 +45,8 @@ def _plain(role: RoleContext, operation: tree.Mma) -> Issue:
     kind = integer(MMA_KINDS[a.buffer.dtype.mma_kind or ""])
     types = d.buffer.dtype, a.buffer.dtype, b.buffer.dtype
     rows = d.buffer.rows * role.kernel.plan.cta_group
-    shape = integer(instruction_descriptor(*types, rows, d.buffer.columns, a_transposed=a.transposed, b_transposed=b.transposed))
+    word = instruction_descriptor(*types, rows, d.buffer.columns, a_transposed=a.transposed, b_transposed=b.transposed)
+    shape = bases.constant(role, word)
     instruction = "tcgen05.mma.tensor" if a.buffer.space == "tensor" else "tcgen05.mma"
 
     def issue(target: Value, first: Value, second: Value, accumulate: Value, step: int) -> None:
@@ -70,5 +73,4 @@ def _descriptors(role: RoleContext, operand: tree.BufferRef, packed: bool) -> li
     k_extent = buffer.rows if operand.transposed else buffer.columns
     layout = role.kernel.plan.layouts[buffer]
     row = operand_descriptor(layout, k_extent, buffer.dtype, transposed=operand.transposed, packed=packed)
-    start = start_descriptor(role.builder, shared_tile(role, operand), row.constant)
-    return [role.builder.add(start, step >> 4) for step in row.steps]
+    return descriptors(role, operand, row.constant, row.steps)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pipec.kir.clusters import LEADER
 from pipec.kir.plan.types import TmaPlan
+from pipec.lower import bases
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.llvm import FALSE, TRUE, Value, integer
 from pipec.lower.scalars import scalar
@@ -30,7 +31,7 @@ def load(role: RoleContext, operation: tree.TmaLoad) -> None:
             target = builder.shared_pointer(builder.add(tile, offset))
             at = box_coordinates(role, origin, rows, columns)
             policy = role.cache_policy(operation.cache)
-            builder.call(f"tma.load.{len(at)}d", target, full, Value("ptr", f"%{row.symbol}"), *at, *policy)
+            builder.call(f"tma.load.{len(at)}d", target, full, bases.tensor_map(role, row.symbol), *at, *policy)
 
 
 def _load_into_cluster(
@@ -54,7 +55,7 @@ def _load_into_cluster(
     for offset, rows, columns in boxes(row):
         target = builder.cluster_pointer(builder.add(tile, offset))
         at = box_coordinates(role, origin, builder.add(first, rows), columns)
-        symbol = Value("ptr", f"%{row.symbol}")
+        symbol = bases.tensor_map(role, row.symbol)
         builder.call(f"tma.load.cluster.{len(at)}d", target, full, symbol, *at, mask, *tail)
 
 
@@ -75,7 +76,7 @@ def issue_store(role: RoleContext, operation: tree.TmaStore | tree.Store, row: T
     builder, reduce = role.builder, operation.reduce
     pointer = builder.shared_pointer(source)
     name = "store" if reduce is None else f"reduce.{reduce}"
-    builder.call(f"tma.{name}.{len(at)}d", pointer, Value("ptr", f"%{row.symbol}"), *at, *role.cache_policy(operation.cache))
+    builder.call(f"tma.{name}.{len(at)}d", pointer, bases.tensor_map(role, row.symbol), *at, *role.cache_policy(operation.cache))
 
 
 def boxes(row: TmaPlan) -> Iterator[tuple[int, int, int]]:

@@ -1,0 +1,79 @@
+"""Addresses and constants of a role that a whole warp walks: computed once, in front of its loops.
+
+The assembler takes what it can compute from constants for free, and computes it again in every iteration: the upper half of each
+descriptor, the offset of each tile. Here such values are made from one that it does not know: the upper bits of the warp's number, which
+lane 0 told the others, are zero. What a loop then does is one addition for each address.
+"""
+
+from pipec.lower.context import RoleContext
+from pipec.lower.emit.llvm import SHARED, Value, integer
+
+_WARP_BITS = 5  # of a warp's number: a CTA has at most 32
+_ZEROS = 32 - _WARP_BITS
+_MOST = 24  # registers for constants: the assembler has 80 that are the same in a warp, and spills what is more to those of the threads
+
+
+def hides(role: RoleContext) -> bool:
+    return role.plan.whole_warp
+
+
+def constant(role: RoleContext, value: int) -> Value:
+    """A constant (i32) that stays in a register of its own."""
+    if not hides(role) or role.zeros >= _MOST:
+        return integer(value)
+    with role.builder.early():
+        return role.builder.add(_another_zero(role), value)
+
+
+def shared(role: RoleContext, offset: int) -> Value:
+    """The address (i32) of a byte of shared memory, in a register of its own."""
+    address = role.kernel.shared_address(offset)
+    if not hides(role):
+        return address
+    if offset not in role.bases:
+        with role.builder.early():
+            role.bases[offset] = role.builder.binary("add", _zero(role, 0), address)
+    return role.bases[offset]
+
+
+def shared_pointer(role: RoleContext, offset: int) -> Value:
+    if not hides(role):
+        return role.kernel.shared_pointer(offset)
+    address = shared(role, offset)
+    with role.builder.early():
+        return role.builder.emit(SHARED, f"inttoptr {address} to {SHARED}")
+
+
+def tensor(role: RoleContext, column: int) -> Value:
+    """The address (i32) of a column of tensor memory, in lane 0."""
+    base = role.kernel.tensor_base
+    assert base is not None
+    if not hides(role):
+        return role.builder.add(base, column)
+    if column not in role.columns:
+        with role.builder.early():
+            role.columns[column] = role.builder.add(role.builder.binary("add", _another_zero(role), base), column)
+    return role.columns[column]
+
+
+def tensor_map(role: RoleContext, symbol: str) -> Value:
+    """The address of a parameter."""
+    parameter = Value("ptr", f"%{symbol}")
+    if not hides(role):
+        return parameter
+    if symbol not in role.maps:
+        with role.builder.early():
+            offset = role.builder.cast("zext", _another_zero(role), "i64")
+            role.maps[symbol] = role.builder.offset_pointer(parameter, offset)
+    return role.maps[symbol]
+
+
+def _another_zero(role: RoleContext) -> Value:
+    """From another bit than others, so that two are not found to be the same, or one to lie at a known distance from the other."""
+    role.zeros += 1
+    return _zero(role, role.zeros % _ZEROS)
+
+
+def _zero(role: RoleContext, number: int) -> Value:
+    assert role.kernel.copied_warp is not None
+    return role.builder.bits("lshr", role.kernel.copied_warp, _WARP_BITS + number)

@@ -1,0 +1,37 @@
+"""Descriptors of the tiles of a stage: what is known of them before the stage is, and what is added to it."""
+
+from pipec.lower import bases
+from pipec.lower.context import RoleContext
+from pipec.lower.emit.llvm import Value, integer
+from pipec.lower.synchronisation.pipelines import shared_tile
+from pipec.lower.tensor_cores.descriptors import ADDRESS_FIELD, start_descriptor
+from pipec.sema import tree
+
+_LOW = (1 << 32) - 1
+
+
+def descriptors(role: RoleContext, operand: tree.BufferRef, constant: int, steps: tuple[int, ...]) -> list[Value]:
+    """One for each step, so many bytes behind the tile's first: the address field counts 16."""
+    builder = role.builder
+    if not bases.hides(role):
+        start = start_descriptor(builder, shared_tile(role, operand), constant)
+        return [builder.add(start, step >> 4) for step in steps]
+    lower = _lower(role, operand, constant)
+    found = []
+    for step in steps:
+        upper = bases.constant(role, constant >> 32)
+        halves = builder.vector([builder.add(lower, step >> 4), upper])
+        found.append(builder.emit("i64", f"bitcast {halves} to i64"))
+    return found
+
+
+def _lower(role: RoleContext, operand: tree.BufferRef, constant: int) -> Value:
+    """The lower half of the first one. No tile ends behind the addresses that the field has bits for, so additions stay in it."""
+    builder, plan, buffer = role.builder, role.kernel.plan, operand.buffer
+    base = bases.shared(role, plan.buffer_offsets[buffer])
+    with builder.early():
+        field = builder.bits("and", builder.bits("lshr", base, 4), ADDRESS_FIELD)
+        first = builder.add(field, integer(constant & _LOW))
+    if buffer.count == 1:
+        return first
+    return builder.binary("add", first, builder.multiply(role.stage(operand.handle), plan.buffer_strides[buffer] >> 4))

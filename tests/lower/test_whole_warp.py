@@ -1,0 +1,61 @@
+"""Roles of one warp whose lanes walk together: who waits, who acts, and what is computed for all."""
+
+import re
+from functools import cache
+
+import pipec
+
+RING = """
+kernel ring(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]{more}):
+    grid(ceildiv(M, 128), ceildiv(N, 64))
+    input  = InputTilePipeline(StandardTilePayload(a=tile[bf16, 128, 64], b=tile[bf16, 64, 64]), stages=3)
+    output = OutputTilePipeline(tmem[f32, 128, 64], stages=1)
+
+    role load(warps=1) produces input:
+        for k in range({steps}):
+            with input.produce() as s:
+                tma.load(s.a, a[block.x * 128, k * 64])
+                tma.load(s.b, b[block.y * 64, k * 64])
+
+    role mma(warps=1) consumes input produces output:
+        with output.produce() as acc:
+            for k in range({steps}):
+                with input.consume() as s:
+                    mma(acc, s.a, s.b)
+
+    role epilogue(warps=4) consumes output:
+        with output.consume() as acc:
+            store(d[block.x * 128, block.y * 64], acc)
+"""
+
+
+@cache
+def program(steps: str = "ceildiv(K, 64)", more: str = "") -> pipec.Program:
+    return pipec.compile(RING.format(steps=steps, more=more))
+
+
+def behind_waits(ptx: str) -> list[str]:
+    """The instruction behind each wait."""
+    return re.findall(r"mbarrier\.try_wait[^\n]*\n\tnot\.pred[^\n]*\n\t@%p\d+ bra[^\n]*\n\t(\S+)", ptx)
+
+
+def test_lanes_meet_behind_each_wait() -> None:
+    assert behind_waits(program().ptx) == ["bar.warp.sync"] * 4
+
+
+def test_only_what_acts_is_left_to_the_elected_lane() -> None:
+    """Behind the branch of the elected lane there are copies, products and signals, with constants of theirs."""
+    lines = [line for line in program().ptx.splitlines() if line.startswith(("\t", "$L")) and ".loc" not in line]
+    acting = [at for at, line in enumerate(lines) if re.match(r"\t(tcgen05\.mma|cp\.async\.bulk\.tensor\.2d\.shared)", line)]
+    assert len(acting) == 6
+    for at in acting:
+        while not lines[at].startswith("\t@"):
+            assert lines[at].startswith(("\ttcgen05.mma", "\tcp.async", "\tmbarrier.arrive.expect_tx", "\tmov."))
+            at -= 1
+        assert " bra " in lines[at]
+
+
+def test_a_bound_from_memory_leaves_the_loop_to_one_lane() -> None:
+    """Lanes that load for themselves could find different elements."""
+    ptx = program("load(steps[0])", ", steps: tensor[i32, 1]").ptx
+    assert behind_waits(ptx).count("bar.warp.sync") == 1  # of the epilogue
