@@ -19,8 +19,16 @@ _NO_POSITIONS = (PUBLISHED, MET, APART)
 Trail = tuple["Trail", int, Env | int | None] | None
 
 
+# How far a walk has come: nodes found, the node that is followed (-1: the start), barriers made ready.
+Here = tuple[int, int, dict[int, tuple[int, int, tuple[int, ...]]]]
+
+
 class Again(Exception):
-    """A generalisation was found: begin anew."""
+    """A generalisation was found for the loop that begins with a block: begin anew where it was first come to."""
+
+    def __init__(self, block: int) -> None:
+        super().__init__()
+        self.block = block
 
 
 @dataclass
@@ -63,6 +71,10 @@ class Loops:
         self.special: Hints = {block: dict(found) for block, found in (hints or {}).items()}
         self._names: dict[int, tuple[str, ...]] = {}
         self._symbols: dict[Value, frozenset[Symbol]] = {}
+        self.first: dict[int, Here] = {}  # by first block of a loop, in the order in which they were come to
+
+    def _here(self) -> Here:
+        raise NotImplementedError
 
     def hints(self) -> Hints:
         """What was generalised and does not depend on the CTA: no addresses."""
@@ -73,6 +85,8 @@ class Loops:
 
     def _turn(self, block: Block, env: Env, trail: Trail, path: Path) -> Trail:
         """At the first block of a loop: generalised values take the place of this turn's."""
+        if block.number not in self.first:
+            self.first[block.number] = self._here()
         if MET in env:
             env[MET] = Met.NONE  # the same in all turns
         env.update({name: UNKNOWN for name, value in env.items() if isinstance(value, Mixed)})
@@ -96,7 +110,7 @@ class Loops:
         if not changed or not undecided and turns < MOST_TURNS:
             return trail
         if self._found(block, last, env, changed, names, trail):
-            raise Again
+            raise Again(block.number)
         return trail
 
     @staticmethod
@@ -276,7 +290,7 @@ class Loops:
             return
         if any(one not in moved for one in met):
             self.special[block.number][name] = Symbol(f"{self.name}:{name}") if isinstance(value, Linear) else None
-            raise Again
+            raise Again(block.number)
         if isinstance(value, Linear):
             env[name] = self.machine.same(substitute(value, moved))
         else:
@@ -296,7 +310,7 @@ class Loops:
             else:
                 if made != mine:
                     self.special[block.number].update(made)
-                    raise Again
+                    raise Again(block.number)
                 for name, table in made.items():
                     env[name] = self.machine.same(table)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT
 from pipec.verify.reader.flow.slice import Block, Flow, Question, Step, live_before, shuffles, signals_in_part, touches
-from pipec.verify.reader.processes.loops import PUBLISHED, Again, Loops, Path, Trail
+from pipec.verify.reader.processes.loops import PUBLISHED, Again, Here, Loops, Path, Trail
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import APART, LOADED, MET, Act, Env, Met
@@ -64,27 +64,45 @@ class Walk(Loops):
         self._symbols: dict[Value, frozenset[Symbol]] = {}
         self.nodes: list[Node] = []
         self.keys: dict[object, int] = {}
+        self.at = -1
 
     def run(self) -> list[Node]:
+        """What is found before a loop is come to does not depend on what is generalised there, and stays."""
+        self.nodes, self.keys, self.first, self.at = [], {}, {}, -1
+        self.machine.inits.clear()
         for _ in range(200):
-            self.nodes, self.keys = [], {}
-            self.machine.inits.clear()
             try:
-                self.start = self._explore()
-            except Again:
+                self._explore()
+            except Again as again:
+                self._back_to(again.block)
                 continue
             return self.nodes
         raise Unreadable(self.flow.kernel.line, "the loops are too deep")
 
-    def _explore(self) -> Way:
-        start = self._enter(0, {}, None, Path())
-        at = 0
-        while at < len(self.nodes):
-            self._expand(self.nodes[at])
-            at += 1
+    def _here(self) -> Here:
+        return len(self.nodes), self.at, dict(self.machine.inits)
+
+    def _back_to(self, block: int) -> None:
+        """To where the loop was first come to."""
+        found, self.at, inits = self.first[block]
+        later = [*self.first]
+        for one in later[later.index(block) :]:
+            del self.first[one]
+        del self.nodes[found:]
+        self.keys = {key: at for key, at in self.keys.items() if at < found}
+        for node in self.nodes[max(self.at, 0) :]:
+            node.edges.clear()
+        self.machine.inits = inits
+
+    def _explore(self) -> None:
+        if self.at < 0:
+            self.start = self._enter(0, {}, None, Path())
+            self.at = 0
+        while self.at < len(self.nodes):
+            self._expand(self.nodes[self.at])
+            self.at += 1
             if len(self.nodes) > MOST_STATES:
                 raise Unreadable(self.flow.kernel.line, f"more than {MOST_STATES} states")
-        return start
 
     def _expand(self, node: Node) -> None:
         block = self.flow.blocks[node.block] if node.block != EXIT else None
