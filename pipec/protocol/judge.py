@@ -11,7 +11,7 @@ from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Unreadable
-from pipec.verify.reader.read import read
+from pipec.verify.reader.read import Reading, reading_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class Judgement:
     deadlock: Deadlock | None = None
     why: str = ""
     runs: int = 0
+    reading: Reading | None = None  # of the text: for the same with the conditions that the certificate assumes
 
     @property
     def tried(self) -> str:
@@ -49,9 +50,10 @@ def judge(ptx: str, kernel: str, sides: Sequence[Side] = (), launches: Launches 
     """Reads, proves and checks one kernel of a PTX text. `sides`: pipelines whose two sides must have moved equally far at the end;
     `launches`: which sizes a launch can have."""
     try:
-        network = read(ptx, kernel)
+        reading = reading_of(ptx, kernel)
     except Unreadable as why:
         return Judgement(None, why=str(why))
+    network = reading.network
     pairs = pairs_of(network, sides)
     try:
         certificate = prove(network, pairs=pairs)
@@ -62,14 +64,14 @@ def judge(ptx: str, kernel: str, sides: Sequence[Side] = (), launches: Launches 
         check(replace(network, facts=(*network.facts, *certificate.assumes)), certificate)
     except Refused as why:
         return Judgement(network, why=f"the checker does not accept the proof: {why}")
-    return Judgement(network, certificate)
+    return Judgement(network, certificate, reading=reading)
 
 
 def confirmed(ptx: str, judgement: Judgement) -> Judgement:
     """The same proof for a text whose launches keep to what it assumes."""
-    assert judgement.certificate is not None
+    assert judgement.certificate is not None and judgement.reading is not None
     certificate = replace(judgement.certificate, assumes=())
-    network = read(ptx, certificate.kernel)
+    network = judgement.reading.again(ptx)
     try:
         check(network, certificate)
     except Refused as why:

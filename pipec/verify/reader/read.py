@@ -8,7 +8,8 @@ processes. The CTAs of a cluster are walked one by one; those that turn out alik
 Memory is taken to be used as declared: no store hits a barrier. What else could make a thread wait is named (processes/assumptions.py).
 """
 
-from pipec.verify.network import Network, Ring, Unreadable
+from pipec.record import replace
+from pipec.verify.network import Assumption, Network, Ring, Unreadable
 from pipec.verify.reader.flow.graph import Graph
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.assembly import Assembly, Class, Cta
@@ -22,6 +23,7 @@ from pipec.verify.reader.text.interface import (
     facts_of,
     interface_of,
     signed_as_declared,
+    without_interfaces,
 )
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.statements import Kernel, kernel_of
@@ -41,8 +43,13 @@ _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
 
 def read(ptx: str, kernel: str | None = None) -> Network:
     """The network of an entry of the text (the only one, if no name is given). Raises Unreadable, and nothing else."""
+    return reading_of(ptx, kernel).network
+
+
+def reading_of(ptx: str, kernel: str | None = None) -> "Reading":
+    """The same, with what makes it cheap to read the text once more when launches have been promised to keep to more."""
     try:
-        return _Reading(ptx, kernel).network()
+        return Reading(ptx, kernel)
     except Unreadable:
         raise
     except RecursionError as error:
@@ -53,13 +60,15 @@ def read(ptx: str, kernel: str | None = None) -> Network:
 
 def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
     """What the classes of threads of an entry do about turns (processes/turns.py); none for clusters. Raises Unreadable."""
-    reading = _Reading(ptx, kernel)
-    reading.network()
+    reading = Reading(ptx, kernel)
     return reading.around, list(walks(Graph(reading.kernel), reading.around)) if reading.around.ranks == 1 else []
 
 
-class _Reading:
+class Reading:
+    """An entry of a text, read: `network`."""
+
     def __init__(self, ptx: str, name: str | None) -> None:
+        self.ptx = ptx
         self.kernel = kernel_of(ptx, name)
         self.interface = interface_of(ptx, self.kernel.name)
         block = self.kernel.directives.get("reqntid", ())
@@ -93,20 +102,29 @@ class _Reading:
         # What the same threads of another CTA of the cluster had to have generalised.
         self.hints: dict[tuple[str, tuple[int, ...], frozenset[int] | None], Hints] = {}
 
-    def network(self) -> Network:
         graph = Graph(self.kernel)
         prologue = Flow(graph, _PROLOGUE)
         inits = [self._inits(prologue, rank) for rank in range(self.around.ranks)]
-        rings = self._barriers(inits)
+        self.rings = self._barriers(inits)
         flow = Flow(graph)
-        ctas = []
+        self.ctas = []
         for rank, counts in enumerate(inits):
-            ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0]] for ring in rings)))
-        assembly = Assembly(
-            self.kernel.name, self.interface, rings, self.threads, self.ranges, facts_of(self.interface, self.kernel.parameters)
-        )
+            self.ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0]] for ring in self.rings)))
         check_tensor_memory(flow, self.around.columns)
-        return assembly.network(ctas, assumptions(flow, self.around))
+        self.network = self._assembled(self.interface, assumptions(flow, self.around))
+
+    def again(self, ptx: str) -> Network:
+        """The network of a text; what was found before is taken where the text differs in nothing but the conditions of launches, which
+        decide nothing but what is known of the sizes."""
+        interface = interface_of(ptx, self.kernel.name)
+        same = replace(interface, conditions=()) == replace(self.interface, conditions=())
+        if not same or without_interfaces(ptx) != without_interfaces(self.ptx):
+            return read(ptx, self.kernel.name)
+        return self._assembled(interface, self.network.assumptions)
+
+    def _assembled(self, interface: Interface, assumed: tuple[Assumption, ...]) -> Network:
+        facts = facts_of(interface, self.kernel.parameters)
+        return Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts).network(self.ctas, assumed)
 
     def _classes(self, flow: Flow, rank: int) -> list[Class]:
         classes: list[Class] = []

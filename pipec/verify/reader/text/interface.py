@@ -5,6 +5,7 @@ are the stages of one ring. A wrong hint makes a network that is not proved, nev
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from pipec.verify.network import Unreadable
 from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, choose, floor, scale, substituted
 
 _MARK = "// pipec.kernel "
+_MARKED = re.compile(f"{_MARK}[^\\n]*")
 # Bits in shared memory of an element, by the name that the tensor map has for its type.
 _BITS = {
     "u8": 8,
@@ -105,6 +107,11 @@ def _scalar(symbol: str, dtype: str, kind: str) -> Linear | None:
             return choose(Compare("ge", form), form, add(form, Linear(all_)))
         case _:
             return form
+
+
+def without_interfaces(ptx: str) -> str:
+    """The text without the lines that describe kernels."""
+    return _MARKED.sub("", ptx)
 
 
 def interface_of(ptx: str, kernel: str) -> Interface:

@@ -1,0 +1,93 @@
+"""What the checks cost grows no faster than what they look at: roles, stages, statements, CTAs of a cluster. Calls are counted, which are
+the same in every run, and nothing is timed. Doubled twice, the second step may cost little more than twice the first."""
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pipec.driver import STAGES, Compilation, Options
+from pipec.source import Source
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+COUNTED = ("analyse", "build", "check", "plan", "limits")
+# Four times would be quadratic. A row that is doubled costs twice, and a little is left to what is asked of pairs of neighbours.
+MOST_GROWTH = 2.5
+LEAST = 300  # calls below which growth is that of what is made once
+
+
+def calls(source: Source, constants: dict[str, object]) -> dict[str, int]:
+    """How many functions each stage calls."""
+    state, found = Compilation(source, Options(constants=constants)), {}
+    for name, stage in STAGES.items():
+        count = 0
+
+        def called(frame: object, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(called)
+        try:
+            stage(state)
+        finally:
+            sys.setprofile(None)
+        assert not state.failed, [one.title for one in state.diagnostics]
+        found[name] = count
+        if name == COUNTED[-1]:
+            break
+    return found
+
+
+@cache
+def example(name: str) -> Source:
+    path = EXAMPLES / f"{name}.pipe"
+    return Source(path.name, path.read_text(encoding="utf-8"))
+
+
+def chained(roles: int, statements: int = 1) -> Source:
+    """Tiles handed on by a row of roles, each of which does so several times in a turn."""
+    lines = ["kernel chain(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):", "    grid(8)"]
+    pipelines = range(roles - 1)
+    lines += [f"    p{at} = InputTilePipeline(TilePayload(t=tile[f32, 8, 64]), stages=2)" for at in pipelines]
+    for role in range(roles):
+        takes, gives = role > 0, role < roles - 1
+        flow = (f" consumes p{role - 1}" if takes else "") + (f" produces p{role}" if gives else "")
+        lines += [f"    role r{role}(warps=1){flow}:", "        for i in range(block.x, ceildiv(M, 8), 8):"]
+        for _ in range(statements):
+            held = [f"p{role - 1}.consume() as s"] if takes else []
+            held += [f"p{role}.produce() as o"] if gives else []
+            lines.append(f"            with {', '.join(held)}:")
+            move = (
+                "write(o.t, s.t)" if takes and gives else "tma.load(o.t, x[i * 8, 0])" if gives else "tma.store(y[i * 8, 0], s.t)"
+            )
+            lines.append(f"                {move}")
+    return Source("chain.pipe", "\n".join(lines) + "\n")
+
+
+ROWS: dict[str, Callable[[int], tuple[Source, dict[str, object]]]] = {
+    "roles": lambda size: (chained(1 + size), {}),
+    "statements": lambda size: (chained(3, 2 * size), {}),
+    "stages": lambda size: (example("copy_tma"), {"STAGES": 4 * size, "BN": 256}),
+    "cluster along x": lambda size: (example("gemm_sm90_cluster"), {"CX": 2 * size, "CY": 1}),
+    "cluster along y": lambda size: (example("gemm_sm90_cluster"), {"CX": 1, "CY": 2 * size}),
+    "cluster along x, two along y": lambda size: (example("gemm_sm90_cluster"), {"CX": size, "CY": 2}),
+    "cluster of rows": lambda size: (example("rms_norm_cluster"), {"CX": 2 * size}),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_calls_grow_linearly(row: str) -> None:
+    calls(*ROWS[row](1))  # what is remembered for the whole process
+    small, middle, large = (calls(*ROWS[row](size)) for size in (1, 2, 4))
+    for stage in COUNTED:
+        first, second = middle[stage] - small[stage], large[stage] - middle[stage]
+        told = f"{stage}: {small[stage]}, {middle[stage]}, {large[stage]} calls"
+        assert large[stage] <= 2.2 * middle[stage] and second <= MOST_GROWTH * max(first, LEAST), told
+
+
+def test_a_second_axis_costs_less_than_as_many_clusters() -> None:
+    """Eight CTAs in two rows of four against four in a row."""
+    row, both = (calls(example("gemm_sm90_cluster"), {"CX": 4, "CY": rows}) for rows in (1, 2))
+    assert all(both[stage] <= 2 * row[stage] for stage in COUNTED), (row, both)
