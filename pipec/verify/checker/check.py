@@ -27,6 +27,7 @@ class Unknown(Symbol):
 
 def check(network: Network, certificate: Certificate) -> None:
     """Raises Refused."""
+    # A proof of another kernel may hold of this network by accident; nobody who passes it means that.
     need(certificate.kernel == network.name, f"the certificate is for kernel `{certificate.kernel}`")
     need(bool(certificate.cases), "the certificate has no case")
     need(len({*certificate.cases}) == len(certificate.cases), "a case stands there twice")
@@ -34,6 +35,8 @@ def check(network: Network, certificate: Certificate) -> None:
     sizes, layout = System(network.facts), Layout(network)
     need(_covered(sizes, [case.when for case in certificate.cases], [_MOST_PARTS]), "the cases do not cover all sizes")
     for case in certificate.cases:
+        # Cases divide launches. A register has many values in one launch, and would let a
+        # case hold at one moment and not at the next.
         need(not any(symbols_in(one) & registers for one in case.when), "a case is told apart by a register")
         _Case(layout, case, sizes.extended(case.when)).check()
 
@@ -48,6 +51,8 @@ def _covered(sizes: System, cases: list[tuple[Formula, ...]], left: list[int]) -
     if not cases:
         return False
     for condition in cases[0]:
+        # Where the condition fails, cases that ask for it are out: leaving them in would be
+        # right as well, and take twice as long each time.
         others = [case for case in cases[1:] if condition not in case]
         if not _covered(sizes.extended([negate(condition)]), others, left):
             return False
@@ -95,6 +100,7 @@ class _Case:
         if node.test is None:
             need(node.yes is node.no is None, "a way on from where nothing is decided")
             need(at.ended(), "a schedule ends before all processes have")
+            # Such a barrier would be found half done by whatever uses the memory next.
             need(at.settled(), "a barrier is left with some of its arrivals when all processes have ended")
             return
         need(0 <= node.test < len(self.network.processes), "a test of a process that does not exist")
@@ -105,6 +111,7 @@ class _Case:
         for condition, edge, moves in ((action.condition, action.yes, node.yes), (negate(action.condition), action.no, node.no)):
             way = _Way(at.copy(), given.extended([condition]))
             if moves is None:
+                # An outcome may be left out only where the facts exclude it: whoever writes certificates decides nothing.
                 need(way.having.impossible(), f"line {at.line(node.test)}: an outcome is missing")
                 continue
             self._go(way, node.test, edge)
@@ -120,8 +127,11 @@ class _Case:
         need(0 <= moves.node < len(self.case.nodes), "a node that does not exist")
         for fact in self.case.nodes[moves.node].facts:
             need(way.having.entails(substituted(fact, way.values)), "the facts of a node do not follow from those before it")
+        # With how far the counts were lowered, so that events on both sides of a node can be told to be of the same use.
         self.passages.append(Passage(source, moves.node, way.events, way.at.lower()))
         found = self.reached.setdefault(moves.node, (way.at, way.at.key()))
+        # The node stands for both ways. What it says of the processes must be true of each,
+        # or what follows would hold of one alone.
         need(found[1] == way.at.key(), "two ways into a node find the processes or what has arrived different")
 
     def _step(self, process: int, way: _Way) -> Edge:
@@ -131,6 +141,8 @@ class _Case:
                 stages, number = self.network.rings[use.ring].stages, at.use(process, use)
                 at.need(process, at.rings[use.ring].complete(number), "a step waits for what has not come")
                 overtaken = at.rings[use.ring].complete(number + stages)
+                # A wait knows a parity only: two phases later it would take the next one
+                # for its own and wait for ever (hardware.md 1.1).
                 at.need(process, not overtaken, "the phase after can complete before this wait sees its own")
                 at.wait(process, use)
                 way.events.append(Event(at.line(process), process, action, number, last=at.all_waited(use.ring, number)))
@@ -145,12 +157,14 @@ class _Case:
     def _go(self, way: _Way, process: int, edge: Edge) -> None:
         way.at.enter(process, edge)
         for required in edge.requires:
+            # The network counts with whole numbers; the registers do so only as long as they hold the result.
             need(way.having.entails(substituted(required, way.values)), "arithmetic may wrap at 32 bits")
         way.values |= {symbol: self._value(value, way.values) for symbol, value in edge.values}
 
     def _value(self, value: Linear | None, values: dict[Symbol, Linear]) -> Linear:
         if value is not None:
             return substitute(value, values)
+        # A new one each time: two values of which nothing is known are not known to be equal.
         self.unknowns += 1
         return atom(Unknown(str(self.unknowns)))
 

@@ -36,6 +36,7 @@ class RingState:
 
     def completed(self, use: int) -> None:
         self.beyond.add(use)
+        # Kept as small as can be, since two configurations are compared as they stand.
         while self.below in self.beyond:
             self.beyond.remove(self.below)
             self.below += 1

@@ -44,6 +44,7 @@ def bounded(arrows: list[Arrow], sizes: System) -> bool:
     """Whether nobody can follow the arrows for ever. The forms that count are over what the edges change, as it is at the state left."""
     for loop in loops([(number, edge.target) for number, edge, _ in arrows]):
         inside = [(number, edge, when) for number, edge, when in arrows if number in loop and edge.target in loop]
+        # One count at a time: what it does not bound is a smaller set of edges, of which the same is asked again.
         rest = _without_countdown(inside, sizes)
         if rest is None or not bounded(rest, sizes):
             return False
@@ -62,6 +63,7 @@ def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None
             continue
         tried.add(form.terms)
         changes = [_change(form, edge, when, sizes) for _, edge, when in inside]
+        # A form that may grow somewhere in the loop can be brought back to its start, and bounds nothing.
         if any(change is None or change > 0 for change in changes) or not any(changes):
             continue
         loose = [(n, edge.target) for n, edge, when in inside if all(one.terms != form.terms for one in _bounds(when))]
@@ -102,6 +104,7 @@ def _change(form: Linear, edge: Edge, when: Formula, sizes: System) -> int | Non
     if not difference.terms:
         return difference.constant
     having = sizes.extended([when])
+    # Whether it shrinks at all is enough: by how much would only say after how many turns.
     for most in (-1, 0):
         if having.entails(Compare("ge", add(Linear(most), difference, -1))):
             return most
@@ -144,6 +147,7 @@ def _search(root: int, following: dict[int, list[int]], seen: set[int], finished
     if root in seen:
         return
     seen.add(root)
+    # A stack of its own: a kernel may have more nodes than Python lets functions call each other.
     work = [(root, iter(following.get(root, ())))]
     while work:
         one, rest = work[-1]
