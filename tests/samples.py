@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 Value = TypeVar("Value")
-TIMINGS = 0.5  # of the timings under which a program is run otherwise alike
+TIMINGS = 0.3  # of the timings under which a program is run otherwise alike
 
 _whole, _seed = True, "1"  # outside of pytest nothing is left out
 
@@ -41,7 +41,7 @@ def some(family: str, values: Sequence[Value], share: float) -> list[Value]:
 
 def left_out(items: list[pytest.Item], seed: str) -> Iterator[pytest.Item]:
     """Of each family that is marked `sample(share, of="parameter")` all but that share, at least one of each value of the parameter;
-    of other families half of the timings of each test. What says how much `work` it is is left out before what is less."""
+    of other families a third of the timings of each test. What says how much `work` it is is left out before what is less."""
     families: dict[tuple[str, float, str], list[pytest.Item]] = defaultdict(list)
     works: dict[str, int] = {}
     for item in items:

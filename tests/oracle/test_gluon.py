@@ -76,6 +76,7 @@ def roles() -> Compiled:
     return build(kernels.roles, maps | {"M": "i32", "N": "i32", "K": "i32"}, {"BM": 128, "BN": 64, "BK": 64, "STAGES": 3})
 
 
+@pytest.mark.sample(0.01, of="shape")
 @pytest.mark.parametrize("shape", [(200, 200, 200), (128, 64, 64), (384, 128, 320)], ids=str)
 @all_timings
 def test_roles(shape, timing):
@@ -107,6 +108,7 @@ def two_ctas(kind: str, tile: tuple[int, int, int]) -> Compiled:
     return build(kernels.two_ctas, maps | {"K": "i32"}, {"BM": bm, "BN": bn, "BK": bk}, num_ctas=2)
 
 
+@pytest.mark.sample(0.3, of="shape")
 @pytest.mark.parametrize(("kind", "tile"), [("fp16", (256, 128, 64)), ("bf16", (128, 64, 64))])
 @pytest.mark.parametrize("shape", [(300, 200, 136), (256, 128, 64)], ids=str)
 @all_timings
@@ -125,6 +127,7 @@ def launch_control() -> Compiled:
     return build(kernels.launch_control, {"x": "*fp32", "y": "*fp32", "times": "*i32"}, {"SIZE": 512})
 
 
+@pytest.mark.sample(0.01, of="blocks")
 @pytest.mark.parametrize("blocks", [1, 9])
 @all_timings
 def test_launch_control(blocks, timing):
@@ -188,6 +191,7 @@ def test_copies_to_tensor_memory(swizzle, timing):
     assert (y == x).all()
 
 
+@pytest.mark.sample(0.01, of="ctas")
 @pytest.mark.parametrize("ctas", [2, 4])
 @all_timings
 def test_multicast(ctas, timing):

@@ -56,6 +56,7 @@ def test_descriptors(form, timing):
     check_product(d, a, b.T, {"tf32": TF32_INPUTS, "tf32x3": 2.0**-19}.get(precision, 0.0))
 
 
+@pytest.mark.sample(0.01, of="shape")
 @pytest.mark.parametrize("shape", [(128, 128, 64), (1, 8, 8), (129, 136, 200), (256, 256, 256)], ids=str)
 @all_timings
 def test_descriptors_at_many_shapes(shape, timing):
@@ -85,6 +86,7 @@ def persistent(flatten: bool) -> Compiled:
     return build(kernels.persistent, maps | {"M": "i32", "N": "i32", "K": "i32"}, constants, num_stages=3)
 
 
+@pytest.mark.sample(0.2, of="shape")
 @pytest.mark.parametrize("shape", [(260, 264, 136), (128, 128, 64), (100, 512, 24)], ids=str)
 @pytest.mark.parametrize("flatten", [False, True], ids=["nested", "flat"])
 @all_timings
@@ -154,6 +156,7 @@ def attention(specialised: bool, causal: bool) -> Compiled:
     return build(kernels.attention, maps | {"n": "i32", "scale": "fp32"}, constants)
 
 
+@pytest.mark.sample(0.3, of="causal")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("specialised", [False, True], ids=["one role", "roles"])
 @pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)
