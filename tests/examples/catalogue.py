@@ -192,8 +192,8 @@ class Run:
 
     @property
     def work(self) -> int:
-        """How much of it there is, for a variant; of the default every shape is as good."""
-        return math.prod(int(number) for number in self.numbers.values() if number >= 1) if self.case.constants else 0
+        """How much of it there is: of shapes that go through the same code a run takes the smallest."""
+        return math.prod(int(number) for number in self.numbers.values() if number >= 1)
 
     @property
     def numbers(self) -> dict[str, float]:
