@@ -33,7 +33,7 @@ from pipec.verify.terms import (
 )
 
 # Parts of a form beyond which it is folded up.
-LARGEST_FORM = 64
+LARGEST_FORM = 56
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
 _SYMBOL = re.compile(r"Symbol\(name='([^']*)'\)")
