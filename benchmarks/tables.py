@@ -158,6 +158,18 @@ def attention(record: Record) -> list[str]:
     return lines
 
 
+def decode(record: Record) -> list[str]:
+    """The fastest tile beside what torch has; the ratio is to the fastest of it, within rounds."""
+    lines = _head("", "cuDNN", "FlashAttention-2", "pipec", "GB/s", "to the fastest rival", "tile")
+    for name, row in record["figures"].items():
+        times = {which: one["microseconds"] for which, one in row.items() if "microseconds" in one}
+        ours = min((which for which in times if which.startswith("pipec")), key=times.__getitem__)
+        ratio, tile = row[ours]["to the fastest rival"]["median"], ours.removeprefix("pipec ")
+        cells = (f"{times['cudnn']:.1f} us", f"{times['flash']:.1f}", f"{times[ours]:.1f}")
+        lines.append(_row(name, *cells, f"{row[ours]['gigabytes_per_second']:.0f}", f"{ratio:.2f}", tile))
+    return lines
+
+
 def copying(record: Record) -> list[str]:
     """Against the faster of torch's copy and the driver's."""
     lines = _head("M x N", "driver", "pipec", "ratio")
@@ -223,6 +235,7 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "gemm-fresh": ("h200", fresh),
     "split-k": ("h200_split_k", split_k),
     "attention": ("h200_attention", attention),
+    "decode": ("h200_decode", decode),
     "copying": ("copy_tma", copying),
     "memory-summary": ("h200_memory", memory_summary),
     "memory": ("h200_memory", memory),
