@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from pipec.protocol.prove import Undecided, prove
@@ -55,11 +56,12 @@ def judge(ptx: str, kernel: str, sides: Sequence[Side] = (), launches: Launches 
         return Judgement(None, why=str(why))
     network = reading.network
     pairs = pairs_of(network, sides)
+    runs = cache(lambda: refute(network, pairs, launches))
     try:
-        certificate = prove(network, pairs=pairs)
+        certificate = prove(network, pairs=pairs, refuted=lambda: runs()[0] is not None)
     except Undecided as why:
-        deadlock, runs = refute(network, pairs, launches)
-        return Judgement(network, None, deadlock, str(why), runs)
+        deadlock, ended = runs()
+        return Judgement(network, None, deadlock, str(why), ended)
     try:
         check(replace(network, facts=(*network.facts, *certificate.assumes)), certificate)
     except Refused as why:

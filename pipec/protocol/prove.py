@@ -6,7 +6,7 @@ alone have come out. Where that fails the sizes are split, or another schedule i
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pipec.protocol.effort import Effort, Spent
@@ -43,9 +43,11 @@ class Undecided(Exception):
 Pairs = Sequence[tuple[int, int]]  # rings of full and of empty barriers of a pipeline
 
 
-def prove(network: Network, effort: Effort | None = None, pairs: Pairs = ()) -> Certificate:
+def prove(
+    network: Network, effort: Effort | None = None, pairs: Pairs = (), refuted: Callable[[], bool] = lambda: False
+) -> Certificate:
     """Raises Undecided. What is returned is a proof only when the checker says so. Rings of `pairs` must have come equally far in the end:
-    what was filled was given back."""
+    what was filled was given back. `refuted`: asked before what takes long; if it holds there is nothing to prove."""
     effort = effort or Effort()
     spent = Spent(effort)
     network, names = canonical(network)
@@ -54,7 +56,7 @@ def prove(network: Network, effort: Effort | None = None, pairs: Pairs = ()) -> 
     for attempt in _attempts(network):
         spent.share(attempt.share)
         try:
-            cases = tuple(_Splitter(program, attempt, effort, pairs, spent).cases())
+            cases = tuple(_Splitter(program, attempt, effort, pairs, spent, refuted).cases())
             return in_names_of(Certificate(network.name, cases, tuple(program.assumed)), names)
         except Undecided as why:
             reason = str(why)
@@ -95,11 +97,13 @@ def uneven(at: Configuration, pairs: Pairs) -> int | None:
 class _Splitter:
     """Proves by cases of the sizes."""
 
-    def __init__(self, program: Program, attempt: _Attempt, effort: Effort, pairs: Pairs, spent: Spent) -> None:
+    def __init__(
+        self, program: Program, attempt: _Attempt, effort: Effort, pairs: Pairs, spent: Spent, refuted: Callable[[], bool]
+    ) -> None:
         self.tells_begun = attempt.tells_begun
         self.program, self.effort, self.pairs, self.spent = program, effort, pairs, spent
         self.schedule = Schedule(program.network, attempt.order, forgets=not attempt.tells_begun, even=attempt.even)
-        self.left = effort.cases
+        self.left, self.refuted = effort.cases, refuted
 
     def cases(self) -> Iterator[Case]:
         yield from self._under((), None)
@@ -117,6 +121,8 @@ class _Splitter:
             )
             return
         except Undecided as why:
+            if not when and self.refuted():
+                raise Undecided(str(why), hopeless=True) from why
             if self.left <= 0 or self.spent.paused() or why.hopeless:
                 raise
             base = System([*self.program.facts, *when])

@@ -227,3 +227,19 @@ def test_many_cases_cover_all_sizes() -> None:
     assert _covered(System(), cases, [200])
     for number in range(len(cases)):
         assert not _covered(System(), [*cases[:number], *cases[number + 1 :]], [200])
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_refuted_is_searched_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither cases nor other schedules are tried for a network that goes wrong at some sizes."""
+    searched: list[_Search] = []
+    nodes = _Search.nodes
+
+    def noted(search: _Search) -> object:
+        searched.append(search)
+        return nodes(search)
+
+    monkeypatch.setattr(_Search, "nodes", noted)
+    with pytest.raises(Undecided):
+        prove(WRONG[name], refuted=lambda: refute(WRONG[name])[0] is not None)
+    assert len(searched) == 1
