@@ -8,6 +8,7 @@ table all BF16 rows were seen, of the H200's every ninth tile.
 
 import argparse
 import csv
+import json
 import math
 import statistics
 import sys
@@ -132,9 +133,9 @@ def _stages_off(rows: dict[int, tuple[float, float]]) -> int:
 
 
 @cache
-def _compiled(example: str, constants: str) -> Any:
+def _compiled(example: str, constants: str, arch: str | None = None) -> Any:
     given = dict(word.split("=") for word in constants.split())
-    state = compile_source(read_source(str(ROOT / "examples" / f"{example}.pipe")), Options(None, given), until="plan")
+    state = compile_source(read_source(str(ROOT / "examples" / f"{example}.pipe")), Options(arch, given), until="plan")
     assert state.trees is not None and state.plans is not None, state.diagnostics
     return state.trees[0], state.plans[0]
 
@@ -167,6 +168,97 @@ def whole_gemm(every: int) -> dict[str, Any]:
     }
 
 
+def attention() -> dict[str, Any]:
+    """benchmarks/results/h200_attention.json; two of three lengths were not looked at when the one constant was set."""
+    errors: dict[str, list[float]] = defaultdict(list)
+    for title, row in _figures("h200_attention").items():
+        size, mask, length = title.split()
+        shape = {"H": 16384 // int(length) * 2048 // int(size), "S": int(length), "T": int(length)}
+        for name, one in row.items():
+            if name.startswith("pipec"):
+                constants = f"D={size} CAUSAL={mask == 'causal'} {name[6:]}"
+                errors[f"heads of {size}, {mask}"].append(_error("attention_sm90", constants, shape, one))
+    return {name: spread(found) for name, found in errors.items()}
+
+
+def copies() -> dict[str, float]:
+    """benchmarks/results/copy_tma.json, which counts blocks by multiprocessor."""
+    errors = []
+    for title, row in _figures("copy_tma").items():
+        rows, columns = map(int, title.split("x"))
+        for name, one in row.items():
+            if name.startswith("pipec"):
+                words = dict(word.split("=") for word in name.split()[1:])
+                words["BLOCKS"] = str(int(words["BLOCKS"]) * 132)
+                constants = " ".join(f"{key}={value}" for key, value in words.items())
+                errors.append(_error("copy_tma", constants, {"M": rows, "N": columns}, one))
+    return spread(errors)
+
+
+def _figures(record: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "benchmarks" / "results" / f"{record}.json").read_text())["figures"]
+    return found
+
+
+def _error(example: str, constants: str, sizes: dict[str, int], row: dict[str, float]) -> float:
+    kernel, plan = _compiled(example, constants, "sm_90a")
+    return Launch(kernel, plan, sizes, DEVICES["h200"], None).predict().seconds * 1e6 / row["microseconds"] - 1
+
+
+SIZE = {"M": 4096, "N": 4096, "K": 4096}
+LARGE = {"M": 8192, "N": 8192, "K": 8192}
+WIDE = "BM=128 BN=256 BK=64 STAGES="
+# Steps that others published (benchmarks/data/b200_published.csv), the slowest first, as kernels of the same kind.
+LADDERS: dict[str, list[tuple[str, str, dict[str, int]]]] = {
+    "ThunderKittens levels 6, 7, 9": [
+        ("gemm", "BM=128 BN=128 STAGES=1", SIZE),
+        ("gemm", f"{WIDE}4", SIZE),
+        ("gemm_2cta_persistent", "", SIZE),
+    ],
+    "learn-cuda v2b, v4, v5, v6": [
+        ("gemm", f"{WIDE}1", SIZE),
+        ("gemm", f"{WIDE}4", SIZE),
+        ("gemm_2cta", "", SIZE),
+        ("gemm_2cta_persistent", "", SIZE),
+    ],
+    "Tilus V3, V5, V6": [("gemm", f"{WIDE}4", LARGE), ("gemm_clc", "", LARGE), ("gemm_2cta_persistent", "", LARGE)],
+    "Gluon, one CTA, K 512 to 4096": [("gemm_persistent", f"{WIDE}4", {**LARGE, "K": k}) for k in (512, 1024, 2048, 4096)],
+    "Gluon, pairs, K 512 to 2048": [("gemm_2cta_persistent", "", {**LARGE, "K": k}) for k in (512, 1024, 2048)],
+    "Gluon, mxfp8 and mxfp4": [
+        ("gemm_mxfp8", "", {**LARGE, "M_CHUNKS": 64, "N_CHUNKS": 64, "K_CHUNKS": 64}),
+        ("gemm_mxfp4", "", {**LARGE, "M_CHUNKS": 64, "N_CHUNKS": 64, "K_CHUNKS": 64}),
+    ],
+}
+
+
+def ladders() -> dict[str, Any]:
+    """TFLOP/s of each step; `in_order` if each is faster than the one before, as measured."""
+    found = {}
+    for name, steps in LADDERS.items():
+        rates = []
+        for example, constants, sizes in steps:
+            kernel, plan = _compiled(example, constants, None)
+            one = Launch(kernel, plan, sizes, DEVICES["b200"], None).predict()
+            rates.append(round(one.flops / one.seconds / 1e12))
+        found[name] = {"teraflops": rates, "in_order": rates == sorted(rates)}
+    return found
+
+
+def chosen() -> dict[str, Any]:
+    """benchmarks/results/h200_automatic.json: the tile that pipec chose, measured beside the others that the kernel offers."""
+    ratios, to_default = [], []
+    for row in _figures("h200_automatic").values():
+        columns = {name: one["microseconds"]["median"] for name, one in row["columns"].items()}
+        ratios.append(columns["automatic"] / min(columns["best"], columns["automatic"]))
+        to_default.append(columns["automatic"] / columns["default"])
+    return {
+        "shapes": len(ratios),
+        "to_the_best": round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4),
+        "worst": round(max(ratios), 4),
+        "worst_to_the_default": round(max(to_default), 4),
+    }
+
+
 def _band(seconds: float) -> str:
     return "above 100 us" if seconds > 100e-6 else "30 to 100 us" if seconds > 30e-6 else "below 30 us"
 
@@ -175,7 +267,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--every", type=int, default=1, help="take every Nth row only")
     options = parser.parse_args()
-    write("predict", {"one_multiprocessor_b200": one_multiprocessor(options.every), "gemm_h200": whole_gemm(options.every)})
+    figures = {
+        "one_multiprocessor_b200": one_multiprocessor(options.every),
+        "ladders_b200": ladders(),
+        "gemm_h200": whole_gemm(options.every),
+        "attention_h200": attention(),
+        "copies_h200": copies(),
+        "tiles_chosen_h200": chosen(),
+    }
+    write("predict", figures)
 
 
 if __name__ == "__main__":
