@@ -11,7 +11,7 @@ from pipec.runtime.launcher import LaunchOptions
 from pipec.sim.launch import Options
 
 # Of each target, in a run without `--whole-matrix`: half of them narrower than a vector of 16 bytes or a group of 8 columns.
-_SAMPLE = {"registers": 4, "tensor": 2, "half_warps": 4, "folded": 2, "stage": 2, "loads": 2}
+_SAMPLE = {"registers": 4, "tensor": 2, "half_warps": 2, "folded": 2, "stage": 2, "loads": 2}
 _NARROW = 8
 
 

@@ -3,12 +3,13 @@
 from collections import Counter
 
 import pytest
+from samples import volume
 
 from pipec.driver import Options, compile_source
 from pipec.source import Source
 from tests.protocol.families import FAMILIES, right
 
-_EACH = 6
+_EACH = volume(3, 6)
 # Not yet: what is proved of these is not enough.
 _HARD = {"chain", "conditions", "flat", "outputs", "parity", "stride", "unrolled"}
 

@@ -2,12 +2,14 @@
 
 from collections import Counter
 
+from samples import volume
+
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import refute
 from pipec.verify.checker.check import check
 from tests.protocol.right import KINDS, right
 
-_EACH = 4
+_EACH = volume(2, 4)
 # A loop whose bound is read from memory is not followed past tiles without a turn; even and odd turns not in a loop over tiles.
 _HARD = {"loaded", "parity"}
 
