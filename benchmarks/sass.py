@@ -17,6 +17,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,20 @@ def figures(path: Path, tool: str) -> dict[str, Any]:
     return {"arch": program.arch, "loops": found}
 
 
+# Writes the cubin of benchmarks/triton_gemm.py, of the tile of gemm.pipe, to standard output.
+_TRITON = "import sys, triton_gemm; sys.stdout.buffer.write(triton_gemm.compile_once()[2].asm['cubin'])"
+
+
+def rivals(tool: str) -> dict[str, Any]:
+    """The same GEMM from other compilers, in a process of its own; or why there is none."""
+    if find_spec("triton") is None:
+        return {"triton": "not installed"}
+    run = subprocess.run([sys.executable, "-c", _TRITON], capture_output=True, cwd=ROOT / "benchmarks", check=False)
+    if run.returncode:
+        return {"triton": run.stderr.decode().strip().splitlines()[-1]}
+    return {"triton": {"version": version("triton"), "loops": [loop.row() for loop in loops(disassembled(run.stdout, tool))]}}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--name", default="sass")
@@ -206,12 +221,13 @@ def main() -> int:
         return 1
     only = {name for name in options.only.split(",") if name}
     paths = [path for path in sorted((ROOT / "examples").glob("*.pipe")) if not only or path.stem in only]
-    version = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    told = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[-1]
     rows = {path.stem: figures(path, tool) for path in paths}
     kinds = Counter(
         kind for row in rows.values() for found in row["loops"].values() for loop in found for kind in loop if kind in WORK
     )
-    write(options.name, {"disassembler": version, "loops that have": dict(sorted(kinds.items())), "examples": rows})
+    found = {"disassembler": told, "loops that have": dict(sorted(kinds.items())), "rivals": rivals(tool), "examples": rows}
+    write(options.name, found)
     return 0
 
 

@@ -118,6 +118,18 @@ def test_issue_of_a_k_block(name: str) -> None:
     assert not [one for one in multiplies.names if one.startswith("BSSY")]
 
 
+@pytest.mark.skipif(disassembler() is None, reason="nvdisasm is not here")
+def test_issue_of_the_softmax() -> None:
+    import pipec
+
+    tool = disassembler()
+    assert tool is not None
+    program = pipec.compile(Path(__file__).parents[2] / "examples" / "attention.pipe")
+    found = [loop for loop in loops(disassembled(program.cubin(), tool)) if "exponential" in loop.work]
+    # 64 scores and the factor of what was summed before; three instructions more for each would spare numbers that bf16 does not have.
+    assert len(found) == 2 and all(loop.work["exponential"] == 65 and len(loop.names) < 460 for loop in found)
+
+
 def test_the_record_is_of_the_examples() -> None:
     record = json.loads((RESULTS / "sass.json").read_text())
     examples = {path.stem for path in (RESULTS.parents[1] / "examples").glob("*.pipe")}
