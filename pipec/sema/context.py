@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeVar
 
 from pipec.budgets import Meter
@@ -12,6 +12,7 @@ from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.diag.catalogue.language.syntax import OtherForm
 from pipec.diag.message import Message, Reports, Sink
 from pipec.isa.targets import Target
+from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.sema.language.other_names import OTHER_MEMBERS, OtherName, other_name
 from pipec.sema.meanings import BarrierArray, Meaning, Poison, Reported
@@ -46,7 +47,7 @@ class Walks:
     throttling: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Checkpoint:
     """Where an attempt began: how many statements there were, the stages obtained last and those open, and what was reported."""
 
@@ -56,7 +57,7 @@ class Checkpoint:
     reported: Reports
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recursion:
     """Expressions hold calls, calls of helpers hold statements, and statements hold expressions: how the inner ones reach the outer."""
 

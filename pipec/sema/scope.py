@@ -1,9 +1,9 @@
 """Names and what they stand for, block by block."""
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Literal
 
+from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.meanings import Meaning
 from pipec.source import Span
@@ -18,7 +18,7 @@ class Binding:
 BlockKind = Literal["with", "loop", "branch"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ended:
     """Where a name of a finished block was assigned, and what kind of block it was."""
 
@@ -76,5 +76,7 @@ class Scope:
 
 
 def closest(name: str, known: "set[str] | tuple[str, ...]") -> str | None:
+    from difflib import get_close_matches  # what is right is compiled without it
+
     found = get_close_matches(name, sorted(known), n=1, cutoff=0.65)
     return found[0] if found else None

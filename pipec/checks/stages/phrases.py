@@ -3,7 +3,6 @@
 One class per way, one method per mistake; `pipec.checks.stages.linear` finds the mistakes and knows nothing of the words.
 """
 
-from dataclasses import dataclass
 from typing import TypedDict
 
 from pipec.checks.stages import sub_stages
@@ -13,6 +12,7 @@ from pipec.diag.catalogue.stages import hardware_effects, peek, stepping
 from pipec.diag.catalogue.stages import linear as messages
 from pipec.diag.message import Message
 from pipec.kir import ir
+from pipec.record import record
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import OTHER_SIDE, Form, Side, UseKind
@@ -54,7 +54,7 @@ def stage_name(handle: tree.Handle) -> StageName:
     return {"stage": handle.name, "pipeline": handle.pipeline.name}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StageWords:
     """A stage with a name: linear, scoped, or consume_explicit."""
 
