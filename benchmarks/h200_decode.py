@@ -35,14 +35,14 @@ BACKENDS = {
     "flash": SDPBackend.FLASH_ATTENTION,
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
 }
-# Keys in a step, stages, splits.
+# Keys in a step, stages, splits; with 3 or fewer stages two blocks share a multiprocessor where nothing is split.
 KERNELS: dict[int, list[dict[str, int]]] = {
     64: [
         {"BN": bn, "STAGES": stages, "SPLITS": splits}
         for bn, stages in ((64, 3), (64, 5), (128, 3), (128, 5))
-        for splits in (2, 4)
+        for splits in (1, 2, 4)
     ],
-    128: [{"BN": bn, "STAGES": stages, "SPLITS": splits} for bn, stages in ((64, 3), (64, 5), (128, 2)) for splits in (2, 4)],
+    128: [{"BN": bn, "STAGES": stages, "SPLITS": splits} for bn, stages in ((64, 3), (64, 5), (128, 2)) for splits in (1, 2, 4)],
 }
 
 

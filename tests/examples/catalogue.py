@@ -80,7 +80,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"BLOCKS": "2", "CX": "1", "BN": "64", "STAGES": "2", "GROUP": "2"},
         {"BM": "64", "BN": "256", "STAGES": "2", "BLOCKS": "4"},
     ),
-    "attention_sm90_decode": ({"D": "64", "BN": "128", "STAGES": "2", "SPLITS": "2"},),
+    "attention_sm90_decode": ({"D": "64", "BN": "128", "STAGES": "2", "SPLITS": "2"}, {"STAGES": "3", "SPLITS": "1"}),
     "gemm_sm90_narrow": (
         {"SPLITS": "1", "BM": "64"},
         {"SPLITS": "2", "BM": "8", "BN": "64", "BK": "128", "STAGES": "2"},
