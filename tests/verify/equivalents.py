@@ -54,6 +54,7 @@ REASONS = (
     Reason(r".", "by lane 0 alone", "the same", "no other lane comes there"),
     Reason(r".", "not by lane 0", "the same", "lane 0 does not come there"),
     Reason(r"^@", "predicate left out", "the same", "the predicate always holds there"),
+    Reason(r"mapa", "predicate left out", "another", "the predicate always holds there; two equal places of the loop become one"),
     Reason(r"mapa", "twice", "the same", "an address is computed twice"),
     Reason(r"mapa", "CTA 0", "the same", "it is CTA 0 anyway"),
     Reason(
@@ -71,6 +72,12 @@ REASONS = (
         r"CTA \+ 1",
         "another",
         "the barrier of the other CTA gets the arrivals, as many as it takes, and nobody waits at either: it is the last use",
+    ),
+    Reason(
+        r"mbarrier\.arrive",
+        r"barrier at .*",
+        "another",
+        "a stage is given back for the last time, where nobody waits any more, at a barrier that takes just as many arrivals",
     ),
     Reason(
         r"try_wait",

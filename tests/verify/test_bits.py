@@ -6,7 +6,7 @@ import pytest
 
 from pipec.protocol.sample import evaluate, holds
 from pipec.verify.reader.text.operations import Operation, number_of, operation, wrapped
-from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.reader.values.arithmetic import RESULTS, Arithmetic
 from pipec.verify.terms import RANGES, Compare, Linear, Symbol, add, atom, floor
 
 X, Y = Symbol("x"), Symbol("y")
@@ -90,6 +90,22 @@ def test_any_upper_half_and_mask_is_what_the_machine_computes(seed: int) -> None
         assert isinstance(form, Linear)
         if "Apply" not in repr(form):
             assert wrapped(evaluate(form, {X: x}), 32) == expected, (steps, x)
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, 8), (4, 3), (31, 1), (0, 32), (24, 8), (5, 0)])
+def test_a_bit_field_is_known(start: int, length: int) -> None:
+    for x in (*EDGES, *(random.Random(start).randrange(-(2**31), 2**31) for _ in range(50))):
+        form, number = follow([("bfe.u32", ("0", start, length))], x)
+        assert wrapped(number, 32) == wrapped((x % 2**32 >> start) % 2**length, 32)
+        known = form if isinstance(form, int) else evaluate(form, {X: x})  # type: ignore[arg-type]
+        assert "Apply" not in repr(form) and wrapped(known, 32) == wrapped(number, 32), (x, form)
+
+
+def test_results_of_unknown_functions_have_the_range_of_their_type() -> None:
+    assert {kind: RESULTS[kind] for kind in RESULTS if kind in RANGES} == {
+        kind: RANGES[kind] for kind in RESULTS if kind in RANGES
+    }
+    assert RESULTS["ctaid"] == (0, 2**31 - 2)  # a grid has at most 2^31 - 1 blocks along an axis
 
 
 @pytest.mark.parametrize("how", ["lt", "ge", "gt", "le"])

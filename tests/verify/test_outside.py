@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from pipec.verify.network import Network, Unreadable, edges_of
+from pipec.verify.network import Arrive, Edge, Network, Unreadable, Wait, edges_of
+from pipec.verify.network import Test as Branch
 from pipec.verify.reader.read import read
+from tests.verify.equivalents import plain
 
 KERNEL = """
 // pipec.kernel {interface}
@@ -50,6 +52,57 @@ def network(body: str, grid: list[object] | None = None) -> Network:
 
 def kinds(body: str, grid: list[object] | None = None) -> list[str]:
     return [one.kind for one in network(body, grid).assumptions]
+
+
+@pytest.mark.parametrize("negated", ["", "!"])
+def test_an_event_that_depends_on_a_size_is_followed_by_the_next(negated: str) -> None:
+    """Whether it happens or not: the event behind it is not left out."""
+    ready = "".join(f"\tmbarrier.init.shared.b64 [smem+{8 * one}], 32;\n" for one in range(3))
+    arrive = "mbarrier.arrive.shared.b64 _, [smem+{}];\n"
+    events = f"\t@{negated}%p2 {arrive.format(0)}\t{arrive.format(8)}\t{arrive.format(16)}"
+    found = network(f"\t@%p1 bra $READY;\n{ready}$READY:\n\tbar.sync 0;\n\tsetp.gt.s32 %p2, %r2, 5;\n{events}")
+    (process,) = found.processes
+
+    def first(edge: Edge) -> int:
+        action = process.states[edge.target].action
+        assert isinstance(action, Wait | Arrive)
+        return found.rings[action.use.ring].instances[0]
+
+    (test,) = (state.action for state in process.states if isinstance(state.action, Branch))
+    assert first(test.no) - first(test.yes) == 8
+
+
+READY = "\t@%p1 bra $READY;\n\tmbarrier.init.shared.b64 [smem], 32;\n$READY:\n\tbar.sync 0;\n"
+TOUCH = "\tmbarrier.arrive.shared.b64 _, [smem];\n"
+GIVE_UP = "\t@%p1 bra $OVER;\n\tmbarrier.inval.shared.b64 [smem];\n$OVER:\n"
+MEET = "\tbar.sync 0;\n"
+
+
+@pytest.mark.parametrize("text", [TOUCH + MEET + GIVE_UP, TOUCH + MEET + MEET + GIVE_UP + MEET])
+def test_a_barrier_is_given_up_when_all_have_met(text: str) -> None:
+    assert plain(network(READY + text)) == plain(network(READY + text.replace(GIVE_UP, "")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TOUCH + GIVE_UP,
+        TOUCH + MEET.replace("0", "1, 32") + GIVE_UP,
+        MEET + GIVE_UP + TOUCH,
+        MEET + TOUCH + GIVE_UP + MEET,
+        "\tsetp.gt.s32 %p2, %r2, 5;\n\t@%p2 bra $ON;\n" + MEET + "$ON:\n" + TOUCH + MEET + GIVE_UP,
+        "\tsetp.gt.s32 %p2, %r2, 5;\n\t@%p2 bra $ON;\n"
+        + MEET
+        + TOUCH
+        + "\tbra.uni $THERE;\n$ON:\n"
+        + MEET
+        + GIVE_UP
+        + "$THERE:\n",
+    ],
+)
+def test_a_barrier_that_somebody_may_touch_is_not_given_up(text: str) -> None:
+    with pytest.raises(Unreadable, match="given up"):
+        network(READY + text)
 
 
 def loop(step: str = "add.s32 %r4, %r4, 1;", test: str = "setp.lt.s32 %p2, %r4, %r2;", more: str = "") -> str:

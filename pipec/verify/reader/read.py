@@ -13,7 +13,7 @@ from pipec.verify.network import Assumption, Network, Ring, Unreadable
 from pipec.verify.reader.flow.graph import Graph
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.assembly import Assembly, Class, Cta
-from pipec.verify.reader.processes.assumptions import assumptions, check_tensor_memory
+from pipec.verify.reader.processes.assumptions import assumptions, check_given_up, check_tensor_memory
 from pipec.verify.reader.processes.turns import walks
 from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.text.interface import (
@@ -111,6 +111,7 @@ class Reading:
         for rank, counts in enumerate(inits):
             self.ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0]] for ring in self.rings)))
         check_tensor_memory(flow, self.around.columns)
+        check_given_up(flow)
         self.network = self._assembled(self.interface, assumptions(flow, self.around))
 
     def again(self, ptx: str) -> Network:

@@ -7,7 +7,7 @@ until somebody else has changed it is understood where it is a turn (turns.py).
 from collections.abc import Iterator
 
 from pipec.verify.network import Assumption, AssumptionKind, Unreadable
-from pipec.verify.reader.flow.graph import Stretch
+from pipec.verify.reader.flow.graph import EXIT, Stretch
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.turns import turns
 from pipec.verify.reader.text.opcodes import Kind
@@ -59,6 +59,74 @@ def check_tensor_memory(flow: Flow, columns: dict[int, dict[int, int]]) -> None:
             raise Unreadable(min(asked), f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
     if len({tuple(asked) for asked in columns.values()}) > 1:
         raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")
+
+
+_TOUCHING = frozenset(
+    {Kind.INIT, Kind.ARRIVE, Kind.EXPECT, Kind.TRY, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER},
+)
+
+
+def check_given_up(flow: Flow) -> None:
+    """A barrier is given up when nobody touches one any more: all threads have met at `bar.sync 0` as often as the one that gives it up,
+    and from none of the places where they may then be does a way lead to an instruction that touches a barrier."""
+    given_up = [at for at, kind in flow.kinds.items() if kind is Kind.GIVE_UP]
+    if not given_up:
+        return
+    if any(flow.code[at].head == "barrier" and "cluster" in flow.code[at].parts for at in flow.kinds):
+        raise Unreadable(flow.code[given_up[0]].line, "a barrier of a cluster that is given up is not understood")
+    met, touched = _meetings_before(flow), _comes_to(flow, _TOUCHING)
+    for at in given_up:
+        if met[at] in (0, _MANY) or any(_meets(flow, one) and met[one] == met[at] - 1 and touched[one] for one in flow.kinds):
+            raise Unreadable(flow.code[at].line, "a barrier is given up while somebody may still touch it")
+
+
+_MANY = -1  # not the same on all ways
+
+
+def _meets(flow: Flow, at: int) -> bool:
+    one = flow.code[at]
+    return flow.kinds[at] is Kind.SYNC and one.operands == ("0",) and one.predicate is None
+
+
+def _meetings_before(flow: Flow) -> dict[int, int]:
+    """By instruction: how often a thread has met all others at `bar.sync 0` when it comes there."""
+    begins, work = {0: 0}, [0]
+    found: dict[int, int] = {}
+    while work:
+        block = flow.graph.blocks[work.pop()]
+        count = begins[block.number]
+        for at in range(block.first, block.last):
+            found[at] = count
+            if count != _MANY and _meets(flow, at):
+                count += 1
+        for after in block.next:
+            if after == EXIT:
+                continue
+            joined = count if begins.get(after, count) == count else _MANY
+            if begins.get(after) != joined:
+                begins[after] = joined
+                work.append(after)
+    return found
+
+
+def _comes_to(flow: Flow, kinds: frozenset[Kind]) -> dict[int, bool]:
+    """By instruction: whether a way leads on to one of these kinds."""
+    blocks = [block for block in flow.graph.blocks if block.number in flow.graph.reached]
+    has = {block.number: any(flow.kinds[at] in kinds for at in range(block.first, block.last)) for block in blocks}
+    leads = dict.fromkeys(has, False)
+    changed = True
+    while changed:
+        changed = False
+        for block in blocks:
+            if not leads[block.number] and any(has[after] or leads[after] for after in block.next if after != EXIT):
+                leads[block.number] = changed = True
+    found: dict[int, bool] = {}
+    for block in blocks:
+        ahead = leads[block.number]
+        for at in reversed(range(block.first, block.last)):
+            found[at] = ahead
+            ahead = ahead or flow.kinds[at] in kinds
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------- loops

@@ -23,6 +23,9 @@ class Kind(Enum):
     BRANCH = "a branch, on what all threads of a process have in common"
     END = "the threads end"
     INIT = "a barrier is made ready by one thread, for a constant number of arrivals, before all threads first meet"
+    GIVE_UP = (
+        "the end of a barrier; all threads have met, and none comes to an instruction that touches a barrier behind that meeting"
+    )
     ARRIVE = (
         "arrivals by the threads that execute it; `expect_tx`: bytes announced with it; a remote address: at that CTA's barrier"
     )
@@ -54,6 +57,7 @@ _NO_EVENTS = {
     Kind.BRANCH,
     Kind.END,
     Kind.INIT,
+    Kind.GIVE_UP,
     Kind.GRID_WAIT,
     Kind.OBSERVE,
     Kind.PUBLISH,
@@ -81,7 +85,7 @@ ROWS: dict[str, Kind] = {
     "ret": Kind.END,
     "exit": Kind.END,
     "mbarrier.init": Kind.INIT,
-    "mbarrier.inval": Kind.UNREAD,
+    "mbarrier.inval": Kind.GIVE_UP,
     "mbarrier.arrive": Kind.ARRIVE,
     "mbarrier.arrive.noComplete": Kind.UNREAD,
     "mbarrier.expect_tx": Kind.EXPECT,

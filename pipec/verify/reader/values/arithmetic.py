@@ -274,7 +274,7 @@ class Arithmetic:
                 (e, f), (g, h) = bounds_by_choice(one)
                 return min(max(a, e), max(c, g)), max(min(b, f), min(d, h))
             case Apply(function, _):
-                return _RESULTS.get(function.rpartition(".")[2], anything)
+                return RESULTS.get(function.rpartition(".")[2], anything)
 
 
 def _exact(form: Linear) -> bool:
@@ -308,7 +308,7 @@ def _size(value: Linear | Formula) -> int:
     return size
 
 
-_RESULTS: dict[str, tuple[float, float]] = {
+RESULTS: dict[str, tuple[float, float]] = {
     "s32": (-(1 << 31), (1 << 31) - 1),
     "u32": (0, (1 << 32) - 1),
     "s64": (-(1 << 63), (1 << 63) - 1),
