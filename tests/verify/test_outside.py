@@ -105,6 +105,15 @@ def test_a_barrier_that_somebody_may_touch_is_not_given_up(text: str) -> None:
         network(READY + text)
 
 
+@pytest.mark.parametrize("turned", ["", "\tnot.pred %p5, %p5;\n"])
+@pytest.mark.parametrize(("value", "negated", "happens"), [(-1, "", True), (-1, "!", False), (0, "", False), (0, "!", True)])
+def test_an_event_under_a_known_predicate(value: int, negated: str, happens: bool, turned: str) -> None:
+    found = network(f"{READY}\tmov.pred %p5, {value};\n{turned}\t@{negated}%p5 {TOUCH.strip()}\n")
+    (process,) = found.processes
+    rings = [found.rings[action.use.ring].kind for state in process.states if isinstance(action := state.action, Arrive)]
+    assert ("mbarrier" in rings) == (happens != bool(turned))
+
+
 def loop(step: str = "add.s32 %r4, %r4, 1;", test: str = "setp.lt.s32 %p2, %r4, %r2;", more: str = "") -> str:
     return f"\tmov.b32 %r4, 0;\n$LOOP:\n\tst.global.b32 [%rd4], %r4;\n\t{more}\n\t{step}\n\t{test}\n\t@%p2 bra $LOOP;\n"
 

@@ -54,3 +54,8 @@ def test_examples_spread(case: object) -> None:
 def test_shared_variables_of_others() -> None:
     text = ".extern .shared .align 16 .b8 dynamic[];\n.shared .align 8 .b64 bars[4];\n" + HEAD + "\tret;\n}\n"
     assert kernel_of(text, None).shared == {"dynamic": 0, "bars": 1 << 20}
+
+
+def test_operands_in_braces_are_one() -> None:
+    code = kernel_of(HEAD + "\tmov.b64 {%r1, %r2}, %rd3;\n\tret;\n}\n", "k").code
+    assert code[0].operands == ("{%r1, %r2}", "%rd3")
