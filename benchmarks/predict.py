@@ -2,8 +2,8 @@
 
     python benchmarks/predict.py [--every N]
 
-Writes benchmarks/results/predict.json. What was fitted to which rows stands beside each figure in pipec/predict/device.py: of the B200's
-table all BF16 rows were seen, of the H200's every ninth tile.
+Writes benchmarks/results/predict.json. What was fitted to which rows stands beside each figure in pipec/predict/device.py and in
+docs/time.md; benchmarks/fit_main_loop.py and benchmarks/fit_model.py leave rows out.
 """
 
 import argparse

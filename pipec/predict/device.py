@@ -2,7 +2,7 @@
 
 "Sweep" is the table of 351 BF16 main loops of CUTLASS on one multiprocessor of a B200, taken at a locked 1.3 GHz, and "interval" the
 table of MMA latencies and initiation intervals (SemiAnalysisAI/microbench-blackwell, commit 9a068d8; docs/reference/hardware.md 10).
-"Fitted" figures of the B200 come from the BF16 rows of the sweep whose data stays in the near half of its L2 (`benchmarks/fit_predict.py`
+"Fitted" figures of the B200 come from the BF16 rows of the sweep whose data stays in the near half of its L2 (`benchmarks/fit_main_loop.py`
 prints them anew), those about data that does not from the others; rows of other types were not at hand.
 """
 
