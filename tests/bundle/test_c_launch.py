@@ -122,6 +122,7 @@ def launched(interface: KernelInterface, api: FakeApi) -> dict[str, str]:
     return row | {f"parameter{number}": block.hex() for number, block in enumerate(blocks)}
 
 
+@pytest.mark.sample(0.4)
 @pytest.mark.parametrize("opened", KERNELS, indirect=True)
 def test_a_launch_is_that_of_python(opened: CBundle, api: FakeApi, cuda: FakeCuda) -> None:
     for kernel in opened.manifest.kernels:

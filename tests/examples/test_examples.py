@@ -45,7 +45,7 @@ def test_equals_numpy(run: Run) -> None:
     _check(run, Simulation())
 
 
-@pytest.mark.sample(0.5, of="case")
+@pytest.mark.sample(0.3)
 @pytest.mark.parametrize("timing", ["late", "random"])
 @pytest.mark.parametrize("case", [case for case in COMPARED if not case.constants], ids=lambda case: case.name)
 def test_equals_numpy_whatever_the_timing(case: Case, timing: str) -> None:
