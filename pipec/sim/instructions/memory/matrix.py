@@ -49,8 +49,12 @@ def load_matrix(d: Decoder) -> Execute:
         shared.check(offsets, 16, "ldmatrix")
         if warp.watched is not None:
             warp.cta.machine.races.load(warp.watched, shared.shadow, offsets // 16, 16)
+        rows = shared.load_words(offsets, 8, 2, None)
         for matrix, write in enumerate(writers):
-            values = shared.load(_rows(offsets, matrix).reshape(-1), 2).reshape(8, 8)
+            if rows is None:  # element by element it shows what is wrong
+                values = shared.load(_rows(offsets, matrix).reshape(-1), 2).reshape(8, 8)
+            else:
+                values = rows[8 * matrix : 8 * matrix + 8].view(np.uint16)
             low, high = (values[_places(transposed, half)].astype(np.uint32) for half in (0, 1))
             write(warp, high << np.uint32(16) | low)
 

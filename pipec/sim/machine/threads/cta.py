@@ -153,7 +153,7 @@ class Cta:
 
     @property
     def live_threads(self) -> int:
-        return sum(int(np.count_nonzero(warp.live)) for warp in self.warps)
+        return sum(warp.live_count for warp in self.warps)
 
     @property
     def exited(self) -> bool:

@@ -102,6 +102,7 @@ class Divergence:
 
     def __init__(self, live: LaneMask) -> None:
         self.live = live
+        self.live_count = int(np.count_nonzero(live))
         self.fragments = [Fragment(0, live.copy(), ())]
         self.joins: list[Join] = []
         self.turn = 0
@@ -170,6 +171,7 @@ class Divergence:
 
     def exit(self, fragment: Fragment, lanes: LaneMask) -> None:
         self.live = self.live & ~lanes
+        self.live_count = int(np.count_nonzero(self.live))
         remaining = fragment.active & ~lanes
         self.fragments.remove(fragment)
         if remaining.any():

@@ -1,0 +1,252 @@
+"""How much faster the simulator is than an earlier version of it: the same launches, in turns, in processor time.
+
+git worktree add ../before COMMIT && python benchmarks/sim_versions.py ../before
+
+Each version has a process of its own that imports it, and simulates what this process has compiled with this version: kernels of Triton
+and of the examples. The first round makes machine code, or finds it in the cache, and is told apart. Results must have the same bytes.
+"""
+
+import argparse
+import hashlib
+import pickle
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from common import ROOT, write
+
+ROUNDS = 5
+RNG = np.random.default_rng(0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", type=Path, help="a checkout of the earlier version")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve is not None:
+        serve(given.before, given.serve)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        names = list(recorded(Path(folder)))
+        versions = {"before": worker(given.before, Path(folder)), "now": worker(ROOT, Path(folder))}
+        figures = {name: compare(name, versions) for name in names}
+        for process in versions.values():
+            process.communicate()
+    write("sim_versions", {"rounds": ROUNDS, "seconds": figures})
+
+
+def compare(name: str, versions: dict[str, subprocess.Popen[str]]) -> dict[str, float]:
+    taken: dict[str, list[float]] = {version: [] for version in versions}
+    for _ in range(ROUNDS + 1):
+        results = {version: asked(process, name) for version, process in versions.items()}
+        if len({digest for _, digest in results.values()}) != 1:
+            raise SystemExit(f"{name}: the versions compute different results")
+        for version, (seconds, _) in results.items():
+            taken[version].append(seconds)
+    first = {f"first {version}": seconds[0] for version, seconds in taken.items()}
+    median = {version: statistics.median(seconds[1:]) for version, seconds in taken.items()}
+    row = median | first | {"times as fast": median["before"] / median["now"]}
+    print(name, {key: round(value, 3) for key, value in row.items()}, flush=True)
+    return row
+
+
+# ---- what is launched
+
+
+def recorded(folder: Path) -> Iterator[str]:
+    """Files of launches, by name."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+    from pipec import sim
+
+    real, kept = sim.launch, list[Any]()
+
+    def record(ptx: str, kernel: str | None = None, **given: Any) -> Any:
+        given.pop("options", None)
+        kept.append(pickle.dumps((ptx, kernel, given)))
+        return real(ptx, kernel, **given)
+
+    for name, run in {**examples(), **triton_kernels()}.items():
+        modules = [module for key, module in list(sys.modules.items()) if key.startswith("pipec")]
+        places = [(module, key) for module in modules for key, value in vars(module).items() if value is real]
+        for module, key in places:
+            setattr(module, key, record)
+        try:
+            run()
+        finally:
+            for module, key in places:
+                setattr(module, key, real)
+        (folder / name).write_bytes(kept.pop())
+        yield name
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def examples() -> dict[str, Callable[[], object]]:
+    import pipec
+    from pipec.runtime import LaunchOptions
+    from pipec.sim import Options
+
+    quiet = LaunchOptions(simulation=Options(trace=False))
+    bf16 = ml_dtypes.bfloat16
+
+    def gemm(size: int) -> Callable[[], object]:
+        kernel = pipec.compile(ROOT / "examples" / "gemm.pipe")["gemm"]
+        a, b = (normal(size, size, dtype=bf16) for _ in range(2))
+        return lambda: kernel(a, b, np.zeros((size, size), bf16), device="sim", options=quiet)
+
+    def attention() -> object:
+        kernel = pipec.compile(ROOT / "examples" / "attention.pipe", constants={"CAUSAL": "true"})["attention"]
+        q, k, v = (normal(1, 256, 64, dtype=bf16) for _ in range(3))
+        return kernel(q, k, v, np.zeros((1, 256, 64), bf16), 0.125, device="sim", options=quiet)
+
+    return {f"gemm {size}": gemm(size) for size in (256, 512, 1024)} | {"attention 256 x 256, causal": attention}
+
+
+def triton_kernels() -> dict[str, Callable[[], object]]:
+    """Those of tests/oracle and tests/triton_programs."""
+    from oracle import matmul_kernels, pointer_kernels, support
+    from triton_programs import kernels
+
+    def run(function: Any, grid: tuple[int, ...], constants: dict[str, Any], kinds: dict[str, str], **given: Any) -> Any:
+        options = {key: given.pop(key) for key in ("num_warps", "num_stages") if key in given}
+        return lambda: support.simulate(support.build(function, kinds, constants, **options), grid, **given)
+
+    single, half, whole = "*fp32", "*fp16", "i32"
+    x, y, rows, halves = normal(16, 1000), normal(8192), normal(64, 1000), normal(16, 700, dtype=np.float16)
+    a, b = (normal(128, 128, dtype=np.float16) for _ in range(2))
+    q, k, v = (normal(2, 128, 32, dtype=np.float16) for _ in range(3))
+    big = [normal(512, 512, dtype=ml_dtypes.bfloat16) for _ in range(2)]
+    strides = {f"stride_{name}": size for name, size in zip(("am", "ak", "bk", "bn", "cm", "cn"), (128, 1) * 3, strict=True)}
+    return {
+        "Triton softmax": run(
+            pointer_kernels.softmax,
+            (16,),
+            {"SIZE": 1024},
+            {"x": single, "y": single, "n": whole},
+            x=x,
+            y=np.zeros_like(x),
+            n=1000,
+        ),
+        "Triton softmax, pipelined rows": run(
+            kernels.softmax_rows,
+            (8,),
+            {"BLOCK": 1024},
+            {"x": single, "y": single, "stride_x": whole, "stride_y": whole, "rows": whole, "columns": whole},
+            x=rows,
+            y=np.zeros_like(rows),
+            stride_x=1000,
+            stride_y=1000,
+            rows=64,
+            columns=1000,
+        ),
+        "Triton layer norm": run(
+            pointer_kernels.layer_norm,
+            (16,),
+            {"SIZE": 256},
+            {"x": half, "scale": single, "shift": single, "y": half, "n": whole, "eps": "fp32"},
+            x=halves,
+            scale=normal(700),
+            shift=normal(700),
+            y=np.zeros_like(halves),
+            n=700,
+            eps=1e-5,
+            num_warps=2,
+        ),
+        "Triton add": run(
+            kernels.add,
+            (8,),
+            {"BLOCK": 1024},
+            {"x": single, "y": single, "z": single, "n": whole},
+            x=y,
+            y=y,
+            z=np.zeros_like(y),
+            n=8192,
+        ),
+        "Triton dropout": run(
+            kernels.dropout,
+            (8,),
+            {"BLOCK": 1024},
+            {"x": single, "y": single, "n": whole, "p": "fp32", "seed": whole},
+            x=y,
+            y=np.zeros_like(y),
+            n=8192,
+            p=0.25,
+            seed=123,
+        ),
+        "Triton matmul 128": run(
+            kernels.matmul.fn,
+            (4,),
+            {"BM": 64, "BN": 64, "BK": 32, "GROUP": 2, "ACTIVATION": "leaky"},
+            dict(a=half, b=half, c=half, M=whole, N=whole, K=whole, **dict.fromkeys(strides, whole)),
+            **dict(a=a, b=b, c=np.zeros_like(a), M=128, N=128, K=128, num_warps=4, num_stages=2, **strides),
+        ),
+        "Triton attention": run(
+            kernels.attention,
+            (2, 2),
+            {"HEAD": 32, "BM": 64, "BN": 32, "CAUSAL": True},
+            {"q": half, "k": half, "v": half, "out": single, "scale": "fp32", "tokens": whole},
+            q=q,
+            k=k,
+            v=v,
+            out=np.zeros((2, 128, 32), np.float32),
+            scale=0.2,
+            tokens=128,
+        ),
+        "Triton gemm 512, persistent": run(
+            matmul_kernels.persistent,
+            (4,),
+            {"BM": 128, "BN": 256, "BK": 64, "FLATTEN": False},
+            {"a": "tensordesc<bf16[128, 64]>", "b": "tensordesc<bf16[256, 64]>", "d": "tensordesc<bf16[128, 128]>"}
+            | {"M": whole, "N": whole, "K": whole},
+            a=big[0],
+            b=big[1],
+            d=np.zeros((512, 512), ml_dtypes.bfloat16),
+            M=512,
+            N=512,
+            K=512,
+            num_stages=3,
+        ),
+    }
+
+
+# ---- the other side: one version of the simulator
+
+
+def worker(root: Path, folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, str(root.resolve()), "--serve", str(folder)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def asked(process: subprocess.Popen[str], name: str) -> tuple[float, str]:
+    assert process.stdin is not None and process.stdout is not None
+    print(name, file=process.stdin, flush=True)
+    seconds, digest = process.stdout.readline().split()
+    return float(seconds), digest
+
+
+def serve(root: Path, folder: Path) -> None:
+    """Simulates the launches named on stdin with the version at `root`: processor seconds and a digest of the arrays."""
+    sys.path.insert(0, str(root))
+    from pipec import sim
+
+    for line in sys.stdin:
+        ptx, kernel, given = pickle.loads((folder / line.rstrip("\n")).read_bytes())
+        started = time.process_time()
+        sim.launch(ptx, kernel, options=sim.Options(trace=False), **given)
+        seconds = time.process_time() - started
+        arrays = [array for one in given["arguments"] if isinstance(array := getattr(one, "array", None), np.ndarray)]
+        print(seconds, hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
