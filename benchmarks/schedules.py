@@ -1,18 +1,25 @@
-"""Takes waits, commits, arrivals, fences and barriers out of every example, changes announced bytes, and simulates what is left.
+"""Takes waits, commits, arrivals, fences and barriers out of kernels, changes announced bytes, and simulates what is left.
 
-    python benchmarks/schedules.py [EXAMPLE ...]
+    python benchmarks/schedules.py [--workers N] [--seconds S] [NAME ...]
 
-Writes benchmarks/results/schedules.json and the table of docs/simulator.md: for each kind of change how many there are, how many a
+The kernels are those of the examples, at their default tiles, and of tests/oracle, which Triton compiles; each at the largest of its
+tested shapes that is simulated within S seconds of processor time (default 0.5), so that loops go around their rings. Writes
+benchmarks/results/schedules.json and the table of docs/simulator.md: for each kind of change how many there are, how many a
 plain run reports, how many only the schedules of `--timing explore`, and how many change nothing that any of them shows. The exit
 status is 1 where a change gives a wrong result that nothing reports.
 """
 
+import argparse
+import copy
+import inspect
 import json
+import multiprocessing
 import re
 import sys
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,9 +27,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:1] = [str(ROOT / "tests"), str(ROOT)]  # this folder has modules of the same names
 
+import numpy as np
 from examples.catalogue import COMPARED_ELSEWHERE, Run, cases, compiled, runs
 
 import pipec.sim.explore
+from benchmarks.common import surroundings
 from pipec.reference import trial_of
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options, SimulationError
@@ -80,41 +89,164 @@ def changes(ptx: str) -> Iterator[Change]:
                     yield changed(kind, index, "")
 
 
-def outcome(run: Run, ptx: str) -> str:
-    """Of a changed kernel: "in order", "schedule", "wrong" or "nothing"."""
-    for name, timing in (("in order", "order"), ("schedule", "explore")):
+@dataclass(frozen=True)
+class Subject:
+    """A kernel with a launch. `tried(ptx, options)` runs such a text on fresh inputs, raises SimulationError, and says whether the
+    results are right."""
+
+    name: str
+    ptx: str
+    tried: Callable[[str, Options], bool]
+
+    def outcome(self, ptx: str) -> str:
+        """Of a changed kernel: "in order", "schedule", "wrong" or "nothing"."""
+        for name, timing in (("in order", "order"), ("schedule", "explore")):
+            try:
+                right = self.tried(ptx, Options(timing, step_limit=STEPS, trace=False))
+            except SimulationError:
+                return name
+            if not right:
+                return "wrong"
+        return "nothing"
+
+
+# ------------------------------------------------------------------------------------------------- the examples
+
+
+def examples(seconds: float) -> Iterator[Subject]:
+    for case in cases():
+        if case.constants or case.path.stem in COMPARED_ELSEWHERE:
+            continue
+        kernels: dict[str, list[Run]] = defaultdict(list)
+        for run in runs(case):
+            if all(number > 0 for number in run.numbers.values()):
+                kernels[run.kernel].append(run)
+        for kernel, found in kernels.items():
+            found.sort(key=lambda run: prod(run.numbers.values()))
+            yield largest([_example(f"{case.name}: {kernel}", run) for run in found], seconds)
+
+
+def _example(name: str, run: Run) -> Subject:
+    def tried(ptx: str, options: Options) -> bool:
         trial = trial_of(run.plan, run.numbers, seed=1)
-        options = LaunchOptions(Options(timing, step_limit=STEPS, trace=False))
-        try:
-            launch(run.plan.interface, ptx, trial.arguments, device="sim", options=options)
-        except SimulationError:
-            return name
-        if not all(outcome.passed for outcome in trial.judged()):
-            return "wrong"
-    return "nothing"
+        launch(run.plan.interface, ptx, trial.arguments, device="sim", options=LaunchOptions(options))
+        return all(outcome.passed for outcome in trial.judged())
+
+    return Subject(name, compiled(run.case).ptx or "", tried)
 
 
-def smallest(case_runs: list[Run]) -> list[Run]:
-    """Of each kernel the run with the smallest sizes that computes anything."""
-    found: dict[str, Run] = {}
-    for run in sorted(case_runs, key=lambda run: prod(max(1, number) for number in run.numbers.values())):
-        if all(number > 0 for number in run.numbers.values()):
-            found.setdefault(run.kernel, run)
-    return list(found.values())
+def largest(subjects: Sequence[Subject], seconds: float) -> Subject:
+    """The last of them that runs within so many seconds of processor time; the first where none does."""
+    chosen = subjects[0]
+    for subject in subjects:
+        started = time.process_time()
+        assert subject.tried(subject.ptx, Options(trace=False)), f"{subject.name} is wrong as it is"
+        if time.process_time() - started > seconds:
+            break
+        chosen = subject
+    return chosen
 
 
-def matrix(run: Run) -> dict[str, Any]:
-    ptx = compiled(run.case).ptx or ""
-    assert outcome(run, ptx) == "nothing", f"{run.name} is reported as it is"
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    left = []
-    for change in changes(ptx):
-        found = outcome(run, change.text)
-        counts[change.kind][found] += 1
+# ------------------------------------------------------------------------------------------- what Triton compiles
+
+
+class _Enough(Exception):
+    """A test has launched its kernel, and the rest of it is not asked for."""
+
+
+def oracle() -> Iterator[Subject]:
+    """The first launch of each test of tests/oracle that compares results: its kernels are right."""
+    import oracle.test_gluon
+    import oracle.test_matmul
+    import oracle.test_pointers
+    from oracle import support
+
+    for module in (oracle.test_gluon, oracle.test_matmul, oracle.test_pointers):
+        for name, test in inspect.getmembers(module, inspect.isfunction):
+            subject = first_launch(module, support, name, test) if name.startswith("test_") else None
+            if subject is not None:
+                yield subject
+
+
+def first_parameters(test: Callable[..., object]) -> dict[str, Any]:
+    """The first set of each of a test's parametrisations."""
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    return named(
+        {mark.args[0] if isinstance(mark.args[0], str) else ",".join(mark.args[0]): next(iter(mark.args[1])) for mark in marks}
+    )
+
+
+def named(chosen: dict[str, Any]) -> dict[str, Any]:
+    """A value for each name, where a parametrisation has several."""
+    found: dict[str, Any] = {}
+    for names, value in chosen.items():
+        parts = [part.strip() for part in names.split(",")]
+        given = value.values if hasattr(value, "marks") else value if len(parts) > 1 else (value,)
+        found |= dict(zip(parts, given, strict=True))
+    return found
+
+
+def first_launch(module: Any, support: Any, name: str, test: Callable[..., object]) -> Subject | None:
+    """None where the test launches nothing by itself, or expects a launch to fail."""
+    caught: list[tuple[Any, Any, dict[str, Any]]] = []
+
+    def simulate(kernel: Any, grid: Any, options: Options | None = None, **arguments: Any) -> None:
+        caught.append((kernel, grid, copy.deepcopy(arguments)))
+        raise _Enough
+
+    before, module.simulate = module.simulate, simulate
+    try:
+        test(**first_parameters(test))
+    except _Enough:
+        pass
+    except TypeError:
+        return None  # it takes fixtures
+    finally:
+        module.simulate = before
+    if not caught:
+        return None
+    kernel, grid, arguments = caught[0]
+
+    def run(ptx: str, options: Options) -> dict[str, Any]:
+        fresh = copy.deepcopy(arguments)
+        support.simulate(replace(kernel, ptx=ptx), grid, options, **fresh)
+        return fresh
+
+    try:
+        wanted = run(kernel.ptx, Options(trace=False))
+    except SimulationError:
+        return None
+
+    def tried(ptx: str, options: Options) -> bool:
+        found = run(ptx, options)
+        arrays = [key for key, value in wanted.items() if isinstance(value, np.ndarray)]
+        return all(found[key].tobytes() == wanted[key].tobytes() for key in arrays)
+
+    return Subject(f"oracle: {name.removeprefix('test_')}", kernel.ptx, tried)
+
+
+# -------------------------------------------------------------------------------------------------- what comes of it
+
+_SUBJECTS: list[Subject] = []  # workers are forked with them
+
+
+def judged(task: tuple[int, Change]) -> tuple[int, Change, str]:
+    index, change = task
+    return index, change, _SUBJECTS[index].outcome(change.text)
+
+
+def rows_of(results: Iterable[tuple[int, Change, str]]) -> dict[str, Any]:
+    counts: dict[int, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    left: dict[int, list[dict[str, object]]] = defaultdict(list)
+    for index, change, found in results:
+        counts[index][change.kind][found] += 1
         if found in ("nothing", "wrong"):
-            instruction = ptx.split("\n")[change.line - 1].strip()
-            left.append({"kind": change.kind, "line": change.line, "instruction": instruction, "outcome": found})
-    return {"counts": counts, "left": left}
+            instruction = _SUBJECTS[index].ptx.split("\n")[change.line - 1].strip()
+            left[index].append({"kind": change.kind, "line": change.line, "instruction": instruction, "outcome": found})
+    return {
+        _SUBJECTS[index].name: {"counts": by_kind, "left": sorted(left[index], key=lambda one: int(str(one["line"])))}
+        for index, by_kind in sorted(counts.items())
+    }
 
 
 def table(rows: dict[str, Any]) -> str:
@@ -131,19 +263,23 @@ def table(rows: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    rows: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    chosen = [case for case in cases() if not case.constants and case.path.stem not in COMPARED_ELSEWHERE]
-    for case in chosen:
-        if sys.argv[1:] and case.path.stem not in sys.argv[1:]:
-            continue
-        for run in smallest(list(runs(case))):
-            rows[f"{case.name}: {run.kernel}"] = row = matrix(run)
-            RESULTS.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-            print(case.name, run.kernel, {kind: dict(counts) for kind, counts in row["counts"].items()}, flush=True)
+    reader = argparse.ArgumentParser(description="what each wait, fence and barrier is worth")
+    reader.add_argument("--workers", type=int, default=2)
+    reader.add_argument("--seconds", type=float, default=0.5)
+    reader.add_argument("names", nargs="*", help="only kernels whose name contains one of these")
+    options = reader.parse_args()
+    subjects = [*examples(options.seconds), *oracle()]
+    _SUBJECTS.extend(one for one in subjects if not options.names or any(name in one.name for name in options.names))
+    tasks = [(index, change) for index, subject in enumerate(_SUBJECTS) for change in changes(subject.ptx)]
+    print(f"{len(_SUBJECTS)} kernels, {len(tasks)} changes", flush=True)
+    with multiprocessing.get_context("fork").Pool(options.workers) as pool:
+        rows = rows_of(pool.imap_unordered(judged, tasks))
+    RESULTS.write_text(json.dumps(surroundings() | {"kernels": rows}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     page = PAGE.read_text(encoding="utf-8")
     start = page.index(HEAD)
     end = page.index("\n\n", start)
     PAGE.write_text(page[:start] + table(rows).rstrip("\n") + page[end:], encoding="utf-8")
+    print(table(rows))
     return int(any(one["outcome"] == "wrong" for row in rows.values() for one in row["left"]))
 
 
