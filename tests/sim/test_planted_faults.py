@@ -58,7 +58,7 @@ FAULTS = {
     "accumulator never handed over": Fault("gemm", drop(HAND_OVER), everywhere("deadlock"), "epilogue", "output"),
     "accumulator never freed": Fault("gemm", drop(FREE), everywhere("deadlock"), "mma", "output"),
     "stage given back before it is read": Fault(
-        "gemm", move(GIVE_BACK, Line("fence::after", "input.consume()")), everywhere("race"), "load", "input"
+        "gemm", move(GIVE_BACK, Line("tcgen05.mma", "mma(acc")), everywhere("race"), "load", "input"
     ),
     "accumulator freed before it is read": Fault("gemm", move(FREE, ACCUMULATOR_WAIT), everywhere("race"), "mma", "output"),
     "accumulator handed over before it is written": Fault(
@@ -70,21 +70,21 @@ FAULTS = {
     ),
     "arrives twice": Fault("gemm", repeat(FREE), everywhere("undefined"), "mma", "output"),
     "commits twice": Fault(
-        "gemm", repeat(GIVE_BACK), {"order": "undefined", "late": "race", "random": "some seed"}, "load", "input"
+        "gemm", repeat(GIVE_BACK), {"order": "arrive_underflow", "late": "race", "random": "some seed"}, "load", "input"
     ),
-    "parity never flips": Fault("gemm", drop(Line("xor.b32", "input.consume()")), everywhere("race"), None, "input"),
+    "parity never flips": Fault("gemm", drop(Line("xor.b32", "33 17\t// for k")), everywhere("race"), None, "input"),
     "producer starts with the other parity": Fault(
         "gemm", change(Line(r"mov.b32\s+\S+ 1;", "for t in range", 0), "1;", "0;"), everywhere("deadlock"), "load", "input"
     ),
     "too few bytes expected": Fault(
         "gemm",
-        change(Line("mov.b32 .*16384;", "input.produce()"), "16384", "8192"),
+        change(Line("mov.b32 .*16384;", "for k in range"), "16384", "8192"),
         {"order": "race", "late": "race", "random": "some seed"},
         "mma",
         "input",
     ),
     "too many bytes expected": Fault(
-        "gemm", change(Line("mov.b32 .*16384;", "input.produce()"), "16384", "16400"), everywhere("deadlock"), "mma", "input"
+        "gemm", change(Line("mov.b32 .*16384;", "for k in range"), "16384", "16400"), everywhere("deadlock"), "mma", "input"
     ),
     "a load forgotten": Fault("gemm", drop(Line("cp.async.bulk.tensor", "tma.load(s.b")), everywhere("deadlock"), "mma", "input"),
     "exit before the stores are done": Fault("gemm", drop(Line("wait_group.*0;")), everywhere("undefined"), "epilogue", None),

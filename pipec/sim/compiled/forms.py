@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from .library import address_of
+from .library import address_of, available
 from .runner import OPERANDS
 from .tracer import Code
 
@@ -27,6 +27,8 @@ class Form:
 
     def compile(self) -> None:
         self.tried = True
+        if not available():
+            return
         code = self.trace()
         if code is None or not code.events or len(code.events) > OPERANDS:
             return

@@ -1,15 +1,25 @@
-"""Machine code by its text in LLVM IR: made once in a process, and kept on disk for the next one."""
+"""Machine code by its text in LLVM IR: made once in a process, and kept on disk for the next one.
+
+Where llvmlite is not installed, as beside a bundle, nothing is compiled (`available`), and everything runs as NumPy has it.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-
-import llvmlite.binding as llvm
+from contextlib import suppress
 
 from pipec import cache
 
+with suppress(ImportError):
+    import llvmlite.binding as llvm
+
 _KIND = "lanes"
+
+
+def available() -> bool:
+    """Whether there is an LLVM to compile with."""
+    return "llvm" in globals()
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .library import address_of
+from .library import address_of, available
 
 # Elements of D that are worked on together; their number in a row is a multiple of it.
 WIDTH = 8
@@ -155,6 +155,11 @@ Product = Callable[..., int]
 def _product() -> Product:
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6, *[ctypes.c_int64] * 4, ctypes.c_uint32)
     return prototype(address_of(lambda name: _TEXT.replace("NAME", name)))
+
+
+def multiplies(columns: int) -> bool:
+    """Whether `truncated_product` works for so many columns of D."""
+    return columns % WIDTH == 0 and available()
 
 
 def truncated_product(

@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...compiled.products import WIDTH, truncated_product
+from ...compiled.products import multiplies, truncated_product
 from .formats import ZERO_EXPONENT, Decomposed
 
 Numerics = Literal["exact", "fast"]
@@ -68,7 +68,7 @@ def accumulate(
     if numerics == "fast":
         total = _product(a.value, b.value)
         bits = round_result(total if c is None else total + c, d_format, None)
-    elif d_format == "f32" and b.shape[0] % WIDTH == 0 and a.value.size:
+    elif d_format == "f32" and multiplies(b.shape[0]) and a.value.size:
         mask = 0xFFFFFFFF << (23 - model.result_bits) & 0xFFFFFFFF
         bits = truncated_product(a.value, b.value, a.exponent, b.exponent, c, model.fraction_bits, mask)
     else:
