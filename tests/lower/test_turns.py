@@ -7,7 +7,7 @@ from examples.catalogue import EXAMPLES
 
 import pipec
 from pipec.runtime import LaunchOptions
-from pipec.sim import Options, SimulationError
+from pipec.sim import Options
 
 SERIAL = (EXAMPLES / "gemm_split_k_serial.pipe").read_text(encoding="utf-8")
 M, N, K = 136, 40, 328
@@ -69,7 +69,7 @@ def ordered(**parts: str) -> str:
 def test_each_block_sees_what_earlier_ones_wrote(parts: dict[str, str], store: str, timing: str) -> None:
     x = np.random.default_rng(1).integers(-3, 4, (6, 128, 32)).astype(np.float32)
     y, c = np.zeros((128, 32), np.float32), np.zeros(3, np.int32)
-    program = pipec.compile(ordered(**{**parts, "STORE": store}))
+    program = pipec.compile(ordered(**{**parts, "STORE": store}), allow_undecided=parts is PERSISTENT)
     assert program.cubin()
     program["k"](x, y, c, device="sim", options=on(timing))
     expected = np.zeros((128, 32))
@@ -106,11 +106,9 @@ def test_a_role_of_one_thread_takes_turns(timing: str) -> None:
 
 def test_a_turn_that_no_block_gives_never_comes() -> None:
     """Whatever the order of blocks, and however many run at once: the first turn is nobody's."""
-    program = pipec.compile(ordered(**{**ONE_EACH, "TURN": "block.z + 1"}), allow_undecided=True)
-    x, y, c = np.zeros((2, 128, 32), np.float32), np.zeros((128, 32), np.float32), np.zeros(1, np.int32)
-    with pytest.raises(SimulationError) as caught:
-        program["k"](x, y, c, device="sim", options=on("order"))
-    assert caught.value.kind == "deadlock"
+    with pytest.raises(pipec.CompileError) as caught:
+        pipec.compile(ordered(**{**ONE_EACH, "TURN": "block.z + 1"}), allow_undecided=True)
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == ["E0617"]
 
 
 def test_the_verdict_says_what_it_rests_on() -> None:
@@ -119,8 +117,11 @@ def test_the_verdict_says_what_it_rests_on() -> None:
 
 
 def test_turns_in_a_loop_are_not_called_proved() -> None:
-    report = pipec.compile(ordered(**PERSISTENT)).report["k"]
+    report = pipec.compile(ordered(**PERSISTENT), allow_undecided=True).report["k"]
     assert not any("protocol" in proof for proof in report.proofs)
+    with pytest.raises(pipec.CompileError) as caught:
+        pipec.compile(ordered(**PERSISTENT))
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == ["E0604"]
 
 
 @pytest.mark.parametrize("place", ["cta.z", "cluster.z"])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import gcd
 
 from pipec.isa.targets import WARP, WARPGROUP_WARPS, Target
-from pipec.kir.ir import Kernel, Role
+from pipec.kir.ir import Branch, Kernel, Role
 from pipec.kir.lazy_tiles import lazy_tiles, reads_accumulator
 from pipec.kir.plan.mma_waits import plan_mma_waits
 from pipec.kir.plan.striping import rows_together, striped_map, striped_vector
@@ -111,10 +111,19 @@ def _runs_in_one_thread(role: Role) -> bool:
     return True
 
 
+def _decides(role: Role) -> bool:
+    """Whether there is a branch but for those that end `for` loops."""
+    counted = {loop.header for loop in role.loops if isinstance(loop.statement, tree.For)}
+    return any(isinstance(block.terminator, Branch) and number not in counted for number, block in enumerate(role.blocks))
+
+
 def stays_together(role: Role) -> bool:
     """All lanes of the role's warp find the same values, so they can take its branches together."""
     apart = (tree.AwaitTurn, tree.PassTurn)
     if any(isinstance(operation, apart) for operation in operations(role)):
+        return False
+    # What is done in some rounds only would be a second process that waits in some rounds only, and the proof does not follow the two.
+    if _decides(role):
         return False
     # A look at a barrier may find something else in each lane; a wait that takes it up brings them together, a branch would not.
     looks = {operation.ready for operation in operations(role) if isinstance(operation, tree.Peek)}
