@@ -32,7 +32,7 @@ def test_first_rows(warps: int, store: str) -> None:
     check_rows("bf16", store, warps, "order", "cuda", "sm_90a")
 
 
-@pytest.mark.parametrize("splits", [2, 7, 16])
+@pytest.mark.parametrize("splits", [2, 5, 16])
 def test_turns_give_the_same_bits_in_every_launch(splits: int) -> None:
     """More blocks than fit the GPU at a time, with random numbers, whose sums depend on their order; the simulator has the same bits."""
     kernel = pipec.compile(SPLIT_K, arch="sm_90a", constants={"SPLITS": splits})["gemm_sm90_split_k"]
