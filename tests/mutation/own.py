@@ -336,8 +336,11 @@ def _outside(change: Change) -> bool:
 
 def _with(change: Change) -> None:
     """From here on, in this process, modules are loaded anew, with the change."""
-    for name in [name for name in sys.modules if name.split(".")[0] in ("pipec", "diagnose", "fuzz", "examples", "verify")]:
-        del sys.modules[name]
+    for name, module in [*sys.modules.items()]:
+        # Tests that have run here hold on to the modules as they were.
+        of_a_test = str(getattr(module, "__file__", None) or "").startswith(f"{ROOT}/tests/") and not name.startswith("mutation")
+        if name.split(".")[0] == "pipec" or of_a_test:
+            del sys.modules[name]
     sys.meta_path.insert(0, _Instead(change))
     os.environ["PIPEC_CACHE_DIR"] = ""
     os.chdir(ROOT)  # to which the names of tests are relative
