@@ -41,9 +41,17 @@ class _Description(IntEnum):
 
     TRANSPOSE_A = 3
     TRANSPOSE_B = 4
+    EPILOGUE = 7
+    BIAS = 8
     SCALE_A = 17
     SCALE_B = 18
     FAST_ACCUMULATION = 25
+
+
+class Epilogue(IntEnum):
+    """cublasLtEpilogue_t; gelu is the form with tanh."""
+
+    GELU_BIAS = 36
 
 
 class _Preference(IntEnum):
@@ -179,11 +187,18 @@ class Product:
     """D[M, N] = A[M, K] @ B[N, K].T for one size and element type; D is bfloat16, sums are float32.
 
     `scales` are device addresses of a float32 each for 8-bit operands, A's and B's; 8-bit products accumulate fast, as torch asks for
-    with `use_fast_accum`.
+    with `use_fast_accum`. `bias` is the device address of N bfloat16 numbers, to be added before gelu, or 0 for the product alone.
     """
 
     def __init__(
-        self, library: CublasLt, m: int, n: int, k: int, operands: DataType, scales: tuple[int, int] | None = None
+        self,
+        library: CublasLt,
+        m: int,
+        n: int,
+        k: int,
+        operands: DataType,
+        scales: tuple[int, int] | None = None,
+        bias: int = 0,
     ) -> None:
         self._library = library
         self._one, self._zero = c_float(1.0), c_float(0.0)
@@ -195,6 +210,9 @@ class Product:
             self._describe(_Description.SCALE_A, c_void_p(scales[1]))  # its first operand is our B
             self._describe(_Description.SCALE_B, c_void_p(scales[0]))
             self._describe(_Description.FAST_ACCUMULATION, ctypes.c_int8(1))
+        if bias:
+            self._describe(_Description.EPILOGUE, c_int32(Epilogue.GELU_BIAS))
+            self._describe(_Description.BIAS, c_void_p(bias))
         self._first = self._layout(operands, k, n)
         self._second = self._layout(operands, k, m)
         self._result = self._layout(DataType.BF16, n, m)

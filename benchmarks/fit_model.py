@@ -1,16 +1,17 @@
-"""Fits the constants of pipec.tune.model to times of tiles on record, and says how well tiles are chosen at shapes that were not fitted.
+"""Fits the constants of a device in pipec.predict.device to recorded times of tiles, and says how well tiles are chosen elsewhere.
 
-    python benchmarks/fit_model.py [--record h200] [--target sm_90a]
+    python benchmarks/fit_model.py [--record h200] [--judge h200_tiles] [--device h200]
 
-Prints the row for MACHINES. Half of the shapes are fitted, the other half is predicted, in four random halves; then all are fitted. The
-loss is the mean of |log(predicted / measured)|, tiles far from the best counting less: what matters is telling the good ones apart.
+The shapes of the record are dealt into three parts. A part is fitted and the other two are judged, for each of the three; the constants
+that stand in the table are those of the first. The loss is the mean of |log(estimated / measured)|, tiles far from the best counting less:
+what matters is telling the good ones apart. `--judge` names a record of other shapes, to which nothing is ever fitted.
 """
 
 import argparse
 import random
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from pathlib import Path
 from statistics import median
@@ -19,95 +20,126 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks.measured import Measured, measured
-from pipec.record import fields_of, replace
-from pipec.tune.model import MACHINES, Machine, predict
+from pipec.predict.closed import estimate
+from pipec.predict.device import DEVICES, Device
+from pipec.record import replace
 
-FITTED = (
-    "launch",
-    "product",
-    "bubble",
-    "trip",
-    "tile",
-    "element",
-    "l2",
-    "flops",
-    "first",
-    "outside",
-    "split",
-    "dram",
-    "l2_capacity",
-)
+OF_DEVICE = ("launch", "product", "memory", "loaded", "loaded_rate", "outside", "split", "tile", "element")
+OF_MACHINE = ("flops", "dram")
+PARTS = 3
+DOZEN, DRAWS = 12, 20
 _NEAR = 1.3  # tiles within this factor of the best count in full
 
 
-def seconds(machine: Machine, one: Measured) -> float:
-    return predict(one.work, machine).seconds
+def seconds(device: Device, one: Measured) -> float:
+    return estimate(one.work, device).seconds
 
 
-def loss(machine: Machine, rows: list[Measured], best: Mapping[str, float]) -> float:
+def best_of(rows: Sequence[Measured]) -> dict[str, float]:
+    """Shape -> seconds of its fastest tile."""
+    found: dict[str, float] = {}
+    for one in rows:
+        found[one.shape] = min(found.get(one.shape, one.seconds), one.seconds)
+    return found
+
+
+def parts(rows: Sequence[Measured]) -> list[set[str]]:
+    """Shapes, dealt out in an order drawn once and for all."""
+    shapes = sorted({one.shape for one in rows})
+    random.Random(0).shuffle(shapes)
+    return [set(shapes[part::PARTS]) for part in range(PARTS)]
+
+
+def loss(device: Device, rows: Sequence[Measured], best: Mapping[str, float]) -> float:
     total = weights = 0.0
     for one in rows:
         weight = 1.0 if one.seconds < _NEAR * best[one.shape] else 0.25
-        total += weight * abs(log(seconds(machine, one) / one.seconds))
+        total += weight * abs(log(seconds(device, one) / one.seconds))
         weights += weight
     return total / weights
 
 
-def fitted(machine: Machine, rows: list[Measured], best: Mapping[str, float], rounds: int = 16) -> Machine:
+def changed(device: Device, name: str, factor: float) -> Device:
+    if name in OF_MACHINE:
+        machine = device.machine
+        return replace(device, machine=replace(machine, **{name: getattr(machine, name) * factor}))
+    return replace(device, **{name: getattr(device, name) * factor})
+
+
+def fitted(device: Device, rows: Sequence[Measured], best: Mapping[str, float], rounds: int = 8) -> Device:
     """Coordinate descent; each constant's step grows where it helps and shrinks where it does not."""
-    least = loss(machine, rows, best)
-    steps = dict.fromkeys(FITTED, 0.2)
+    least = loss(device, rows, best)
+    steps = dict.fromkeys((*OF_DEVICE, *OF_MACHINE), 0.2)
     for _ in range(rounds):
         for name, step in steps.items():
             better = False
             for factor in (1 + step, 1 / (1 + step)):
-                changed = replace(machine, **{name: getattr(machine, name) * factor})
-                if changed.product >= 1 and (found := loss(changed, rows, best)) < least - 1e-6:
-                    machine, least, better = changed, found, True
+                tried = changed(device, name, factor)
+                if tried.product >= 1 and (found := loss(tried, rows, best)) < least - 1e-6:
+                    device, least, better = tried, found, True
             steps[name] = step * 1.3 if better else step / 2
-    return machine
+    return device
 
 
-def regrets(machine: Machine, rows: list[Measured]) -> dict[str, float]:
-    """Shape -> time of the tile that the model chooses over that of the best, among the tiles of one example on record."""
+def regrets(device: Device, rows: Sequence[Measured], *, dozen: bool = False) -> list[float]:
+    """Time of the tile that is estimated to be fastest over that of the fastest: among all tiles on record at a shape, or, many times, of
+    a dozen of them."""
+    return [
+        min(drawn, key=lambda one: seconds(device, one)).seconds / min(one.seconds for one in drawn)
+        for group in by_shape(rows)
+        for drawn in (_dozens(group) if dozen else [group])
+    ]
+
+
+def by_shape(rows: Sequence[Measured]) -> list[list[Measured]]:
     found: dict[str, list[Measured]] = defaultdict(list)
     for one in rows:
-        found[f"{one.shape} {one.example}"].append(one)
-    several = {key: group for key, group in found.items() if len(group) > 1}
-    return {
-        key: min(group, key=lambda one: seconds(machine, one)).seconds / min(one.seconds for one in group)
-        for key, group in several.items()
-    }
+        found[one.shape].append(one)
+    return list(found.values())
 
 
-def geomean(values: list[float]) -> float:
+def _dozens(group: list[Measured]) -> Iterator[list[Measured]]:
+    chance = random.Random(group[0].shape)
+    for _ in range(DRAWS):
+        yield chance.sample(group, min(DOZEN, len(group)))
+
+
+def geomean(values: Sequence[float]) -> float:
     return exp(sum(map(log, values)) / len(values)) if values else float("nan")
 
 
-def said(machine: Machine, rows: list[Measured], best: Mapping[str, float]) -> str:
-    errors = [abs(seconds(machine, one) / one.seconds - 1) for one in rows if one.seconds < _NEAR * best[one.shape]]
-    chosen = list(regrets(machine, rows).values())
-    return f"error of good tiles, median {median(errors):.1%}; regret geomean {geomean(chosen):.3f}, worst {max(chosen):.3f}"
+def figures(device: Device, rows: Sequence[Measured]) -> dict[str, float]:
+    best = best_of(rows)
+    errors = [abs(seconds(device, one) / one.seconds - 1) for one in rows if one.seconds < _NEAR * best[one.shape]]
+    every, dozens = regrets(device, rows), regrets(device, rows, dozen=True)
+    return {
+        "shapes": len(best),
+        "tiles": len(rows),
+        "error_of_good_tiles": round(median(errors), 4),
+        "regret_of_all": round(geomean(every), 4),
+        "worst_of_all": round(max(every), 4),
+        "regret_of_a_dozen": round(geomean(dozens), 4),
+        "p99_of_a_dozen": round(sorted(dozens)[int(0.99 * (len(dozens) - 1))], 4),
+        "worst_of_a_dozen": round(max(dozens), 4),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--record", default="h200")
-    parser.add_argument("--target", default="sm_90a")
+    parser.add_argument("--judge", default="h200_tiles")
+    parser.add_argument("--device", default="h200")
     options = parser.parse_args()
-    rows = measured(options.record)
-    start = MACHINES[options.target]
-    shapes = sorted({one.shape for one in rows})
-    best = {shape: min(one.seconds for one in rows if one.shape == shape) for shape in shapes}
-    print(f"{len(rows)} tiles, {len(shapes)} shapes\nas it is: {said(start, rows, best)}")
-    for seed in range(4):
-        chosen = set(random.Random(seed).sample(shapes, len(shapes) // 2))
-        machine = fitted(start, [one for one in rows if one.shape in chosen], best)
-        print(f"held out, half {seed}: {said(machine, [one for one in rows if one.shape not in chosen], best)}")
-    machine = fitted(start, rows, best)
-    print(f"all fitted: {said(machine, rows, best)}")
-    for name, value in fields_of(machine).items():
-        print(f"        {name}={value:.4g}," if name in FITTED else f"        {name}={value!r},")
+    rows, others = measured(options.record), measured(options.judge)
+    start = DEVICES[options.device]
+    print(f"as it stands, {options.record}: {figures(start, rows)}")
+    for number, shapes in enumerate(parts(rows)):
+        device = fitted(start, [one for one in rows if one.shape in shapes], best_of(rows))
+        print(f"fitted to part {number}, the others: {figures(device, [one for one in rows if one.shape not in shapes])}")
+        if others:
+            print(f"fitted to part {number}, {options.judge}: {figures(device, others)}")
+        print(*(f"        {name}={getattr(device, name):.4g}," for name in OF_DEVICE), sep="\n")
+        print(*(f"        {name}={getattr(device.machine, name):.4g}," for name in OF_MACHINE), sep="\n")
 
 
 if __name__ == "__main__":

@@ -6,18 +6,22 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.gemm_shapes import Tile
+
+if TYPE_CHECKING:
+    from pipec.runtime import Launcher
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A tile's machine code, or what was wrong with it. `interface` is the JSON of pipec.interface."""
+    """A tile's machine code, or what was wrong with it. `interfaces` are the JSON of pipec.interface, of the file's kernels in order."""
 
     tile: Tile
-    interface: str = ""
+    interfaces: tuple[str, ...] = ()
     cubin: bytes = b""
     failed: str = ""
 
@@ -31,7 +35,7 @@ def build(tile: Tile, blocks: int) -> Built:
     persistent = {"BLOCKS": blocks} if "BLOCKS" in path.read_text(encoding="utf-8") else {}
     try:
         program = pipec.compile(path, constants={**persistent, **tile.constants})
-        return Built(tile, to_json(program[tile.example].interface), program.cubin())
+        return Built(tile, tuple(to_json(kernel.interface) for kernel in program.values()), program.cubin())
     except pipec.CompileError as error:
         return Built(tile, failed="; ".join(diagnostic.title for diagnostic in error.diagnostics))
 
@@ -42,6 +46,17 @@ def build_all(tiles: Sequence[Tile], blocks: int) -> dict[str, Built]:
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         done = pool.map(build, tiles, [blocks] * len(tiles), chunksize=2)
         return {key(one.tile): one for one in done}
+
+
+def launchers(built: Built) -> "tuple[Launcher, ...]":
+    """One for each kernel of the file. Raises RuntimeError for what did not compile."""
+    from pipec.interface import from_json
+    from pipec.runtime import Image, Launcher
+
+    if built.failed:
+        raise RuntimeError(built.failed)
+    image = Image(None, built.cubin, "sm_90a")
+    return tuple(Launcher(from_json(interface), image) for interface in built.interfaces)
 
 
 def key(tile: Tile) -> str:

@@ -4,16 +4,15 @@ Buffers rotate: by the time a set is used again, several times the L2 cache has 
 inputs in DRAM.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 from benchmarks.cublaslt import Candidate, CublasLt, DataType, Product
 from benchmarks.gemm_automatic import contending
-from benchmarks.gemm_build import Built, key
+from benchmarks.gemm_build import Built, key, launchers
 from benchmarks.gemm_shapes import Kind, Shape
-from pipec.interface import from_json
-from pipec.runtime import Image, Launcher
+from pipec.runtime import Launcher
 from pipec.tune.torch_clock import l2_bytes
 
 Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
@@ -91,25 +90,26 @@ def of_triton(shape: Shape) -> dict[str, Launch]:
 
 
 class OfPipec:
-    """The examples with each of their tiles, from code built before."""
+    """The examples with each of their tiles, from code built before. A file with several kernels is launched kernel by kernel."""
 
     def __init__(self, built: Mapping[str, Built]) -> None:
-        self._launchers: dict[str, Launcher | str] = {}
+        self.launchers: dict[str, tuple[Launcher, ...] | str] = {}
         for name, one in built.items():
-            done = one.failed or Launcher(from_json(one.interface), Image(None, one.cubin, "sm_90a"))
-            self._launchers[name] = done
+            self.launchers[name] = one.failed or launchers(one)
 
     def __call__(self, shape: Shape) -> dict[str, Launch]:
         return {f"pipec {tile.name}": self._launch(key(tile), shape) for tile in contending(shape)}
 
     def _launch(self, name: str, shape: Shape) -> Launch:
-        launcher = self._launchers[name]
-        if isinstance(launcher, str):
-            return _refusal(launcher)
-        between = shared_memory_of_splits(launcher, shape)
+        kernels = self.launchers[name]
+        if isinstance(kernels, str):
+            return _refusal(kernels)
+        between = shared_memory_of_splits(kernels, shape)
 
         def run(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor) -> None:
-            launcher((a, b, *between, d), device="cuda", stream=torch.cuda.current_stream())
+            given, stream = between | {"a": a, "b": b, "d": d}, torch.cuda.current_stream()
+            for launcher in kernels:
+                launcher([given[argument.name] for argument in launcher.interface.arguments], device="cuda", stream=stream)
 
         return run
 
@@ -121,12 +121,15 @@ def _refusal(reason: str) -> Launch:
     return refuse
 
 
-def shared_memory_of_splits(launcher: Launcher, shape: Shape) -> tuple[torch.Tensor, ...]:
-    """Sums and turns that the blocks of a tile share, for kernels that have them."""
-    if all(argument.name != "turns" for argument in launcher.interface.arguments):
-        return ()
-    counters = torch.zeros(-(-shape.m // 64), -(-shape.n // 64), device="cuda", dtype=torch.int32)
-    return torch.empty(shape.m, shape.n, device="cuda", dtype=torch.float32), counters
+def shared_memory_of_splits(kernels: Sequence[Launcher], shape: Shape) -> dict[str, torch.Tensor]:
+    """Sums and turns that the blocks of a tile share, for kernels that have them; both begin as zeros."""
+    names = {argument.name for launcher in kernels for argument in launcher.interface.arguments}
+    rows, columns = -(-shape.m // 64), -(-shape.n // 64)
+    made: dict[str, Callable[[], torch.Tensor]] = {
+        "turns": lambda: torch.zeros(rows, columns, device="cuda", dtype=torch.int32),
+        "sums": lambda: torch.zeros(shape.m, shape.n, device="cuda", dtype=torch.float32),
+    }
+    return {name: make() for name, make in made.items() if name in names}
 
 
 # ------------------------------------------------------------------------------------------------------------------ right

@@ -54,7 +54,14 @@ def _shapes() -> Iterator[Shape]:
     odd = (1000, 1000, 1000), (777, 1016, 3000), (2049, 4104, 1032), (6000, 5000, 2000), (4100, 4104, 4104), (333, 12296, 776)
     for m, n, k in odd:
         yield Shape(m, n, k, "odd")
-    for m, n, k in ((65536, 128, 1024), (128, 65536, 512), (256, 256, 16384), (32768, 256, 512), (16384, 64, 4096)):
+    for m, n, k in (
+        (65536, 128, 1024),
+        (128, 65536, 512),
+        (256, 256, 16384),
+        (32768, 256, 512),
+        (16384, 64, 4096),
+        (128, 128, 65536),
+    ):
         yield Shape(m, n, k, "narrow")
 
 
@@ -118,6 +125,25 @@ _CLUSTERS = (
     (2, 1, 192, 192, 3),
     (1, 2, 192, 192, 3),
     (2, 2, 128, 80, 7),
+    # For rows that begin at no multiple of 128 bytes, which cost the L2 cache more: each is loaded for several CTAs at once.
+    (4, 1, 128, 128, 6),
+    (1, 4, 128, 128, 6),
+    (2, 2, 128, 128, 6),
+    (4, 1, 64, 128, 8),
+    (1, 4, 64, 128, 8),
+    (2, 2, 64, 128, 8),
+    (4, 2, 64, 128, 8),
+    (2, 4, 64, 128, 8),
+    (4, 1, 64, 256, 5),
+    (2, 1, 64, 256, 5),
+    (4, 1, 128, 96, 7),
+    (4, 2, 128, 96, 7),
+    (2, 2, 64, 64, 12),
+    (4, 2, 64, 64, 12),
+    (1, 8, 64, 128, 8),
+    (2, 4, 128, 64, 8),
+    (4, 2, 128, 64, 8),
+    (2, 4, 128, 96, 7),
 )
 # More bytes on their way, for tiles that wait for memory (bf16 alone): (BN, BK, stages) with 64 rows.
 _DEEP = ((32, 128, 8), (64, 64, 12), (64, 128, 6), (96, 128, 5), (128, 128, 4))
@@ -137,6 +163,11 @@ _OTHERS = (
     ),
     Tile("gemm_sm90_pingpong"),
     Tile("gemm_sm90_pingpong", {"CX": 1}),
+    *(Tile("gemm_sm90_pingpong", {"CX": cx, "BN": bn, "STAGES": 2}) for cx, bn in product((1, 2), (160, 176, 192))),
+    *(
+        Tile("gemm_sm90_halves", {"CX": cx, "BM": bm, "BN": bn, "STAGES": stages})
+        for cx, (bm, bn, stages) in product((1, 2), ((128, 128, 4), (128, 176, 3), (128, 192, 3), (64, 256, 4)))
+    ),
     Tile("gemm_sm90", {"BK": 32, "STAGES": 5, "WARPS": 4}),  # two blocks share a multiprocessor
 )
 _SPLIT = (
@@ -146,6 +177,18 @@ _SPLIT = (
         for splits, (bn, stages) in product((2, 3, 4), ((64, 12), (128, 8), (256, 5)))
     ),
 )
+
+
+def _sums(shape: "Shape") -> Iterator[Tile]:
+    """Splits that fill the GPU about once."""
+    for bm, bn, stages in ((128, 128, 6), (64, 128, 8), (64, 64, 12)):
+        splits = _TILES_OF_THE_GPU // (-(-shape.m // bm) * -(-shape.n // bn))
+        for fewer in (1, 2):
+            if splits // fewer >= 2:
+                warps: dict[str, int | str] = {"WARPS": 4} if bm == 64 else {}
+                yield Tile("gemm_sm90_split_k_sums", {"SPLITS": splits // fewer, "BM": bm, "BN": bn, "STAGES": stages} | warps)
+
+
 _TILES_OF_THE_GPU = 132
 _FEW_ROWS = 128  # of A, for the kernel that multiplies with those of B in their place
 _LEAST_STAGES = 3
@@ -174,7 +217,7 @@ def tiles(shape: Shape) -> list[Tile]:
     deep = [Tile(KERNEL, {"BM": 64, "WARPS": 4, "BN": bn, "BK": bk, "STAGES": stages}) for bn, bk, stages in _DEEP]
     few = -(-shape.m // 128) * -(-shape.n // 128) < _TILES_OF_THE_GPU
     narrow = _narrow(shape.m) if shape.m <= _FEW_ROWS else ()
-    return [DEFAULT, *persistent, *deep, *_OTHERS, *(_SPLIT if few and shape.k >= 2048 else ()), *narrow]
+    return [DEFAULT, *persistent, *deep, *_OTHERS, *((*_SPLIT, *_sums(shape)) if few and shape.k >= 2048 else ()), *narrow]
 
 
 def named(text: str) -> list[Shape]:

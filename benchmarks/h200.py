@@ -71,10 +71,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(FAMILIES), help="contenders (default %(default)s)")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no further shape is begun")
     parser.add_argument("--commit", help="of pipec, where git cannot tell")
-    parser.add_argument("-o", dest="output", type=Path, default=RESULTS / "h200.json")
+    parser.add_argument("-o", dest="output", type=Path, default=RESULTS / "h200_gemm.json")
     parser.add_argument("--dry-run", action="store_true", help="pretended times, no GPU; needs -o")
     options = parser.parse_args(arguments)
-    if options.dry_run and options.output == RESULTS / "h200.json":
+    if options.dry_run and options.output == RESULTS / "h200_gemm.json":
         parser.error("--dry-run does not write over measured results: give -o FILE")
     return options
 

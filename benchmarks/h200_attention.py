@@ -1,6 +1,6 @@
 """Attention on a Hopper GPU: pipec against torch's scaled_dot_product_attention (cuDNN, FlashAttention-2) in one process.
 
-    python benchmarks/h200_attention.py [--rounds 15] [--only pipec,cudnn,flash] [--lengths 1024,8192] [--name h200_attention]
+    python benchmarks/h200_attention.py [--rounds 15] [--only pipec,cudnn,flash] [--lengths 1024,8192] [-o FILE]
 
 bf16, 16,384 tokens in sequences of one length, heads of 64 or 128 that make 2048 together. Random data; launches are replayed from CUDA
 graphs in shuffled rounds (pipec.tune.rounds), and a ratio is the median over the rounds of the times within one. A masked kernel is counted
@@ -10,7 +10,7 @@ with half the operations. Every result is compared with cuDNN's before it is tim
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,20 @@ from torch.nn.functional import scaled_dot_product_attention
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-import pipec
-from benchmarks.common import surroundings
+from benchmarks.common import RESULTS, surroundings
+from benchmarks.gemm_build import Built, build_all, key, launchers
+from benchmarks.gemm_shapes import Tile
 from pipec.tune.rounds import compare
 from pipec.tune.torch_clock import GpuClock
 
 TOKENS = 16_384
 WIDTH = 2048  # heads times their size
-EXAMPLE = ROOT / "examples" / "attention_sm90.pipe"
-# Compile-time parameters by head size; the fastest is compared, all are recorded.
-KERNELS: dict[int, list[dict[str, object]]] = {
-    64: [{}, {"BM": 128}],
-    128: [{}, {"BN": 128}],
+SHORT = 2048
+KERNEL, PERSISTENT = "attention_sm90", "attention_sm90_persistent"
+# Examples with compile-time parameters by head size; the fastest is compared, all are recorded.
+KERNELS: dict[int, list[tuple[str, dict[str, int]]]] = {
+    64: [(KERNEL, {}), (KERNEL, {"BM": 128}), (PERSISTENT, {}), (PERSISTENT, {"BM": 128}), (PERSISTENT, {"BM": 128, "BN": 192})],
+    128: [(KERNEL, {}), (KERNEL, {"BN": 128}), (PERSISTENT, {}), (PERSISTENT, {"BN": 128})],
 }
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
@@ -47,23 +49,34 @@ def torchs(backend: SDPBackend, causal: bool) -> Callable:
     return run
 
 
-def ours(size: int, causal: bool, constants: dict[str, object]) -> Callable:
-    kernel = pipec.compile(EXAMPLE, constants={"D": size, "CAUSAL": causal, **constants})["attention_sm90"]
+def tiles(size: int, length: int, causal: bool) -> list[Tile]:
+    """Keys and values of a strip of heads take 32 MiB of the L2 at most, but for the longest sequences."""
+    strip = {"GROUP": 32 if length <= SHORT else 8}
+    return [
+        Tile(example, {"D": size, "CAUSAL": causal} | given | (strip if example == PERSISTENT else {}))
+        for example, given in KERNELS[size]
+    ]
+
+
+def ours(size: int, built: Built) -> Callable:
+    (kernel,) = launchers(built)
     scale = size**-0.5
+    none = () if built.tile.example == KERNEL else (torch.ones(1, device="cuda", dtype=torch.int32),)  # no sequence is shorter
 
     def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        kernel(q, k, v, out, scale, device="cuda", stream=torch.cuda.current_stream())
+        kernel((q, k, v, *none, out, scale), device="cuda", stream=torch.cuda.current_stream())
         return out
 
     return run
 
 
-def contenders(size: int, causal: bool, only: list[str]) -> dict[str, Callable]:
+def contenders(size: int, length: int, causal: bool, only: list[str], built: Mapping[str, Built]) -> dict[str, Callable]:
     found = {name: torchs(backend, causal) for name, backend in BACKENDS.items() if name in only}
     if "pipec" in only:
-        for constants in KERNELS[size]:
-            words = " ".join(f"{name}={value}" for name, value in constants.items())
-            found[f"pipec {words}".strip()] = ours(size, causal, constants)
+        for tile in tiles(size, length, causal):
+            words = " ".join(f"{name}={value}" for name, value in tile.constants.items() if name not in ("D", "CAUSAL"))
+            named = f"pipec {tile.example.removeprefix(KERNEL).removeprefix('_')} {words}"
+            found[" ".join(named.split())] = ours(size, built[key(tile)])
     return found
 
 
@@ -110,22 +123,32 @@ def measure(size: int, length: int, causal: bool, rounds: int, runs: dict[str, C
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--lengths", default="1024,2048,4096,8192,16384")
+    parser.add_argument("--lengths", default="512,1024,2048,4096,8192,16384")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", default="cudnn,flash,pipec")
-    parser.add_argument("--name", default="h200_attention")
+    parser.add_argument("-o", dest="output", type=Path, default=RESULTS / "h200_attention.json")
     options = parser.parse_args()
     figures: dict[str, Any] = {}
+    lengths, only = [int(length) for length in options.lengths.split(",")], options.only.split(",")
+    wanted = {
+        key(tile): tile
+        for size in KERNELS
+        for length in lengths
+        for causal in (False, True)
+        for tile in tiles(size, length, causal)
+    }
+    blocks = torch.cuda.get_device_properties(0).multi_processor_count
+    built = build_all(list(wanted.values()), blocks) if "pipec" in only else {}
     for size in KERNELS:
         for causal in (False, True):
-            runs = contenders(size, causal, options.only.split(","))
-            for length in map(int, options.lengths.split(",")):
+            for length in lengths:
+                runs = contenders(size, length, causal, only, built)
                 figures[f"{size} {'causal' if causal else 'full'} {length}"] = measure(size, length, causal, options.rounds, runs)
     gpu = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "cuda": torch.version.cuda}
     record = surroundings() | gpu | {"rounds": options.rounds, "figures": figures}
-    target = ROOT / "benchmarks" / "results" / f"{options.name}.json"
+    target = options.output
     target.write_text(json.dumps(record, indent=2) + "\n")
-    print(f"written to {target.relative_to(ROOT)}")
+    print(f"written to {target}")
 
 
 if __name__ == "__main__":

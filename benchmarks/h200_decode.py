@@ -11,9 +11,8 @@ more than twice the L2. Each result is compared with float32 before it is timed.
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +23,24 @@ from torch.nn.functional import scaled_dot_product_attention
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-import pipec
 from benchmarks.common import RESULTS, surroundings
+from benchmarks.gemm_build import Built, build_all, key, launchers
+from benchmarks.gemm_shapes import Tile
 from pipec.tune.rounds import compare
 from pipec.tune.torch_clock import GpuClock, l2_bytes
 
-EXAMPLE = ROOT / "examples" / "attention_sm90_decode.pipe"
+EXAMPLE = "attention_sm90_decode"
 BACKENDS = {
     "cudnn": SDPBackend.CUDNN_ATTENTION,
     "flash": SDPBackend.FLASH_ATTENTION,
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
 }
-# Keys in a step, stages, splits; with 3 or fewer stages two blocks share a multiprocessor where nothing is split.
+# Keys in a step, stages; with as few bytes as the second half of them two blocks share a multiprocessor.
+_STEPS: dict[int, tuple[tuple[int, int], ...]] = {64: ((128, 4), (128, 2), (64, 3)), 128: ((128, 2), (64, 4), (48, 2))}
+_SPLITS = (1, 2, 3, 4, 8)
 KERNELS: dict[int, list[dict[str, int]]] = {
-    64: [
-        {"BN": bn, "STAGES": stages, "SPLITS": splits}
-        for bn, stages in ((64, 3), (64, 5), (128, 3), (128, 5))
-        for splits in (1, 2, 4)
-    ],
-    128: [{"BN": bn, "STAGES": stages, "SPLITS": splits} for bn, stages in ((64, 3), (64, 5), (128, 2)) for splits in (1, 2, 4)],
+    size: [{"BN": bn, "STAGES": stages, "SPLITS": splits} for bn, stages in steps for splits in _SPLITS]
+    for size, steps in _STEPS.items()
 }
 
 
@@ -85,30 +83,35 @@ def torchs(backend: SDPBackend, case: Case) -> Launch:
     return run
 
 
-@cache
-def compiled(size: int, constants: tuple[tuple[str, int], ...]) -> Any:
-    return pipec.compile(EXAMPLE, constants={"D": size, **dict(constants)})["attention_sm90_decode"]
-
-
-def ours(case: Case, constants: dict[str, int]) -> Launch:
-    kernel = compiled(case.size, tuple(constants.items()))
+def ours(case: Case, built: Built) -> Launch:
+    """A launch of what did not compile raises RuntimeError."""
+    kernels = None if built.failed else launchers(built)
     scale = case.size**-0.5
 
     def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        kernel(q, k, v, out, scale, device="cuda", stream=torch.cuda.current_stream())
+        (kernel,) = kernels or launchers(built)
+        kernel((q, k, v, out, scale), device="cuda", stream=torch.cuda.current_stream())
         return out
 
     return run
 
 
-def contenders(case: Case) -> dict[str, Launch]:
+def tiles(size: int) -> dict[str, Tile]:
+    """By name."""
+    return {
+        "pipec " + " ".join(f"{name}={value}" for name, value in constants.items()): Tile(EXAMPLE, {"D": size} | constants)
+        for constants in KERNELS[size]
+    }
+
+
+def contenders(case: Case, built: Mapping[str, Built]) -> dict[str, Launch]:
     found = {name: torchs(backend, case) for name, backend in BACKENDS.items()}
-    for constants in KERNELS[case.size]:
-        found["pipec " + " ".join(f"{name}={value}" for name, value in constants.items())] = ours(case, constants)
+    for name, tile in tiles(case.size).items():
+        found[name] = ours(case, built[key(tile)])
     return found
 
 
-def measure(case: Case, rounds: int) -> dict[str, Any]:
+def measure(case: Case, rounds: int, built: Mapping[str, Built]) -> dict[str, Any]:
     generator = torch.Generator(device="cuda").manual_seed(0)
     kept = case.batch * case.heads
 
@@ -121,7 +124,7 @@ def measure(case: Case, rounds: int) -> dict[str, Any]:
     wanted = torch.softmax(q.float() @ k.float().mT * case.size**-0.5, -1) @ v.float()
     clock = GpuClock(count, max(case.bytes / 3.5e12, 4e-6))
     figures: dict[str, Any] = {}
-    for name, run in contenders(case).items():
+    for name, run in contenders(case, built).items():
         try:
             sets[0][3].fill_(float("nan"))
             error = float((run(*sets[0]).float() - wanted).norm() / wanted.norm())
@@ -153,8 +156,9 @@ def main() -> None:
     options = parser.parse_args()
     record = surroundings() | {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "rounds": options.rounds}
     record["figures"] = {}
+    built = build_all([tile for size in KERNELS for tile in tiles(size).values()], 0)
     for case in CASES:
-        record["figures"][str(case)] = figures = measure(case, options.rounds)
+        record["figures"][str(case)] = figures = measure(case, options.rounds, built)
         torch.cuda.empty_cache()
         options.output.write_text(json.dumps(record, indent=1) + "\n")
         mine = [name for name in figures if name.startswith("pipec") and "failed" not in figures[name]]

@@ -1,4 +1,4 @@
-"""Times of tiles on record, and what the model of pipec.tune says of each: for fitting its constants and for its test."""
+"""Times of tiles on record, and what a block of each does: for fitting the constants of pipec.predict and for its tests."""
 
 import json
 import re
@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.gemm_shapes import Kind
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
+from pipec.predict.workload import Workload, workload
 from pipec.sema import tree
-from pipec.tune.workload import Workload, workload
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks.common import write
+from benchmarks.fit_model import figures as of_choices
+from benchmarks.fit_model import parts
 from benchmarks.measured import Measured, measured
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
@@ -98,13 +100,14 @@ def spread(errors: list[float]) -> dict[str, float]:
 def one_multiprocessor(every: int) -> dict[str, Any]:
     errors: dict[str, list[float]] = defaultdict(list)
     tiles: dict[tuple[int, int, int], dict[int, tuple[float, float]]] = defaultdict(dict)
-    spent = []
+    spent, points = [], []
     for row in main_loops()[::every]:
         started = time.process_time()
         found = predicted_main_loop(row)
         spent.append(time.process_time() - started)
         bound = finding(found.loops[0]).bound
         errors["all"].append(found.seconds / row["seconds"] - 1)
+        points.append(_point(row["seconds"], found.seconds, bound))
         errors[f"bound by {bound}"].append(errors["all"][-1])
         stages = int(row["stages"])
         tiles[int(row["m"]), int(row["n"]), int(row["block"])][stages or MOST_STAGES] = found.seconds, row["seconds"]
@@ -118,7 +121,13 @@ def one_multiprocessor(every: int) -> dict[str, Any]:
             "worse": sum(abs(one) > 1 for one in off),
         },
         "seconds_with_compilation": statistics.median(spent),
+        "points": points,
     }
+
+
+def _point(measured: float, predicted: float, kind: str) -> str:
+    """Microseconds, the ratio of what was predicted to them, and what sort of point it is: for benchmarks/plots.py."""
+    return f"{measured * 1e6:.4g} {predicted / measured:.4f} {kind}"
 
 
 def _stages_off(rows: dict[int, tuple[float, float]]) -> int:
@@ -134,7 +143,7 @@ def _stages_off(rows: dict[int, tuple[float, float]]) -> int:
 
 @cache
 def _compiled(example: str, constants: str, arch: str | None = None) -> Any:
-    given = dict(word.split("=") for word in constants.split())
+    given: dict[str, object] = dict(word.split("=") for word in constants.split())
     state = compile_source(read_source(str(ROOT / "examples" / f"{example}.pipe")), Options(arch, given), until="plan")
     assert state.trees is not None and state.plans is not None, state.diagnostics
     return state.trees[0], state.plans[0]
@@ -147,13 +156,15 @@ def predicted_tile(one: Measured) -> float:
     return Launch(kernel, plan, sizes, DEVICES["h200"], None).predict().seconds
 
 
-def whole_gemm(every: int) -> dict[str, Any]:
-    rows = [one for one in measured("h200") if one.kind == "bf16"]
+def whole_gemm(record: str, every: int) -> dict[str, Any]:
+    rows = [one for one in measured(record) if one.kind == "bf16"]
     best = {shape: min(one.seconds for one in rows if one.shape == shape) for shape in {one.shape for one in rows}}
     errors: dict[str, list[float]] = defaultdict(list)
     groups: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    points = []
     for one in rows[::every]:
         found = predicted_tile(one)
+        points.append(_point(one.seconds, found, "good" if one.seconds < NEAR * best[one.shape] else "other"))
         groups[one.shape, one.example].append((found, one.seconds))
         if one.seconds < NEAR * best[one.shape]:
             errors[_band(one.seconds)].append(found / one.seconds - 1)
@@ -165,6 +176,7 @@ def whole_gemm(every: int) -> dict[str, Any]:
             "geomean": round(math.exp(sum(map(math.log, regrets)) / len(regrets)), 4),
             "worst": round(max(regrets), 4),
         },
+        **({} if record == "h200" else {"points": points}),  # thousands there
     }
 
 
@@ -193,6 +205,24 @@ def copies() -> dict[str, float]:
                 constants = " ".join(f"{key}={value}" for key, value in words.items())
                 errors.append(_error("copy_tma", constants, {"M": rows, "N": columns}, one))
     return spread(errors)
+
+
+def other_kernels() -> dict[str, Any]:
+    """Attention and copies of benchmarks/results/h200_tiles.json, to which nothing was fitted."""
+    rows = json.loads((ROOT / "benchmarks" / "results" / "h200_tiles.json").read_text())["others"]
+    errors: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        constants = " ".join(f"{name}={value}" for name, value in row["constants"].items())
+        errors[row["example"]].append(_error(row["example"], constants, row["sizes"], row))
+    return {name: spread(found) for name, found in errors.items()}
+
+
+def choices() -> dict[str, Any]:
+    """Tiles that the closed form picks: at shapes of the record that its constants were not fitted to, and of a later one."""
+    rows = measured("h200")
+    known = parts(rows)[0]
+    left_out = of_choices(DEVICES["h200"], [one for one in rows if one.shape not in known])
+    return {"h200, shapes left out": left_out, "h200_tiles": of_choices(DEVICES["h200"], measured("h200_tiles"))}
 
 
 def _figures(record: str) -> dict[str, Any]:
@@ -270,7 +300,10 @@ def main() -> None:
     figures = {
         "one_multiprocessor_b200": one_multiprocessor(options.every),
         "ladders_b200": ladders(),
-        "gemm_h200": whole_gemm(options.every),
+        "gemm_h200": whole_gemm("h200", options.every),
+        "gemm_h200_tiles": whole_gemm("h200_tiles", options.every),
+        "others_h200_tiles": other_kernels(),
+        "choices_h200": choices(),
         "attention_h200": attention(),
         "copies_h200": copies(),
         "tiles_chosen_h200": chosen(),

@@ -4,8 +4,9 @@
 
 Each example is compiled with its default parameters, assembled, and disassembled by nvdisasm (on PATH, or in the packages of CUDA or of
 Triton). A loop is counted when it works (a matrix product, a copy by TMA, an exponential, a store) and no loop inside it does. Its figure
-is all that its body holds, on whichever way, without loops inside it: those wait, and turn only where something is late. An unrolled loop
-does several blocks a turn, so there are figures for one matrix instruction and for one exponential as well.
+is all that its body holds, on whichever way, without loops inside it: those wait, and turn only where something is late. `issued` is the
+shortest way around on which all of its work is done: the mask of an attention's last blocks is a branch that others skip. An unrolled
+loop does several blocks a turn, so there are figures for one matrix instruction and for one exponential as well, of what is issued.
 """
 
 import argparse
@@ -52,10 +53,11 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """`names`: its instructions, without those of loops inside it."""
+    """`names`: its instructions, without those of loops inside it; `issued`: how many are on the shortest way that does its work."""
 
     function: str
     names: tuple[str, ...]
+    issued: int
 
     @property
     def work(self) -> dict[str, int]:
@@ -64,11 +66,9 @@ class Loop:
 
     def row(self) -> dict[str, Any]:
         each = {
-            f"per {kind}": round(len(self.names) / count, 1)
-            for kind, count in self.work.items()
-            if kind in ("mma", "exponential")
+            f"per {kind}": round(self.issued / count, 1) for kind, count in self.work.items() if kind in ("mma", "exponential")
         }
-        return {"instructions": len(self.names), **self.work, **each}
+        return {"instructions": len(self.names), "issued": self.issued, **self.work, **each}
 
 
 def functions(text: str) -> Iterator[tuple[str, list[Instruction], dict[str, int]]]:
@@ -101,13 +101,50 @@ def loops(text: str) -> list[Loop]:
     for function, instructions, labels in functions(text):
         following = [_following(at, one, labels, len(instructions)) for at, one in enumerate(instructions)]
         bodies = _natural_loops(following)
-        working = {head: body for head, body in bodies.items() if Loop("", _names(instructions, body)).work}
+        working = {head: body for head, body in bodies.items() if any(map(_kind, _names(instructions, body)))}
         for head, body in sorted(working.items()):
             inside = [other for at, other in bodies.items() if at != head and at in body]
             if any(at != head and at in body for at in working):
                 continue
-            found.append(Loop(function, _names(instructions, body.difference(*inside))))
+            own = body.difference(*inside)
+            found.append(Loop(function, _names(instructions, own), _shortest(instructions, following, head, body, own)))
     return found
+
+
+def _kind(name: str) -> str | None:
+    return next((kind for kind, pattern in WORK.items() if re.match(pattern, name)), None)
+
+
+def _shortest(
+    instructions: Sequence[Instruction],
+    following: Sequence[tuple[int, ...]],
+    head: int,
+    body: frozenset[int],
+    own: frozenset[int],
+) -> int:
+    """Instructions on one way around the loop, of those that do the most work the shortest. Loops inside it cost nothing."""
+    order, seen, stack = list[int](), {head}, [(head, iter(following[head]))]
+    place = dict[int, int]()
+    while stack:  # depth first: every instruction comes behind those that follow it, but for jumps back
+        at, ways = stack[-1]
+        way = next((way for way in ways if way in body and way not in seen), None)
+        if way is None:
+            place[at] = len(order)
+            order.append(at)
+            stack.pop()
+        else:
+            seen.add(way)
+            stack.append((way, iter(following[way])))
+    best = dict[int, tuple[int, int] | None]()
+    for at in order:
+        ends = head in following[at]
+        ahead = [best[way] for way in following[at] if way in body and place[way] < place[at] and way != head]
+        options = [one for one in ahead if one is not None] + [(0, 0)] * ends
+        work, cost = max(options) if options else (0, 0)
+        counted = at in own
+        best[at] = (work + (counted and _kind(instructions[at].name) is not None), cost - counted) if options else None
+    found = best[head]
+    return -found[1] if found else 0
 
 
 def _names(instructions: Sequence[Instruction], body: set[int] | frozenset[int]) -> tuple[str, ...]:

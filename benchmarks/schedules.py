@@ -1,12 +1,13 @@
 """Takes waits, commits, arrivals, fences and barriers out of kernels, changes announced bytes, and simulates what is left.
 
-    python benchmarks/schedules.py [--workers N] [--seconds S] [NAME ...]
+    python benchmarks/schedules.py [--workers N] [--seconds S] [--runs R] [--minutes M] [--prepared FILE] [NAME ...]
 
 The kernels are those of the examples, at their default tiles, and of tests/oracle, which Triton compiles; each at the largest of its
 tested shapes that is simulated within S seconds of processor time (default 0.5), so that loops go around their rings. Writes
 benchmarks/results/schedules.json and the table of docs/simulator.md: for each kind of change how many there are, how many a
-plain run reports, how many only the schedules of `--timing explore`, and how many change nothing that any of them shows. The exit
-status is 1 where a change gives a wrong result that nothing reports.
+plain run reports, how many only one of the first R schedules of `--timing explore`, and how many change nothing that any of them
+shows. What has not been tried after M minutes is left out, in a random order, and counted. The exit status is 1 where a change
+gives a wrong result that nothing reports, or breaks the simulator.
 """
 
 import argparse
@@ -14,12 +15,14 @@ import copy
 import inspect
 import json
 import multiprocessing
+import pickle
+import random
 import re
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -39,10 +42,9 @@ from pipec.sim import Options, SimulationError
 RESULTS = ROOT / "benchmarks" / "results" / "schedules.json"
 PAGE = ROOT / "docs" / "simulator.md"
 HEAD = "| change | kernels | changes | reported in order | reported by a schedule | no effect | wrong and unreported |\n"
-# The schedules that do not depend on the kernel: what takes the most time is left out.
-pipec.sim.explore.RUNS = 6
 # A change that makes a kernel wait for ever shall end soon.
 STEPS = 2_000_000
+pipec.sim.explore.SECONDS = 60.0
 
 _TEST = re.compile(r"mbarrier\.(?:try|test)_wait\S*\s+(%p\d+),")
 _EXPECT = re.compile(r"(mbarrier\.arrive\.expect_tx\S*\s+\S+, \[[^\]]*\], )(\d+);")
@@ -99,12 +101,14 @@ class Subject:
     tried: Callable[[str, Options], bool]
 
     def outcome(self, ptx: str) -> str:
-        """Of a changed kernel: "in order", "schedule", "wrong" or "nothing"."""
+        """Of a changed kernel: "in order", "schedule", "wrong", "nothing", or what broke the simulator."""
         for name, timing in (("in order", "order"), ("schedule", "explore")):
             try:
                 right = self.tried(ptx, Options(timing, step_limit=STEPS, trace=False))
             except SimulationError:
                 return name
+            except Exception as error:  # noqa: BLE001 - whatever breaks the simulator is an outcome of the change
+                return f"broken: {error!r}"[:200]
             if not right:
                 return "wrong"
         return "nothing"
@@ -154,7 +158,17 @@ class _Enough(Exception):
     """A test has launched its kernel, and the rest of it is not asked for."""
 
 
-def oracle() -> Iterator[Subject]:
+@dataclass(frozen=True)
+class Launch:
+    """One of tests/oracle: what `pipec.sim.launch` is called with besides the text and options."""
+
+    name: str
+    ptx: str
+    kernel: str | None
+    given: dict[str, Any]
+
+
+def oracle() -> Iterator[Launch]:
     """The first launch of each test of tests/oracle that compares results: its kernels are right."""
     import oracle.test_gluon
     import oracle.test_matmul
@@ -163,9 +177,25 @@ def oracle() -> Iterator[Subject]:
 
     for module in (oracle.test_gluon, oracle.test_matmul, oracle.test_pointers):
         for name, test in inspect.getmembers(module, inspect.isfunction):
-            subject = first_launch(module, support, name, test) if name.startswith("test_") else None
-            if subject is not None:
-                yield subject
+            found = first_launch(module, support, name, test) if name.startswith("test_") else None
+            if found is not None:
+                yield found
+
+
+def as_subject(launched: Launch) -> Subject | None:
+    """None where the kernel is meant to fail."""
+
+    def run(ptx: str, options: Options) -> list[bytes]:
+        given = copy.deepcopy(launched.given)
+        pipec.sim.launch(ptx, launched.kernel, options=options, **given)
+        arrays = [getattr(one, "array", None) for one in given["arguments"]]
+        return [one.tobytes() for one in (*arrays, *given.get("allocations", ())) if isinstance(one, np.ndarray)]
+
+    try:
+        wanted = run(launched.ptx, Options(trace=False))
+    except SimulationError:
+        return None
+    return Subject(f"oracle: {launched.name}", launched.ptx, lambda ptx, options: run(ptx, options) == wanted)
 
 
 def first_parameters(test: Callable[..., object]) -> dict[str, Any]:
@@ -186,15 +216,16 @@ def named(chosen: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def first_launch(module: Any, support: Any, name: str, test: Callable[..., object]) -> Subject | None:
-    """None where the test launches nothing by itself, or expects a launch to fail."""
-    caught: list[tuple[Any, Any, dict[str, Any]]] = []
+def first_launch(module: Any, support: Any, name: str, test: Callable[..., object]) -> Launch | None:
+    """None where the test launches nothing by itself."""
+    caught: list[Launch] = []
 
-    def simulate(kernel: Any, grid: Any, options: Options | None = None, **arguments: Any) -> None:
-        caught.append((kernel, grid, copy.deepcopy(arguments)))
+    def caught_launch(ptx: str, kernel: str | None = None, **given: Any) -> None:
+        given.pop("options", None)
+        caught.append(Launch(name.removeprefix("test_"), ptx, kernel, copy.deepcopy(given)))
         raise _Enough
 
-    before, module.simulate = module.simulate, simulate
+    before, support.sim.launch = support.sim.launch, caught_launch
     try:
         test(**first_parameters(test))
     except _Enough:
@@ -202,27 +233,8 @@ def first_launch(module: Any, support: Any, name: str, test: Callable[..., objec
     except TypeError:
         return None  # it takes fixtures
     finally:
-        module.simulate = before
-    if not caught:
-        return None
-    kernel, grid, arguments = caught[0]
-
-    def run(ptx: str, options: Options) -> dict[str, Any]:
-        fresh = copy.deepcopy(arguments)
-        support.simulate(replace(kernel, ptx=ptx), grid, options, **fresh)
-        return fresh
-
-    try:
-        wanted = run(kernel.ptx, Options(trace=False))
-    except SimulationError:
-        return None
-
-    def tried(ptx: str, options: Options) -> bool:
-        found = run(ptx, options)
-        arrays = [key for key, value in wanted.items() if isinstance(value, np.ndarray)]
-        return all(found[key].tobytes() == wanted[key].tobytes() for key in arrays)
-
-    return Subject(f"oracle: {name.removeprefix('test_')}", kernel.ptx, tried)
+        support.sim.launch = before
+    return caught[0] if caught else None
 
 
 # -------------------------------------------------------------------------------------------------- what comes of it
@@ -235,12 +247,25 @@ def judged(task: tuple[int, Change]) -> tuple[int, Change, str]:
     return index, change, _SUBJECTS[index].outcome(change.text)
 
 
+def within(minutes: float, tasks: Sequence[tuple[int, Change]], workers: int) -> Iterator[tuple[int, Change, str]]:
+    """What comes of the tasks that are done in so many minutes."""
+    ends = time.monotonic() + 60 * minutes
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        results = pool.imap_unordered(judged, tasks)
+        for number in range(len(tasks)):
+            try:
+                yield results.next(max(0.0, ends - time.monotonic()))
+            except multiprocessing.TimeoutError:
+                print(f"{len(tasks) - number} changes were not tried in time", flush=True)
+                return
+
+
 def rows_of(results: Iterable[tuple[int, Change, str]]) -> dict[str, Any]:
     counts: dict[int, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     left: dict[int, list[dict[str, object]]] = defaultdict(list)
     for index, change, found in results:
         counts[index][change.kind][found] += 1
-        if found in ("nothing", "wrong"):
+        if found not in ("in order", "schedule"):
             instruction = _SUBJECTS[index].ptx.split("\n")[change.line - 1].strip()
             left[index].append({"kind": change.kind, "line": change.line, "instruction": instruction, "outcome": found})
     return {
@@ -266,21 +291,32 @@ def main() -> int:
     reader = argparse.ArgumentParser(description="what each wait, fence and barrier is worth")
     reader.add_argument("--workers", type=int, default=2)
     reader.add_argument("--seconds", type=float, default=0.5)
+    reader.add_argument("--runs", type=int, default=10)
+    reader.add_argument("--minutes", type=float, default=600.0)
+    reader.add_argument("--prepare", type=Path, help="only write the launches of tests/oracle to this file")
+    reader.add_argument("--prepared", type=Path, help="take them from there, where Triton is not installed")
     reader.add_argument("names", nargs="*", help="only kernels whose name contains one of these")
     options = reader.parse_args()
-    subjects = [*examples(options.seconds), *oracle()]
+    pipec.sim.explore.RUNS = options.runs
+    if options.prepare:
+        options.prepare.write_bytes(pickle.dumps(list(oracle())))
+        return 0
+    launches = pickle.loads(options.prepared.read_bytes()) if options.prepared else oracle()
+    subjects = [*examples(options.seconds), *filter(None, map(as_subject, launches))]
     _SUBJECTS.extend(one for one in subjects if not options.names or any(name in one.name for name in options.names))
     tasks = [(index, change) for index, subject in enumerate(_SUBJECTS) for change in changes(subject.ptx)]
     print(f"{len(_SUBJECTS)} kernels, {len(tasks)} changes", flush=True)
-    with multiprocessing.get_context("fork").Pool(options.workers) as pool:
-        rows = rows_of(pool.imap_unordered(judged, tasks))
-    RESULTS.write_text(json.dumps(surroundings() | {"kernels": rows}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    random.Random(0).shuffle(tasks)
+    results = list(within(options.minutes, tasks, options.workers))
+    rows = rows_of(results)
+    record = {"seconds": options.seconds, "runs": options.runs, "not tried": len(tasks) - len(results), "kernels": rows}
+    RESULTS.write_text(json.dumps(surroundings() | record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     page = PAGE.read_text(encoding="utf-8")
     start = page.index(HEAD)
     end = page.index("\n\n", start)
     PAGE.write_text(page[:start] + table(rows).rstrip("\n") + page[end:], encoding="utf-8")
     print(table(rows))
-    return int(any(one["outcome"] == "wrong" for row in rows.values() for one in row["left"]))
+    return int(any(one["outcome"] != "nothing" for row in rows.values() for one in row["left"]))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import ml_dtypes
 import numpy as np
 from common import ROOT, write
 
-ROUNDS = 5
+ROUNDS = 7
 RNG = np.random.default_rng(0)
 
 
@@ -112,109 +112,116 @@ def examples() -> dict[str, Callable[[], object]]:
     return {f"gemm {size}": gemm(size) for size in (256, 512, 1024)} | {"attention 256 x 256, causal": attention}
 
 
+SINGLE, HALF, WHOLE = "*fp32", "*fp16", "i32"  # types of Triton's parameters
+
+
 def triton_kernels() -> dict[str, Callable[[], object]]:
     """Those of tests/oracle and tests/triton_programs."""
-    from oracle import matmul_kernels, pointer_kernels, support
+    return row_kernels() | element_kernels() | matrix_kernels()
+
+
+def triton(
+    function: Any, grid: tuple[int, ...], constants: dict[str, Any], kinds: dict[str, str], given: dict[str, Any]
+) -> Callable[[], object]:
+    """A launch of a Triton kernel. `kinds`: types of its parameters; `given`: their values, and options of Triton's compiler."""
+    from oracle import support
+
+    options = {key: value for key, value in given.items() if key in ("num_warps", "num_stages")}
+    values = {key: value for key, value in given.items() if key not in options}
+    return lambda: support.simulate(support.build(function, kinds, constants, **options), grid, **values)
+
+
+def row_kernels() -> dict[str, Callable[[], object]]:
+    from oracle import pointer_kernels
     from triton_programs import kernels
 
-    def run(function: Any, grid: tuple[int, ...], constants: dict[str, Any], kinds: dict[str, str], **given: Any) -> Any:
-        options = {key: given.pop(key) for key in ("num_warps", "num_stages") if key in given}
-        return lambda: support.simulate(support.build(function, kinds, constants, **options), grid, **given)
-
-    single, half, whole = "*fp32", "*fp16", "i32"
-    x, y, rows, halves = normal(16, 1000), normal(8192), normal(64, 1000), normal(16, 700, dtype=np.float16)
-    a, b = (normal(128, 128, dtype=np.float16) for _ in range(2))
-    q, k, v = (normal(2, 128, 32, dtype=np.float16) for _ in range(3))
-    big = [normal(512, 512, dtype=ml_dtypes.bfloat16) for _ in range(2)]
-    strides = {f"stride_{name}": size for name, size in zip(("am", "ak", "bk", "bn", "cm", "cn"), (128, 1) * 3, strict=True)}
+    x, rows, halves = normal(16, 1000), normal(64, 1000), normal(16, 700, dtype=np.float16)
     return {
-        "Triton softmax": run(
+        "Triton softmax": triton(
             pointer_kernels.softmax,
             (16,),
             {"SIZE": 1024},
-            {"x": single, "y": single, "n": whole},
-            x=x,
-            y=np.zeros_like(x),
-            n=1000,
+            {"x": SINGLE, "y": SINGLE, "n": WHOLE},
+            {"x": x, "y": np.zeros_like(x), "n": 1000},
         ),
-        "Triton softmax, pipelined rows": run(
+        "Triton softmax, pipelined rows": triton(
             kernels.softmax_rows,
             (8,),
             {"BLOCK": 1024},
-            {"x": single, "y": single, "stride_x": whole, "stride_y": whole, "rows": whole, "columns": whole},
-            x=rows,
-            y=np.zeros_like(rows),
-            stride_x=1000,
-            stride_y=1000,
-            rows=64,
-            columns=1000,
+            {"x": SINGLE, "y": SINGLE, "stride_x": WHOLE, "stride_y": WHOLE, "rows": WHOLE, "columns": WHOLE},
+            {"x": rows, "y": np.zeros_like(rows), "stride_x": 1000, "stride_y": 1000, "rows": 64, "columns": 1000},
         ),
-        "Triton layer norm": run(
+        "Triton layer norm": triton(
             pointer_kernels.layer_norm,
             (16,),
             {"SIZE": 256},
-            {"x": half, "scale": single, "shift": single, "y": half, "n": whole, "eps": "fp32"},
-            x=halves,
-            scale=normal(700),
-            shift=normal(700),
-            y=np.zeros_like(halves),
-            n=700,
-            eps=1e-5,
-            num_warps=2,
+            {"x": HALF, "scale": SINGLE, "shift": SINGLE, "y": HALF, "n": WHOLE, "eps": "fp32"},
+            {
+                "x": halves,
+                "scale": normal(700),
+                "shift": normal(700),
+                "y": np.zeros_like(halves),
+                "n": 700,
+                "eps": 1e-5,
+                "num_warps": 2,
+            },
         ),
-        "Triton add": run(
+    }
+
+
+def element_kernels() -> dict[str, Callable[[], object]]:
+    from triton_programs import kernels
+
+    x = normal(8192)
+    return {
+        "Triton add": triton(
             kernels.add,
             (8,),
             {"BLOCK": 1024},
-            {"x": single, "y": single, "z": single, "n": whole},
-            x=y,
-            y=y,
-            z=np.zeros_like(y),
-            n=8192,
+            {"x": SINGLE, "y": SINGLE, "z": SINGLE, "n": WHOLE},
+            {"x": x, "y": x, "z": np.zeros_like(x), "n": 8192},
         ),
-        "Triton dropout": run(
+        "Triton dropout": triton(
             kernels.dropout,
             (8,),
             {"BLOCK": 1024},
-            {"x": single, "y": single, "n": whole, "p": "fp32", "seed": whole},
-            x=y,
-            y=np.zeros_like(y),
-            n=8192,
-            p=0.25,
-            seed=123,
+            {"x": SINGLE, "y": SINGLE, "n": WHOLE, "p": "fp32", "seed": WHOLE},
+            {"x": x, "y": np.zeros_like(x), "n": 8192, "p": 0.25, "seed": 123},
         ),
-        "Triton matmul 128": run(
+    }
+
+
+def matrix_kernels() -> dict[str, Callable[[], object]]:
+    from oracle import matmul_kernels
+    from triton_programs import kernels
+
+    bf16 = ml_dtypes.bfloat16
+    a, b = (normal(128, 128, dtype=np.float16) for _ in range(2))
+    q, k, v = (normal(2, 128, 32, dtype=np.float16) for _ in range(3))
+    big = [normal(512, 512, dtype=bf16) for _ in range(2)]
+    strides = {f"stride_{name}": size for name, size in zip(("am", "ak", "bk", "bn", "cm", "cn"), (128, 1) * 3, strict=True)}
+    sizes = dict.fromkeys("MNK", WHOLE)
+    return {
+        "Triton matmul 128": triton(
             kernels.matmul.fn,
             (4,),
             {"BM": 64, "BN": 64, "BK": 32, "GROUP": 2, "ACTIVATION": "leaky"},
-            dict(a=half, b=half, c=half, M=whole, N=whole, K=whole, **dict.fromkeys(strides, whole)),
-            **dict(a=a, b=b, c=np.zeros_like(a), M=128, N=128, K=128, num_warps=4, num_stages=2, **strides),
+            {"a": HALF, "b": HALF, "c": HALF, **sizes, **dict.fromkeys(strides, WHOLE)},
+            {"a": a, "b": b, "c": np.zeros_like(a), "M": 128, "N": 128, "K": 128, "num_warps": 4, "num_stages": 2, **strides},
         ),
-        "Triton attention": run(
+        "Triton attention": triton(
             kernels.attention,
             (2, 2),
             {"HEAD": 32, "BM": 64, "BN": 32, "CAUSAL": True},
-            {"q": half, "k": half, "v": half, "out": single, "scale": "fp32", "tokens": whole},
-            q=q,
-            k=k,
-            v=v,
-            out=np.zeros((2, 128, 32), np.float32),
-            scale=0.2,
-            tokens=128,
+            {"q": HALF, "k": HALF, "v": HALF, "out": SINGLE, "scale": "fp32", "tokens": WHOLE},
+            {"q": q, "k": k, "v": v, "out": np.zeros((2, 128, 32), np.float32), "scale": 0.2, "tokens": 128},
         ),
-        "Triton gemm 512, persistent": run(
+        "Triton gemm 512, persistent": triton(
             matmul_kernels.persistent,
             (4,),
             {"BM": 128, "BN": 256, "BK": 64, "FLATTEN": False},
-            {"a": "tensordesc<bf16[128, 64]>", "b": "tensordesc<bf16[256, 64]>", "d": "tensordesc<bf16[128, 128]>"}
-            | {"M": whole, "N": whole, "K": whole},
-            a=big[0],
-            b=big[1],
-            d=np.zeros((512, 512), ml_dtypes.bfloat16),
-            M=512,
-            N=512,
-            K=512,
-            num_stages=3,
+            {"a": "tensordesc<bf16[128, 64]>", "b": "tensordesc<bf16[256, 64]>", "d": "tensordesc<bf16[128, 128]>", **sizes},
+            {"a": big[0], "b": big[1], "d": np.zeros((512, 512), bf16), "M": 512, "N": 512, "K": 512, "num_stages": 3},
         ),
     }
 

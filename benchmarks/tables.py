@@ -170,6 +170,23 @@ def decode(record: Record) -> list[str]:
     return lines
 
 
+def epilogue(record: Record) -> list[str]:
+    """Microseconds, and each fused time beside the product alone; ratios within rounds."""
+    lines = _head(
+        "M x N x K",
+        "cuBLASLt, fused",
+        "cuBLASLt, product alone",
+        "pipec, fused",
+        "pipec, product alone",
+        "fused, pipec / cuBLASLt",
+    )
+    for shape, row in record["figures"].items():
+        times = [row[family]["microseconds"] for family in ("cublaslt", "plain cublaslt", "pipec", "plain pipec")]
+        cells = (f"{times[0]:.1f} us", *(f"{one:.1f}" for one in times[1:]), f"{row['pipec']['ratio']['median']:.2f}")
+        lines.append(_row(shape.replace("x", " x "), *cells))
+    return lines
+
+
 def copying(record: Record) -> list[str]:
     """Against the faster of torch's copy and the driver's."""
     lines = _head("M x N", "driver", "pipec", "ratio")
@@ -230,10 +247,11 @@ def memory(record: Record) -> list[str]:
 
 
 TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
-    "gemm-summary": ("h200", gemm_summary),
-    "gemm": ("h200", gemm),
-    "gemm-fresh": ("h200", fresh),
+    "gemm-summary": ("h200_gemm", gemm_summary),
+    "gemm": ("h200_gemm", gemm),
+    "gemm-fresh": ("h200_gemm", fresh),
     "split-k": ("h200_split_k", split_k),
+    "epilogue": ("h200_epilogue", epilogue),
     "attention": ("h200_attention", attention),
     "decode": ("h200_decode", decode),
     "copying": ("copy_tma", copying),

@@ -9,9 +9,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+from pipec.record import record
 
 _MARK = b"pipec cache 1\n"
 _HASH_BYTES = 32
@@ -86,7 +87,7 @@ def _header(kind: str, key: str, content: bytes) -> bytes:
     return _MARK + sha256(b"\0".join((kind.encode(), key.encode(), content))).digest()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Place:
     """The folder, held open where the system can, so that what was checked is what is used."""
 

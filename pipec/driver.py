@@ -9,7 +9,6 @@ source in, results or diagnostics out.
 import os
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.checks.verdict import UNCHECKED, Verdict
@@ -20,20 +19,21 @@ from pipec.isa.targets import DEFAULT_TARGET, TARGETS, Target
 from pipec.kir import ir
 from pipec.kir.plan.types import Plan
 from pipec.protocol.judge import Judgement
-from pipec.record import replace
+from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 from pipec.source import Source
 from pipec.syntax import ast
 from pipec.verify.document import Proof
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """`constants` sets compile-time parameters (values or their text); `kernel` compiles only that one.
 
     `arch` None takes what the source says (see Compilation.arch). `watchdog` bounds each wait on a barrier, in seconds. `unchecked`
     leaves out the checks and proofs: what comes out may hang or compute anything, which is what tests of the watchdog are for.
-    `allow_undecided` takes kernels of which neither a proof of freedom from deadlock nor a deadlock is found.
+    `allow_undecided` takes kernels of which neither a proof of freedom from deadlock nor a deadlock is found. `timestamps` adds a tensor
+    in which the roles note the clock (pipec.timestamps).
     """
 
     arch: str | None = None
@@ -42,9 +42,10 @@ class Options:
     watchdog: float | None = None
     unchecked: bool = False
     allow_undecided: bool = False
+    timestamps: bool = False
 
 
-@dataclass(slots=True)
+@mutable
 class Compilation:
     """What the stages have produced so far; a field is None until its stage ran without a message."""
 
@@ -133,6 +134,10 @@ def _plan(state: Compilation) -> None:
 
         nanoseconds = max(1, round(state.options.watchdog * 1e9))
         state.plans = [watched(one, nanoseconds) for one in state.plans]
+    if state.options.timestamps:
+        from pipec.kir.plan.timestamps import with_timestamps
+
+        state.plans = [with_timestamps(one) for one in state.plans]
 
 
 def _planned(state: Compilation) -> list[Plan]:
@@ -164,14 +169,15 @@ def _emit(state: Compilation) -> None:
 
 
 def _prove(state: Compilation) -> None:
-    """Freedom from deadlock is a statement about the code that is emitted; a watchdog only bounds its waits, so it is left out."""
+    """Freedom from deadlock is a statement about the code that is emitted; a watchdog only bounds its waits, and time stamps wait for
+    nothing, so both are left out."""
     from pipec.lower import lower
     from pipec.protocol.explain import not_decided, verdict
     from pipec.ptx.emit import emit
 
     assert state.plans is not None and state.ptx is not None
     ptx = state.ptx
-    if state.options.watchdog is not None:
+    if state.options.watchdog is not None or state.options.timestamps:
         plans = _planned(state)
         ptx = emit(lower(plans, state.source), state.target, plans, state.source)
     for number, plan in enumerate(state.plans):

@@ -124,6 +124,18 @@ class Watchdog:
 
 
 @record
+class Timestamps:
+    """A kernel that notes the clock in a tensor of its own, `argument`, in front of and behind what `marks` list (pipec.timestamps).
+
+    `marks`: role, what it does, line of the source.
+    """
+
+    argument: str
+    roles: tuple[str, ...]
+    marks: tuple[tuple[str, str, int], ...]
+
+
+@record
 class BarrierRange:
     """The barriers of one side of a pipeline in dynamic shared memory, each expecting `count` arrivals.
 
@@ -167,6 +179,7 @@ class KernelInterface:
     # (griddepcontrol.wait; launch attribute CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).
     programmatic_launch: bool = False
     watchdog: Watchdog | None = None
+    timestamps: Timestamps | None = None
     # What a launch must keep to, as pipec.verify.data writes formulas, over dimensions, integer scalars and `grid.x` and the like.
     conditions: tuple[Any, ...] = ()
 
@@ -195,6 +208,8 @@ def to_json(interface: KernelInterface) -> str:
     row["parameters"] = [_tagged(parameter, _PARAMETER_KINDS) for parameter in interface.parameters]
     if interface.watchdog is None:
         del row["watchdog"]
+    if interface.timestamps is None:
+        del row["timestamps"]
     if not interface.conditions:
         del row["conditions"]
     return json.dumps(row, default=fields_of)
@@ -217,6 +232,7 @@ def from_json(text: str) -> KernelInterface:
         source=row["source"],
         programmatic_launch=row.get("programmatic_launch", False),
         watchdog=_watchdog(row.get("watchdog")),
+        timestamps=_timestamps(row.get("timestamps")),
         conditions=_tuples(row.get("conditions", [])),
     )
 
@@ -227,6 +243,10 @@ def _argument_row(argument: TensorArgument | ScalarArgument) -> dict[str, Any]:
     if not row.get("accumulated"):
         row.pop("accumulated", None)
     return row
+
+
+def _timestamps(row: dict[str, Any] | None) -> Timestamps | None:
+    return None if row is None else Timestamps(row["argument"], _tuples(row["roles"]), _tuples(row["marks"]))
 
 
 def _watchdog(row: dict[str, Any] | None) -> Watchdog | None:

@@ -1,9 +1,9 @@
-"""Records: what `@dataclass(frozen=True, slots=True)` gives, made in a twentieth of the time.
+"""Records, and mutable classes: what `@dataclass(slots=True)` gives, frozen or not, made in a twentieth of the time.
 
-The compiler has more than two hundred classes of values, a command line is over in a third of a second, and a proof makes ten thousand
-values. `dataclasses` compiles six methods for each class, and fills the fields of a frozen one by calls that go round the refusal to
-assign. Here classes with as many fields share the compiled text of their methods, and assigning is refused by type checkers alone,
-which see dataclasses (PEP 681).
+The compiler has more than two hundred such classes, a command line is over in a third of a second, and a proof makes ten thousand
+values. `dataclasses` compiles up to six methods for each class, and fills the fields of a frozen one by calls that bypass its refusal to
+assign. Here classes with equally many fields share the compiled code of their methods, and only type checkers refuse an assignment to a
+record; they take both decorators for `dataclass` (PEP 681).
 """
 
 from collections.abc import Callable
@@ -14,7 +14,22 @@ from typing import Any, TypeVar, dataclass_transform
 Kind = TypeVar("Kind")
 
 
-@dataclass_transform(frozen_default=True)
+class _Made:
+    """The default of a field for which each object gets a value of its own."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, make: Callable[[], object]) -> None:
+        self.make = make
+
+
+def field(*, default_factory: Callable[[], Kind]) -> Kind:
+    """A default that is made anew for each object, as in `dataclasses`."""
+    made: Any = _Made(default_factory)
+    return made  # type: ignore[no-any-return]  # type checkers see a value of the field's type
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: Any = None, /, *, eq: bool = True, remember: bool = False) -> Any:
     """A class of values: annotated names are its fields, in order; an assigned value is a default.
 
@@ -23,32 +38,52 @@ def record(cls: Any = None, /, *, eq: bool = True, remember: bool = False) -> An
     """
     if cls is None:
         return lambda decorated: record(decorated, eq=eq, remember=remember)
-    names = tuple(vars(cls).get("__annotations__", ()))
-    defaults = tuple(cls.__dict__[name] for name in names if name in cls.__dict__)
-    body = {name: value for name, value in cls.__dict__.items() if name not in names and name not in _OWN}
-    body |= {"__slots__": (*names, "_hash") if remember else names, "__match_args__": names, "_is_record": True}
-    body |= {
-        "__repr__": _show,
-        "__reduce__": _rebuild,
-        "__init__": _method(cls, "init hash" if remember else "init", names, defaults),
-    }
+    body, names = _body(cls, "init hash" if remember else "init", ("_hash",) if remember else ())
+    body["_is_record"] = True
     if eq:
         body |= {"__eq__": _method(cls, "eq", names), "__hash__": _method(cls, "hash once" if remember else "hash", names)}
     return type(cls.__name__, cls.__bases__, body)
 
 
+@dataclass_transform(field_specifiers=(field,))
+def mutable(cls: type[Kind]) -> type[Kind]:
+    """A class of objects that change. Two are equal when they are of one class and their fields are equal; none can be hashed."""
+    body, names = _body(cls, "init")
+    body |= {"__eq__": _method(cls, "eq", names), "__hash__": None}
+    made: Any = type(cls.__name__, cls.__bases__, body)
+    return made  # type: ignore[no-any-return]  # a class made by `type` has no static type
+
+
+def _body(cls: Any, init: str, hidden: tuple[str, ...] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The class again, with slots (for the fields and for what is `hidden`) and the methods that all have; its fields' names."""
+    names = tuple(vars(cls).get("__annotations__", ()))
+    defaults = tuple(cls.__dict__[name] for name in names if name in cls.__dict__)
+    # Asking each argument whether it is to be made costs time, so only classes that need it do.
+    init += " made" if any(isinstance(one, _Made) for one in defaults) else ""
+    body = {name: value for name, value in cls.__dict__.items() if name not in names and name not in _OWN}
+    body |= {"__slots__": (*names, *hidden), "__match_args__": names}
+    body |= {"__repr__": _show, "__reduce__": _rebuild, "__init__": _method(cls, init, names, defaults)}
+    return body, names
+
+
 # What a class has without asking; the finished class, which has slots, gets its own.
 _OWN = {"__dict__", "__weakref__"}
-# The methods of a class with fields that the placeholders stand for: each, and what all of them become in one line.
+
+
+def _assigning(names: list[str], end: str = "return") -> str:
+    return f"(self, {', '.join(names)}):\n" + "".join(f" self.{one} = {one}\n" for one in names) + f" {end}"
+
+
+def _making(names: list[str]) -> str:
+    given = "".join(f" self.{one} = {one}.make() if {one}.__class__ is _Made else {one}\n" for one in names)
+    return f"(self, {', '.join(names)}):\n{given} return"
+
+
+# The methods, each as its name and its text for fields of the given names.
 _TEXTS: dict[str, tuple[str, Callable[[list[str]], str]]] = {
-    "init": (
-        "__init__",
-        lambda names: f"(self, {', '.join(names)}):\n" + "".join(f" self.{one} = {one}\n" for one in names) + " return",
-    ),
-    "init hash": (
-        "__init__",
-        lambda names: f"(self, {', '.join(names)}):\n" + "".join(f" self.{one} = {one}\n" for one in names) + " self._hash = 0",
-    ),
+    "init": ("__init__", _assigning),
+    "init made": ("__init__", _making),
+    "init hash": ("__init__", lambda names: _assigning(names, "self._hash = 0")),
     "eq": (
         "__eq__",
         lambda names: (

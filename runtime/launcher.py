@@ -111,6 +111,7 @@ class Launcher:
         options: LaunchOptions | None = None,
     ) -> LaunchResult:
         options = options or _DEFAULTS
+        # The simulator takes far longer than any check, so its launches keep no plans.
         if device == "sim":
             return self._unknown(arguments, device, stream, options, None)
         ordered = arguments if type(arguments) is tuple else self._ordered(arguments)
@@ -133,6 +134,7 @@ class Launcher:
             return self._unknown(arguments, device, stream, options, None)  # refuses it
         if views:
             self._check_memory(known, addresses, views)
+        # From the second launch of a signature on, this is all that is left to do.
         known.kernel.launch(plan, addresses, numbers, stream)
         return known.result
 
@@ -162,6 +164,7 @@ class Launcher:
         if where == "sim":
             return self._simulate(bound, grid_of(self.interface, bound, _at_most(self.image.multiprocessors, options)), options)
         kernel = self._kernel(int(where.removeprefix("cuda:")))
+        # A block that does not fit the device at all is refused before asking how many do.
         kernel.check_limits()
         resident = kernel.resident() if self._follows else kernel.device.multiprocessors
         grid = grid_of(self.interface, bound, _at_most(resident, options))
@@ -189,6 +192,7 @@ class Launcher:
     def _simulate(self, bound: "Bound", grid: tuple[int, int, int], options: LaunchOptions) -> LaunchResult:
         if self.image.ptx is None:
             raise LaunchError(self.interface.name, "the simulator runs PTX, but only machine code was given", "pass the PTX text")
+        # Imported late: a process that only launches on a GPU never loads the simulator.
         from pipec.runtime.simulate import simulate
 
         launched = 0 not in grid

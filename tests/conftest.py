@@ -3,24 +3,35 @@
 (It also puts tests/ on the path for helpers.)
 """
 
+import gc
 import os
 
 import pytest
-from samples import left_out, take
+from samples import left_out, seed_of_commit, take
 from shared import grouped
+from skips import StrictSkips
 
 # Before anything imports NumPy. Its matrix products would wait for each other's threads, with one worker for each core.
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+# pipec's own processes collect no garbage at all; at Python's 700 new objects it takes an eighth of the time here.
+gc.set_threshold(50_000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files from what the compiler says now")
     parser.addoption("--whole-matrix", action="store_true", help="every case of matrices of which a run otherwise takes a sample")
-    parser.addoption("--sample-seed", default="1", metavar="TEXT", help="which samples are taken (default: 1)")
+    parser.addoption(
+        "--sample-seed", default=seed_of_commit(), metavar="TEXT", help="which samples are taken (default: the commit's name)"
+    )
+    parser.addoption(
+        "--strict-skips", action="store_true", help="fail when a test is skipped that CI has all for (tests/skips.py)"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--strict-skips") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(StrictSkips())
     take(_everything(config), config.getoption("--sample-seed"))
 
 
@@ -37,6 +48,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     out = set(left_out(items, config.getoption("--sample-seed")))
     config.hook.pytest_deselected(items=sorted(out, key=lambda item: item.nodeid))
     items[:] = [item for item in items if item not in out]
+
+
+def pytest_collection_finish() -> None:
+    """What stays until the end is left out of each search for garbage: ten thousand tests and all that they import."""
+    gc.collect()
+    gc.freeze()
 
 
 def _everything(config: pytest.Config) -> bool:

@@ -26,14 +26,16 @@ def compile(
     debug: str | None = None,
     unchecked: bool = False,
     allow_undecided: bool = False,
+    timestamps: bool = False,
 ) -> Program:
     """Compiles DSL text, or the file that a path names. Raises CompileError with `.diagnostics`.
 
     `debug="watchdog"` (or "watchdog=2.5", seconds) bounds each wait on a barrier: a kernel that hangs ends with a HangError that names
     roles, stages and source lines. `unchecked` leaves out every check and proof: the kernel may hang or write anywhere; it is there to
     show what a wrong one does. `allow_undecided` takes kernels of which neither a proof of freedom from deadlock nor a deadlock is found.
+    `timestamps` adds a last argument, a tensor of zeros in which the roles note the clock (pipec.timestamps reads it).
     """
-    options = _options(arch, constants, kernel, debug, unchecked, allow_undecided)
+    options = _options(arch, constants, kernel, debug, unchecked, allow_undecided, timestamps)
     return Program(_finished(_source_of(source, sys._getframe(1)), options))
 
 
@@ -69,6 +71,7 @@ def _options(
     debug: str | None = None,
     unchecked: bool = False,
     allow_undecided: bool = False,
+    timestamps: bool = False,
 ) -> Options:
     """Raises CompileError for a value of another kind than the parameter's: what follows relies on them."""
     given = {} if constants is None else constants
@@ -77,9 +80,9 @@ def _options(
     )
     for parameter, value in (("arch", arch), ("kernel", kernel)):
         _require(parameter, value, value is None or isinstance(value, str), "a name, or None")
-    for parameter, choice in (("unchecked", unchecked), ("allow_undecided", allow_undecided)):
+    for parameter, choice in (("unchecked", unchecked), ("allow_undecided", allow_undecided), ("timestamps", timestamps)):
         _require(parameter, choice, isinstance(choice, bool), "True or False")
-    return Options(arch, dict(given), kernel, debug_seconds(debug), unchecked, allow_undecided)
+    return Options(arch, dict(given), kernel, debug_seconds(debug), unchecked, allow_undecided, timestamps)
 
 
 def _require(parameter: str, value: object, fits: bool, expected: str) -> None:
@@ -96,6 +99,7 @@ def _finished(source: Source, options: Options) -> Compilation:
 
 def _source_of(source: str | Path, caller: FrameType) -> Source:
     _require("source", source, isinstance(source, str | Path), "the text of kernels, or a path")
+    # A text with a line break is never a path, and one without it is never a kernel: no file is asked for by accident.
     if isinstance(source, Path) or ("\n" not in source and source.endswith(".pipe")):
         try:
             return read_source(str(source))
@@ -106,6 +110,8 @@ def _source_of(source: str | Path, caller: FrameType) -> Source:
 
 def _embedded(text: str, caller: FrameType) -> Source:
     """DSL text with the line and column it has in the Python file of `caller`; under "<string>" when it cannot be found there."""
+    # The caller's frame gives the file and the line of the call; the literal itself may be elsewhere in the file, and is looked for
+    # below.
     name = caller.f_code.co_filename
     dedented = textwrap.dedent(text)
     indent = _removed_columns(text, dedented)
@@ -126,6 +132,8 @@ def _removed_columns(text: str, dedented: str) -> int:
 def _literal_place(name: str, text: str, near: int) -> tuple[int, int] | None:
     """Where the text of the string literal with this value starts: line, and columns in front; the one nearest to the call."""
     try:
+        # From the file and not from the frame's code: only the source has columns. What cannot be read (a notebook, `python -c`) has no
+        # place.
         module = python_ast.parse(Path(name).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
@@ -137,6 +145,7 @@ def _literal_place(name: str, text: str, near: int) -> tuple[int, int] | None:
             literal = lines[node.lineno - 1].encode()[node.col_offset :].decode(errors="replace")
             before = len(lines[node.lineno - 1]) - len(literal)
             places.append((node.lineno, before + _opening(literal)))
+    # The same text may be written in several places.
     return min(places, key=lambda place: abs(place[0] - near)) if places else None
 
 

@@ -1,7 +1,7 @@
 """Compiled programs: what `pipec.compile` and `pipec.kernel` return."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from pipec.diag.shown import shown
 from pipec.driver import Compilation, compile_source
 from pipec.interface import KernelInterface, TensorArgument
 from pipec.kir.plan.types import Plan
+from pipec.record import replace
 
 if TYPE_CHECKING:
     from pipec.predict.launch import Prediction
@@ -94,7 +95,9 @@ class CompiledKernel:
         argument does not fit.
         """
         _check_call(self.name, device, options)
+        # With a watchdog the values in the file are used: the report is about the kernel that the author sees.
         if self.tuned is not None and debug is None:
+            # `None` for a name that is missing, of which the launch below says what is wrong.
             names = (argument.name for argument in self.interface.arguments)
             ordered = arguments if not by_name else [self._named(arguments, by_name).get(name) for name in names]
             other = self.tuned.variant(ordered, device)
@@ -144,6 +147,7 @@ class CompiledKernel:
 
         names = [argument.name for argument in self.interface.arguments]
         given = dict(zip(names, arguments, strict=False))
+        # Before the count: "passed twice" says more than "too many".
         twice = next((name for name in by_name if name in given), None)
         if twice is not None:
             raise ArgumentError(self.name, twice, "it was passed in order and by name")
@@ -213,7 +217,10 @@ class Program(Mapping[str, CompiledKernel]):
         name = plan.kernel.name
         trees = self._compilation.trees or ()
         tuning = next((kernel.tuning for kernel in trees if kernel.name == name), None)
+        # One candidate leaves nothing to choose, and a kernel with bounded waits is for finding a hang, not for speed.
         if tuning is None or len(tuning.candidates) < 2 or self._compilation.options.watchdog is not None:
+            return None
+        if self._compilation.options.timestamps:  # its candidates would take other arguments
             return None
         from pipec.tune.choice import Choices
         from pipec.tune.devices import gpu_for
@@ -226,6 +233,7 @@ class Program(Mapping[str, CompiledKernel]):
         """The kernel with other values of its tuned parameters."""
         options = self._compilation.options
         changed = replace(options, constants={**options.constants, **candidate.constants}, kernel=name)
+        # The syntax tree does not depend on the constants, so the source is parsed once for all candidates.
         compilation = compile_source(self._compilation.source, changed, parsed=self._compilation.file)
         if compilation.failed:
             raise CompileError(compilation.diagnostics)

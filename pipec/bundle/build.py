@@ -68,9 +68,11 @@ def build(source: Source, name: str, request: Request) -> Built:
             form = _Former(first, interface, request, codes).form()
             forms.setdefault(interface.name, []).append(form)
     for found in forms.values():
+        # All targets and tiles go through one C function, whose parameters are typed by the element types and ranks.
         _check_alike([variant for form in found for variant in form.variants])
     kernels = tuple(Kernel(kernel, tuple(found)) for kernel, found in forms.items())
     constants = tuple((constant, str(value)) for constant, value in request.constants.items())
+    # The digests are of files whose text is made from the manifest, so it is written twice: without them, then with them.
     draft = Manifest(identifier(name), VERSION, Path(source.name).name, constants, kernels, {})
     files = {**codes, **{file: text.encode() for file, text in c_files(draft, codes).items()}}
     digests = {file: hashlib.sha256(data).hexdigest() for file, data in files.items()}
@@ -166,13 +168,16 @@ class _Former:
         count = len(self._dimensions)
         levels = [self._request.shapes.get(name, _LEVELS.get(count, _FEW)) for name in self._dimensions]
         points = list(product(*levels))
+        # With many dimensions there would be too many points to predict; one variant, the values in the file, is built then.
         return points if len(points) <= MOST_POINTS else []
 
     def _kept(self, wanted: Sequence[_Wanted]) -> list[Candidate]:
         """What was measured, and then what suits most sizes; in the order in which they are first wanted."""
         count = Counter(one.candidate for one in wanted)
         measured = {one.candidate for one in wanted if one.origin == "table"}
+        # `sorted` is stable and `Counter` keeps the order of insertion, so that two builds keep the same tiles.
         kept = sorted(count, key=lambda one: (one not in measured, -count[one]))[: self._request.tiles]
+        # Numbered by first use and not by rank, so that one more measurement renames no file of the bundle.
         return [candidate for candidate in count if candidate in kept]
 
     def _variant(self, candidate: Candidate | None, number: int) -> Variant:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from pipec.interface import HOST_FUNCTIONS, HOST_OPERATORS, LaunchExpression
-from pipec.verify.terms import RANGES, Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol
+from pipec.verify.terms import RANGES, Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Product, Symbol
 
 # Words of a program: the name of an operator (in pipec_launch_impl.h, behind PIPEC_), or a number.
 Word = str | int
@@ -82,5 +82,5 @@ def _of_atom(one: Atom, names: Mapping[str, int]) -> Iterator[Word]:
             yield from ("PRODUCT_WITHIN", least, min(most, _WIDEST))
             yield from _of_sum(left, names)
             yield from _of_sum(right, names)
-        case Apply():
-            raise AssertionError("only products are launch conditions")
+        case Apply() | Product():
+            raise AssertionError("only products in a type of the machine are launch conditions")

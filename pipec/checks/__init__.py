@@ -8,7 +8,7 @@ from pipec.checks.grid import grids, scheduling, semaphores
 from pipec.checks.memory import global_order, registers, resources
 from pipec.checks.stages import linear, roles, signals, stated_counts, sub_stages
 from pipec.checks.summary import collect
-from pipec.checks.tiles import accumulators, copies, lifetime, mma, shapes, tensor_tiles
+from pipec.checks.tiles import accumulators, aliases, copies, lifetime, mma, shapes, tensor_tiles
 from pipec.diag.message import Sink
 from pipec.isa.targets import Target
 from pipec.kir.ir import Kernel
@@ -33,6 +33,7 @@ def check_kernel(kernel: Kernel, target: Target, sink: Sink) -> None:
     accumulators.check(summary, target, sink)
     mma.check(summary, wrong, sink)
     tensor_tiles.check(summary, wrong, sink)
+    aliases.check(summary, wrong, sink)
     copies.check_copies(summary, wrong, sink)
     copies.check_proxies(summary, sink)
 

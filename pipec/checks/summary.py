@@ -1,12 +1,11 @@
 """What the checks ask about a kernel's roles, collected once: where each stage is obtained, used, signalled and released."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from pipec.kir import ir
 from pipec.kir.walk import operands, subexpressions
-from pipec.record import record, replace
+from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import UseKind
@@ -43,7 +42,7 @@ class Site:
     operation: tree.Operation
 
 
-@dataclass(slots=True)
+@mutable
 class StageSummary:
     handle: tree.Handle
     acquires: list[Site] = field(default_factory=list)
@@ -55,7 +54,7 @@ class StageSummary:
         return {touch.kind for _, touch in self.touches} - {INDEX}
 
 
-@dataclass(slots=True)
+@mutable
 class RoleSummary:
     """`touches[block][i]` belong to operation i of the block, `condition_touches[block]` to its terminator's condition."""
 
@@ -84,7 +83,7 @@ class RoleSummary:
         return block == upper
 
 
-@dataclass(slots=True)
+@mutable
 class Summary:
     kernel: ir.Kernel
     roles: list[RoleSummary]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -115,7 +116,9 @@ class ArgumentReader:
             raise BadText("needs the size of its box: box=64,32")
         array = self.array(parts[0])
         steps = _sizes(options["steps"]) if "steps" in options else None
-        modes = {name: options[name] for name in ("swizzle", "interleave", "fill") if name in options}
+        modes: dict[str, Any] = {
+            name: options[name] for name in ("swizzle", "interleave", "fill") if name in options
+        }  # checked there
         try:
             made = TensorMapArgument.of(array, _sizes(options["box"]), dtype=options.get("type"), steps=steps, **modes)
         except SimulationError as error:

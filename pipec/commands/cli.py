@@ -110,7 +110,14 @@ def _compiled(options: argparse.Namespace, until: str = "prove") -> "Compilation
     from pipec.driver import Options, compile_source
 
     watchdog = getattr(options, "watchdog", None)
-    wanted = Options(options.arch, dict(options.constants), options.kernel, watchdog, allow_undecided=options.allow_undecided)
+    wanted = Options(
+        options.arch,
+        dict(options.constants),
+        options.kernel,
+        watchdog,
+        allow_undecided=options.allow_undecided,
+        timestamps=getattr(options, "timestamps", False),
+    )
     state = compile_source(read_input(options.file), wanted, until)
     if state.failed:
         raise Failure(*state.diagnostics)
@@ -119,7 +126,7 @@ def _compiled(options: argparse.Namespace, until: str = "prove") -> "Compilation
 
 def _compile(options: argparse.Namespace) -> int:
     spare(options.file, options.output, options.certificate)
-    if options.certificate is not None and options.watchdog is not None:
+    if options.certificate is not None and (options.watchdog is not None or options.timestamps):
         raise Failure(CertificateOfWatched())
     state = _compiled(options, "prove" if options.certificate is not None else _EMITTED[options.emit])
     data = _emitted(state, options.emit)
@@ -221,11 +228,11 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from pipec.commands.predictor import predict, refuse
+    from pipec.commands.predictor import predict, predict_ptx_file
 
     spare(options.file, options.timeline)
     if options.file.endswith(".ptx"):
-        refuse(options)
+        return predict_ptx_file(options)
     return predict(_compiled(options, "limits"), options)
 
 

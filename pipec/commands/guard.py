@@ -41,6 +41,7 @@ class Guard:
 
     def __enter__(self) -> Self:
         if sys.platform == "linux" and threading.current_thread() is threading.main_thread() and _resident() is not None:
+            # SIGXCPU means just this; SIGINT would look as if the user had stopped the command.
             self._before = signal.signal(signal.SIGXCPU, self._raise)
             self._thread = threading.Thread(target=self._watch, args=(_seconds(), _resident() or 0), daemon=True)
             self._thread.start()
@@ -54,6 +55,7 @@ class Guard:
         if self._thread is None:
             return
         self._over.set()
+        # Joined, so that no signal can come after the handler is gone.
         self._thread.join()
         self._thread = None
         if sys.platform == "linux":
@@ -73,12 +75,14 @@ class Guard:
             if over is None:
                 continue
             self._ended = self._ended or BudgetEnded(over)
+            # Once: a second signal could arrive while the handler of the first is being left, and raise inside the report.
             if not told:
                 told = time.monotonic()
                 if sys.platform == "linux":
                     signal.pthread_kill(main, signal.SIGXCPU)
             elif time.monotonic() - told > _GRACE or taken > _MOST_OVER * self._memory.limit:
                 self._refuse(self._ended)
+                # No clean-up: the main thread is inside foreign code, and finalisers could wait for it for ever.
                 os._exit(1)
 
 

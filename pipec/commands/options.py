@@ -49,8 +49,17 @@ def parser_of(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
 def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", dest="output", metavar="OUT", help="where to write (default: standard output)")
+    _add_timestamps(parser, "a tensor after the other arguments")
     parser.add_argument("--emit", choices=FORMS, default="ptx", help="what to write (default %(default)s)")
     _add_certificate(parser)
+
+
+def _add_timestamps(parser: argparse.ArgumentParser, where: str) -> None:
+    parser.add_argument(
+        "--timestamps",
+        action="store_true",
+        help=f"note the clock beside waits and stores, in {where} (off by default: it costs time)",
+    )
 
 
 def _add_certificate(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +76,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", choices=("auto", "cuda", "sim"), help="where to run (default %(default)s)")
+    _add_timestamps(parser, "what --timeline then draws, on a GPU, too")
     _add_simulation(parser)
 
 

@@ -2,16 +2,22 @@
 
 import argparse
 import json
+import re
+from collections.abc import Mapping
 
 from pipec.api.files import read_input
 from pipec.commands.timeline_page import trace, write_timeline
 from pipec.diag.catalogue.commands import prediction as messages
 from pipec.diag.message import Failure
 from pipec.driver import Compilation
+from pipec.predict.code import Unclear
+from pipec.predict.device import BY_ARCH, DEVICES, Device
 from pipec.predict.launch import MainLoop, Prediction, prediction
+from pipec.predict.ptx import PtxPrediction, names_of, parameter_of, predict_ptx
 from pipec.predict.sensitivity import Variation, stages_parameter, variations
 from pipec.predict.words import Finding, finding
-from pipec.verify.network import Unreadable, Wait
+from pipec.source import Source
+from pipec.verify.network import Network, Unreadable
 from pipec.verify.reader.read import read
 
 
@@ -36,24 +42,119 @@ def _finding(state: Compilation, one: Prediction, loop: MainLoop) -> Finding:
     return finding(loop, stages_parameter(state, one.kernel, loop.pipeline))
 
 
-def refuse(options: argparse.Namespace) -> None:
-    """PTX: raises Failure with what is missing, and whether at least its protocol can be read."""
+def predict_ptx_file(options: argparse.Namespace) -> int:
+    """PTX of any compiler whose barriers can be read. Raises Failure with what is missing."""
     source = read_input(options.file)
     try:
         network = read(source.text, options.kernel)
     except Unreadable as unreadable:
-        what, line, name = f"its protocol cannot be read, since {unreadable.why}", unreadable.line, options.kernel or source.name
+        what = f"its protocol cannot be read, since {unreadable.why}"
+        raise _not_predictable(options, source, options.kernel or source.name, what, unreadable.line) from None
+    try:
+        device = _device_of(source.text, options.device)
+        given, blocks = _given(network, dict(options.shapes))
+        found = predict_ptx(network, source.text, device, given, blocks, options.clock and options.clock * 1e9)
+    except Unclear as unclear:
+        raise _not_predictable(options, source, network.name, unclear.what, unclear.line) from None
+    if options.timeline:
+        write_timeline(options.timeline, trace([(found.kernel, found.clock, found.stretches)]))
+    if options.format == "json" or options.printer.json:
+        print(json.dumps({"kernels": [_ptx_as_data(found)]}))
     else:
-        waits = sum(isinstance(state.action, Wait) for process in network.processes for state in process.states)
-        barriers = sum(ring.stages for ring in network.rings if ring.kind == "mbarrier")
-        what = f"its {barriers} barriers and {waits} waits can be read, but not what lies between them"
-        line, name = 1, network.name
+        print(_ptx_as_text(found))
+    return 0
+
+
+def _not_predictable(options: argparse.Namespace, source: Source, kernel: str, what: str, line: int) -> Failure:
     at = None
     if 0 < line <= len(source.lines):
         text = source.line(line)
         start = len(text) - len(text.lstrip()) + 1
         at = source.span(line, start, line, max(start + 1, len(text.rstrip()) + 1))
-    raise Failure(messages.PtxNotPredictable(kernel=name, what=what, file=options.file, at=at))
+    return Failure(messages.PtxNotPredictable(kernel=kernel, what=what, file=options.file, at=at))
+
+
+def _device_of(text: str, name: str | None) -> Device:
+    target = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
+    fitting = BY_ARCH.get(target[1]) if target is not None else None
+    if fitting is None:
+        raise Unclear(0, f"nothing is on record about {target[1] if target is not None else 'its target'}")
+    if name is not None and DEVICES[name] is not fitting:
+        raise Unclear(0, f"it is for {fitting.arch}, and {DEVICES[name].name} runs {DEVICES[name].arch}")
+    return fitting
+
+
+_BLOCKS = "blocks"  # the size that says how many a launch has
+
+
+def _given(network: Network, shapes: Mapping[str, str]) -> tuple[dict[str, int], int | None]:
+    """Values of what decides how often loops run, and the number of blocks. Raises Unclear."""
+    names = names_of(network)
+    given: dict[str, int] = {}
+    blocks = None
+    for name, value in shapes.items():
+        if not (value.isascii() and value.isdecimal() and len(value) <= _DIGITS):
+            raise Unclear(0, f"`{name}={value[:20]}` is no size")
+        parameter = parameter_of(name, names, network.name)
+        if name == _BLOCKS and int(value):
+            blocks = int(value)
+        elif parameter is not None:
+            given[parameter] = int(value)
+        elif name != _BLOCKS:
+            known = ", ".join(f"`{one}`" for one in names) or "none"
+            raise Unclear(0, f"nothing in it depends on `{name}`, but on {known}, and on `{_BLOCKS}`")
+    absent = [name for name in names if name not in given and not name.startswith("%")]
+    if absent:
+        raise Unclear(
+            1, f"how often its loops run depends on {', '.join(f'`{name}`' for name in absent)}: give `--shape {absent[0]}=...`"
+        )
+    return given, blocks
+
+
+_DIGITS = 10
+
+
+def _ptx_as_data(one: PtxPrediction) -> dict[str, object]:
+    return {
+        "name": one.kernel,
+        "device": one.device.name,
+        "clock": one.clock,
+        "sizes": dict(one.given),
+        "seconds": one.seconds,
+        "cycles": one.cycles,
+        "bound_by": one.bound_by,
+        "bounds": dict(one.bounds),
+        "flops": one.flops * one.blocks,
+        "blocks": one.blocks,
+        "blocks_per_multiprocessor": one.held,
+        "busy": dict(one.busy),
+        "waits_for": one.waits_for,
+        "loaded_bytes": one.moved * one.blocks,
+        "unknown": [*_OF_PTX, *one.device.unknown],
+    }
+
+
+_OF_PTX = (
+    "how wide the boxes of tensor maps are: rows of 128 bytes are assumed",
+    "how much of what is loaded comes from memory: the bound that memory sets is left out",
+    "how often loops run that touch no barrier: they count once",
+)
+
+
+def _ptx_as_text(one: PtxPrediction) -> str:
+    sizes = " ".join(f"{name}={size}" for name, size in one.given.items())
+    busy = ", ".join(f"{name} {cycles:,.0f}" for name, cycles in sorted(one.busy.items(), key=lambda item: -item[1]))
+    lines = [
+        f"{one.kernel} (PTX) on a {one.device.name} at {one.clock / 1e9:g} GHz, {one.blocks} blocks {sizes}".rstrip(),
+        f"  time         {one.seconds * 1e6:,.1f} us"
+        + (f", {one.flops * one.blocks / one.seconds / 1e12:,.0f} TFLOP/s" if one.flops else ""),
+        f"  bound by     {one.bound_by}, there by {one.waits_for}",
+        f"  blocks       {one.held} on a multiprocessor at a time, {one.cycles:,.0f} cycles in all",
+        f"  busy         {busy or 'nothing'} cycles of each block",
+        f"  loaded       {one.moved * one.blocks / 1e6:,.1f} MB through the L2",
+    ]
+    lines += [f"  not known    {what}" for what in (*_OF_PTX, *one.device.unknown)]
+    return "\n".join(lines)
 
 
 # ----------------------------------------------------------------------------------------------------------------- output

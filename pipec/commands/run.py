@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pipec import timestamps
 from pipec.api.files import read_input
 from pipec.api.report import KernelReport, report_of, statements
 from pipec.budgets import BUDGETS, BudgetEnded
@@ -45,8 +46,10 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
         _print_report(printer, report, state.arch)
         printer.text(f"  built   {assembled}")
         printer.row("kernel", arch=state.arch, **fields_of(report), assembled=assembled)
-        for values in _value_sets(plan.interface, plan.kernel.document, options.shapes):
+        for values in _value_sets(plan.interface, plan.kernel.document, [*options.shapes, *_stamp_words(plan.interface)]):
             trial = _trial(plan, values, options.seed)
+            if plan.interface.timestamps is not None:
+                trial.arguments[plan.interface.timestamps.argument][...] = 0
             _run_one(plan.interface, state.ptx, trial.arguments, values, options, state.source)
             _compare(plan, trial, values, printer)
     return 0
@@ -219,7 +222,34 @@ def _run_one(
         progress.end()
     options.printer.text(f"\n{interface.name}({_shown(values)}) on {result.device}, grid {result.grid}: {seconds:.2f} s")
     _print_simulation(interface, result, options)
+    if interface.timestamps is not None and options.timeline:
+        _write_stamps(interface, arguments, options.timeline)
     options.printer.row("run", kernel=interface.name, values=values, seconds=seconds, **_run_fields(result))
+
+
+_STAMPED_BLOCKS = 8
+
+
+def _stamp_words(interface: KernelInterface) -> list[tuple[str, str]]:
+    """The size of the tensor in which the clock is noted, for the first blocks."""
+    table = interface.timestamps
+    if table is None:
+        return []
+    (argument,) = (one for one in interface.arguments if one.name == table.argument)
+    assert isinstance(argument, TensorArgument)
+    return [(str(argument.shape[0]), str(timestamps.words(interface, _STAMPED_BLOCKS)))]
+
+
+def _write_stamps(interface: KernelInterface, arguments: Mapping[str, Any], path: str) -> None:
+    from pipec.commands.timeline_page import trace, write_timeline
+    from pipec.predict.run import Stretch
+
+    assert interface.timestamps is not None
+    found = timestamps.stamped(interface, arguments[interface.timestamps.argument].tolist())
+    # A microsecond of the page is a cycle: how fast the clock ran is not noted.
+    write_timeline(
+        path, trace([(interface.name, 1e6, [Stretch(one.block, one.role, one.what, one.start, one.end) for one in found])])
+    )
 
 
 def _shown(values: Mapping[str, float]) -> str:
@@ -304,7 +334,7 @@ def _print_simulation(interface: KernelInterface, result: "LaunchResult", option
     for warning in result.simulation.warnings:
         printer.text(f"  warning: {warning}")
     printer.text("  " + chart(interface, result.simulation).replace("\n", "\n  "))
-    if options.timeline:
+    if options.timeline and interface.timestamps is None:
         write_timeline(options.timeline, chrome_trace(interface, result.simulation))
 
 

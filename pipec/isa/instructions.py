@@ -4,55 +4,34 @@ A row says what LLVM calls it, its operands, what the PTX looks like, which thre
 describes it. Adding an instruction is adding a row here, and its meaning for the simulator beside `pipec.sim`.
 """
 
-from pipec.isa.dtypes import BYTE_FLOATS, DTYPES
-from pipec.isa.reductions import ALLOWED, OPERATIONS, red_type, red_vector
+from pipec.isa import global_memory
+from pipec.isa.dtypes import BYTE_FLOATS
+from pipec.isa.instruction import (
+    BFLOAT2,
+    CLUSTER,
+    F32,
+    GENERIC,
+    GLOBAL,
+    HALF2,
+    I1,
+    I16,
+    I32,
+    I64,
+    SHARED,
+    TENSOR,
+    VOID,
+    Instruction,
+    intrinsic,
+)
+from pipec.isa.reductions import OPERATIONS
 from pipec.isa.specials import SPECIALS
-from pipec.record import record
 from pipec.vocabulary import CACHE_POLICIES, Converged
-
-I1, I16, I32, I64, F32, VOID = "i1", "i16", "i32", "i64", "float", "void"
-SHARED = "ptr addrspace(3)"
-TENSOR = "ptr addrspace(6)"
-CLUSTER = "ptr addrspace(7)"  # shared memory of the cluster
-GLOBAL = "ptr addrspace(1)"
-GENERIC = "ptr"
-HALF2, BFLOAT2 = "<2 x half>", "<2 x bfloat>"
-
-
-@record
-class Instruction:
-    """`llvm` is an intrinsic's name, or with `constraints` a template of PTX text ($0, $1, ... stand for the operands).
-
-    `operands` are LLVM types; one that ends in "=" must be an immediate. `participation`: "thread", or the group that must run it
-    converged ("warp", "warpgroup", "cta"). `target` is the first architecture that has it.
-    """
-
-    name: str
-    llvm: str
-    result: str
-    operands: tuple[str, ...]
-    ptx: str
-    participation: Converged
-    section: str
-    target: str = "sm_90a"
-    constraints: str | None = None
-    pure: bool = False  # of templates: the result depends on the operands alone
-
-    @property
-    def acts(self) -> bool:
-        """Whether it is there for what it does: an arrival's result is a token that nobody reads."""
-        return self.result == VOID or self.name.startswith("mbarrier.arrive")
-
-
-def _intrinsic(name: str, llvm: str, result: str, operands: tuple[str, ...], ptx: str, participation: Converged, section: str,
-               target: str = "sm_90a") -> Instruction:  # fmt: skip
-    return Instruction(name, f"llvm.nvvm.{llvm}", result, operands, ptx, participation, section, target)
 
 
 def _special_registers() -> list[Instruction]:
     rows = [("thread.x", "tid.x", "%tid.x"), ("lane", "laneid", "%laneid")]
     rows += [(row.name, row.llvm, row.ptx) for row in SPECIALS.values()]
-    return [_intrinsic(name, f"read.ptx.sreg.{llvm}", I32, (), ptx, "thread", "10") for name, llvm, ptx in rows]
+    return [intrinsic(name, f"read.ptx.sreg.{llvm}", I32, (), ptx, "thread", "10") for name, llvm, ptx in rows]
 
 
 def _remote_arrive(spelling: str) -> str:
@@ -71,10 +50,10 @@ _REMOTE_STORE = (
 def _barriers() -> list[Instruction]:
     mbarrier = "9.7.13.15"
     return [
-        _intrinsic("mbarrier.init", "mbarrier.init.shared", VOID, (SHARED, I32), "mbarrier.init.shared.b64", "thread", mbarrier),
-        _intrinsic("mbarrier.arrive", "mbarrier.arrive.scope.cta.space.cta", I64, (SHARED, I32), "mbarrier.arrive.shared.b64",
+        intrinsic("mbarrier.init", "mbarrier.init.shared", VOID, (SHARED, I32), "mbarrier.init.shared.b64", "thread", mbarrier),
+        intrinsic("mbarrier.arrive", "mbarrier.arrive.scope.cta.space.cta", I64, (SHARED, I32), "mbarrier.arrive.shared.b64",
                    "thread", mbarrier),
-        _intrinsic("mbarrier.arrive.expect_tx", "mbarrier.arrive.expect.tx.scope.cta.space.cta", I64, (SHARED, I32),
+        intrinsic("mbarrier.arrive.expect_tx", "mbarrier.arrive.expect.tx.scope.cta.space.cta", I64, (SHARED, I32),
                    "mbarrier.arrive.expect_tx.shared.b64", "thread", mbarrier),
         # Without a branch, so that the warp stays together.
         Instruction("mbarrier.arrive.if", "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", VOID, (SHARED, I1),
@@ -87,37 +66,37 @@ def _barriers() -> list[Instruction]:
         Instruction("store.remote.if", _REMOTE_STORE, VOID, (SHARED, I32, I32, I1), "st.shared::cluster.b32", "thread", "9.7.9.12",
                     constraints="r,r,r,b"),
         # Waits for what threads of another CTA did before they arrived, too.
-        _intrinsic("mbarrier.try_wait.parity.cluster", "mbarrier.try.wait.parity.scope.cluster.space.cta", I1, (SHARED, I32),
+        intrinsic("mbarrier.try_wait.parity.cluster", "mbarrier.try.wait.parity.scope.cluster.space.cta", I1, (SHARED, I32),
                    "mbarrier.try_wait.parity.acquire.cluster.shared.b64", "thread", mbarrier),
-        _intrinsic("mbarrier.try_wait.parity", "mbarrier.try.wait.parity.scope.cta.space.cta", I1, (SHARED, I32),
+        intrinsic("mbarrier.try_wait.parity", "mbarrier.try.wait.parity.scope.cta.space.cta", I1, (SHARED, I32),
                    "mbarrier.try_wait.parity.shared.b64", "thread", mbarrier),
-        _intrinsic("fence.mbarrier_init", "fence.mbarrier_init.release.cluster", VOID, (), "fence.mbarrier_init.release.cluster",
+        intrinsic("fence.mbarrier_init", "fence.mbarrier_init.release.cluster", VOID, (), "fence.mbarrier_init.release.cluster",
                    "thread", "9.7.13.4"),
-        _intrinsic("fence.proxy.async.shared", "fence.proxy.async.shared_cta", VOID, (), "fence.proxy.async.shared::cta", "thread",
+        intrinsic("fence.proxy.async.shared", "fence.proxy.async.shared_cta", VOID, (), "fence.proxy.async.shared::cta", "thread",
                    "9.7.13.4"),
-        _intrinsic("griddepcontrol.wait", "griddepcontrol.wait", VOID, (), "griddepcontrol.wait", "thread", "9.7.13.13"),
-        _intrinsic("griddepcontrol.launch_dependents", "griddepcontrol.launch.dependents", VOID, (),
+        intrinsic("griddepcontrol.wait", "griddepcontrol.wait", VOID, (), "griddepcontrol.wait", "thread", "9.7.13.13"),
+        intrinsic("griddepcontrol.launch_dependents", "griddepcontrol.launch.dependents", VOID, (),
                    "griddepcontrol.launch_dependents", "thread", "9.7.13.13"),
-        _intrinsic("fence.proxy.async.global", "fence.proxy.async.global", VOID, (), "fence.proxy.async.global", "thread", "9.7.13.4"),
-        _intrinsic("mapa", "mapa.shared.cluster", CLUSTER, (SHARED, I32), "mapa.shared::cluster", "thread", "9.7.9.23"),
+        intrinsic("fence.proxy.async.global", "fence.proxy.async.global", VOID, (), "fence.proxy.async.global", "thread", "9.7.13.4"),
+        intrinsic("mapa", "mapa.shared.cluster", CLUSTER, (SHARED, I32), "mapa.shared::cluster", "thread", "9.7.9.23"),
         # Relaxed: who arrives publishes nothing with it, which would cost a fence of all memory in every thread.
-        _intrinsic("barrier.cluster.arrive", "barrier.cluster.arrive.aligned", VOID, (), "barrier.cluster.arrive.aligned", "warp",
+        intrinsic("barrier.cluster.arrive", "barrier.cluster.arrive.aligned", VOID, (), "barrier.cluster.arrive.aligned", "warp",
                    "9.7.13.3"),
-        _intrinsic("barrier.cluster.arrive.relaxed", "barrier.cluster.arrive.relaxed.aligned", VOID, (),
+        intrinsic("barrier.cluster.arrive.relaxed", "barrier.cluster.arrive.relaxed.aligned", VOID, (),
                    "barrier.cluster.arrive.relaxed.aligned", "warp", "9.7.13.3"),
-        _intrinsic("barrier.cluster.wait", "barrier.cluster.wait.aligned", VOID, (), "barrier.cluster.wait.aligned", "warp",
+        intrinsic("barrier.cluster.wait", "barrier.cluster.wait.aligned", VOID, (), "barrier.cluster.wait.aligned", "warp",
                    "9.7.13.3"),
-        _intrinsic("barrier.cta", "barrier.cta.sync.aligned.all", VOID, (I32,), "bar.sync", "cta", "9.7.13.1"),
-        _intrinsic("barrier.named", "barrier.cta.sync.aligned.count", VOID, (I32, I32), "bar.sync", "warp", "9.7.13.1"),
-        _intrinsic("barrier.warp", "bar.warp.sync", VOID, (I32,), "bar.warp.sync", "warp", "9.7.13.2"),
-        _intrinsic("elect", "elect.sync", "{ i32, i1 }", (I32,), "elect.sync", "warp", "9.7.13.14"),
+        intrinsic("barrier.cta", "barrier.cta.sync.aligned.all", VOID, (I32,), "bar.sync", "cta", "9.7.13.1"),
+        intrinsic("barrier.named", "barrier.cta.sync.aligned.count", VOID, (I32, I32), "bar.sync", "warp", "9.7.13.1"),
+        intrinsic("barrier.warp", "bar.warp.sync", VOID, (I32,), "bar.warp.sync", "warp", "9.7.13.2"),
+        intrinsic("elect", "elect.sync", "{ i32, i1 }", (I32,), "elect.sync", "warp", "9.7.13.14"),
         # A template, so that nothing is found out about the result.
         Instruction("copy", "mov.b32 $0, $1;", I32, (I32,), "mov.b32", "thread", "9.7.9.1", constraints="=r,r", pure=True),
-        _intrinsic("shuffle.idx", "shfl.sync.idx.i32", I32, (I32, I32, I32, I32), "shfl.sync.idx.b32", "warp", "9.7.9.6"),
-        _intrinsic("shuffle.bfly", "shfl.sync.bfly.i32", I32, (I32, I32, I32, I32), "shfl.sync.bfly.b32", "warp", "9.7.9.6"),
-        _intrinsic("setmaxnreg.inc", "setmaxnreg.inc.sync.aligned.u32", VOID, ("i32=",), "setmaxnreg.inc.sync.aligned.u32",
+        intrinsic("shuffle.idx", "shfl.sync.idx.i32", I32, (I32, I32, I32, I32), "shfl.sync.idx.b32", "warp", "9.7.9.6"),
+        intrinsic("shuffle.bfly", "shfl.sync.bfly.i32", I32, (I32, I32, I32, I32), "shfl.sync.bfly.b32", "warp", "9.7.9.6"),
+        intrinsic("setmaxnreg.inc", "setmaxnreg.inc.sync.aligned.u32", VOID, ("i32=",), "setmaxnreg.inc.sync.aligned.u32",
                    "warpgroup", "9.7.20.5"),
-        _intrinsic("setmaxnreg.dec", "setmaxnreg.dec.sync.aligned.u32", VOID, ("i32=",), "setmaxnreg.dec.sync.aligned.u32",
+        intrinsic("setmaxnreg.dec", "setmaxnreg.dec.sync.aligned.u32", VOID, ("i32=",), "setmaxnreg.dec.sync.aligned.u32",
                    "warpgroup", "9.7.20.5"),
     ]  # fmt: skip
 
@@ -126,7 +105,7 @@ def _matrix_stores() -> list[Instruction]:
     """8 x 8 matrices of 16-bit elements, one for each register: lane l gives the address of row l % 8 of matrix l // 8, or with
     `.trans` of its column l % 8."""
     return [
-        _intrinsic(f"stmatrix.x{count}{way}", f"stmatrix.sync.aligned.m8n8.x{count}{way}.b16.p3", VOID, (SHARED, *(I32,) * count),
+        intrinsic(f"stmatrix.x{count}{way}", f"stmatrix.sync.aligned.m8n8.x{count}{way}.b16.p3", VOID, (SHARED, *(I32,) * count),
                    f"stmatrix.sync.aligned.m8n8.x{count}{way}.shared.b16", "warp", "9.7.14.5.16")
         for count in (2, 4)
         for way in ("", ".trans")
@@ -139,9 +118,9 @@ def _bulk_copies() -> list[Instruction]:
         # The intrinsic prints the instruction twice (once as .param), hence the template.
         Instruction("prefetch.tensormap", "prefetch.tensormap [$0];", VOID, (GENERIC,), "prefetch.tensormap", "thread", "9.7.9.15",
                     constraints="l"),
-        _intrinsic("bulk.commit_group", "cp.async.bulk.commit.group", VOID, (), "cp.async.bulk.commit_group", "thread", section),
-        _intrinsic("bulk.wait_group", "cp.async.bulk.wait.group", VOID, ("i32=",), "cp.async.bulk.wait_group", "thread", section),
-        _intrinsic("bulk.wait_group.read", "cp.async.bulk.wait.group.read", VOID, ("i32=",), "cp.async.bulk.wait_group.read",
+        intrinsic("bulk.commit_group", "cp.async.bulk.commit.group", VOID, (), "cp.async.bulk.commit_group", "thread", section),
+        intrinsic("bulk.wait_group", "cp.async.bulk.wait.group", VOID, ("i32=",), "cp.async.bulk.wait_group", "thread", section),
+        intrinsic("bulk.wait_group.read", "cp.async.bulk.wait.group.read", VOID, ("i32=",), "cp.async.bulk.wait_group.read",
                    "thread", section),
     ]  # fmt: skip
     # The policy that copies take; ptxas makes a constant of it.
@@ -153,23 +132,23 @@ def _bulk_copies() -> list[Instruction]:
     for rank in range(2, 6):
         coordinates = (I32,) * rank
         rows.append(
-            _intrinsic(f"tma.load.{rank}d", f"cp.async.bulk.tensor.g2s.cta.tile.{rank}d", VOID,
+            intrinsic(f"tma.load.{rank}d", f"cp.async.bulk.tensor.g2s.cta.tile.{rank}d", VOID,
                        (SHARED, SHARED, GENERIC, *coordinates, I64, "i1="),
                        f"cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes", "thread", section)
         )  # fmt: skip
         # Into shared memory of the cluster: barrier in any CTA, mask of CTAs, cache policy, multicast, with a policy, CTA group (0: own)
         rows.append(
-            _intrinsic(f"tma.load.cluster.{rank}d", f"cp.async.bulk.tensor.g2s.tile.{rank}d", VOID,
+            intrinsic(f"tma.load.cluster.{rank}d", f"cp.async.bulk.tensor.g2s.tile.{rank}d", VOID,
                        (CLUSTER, SHARED, GENERIC, *coordinates, I16, I64, "i1=", "i1=", "i32="),
                        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", "thread", section)
         )  # fmt: skip
         rows.append(
-            _intrinsic(f"tma.store.{rank}d", f"cp.async.bulk.tensor.s2g.tile.{rank}d", VOID,
+            intrinsic(f"tma.store.{rank}d", f"cp.async.bulk.tensor.s2g.tile.{rank}d", VOID,
                        (SHARED, GENERIC, *coordinates, I64, "i1="),
                        f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group", "thread", section)
         )  # fmt: skip
         rows += [
-            _intrinsic(f"tma.reduce.{name}.{rank}d", f"cp.async.bulk.tensor.reduce.{name}.tile.{rank}d", VOID,
+            intrinsic(f"tma.reduce.{name}.{rank}d", f"cp.async.bulk.tensor.reduce.{name}.tile.{rank}d", VOID,
                        (SHARED, GENERIC, *coordinates, I64, "i1="),
                        f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{name}.tile.bulk_group", "thread", section)
             for name in OPERATIONS
@@ -186,10 +165,10 @@ def _launch_control() -> list[Instruction]:
         f"@granted {query}.get_first_ctaid::x.b32.b128 $0, answer;\\0A\\09}}"
     )
     return [
-        _intrinsic("clc.try_cancel", "clusterlaunchcontrol.try_cancel.async.shared", VOID, (SHARED, SHARED),
+        intrinsic("clc.try_cancel", "clusterlaunchcontrol.try_cancel.async.shared", VOID, (SHARED, SHARED),
                    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128", "thread", "9.7.13.17",
                    "sm_100a"),
-        _intrinsic("clc.try_cancel.multicast", "clusterlaunchcontrol.try_cancel.async.multicast.shared", VOID, (SHARED, SHARED),
+        intrinsic("clc.try_cancel.multicast", "clusterlaunchcontrol.try_cancel.async.multicast.shared", VOID, (SHARED, SHARED),
                    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128",
                    "thread", "9.7.13.17", "sm_100a"),
         Instruction("clc.first_block", template, I32, (SHARED,), query, "thread", "9.7.13.18", "sm_100a", "=&r,r"),
@@ -204,7 +183,7 @@ def _async_copies() -> list[Instruction]:
         for size in (4, 8)
     ]  # fmt: skip
     rows.append(
-        _intrinsic("cp.async.mbarrier.arrive", "cp.async.mbarrier.arrive.noinc.shared", VOID, (SHARED,),
+        intrinsic("cp.async.mbarrier.arrive", "cp.async.mbarrier.arrive.noinc.shared", VOID, (SHARED,),
                    "cp.async.mbarrier.arrive.noinc.shared.b64", "thread", "9.7.13.15.17")
     )  # fmt: skip
     return rows
@@ -215,7 +194,7 @@ def _tensor_memory_of(group: int) -> list[Instruction]:
 
     def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: Converged, section: str) -> Instruction:
         ptx = f"tcgen05.{ptx}".replace("cta_group", f"cta_group::{group}")
-        return _intrinsic(
+        return intrinsic(
             f"tcgen05.{name}.cg{group}", f"tcgen05.{llvm}.cg{group}", VOID, operands, ptx, participation, section, "sm_100a"
         )
 
@@ -232,7 +211,7 @@ def _tensor_memory_of(group: int) -> list[Instruction]:
 
 def _tensor_memory() -> list[Instruction]:
     def row(name: str, llvm: str, operands: tuple[str, ...], ptx: str, participation: Converged, section: str) -> Instruction:
-        return _intrinsic(name, llvm, VOID, operands, ptx, participation, section, "sm_100a")
+        return intrinsic(name, llvm, VOID, operands, ptx, participation, section, "sm_100a")
 
     rows = [
         *(row for group in (1, 2) for row in _tensor_memory_of(group)),
@@ -288,24 +267,24 @@ def _register_mma() -> list[Instruction]:
 def _conversions() -> list[Instruction]:
     section = "9.7.9.21"
     return [
-        _intrinsic("cvt.bf16x2.f32", "ff2bf16x2.rn", BFLOAT2, (F32, F32), "cvt.rn.bf16x2.f32", "thread", section),
-        _intrinsic("cvt.f16x2.f32", "ff2f16x2.rn", HALF2, (F32, F32), "cvt.rn.f16x2.f32", "thread", section),
+        intrinsic("cvt.bf16x2.f32", "ff2bf16x2.rn", BFLOAT2, (F32, F32), "cvt.rn.bf16x2.f32", "thread", section),
+        intrinsic("cvt.f16x2.f32", "ff2f16x2.rn", HALF2, (F32, F32), "cvt.rn.f16x2.f32", "thread", section),
         *(
-            _intrinsic(f"cvt.{x}x2.f32", f"ff.to.{x}x2.rn", I16, (F32, F32), f"cvt.rn.satfinite.{x}x2.f32", "thread", section)
+            intrinsic(f"cvt.{x}x2.f32", f"ff.to.{x}x2.rn", I16, (F32, F32), f"cvt.rn.satfinite.{x}x2.f32", "thread", section)
             for x in BYTE_FLOATS
         ),
         *(
-            _intrinsic(f"cvt.f16x2.{x}x2", f"{x}x2.to.f16x2.rn", HALF2, (I16,), f"cvt.rn.f16x2.{x}x2", "thread", section)
+            intrinsic(f"cvt.f16x2.{x}x2", f"{x}x2.to.f16x2.rn", HALF2, (I16,), f"cvt.rn.f16x2.{x}x2", "thread", section)
             for x in BYTE_FLOATS
         ),
         # A plain fpext would let LLVM fold it into `add.rn.f32.f16` and its like, which few readers of PTX know.
         Instruction(
             "cvt.f32.f16", "cvt.f32.f16 $0, $1;", F32, ("half",), "cvt.f32.f16", "thread", section, constraints="=f,h", pure=True
         ),
-        _intrinsic("cvt.s32.f32", "f2i.rz", I32, (F32,), "cvt.rzi.s32.f32", "thread", section),
-        _intrinsic("cvt.u32.f32", "f2ui.rz", I32, (F32,), "cvt.rzi.u32.f32", "thread", section),
-        _intrinsic("cvt.s64.f32", "f2ll.rz", I64, (F32,), "cvt.rzi.s64.f32", "thread", section),
-        _intrinsic("cvt.u64.f32", "f2ull.rz", I64, (F32,), "cvt.rzi.u64.f32", "thread", section),
+        intrinsic("cvt.s32.f32", "f2i.rz", I32, (F32,), "cvt.rzi.s32.f32", "thread", section),
+        intrinsic("cvt.u32.f32", "f2ui.rz", I32, (F32,), "cvt.rzi.u32.f32", "thread", section),
+        intrinsic("cvt.s64.f32", "f2ll.rz", I64, (F32,), "cvt.rzi.s64.f32", "thread", section),
+        intrinsic("cvt.u64.f32", "f2ull.rz", I64, (F32,), "cvt.rzi.u64.f32", "thread", section),
     ]
 
 
@@ -313,91 +292,21 @@ def _functions() -> list[Instruction]:
     """Single-precision functions; errors as the PTX ISA states them: ex2 2 ulp, lg2 2^-22, rsqrt 2^-22.9, rcp.approx 1 ulp."""
     section = "9.7.3"
     names = ("ex2.approx", "lg2.approx", "rsqrt.approx", "sqrt.rn", "rcp.rn")
-    rows = [_intrinsic(name, f"{name}.f", F32, (F32,), f"{name}.f32", "thread", section) for name in names]
-    rows.append(_intrinsic("ex2.approx.ftz", "ex2.approx.ftz.f", F32, (F32,), "ex2.approx.ftz.f32", "thread", section))
+    rows = [intrinsic(name, f"{name}.f", F32, (F32,), f"{name}.f32", "thread", section) for name in names]
+    rows.append(intrinsic("ex2.approx.ftz", "ex2.approx.ftz.f", F32, (F32,), "ex2.approx.ftz.f32", "thread", section))
     # Its intrinsic exists with .ftz only.
     rows.append(Instruction("rcp.approx", "rcp.approx.f32 $0, $1;", F32, (F32,), "rcp.approx.f32", "thread", section,
                             constraints="=f,f", pure=True))  # fmt: skip
     return rows
 
 
-def _guarded_memory() -> list[Instruction]:
-    """Global accesses under a predicate: no branch, so the warp stays converged. Loads read zero where the predicate is false."""
-    rows = []
-    registers = {8: ("h", "b8", I16), 16: ("h", "b16", I16), 32: ("r", "b32", I32), 64: ("l", "b64", I64)}
-    for bits, (constraint, suffix, type_) in registers.items():
-        wide = "b16" if bits == 8 else suffix
-        load = f"mov.{wide} $0, 0;\\0A\\09@$2 ld.global.{suffix} $0, [$1];"
-        rows.append(Instruction(f"load.global.{bits}", load, type_, (GLOBAL, I1), f"ld.global.{suffix}", "thread", "9.7.9.8",
-                                constraints=f"=&{constraint},l,b"))  # fmt: skip
-        store = f"@$2 st.global.{suffix} [$0], $1;"
-        rows.append(Instruction(f"store.global.{bits}", store, VOID, (GLOBAL, type_, I1), f"st.global.{suffix}", "thread", "9.7.9.12",
-                                constraints=f"l,{constraint},b"))  # fmt: skip
-    # A value that LLVM takes for another one each time: what is derived from it is computed where it is used, and no register holds it.
-    rows.append(Instruction("fresh", "mov.b32 $0, $1;", I32, (I32,), "mov.b32", "thread", "9.7.9.1", constraints="=r,r"))
-    for bits in (32, 64):
-        constraint, suffix, type_ = registers[bits]
-        rows.append(Instruction(f"store.shared.if.{bits}", f"@$2 st.shared.{suffix} [$0], $1;", VOID, (SHARED, type_, I1),
-                                f"st.shared.{suffix}", "thread", "9.7.9.12", constraints=f"r,{constraint},b"))  # fmt: skip
-    rows.append(Instruction("store.global.v4", "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", VOID,
-                            (GLOBAL, I32, I32, I32, I32, I1), "st.global.v4.b32", "thread", "9.7.9.12",
-                            constraints="l,r,r,r,r,b"))  # fmt: skip
-    loads = "mov.b32 $0, 0;\\0A\\09mov.b32 $1, 0;\\0A\\09mov.b32 $2, 0;\\0A\\09mov.b32 $3, 0;\\0A\\09"
-    rows.append(Instruction("load.global.v4", loads + "@$5 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "{ i32, i32, i32, i32 }",
-                            (GLOBAL, I1), "ld.global.v4.b32", "thread", "9.7.9.8", constraints="=&r,=&r,=&r,=&r,l,b"))  # fmt: skip
-    return rows
-
-
-def _ordered_memory() -> list[Instruction]:
-    """Counters in global memory that blocks wait for (PTX ISA 8, memory consistency)."""
-    load, store = "ld.acquire.gpu.global.b32", "st.release.gpu.global.b32"
+def _packed_arithmetic() -> list[Instruction]:
+    """On two f32 at once, each half rounded on its own. Templates: LLVM makes pairs of instructions of its vector operations."""
+    section, rows = "9.7.3", (("add", 2), ("sub", 2), ("mul", 2), ("fma", 3))
     return [
-        Instruction("load.acquire.gpu", f"{load} $0, [$1];", I32, (GLOBAL,), load, "thread", "9.7.9.8", constraints="=r,l"),
-        Instruction("store.release.gpu", f"{store} [$0], $1;", VOID, (GLOBAL, I32), store, "thread", "9.7.9.12", constraints="l,r"),
-    ]  # fmt: skip
-
-
-def _reductions() -> list[Instruction]:
-    """Reductions in global memory under a predicate, of one element or of 16 bytes."""
-    rows = []
-    registers = {16: ("h", I16), 32: ("r", I32), 64: ("l", I64)}
-    for operation, dtypes in ALLOWED["direct"].items():
-        for dtype in dtypes:
-            constraint, type_ = registers[DTYPES[dtype].bits]
-            spelling = f"red.relaxed.gpu.global.{red_type(operation, dtype)}"
-            rows.append(Instruction(f"reduce.global.{operation}.{dtype}", f"@$2 {spelling} [$0], $1;", VOID, (GLOBAL, type_, I1),
-                                    spelling, "thread", "9.7.13.7", constraints=f"l,{constraint},b"))  # fmt: skip
-            vector = red_vector(operation, dtype)
-            if vector is not None:
-                spelling = f"red.relaxed.gpu.global.{vector}"
-                rows.append(Instruction(f"reduce.global.{operation}.{dtype}.v4", f"@$5 {spelling} [$0], {{$1, $2, $3, $4}};", VOID,
-                                        (GLOBAL, I32, I32, I32, I32, I1), spelling, "thread", "9.7.13.7",
-                                        constraints="l,r,r,r,r,b"))  # fmt: skip
-    return rows
-
-
-def _watchdog() -> list[Instruction]:
-    """What a bounded wait needs beside the wait: a clock, a look at the barrier, words for the host, and an end.
-
-    Templates where LLVM would drop an ordering or a scope, or move a look at a clock.
-    """
-    return [
-        _intrinsic("mbarrier.try_wait.parity.limit.cluster", "mbarrier.try.wait.parity.tl.scope.cluster.space.cta", I1,
-                   (SHARED, I32, I32), "mbarrier.try_wait.parity.acquire.cluster.shared.b64", "thread", "9.7.13.15"),
-        _intrinsic("mbarrier.try_wait.parity.limit", "mbarrier.try.wait.parity.tl.scope.cta.space.cta", I1, (SHARED, I32, I32),
-                   "mbarrier.try_wait.parity.shared.b64", "thread", "9.7.13.15"),
-        Instruction("globaltimer", "mov.u64 $0, %globaltimer;", I64, (), "mov.u64", "thread", "10.23", constraints="=l"),
-        # A live barrier cannot be loaded: its word reads as zero on hardware. Zero arrivals change nothing and give its upper half.
-        Instruction("mbarrier.look", "{ .reg .b32 none;\\0A\\09mov.b32 none, 0;\\0A\\09mbarrier.arrive.shared::cta.b64 $0, [$1], none; }",
-                    I64, (SHARED,), "mbarrier.arrive.shared::cta.b64", "thread", "9.7.13.15.13", constraints="=l,r"),
-        Instruction("activemask", "activemask.b32 $0;", I32, (), "activemask.b32", "thread", "9.7.13.11", constraints="=r"),
-        Instruction("count.global", "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", I32, (GLOBAL,),
-                    "atom.relaxed.gpu.global.add.u32", "thread", "9.7.13.6", constraints="=r,l"),
-        Instruction("store.system", "st.relaxed.sys.global.u32 [$0], $1;", VOID, (GLOBAL, I32), "st.relaxed.sys.global.u32", "thread",
-                    "9.7.9.12", constraints="l,r"),
-        Instruction("fence.system", "fence.acq_rel.sys;", VOID, (), "fence.acq_rel.sys", "thread", "9.7.13.4", constraints=""),
-        Instruction("nanosleep", "nanosleep.u32 $0;", VOID, (I32,), "nanosleep.u32", "thread", "9.7.20.2", constraints="r"),
-        Instruction("trap", "trap;", VOID, (), "trap", "thread", "9.7.20.4", constraints=""),
+        Instruction(f"{name}.f32x2", f"{name}.rn.f32x2 {', '.join(f'${index}' for index in range(count + 1))};", I64, (I64,) * count,
+                    f"{name}.rn.f32x2", "thread", section, "sm_100a", "=l" + ",l" * count, pure=True)
+        for name, count in rows
     ]  # fmt: skip
 
 
@@ -406,8 +315,8 @@ def _rows() -> list[Instruction]:
         *_special_registers(), *_barriers(), *_bulk_copies(), *_launch_control(),
         *_matrix_stores(),
         *_async_copies(), *_tensor_memory(), *_register_mma(), *_conversions(),
-        *_functions(),
-        *_guarded_memory(), *_ordered_memory(), *_reductions(), *_watchdog(),
+        *_functions(), *_packed_arithmetic(),
+        *global_memory.guarded_memory(), *global_memory.ordered_memory(), *global_memory.reductions(), *global_memory.watchdog(),
     ]  # fmt: skip
 
 

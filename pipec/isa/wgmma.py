@@ -8,7 +8,7 @@ with names of their own, which only these templates mention and LLVM never sees.
 from collections.abc import Sequence
 
 from pipec.isa.dtypes import DType
-from pipec.isa.instructions import F32, I1, I32, I64, VOID, Instruction
+from pipec.isa.instruction import F32, I1, I32, I64, VOID, Instruction
 from pipec.record import record
 
 _SECTION = "9.7.15"

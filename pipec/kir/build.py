@@ -5,7 +5,6 @@ reachable, and a block's number is larger than that of its immediate dominator. 
 only the side that is taken.
 """
 
-from dataclasses import dataclass, field
 from typing import assert_never
 
 from pipec.isa.dtypes import DTYPES
@@ -14,6 +13,7 @@ from pipec.kir.participation import restrict
 from pipec.kir.values.analysis import Values
 from pipec.kir.values.reader import Launch
 from pipec.kir.values.sameness import of_threads
+from pipec.record import field, mutable
 from pipec.sema import tree
 from pipec.sema.types import dtype_of
 from pipec.source import Span
@@ -66,14 +66,14 @@ def build_role(role: tree.Role, launch: Launch) -> ir.Role:
     )
 
 
-@dataclass(slots=True)
+@mutable
 class _OpenBlock:
     participation: ir.Participation
     operations: list[tree.Operation] = field(default_factory=list)
     terminator: ir.Terminator | None = None
 
 
-@dataclass(slots=True)
+@mutable
 class _OpenLoop:
     statement: tree.For | tree.While
     parent: int | None

@@ -16,7 +16,7 @@ def children(expression: tree.Expression) -> tuple[tree.Expression, ...]:
             return ()
         case tree.ReadBuffer():
             return tuple(part for part in (expression.first_column, expression.source.cta) if part is not None)
-        case tree.Unary() | tree.Convert() | tree.Splat() | tree.Columns() | tree.RowReduce():
+        case tree.Unary() | tree.Convert() | tree.Bitcast() | tree.Splat() | tree.Columns() | tree.RowReduce():
             return (expression.operand,)
         case tree.Binary():
             return (expression.left, expression.right)

@@ -10,7 +10,7 @@ from pipec.lower.emit.llvm import SHARED, Value, integer
 
 _WARP_BITS = 5  # of a warp's number: a CTA has at most 32
 _ZEROS = 32 - _WARP_BITS
-_MOST = 24  # registers for constants: the assembler has 80 that are the same in a warp, and spills what is more to those of the threads
+_MOST = 20  # registers for constants: the assembler has 80 that are the same in a warp, and copies what is more for each use
 
 
 def hides(role: RoleContext) -> bool:

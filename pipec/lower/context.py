@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from pipec.isa.wgmma import Registers
 from pipec.kir.ir import ALL_THREADS, Participation
@@ -10,6 +9,7 @@ from pipec.kir.plan.types import Plan, RolePlan
 from pipec.kir.spread import Threads
 from pipec.lower.emit.debug import Metadata
 from pipec.lower.emit.llvm import FALSE, SHARED, TRUE, Actions, Builder, Slot, Value, integer
+from pipec.record import field, mutable
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import CachePolicy, Side
@@ -19,7 +19,7 @@ SHARED_SYMBOL = "@$shared"
 FULL_WARP = integer(-1)
 
 
-@dataclass(slots=True)
+@mutable
 class Alarm:
     """What the block that reports an expired wait is told by it (pipec.lower.synchronisation.watchdog)."""
 
@@ -34,7 +34,7 @@ class Alarm:
     polls: bool = False  # a wait for an element of global memory uses it: no barrier is told of
 
 
-@dataclass(slots=True)
+@mutable
 class KernelContext:
     """`warp` is the same in all lanes; `tensor_base` is the address that tcgen05.alloc gave; `alarm` is there with a watchdog."""
 
@@ -49,6 +49,7 @@ class KernelContext:
     accumulators: int = 0  # in registers, named so far
     operands: int = 0  # likewise
     alarm: Alarm | None = None
+    marks: dict[tree.Operation, int] | None = None  # with time stamps: beside which operations the clock is noted
     place: Span | None = None
 
     def at(self, span: Span) -> None:
@@ -74,7 +75,7 @@ class KernelContext:
 RegisterTile = list[list[Slot]]
 
 
-@dataclass(slots=True)
+@mutable
 class RoleContext:
     """`leader` is true in the one thread of the role that issues one-thread operations."""
 
@@ -109,6 +110,7 @@ class RoleContext:
     accumulators: dict[tree.Accumulator, Registers] = field(default_factory=dict)
     operands: dict[tree.Variable | tree.RegisterMma, Registers] = field(default_factory=dict)  # by tile, or by the MMA of a copy
     turns: dict[tuple[tree.Pipeline, Side] | tree.Handle, Slot] = field(default_factory=dict)  # with a watchdog: waits so far
+    stamps: Slot | None = None  # how many times the role has noted the clock
     late: Slot | None = None  # the barrier of the stage to be given back at the next release, or 0: see MmaWaits.lagging
     bases: dict[int, Value] = field(default_factory=dict)  # addresses in shared memory: see pipec.lower.bases
     maps: dict[str, Value] = field(default_factory=dict)  # addresses of tensor maps, likewise

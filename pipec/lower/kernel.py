@@ -18,7 +18,7 @@ from pipec.lower.context import FULL_WARP, SHARED_SYMBOL, KernelContext, RoleCon
 from pipec.lower.emit.debug import Metadata
 from pipec.lower.emit.llvm import GLOBAL, Builder, Value, integer
 from pipec.lower.role import lower_role
-from pipec.lower.synchronisation import clusters, watchdog
+from pipec.lower.synchronisation import clusters, timestamps, watchdog
 from pipec.source import Source
 from pipec.vocabulary import SIDES
 
@@ -53,6 +53,7 @@ def _kernel(plan: Plan, metadata: Metadata, meter: Meter) -> list[str]:
         # Behind the dispatch the number itself is known.
         kernel.copied_warp = builder.call("copy", warp)
     watchdog.start(kernel)
+    timestamps.start(kernel)
     _prologue(kernel)
     join = builder.label("join")
     loops = Meter("loops")

@@ -14,6 +14,7 @@ from pipec.lower.synchronisation import (
     mma_waits,
     pipelines,
     semaphores,  # noqa: F401 - imported for what it lowers, as are mma, async_copy and tma
+    timestamps,
 )
 from pipec.lower.table import LOWERINGS, check_complete, lowers
 from pipec.lower.tensor_cores import (
@@ -110,6 +111,7 @@ def _declare(role: RoleContext) -> None:
             case _:
                 pass
     pipelines.start_cursors(role)
+    timestamps.start_role(role)
     mma_waits.start(role)
     role.kernel.at(role.plan.role.span)
     if role.prefix in role.kernel.plan.exchange_offsets:
@@ -158,7 +160,9 @@ def _operation(role: RoleContext, operation: tree.Operation) -> None:
         mma_waits.wait(role, role.plan.mma_waits.waits[operation])
     if operation in role.plan.global_order.before:
         global_order.order(role)
+    timestamps.stamp(role, operation, behind=False)
     LOWERINGS[type(operation)](role, operation)
+    timestamps.stamp(role, operation, behind=True)
 
 
 @lowers(tree.ExpectBytes)

@@ -43,6 +43,8 @@ def scalar(role: RoleContext, expression: tree.Expression) -> Value:
             return binary(builder, operator, dtype_of(left.type), scalar(role, left), scalar(role, right))
         case tree.Convert(operand, type_):
             return convert(builder, [scalar(role, operand)], dtype_of(operand.type), dtype_of(type_))[0]
+        case tree.Bitcast(operand, type_):
+            return builder.cast("bitcast", scalar(role, operand), dtype_of(type_).llvm)
         case tree.Select(condition, when_true, when_false):
             return builder.select(scalar(role, condition), scalar(role, when_true), scalar(role, when_false))
         case tree.Call(function, arguments):

@@ -9,16 +9,46 @@ prints them anew), those about data that does not from the others; rows of other
 from collections.abc import Callable, Mapping
 from math import inf
 
-from pipec.record import record
-from pipec.tune.model import MACHINES, Machine
+from pipec.record import record, replace
+
+
+@record
+class Machine:
+    """What bounds a launch as a whole. Rates per multiprocessor and cycle unless named otherwise.
+
+    `groups`: how many multiprocessors lie together, group by group: a cluster runs inside one of them.
+    """
+
+    groups: tuple[int, ...]
+    clock: float  # Hz
+    product_flops: int  # of 16-bit operands, dense: the tensor cores
+    operand_bytes: int  # that the tensor cores read from shared memory
+    l2_capacity: float  # bytes of inputs that stay in the L2 from one use to the next
+    dram: float  # bytes per second
+    flops: float  # per second at the power limit, 16-bit operands
+
+    @property
+    def multiprocessors(self) -> int:
+        return sum(self.groups)
+
+    def resized(self, multiprocessors: int) -> "Machine":
+        """One of the same kind with so many, in as many groups."""
+        if multiprocessors == self.multiprocessors:
+            return self
+        each, more = divmod(multiprocessors, len(self.groups))
+        return replace(self, groups=tuple(each + (place < more) for place in range(len(self.groups))))
+
+    def at_a_time(self, cluster: int) -> int:
+        """Multiprocessors that clusters of so many CTAs fill, each CTA on one of its own."""
+        return cluster * sum(group // cluster for group in self.groups) or cluster
 
 
 @record
 class Unknown:
-    """What figures of `Machine` may be that nobody has published."""
+    """What figures of a `Device` may be that nobody has published."""
 
-    l2: float
-    trip: float
+    loaded_rate: float
+    loaded: float
     flops: float
 
 
@@ -33,6 +63,7 @@ class Device:
     arch: str
     machine: Machine
     interval: Callable[[int, int, int, bool], float]  # (rows, columns, CTAs, A in registers or tensor memory) of 32 bytes of K
+    product: float  # how many times longer they follow each other in a kernel
     narrow: float  # how much shorter that is for elements of 8 bits and fewer
     latency: Callable[[int, int, int, bool], float]  # from a full stage to its first product, like `interval`
     row: float  # of a box, up to 128 bytes, in the engine that walks it
@@ -44,13 +75,20 @@ class Device:
     )
     load_row: float  # and for each row beyond what the engine takes
     load_line: float  # and for each 128 bytes
-    far: float  # and for data that does not stay in the near half of the L2
+    alone: float  # the part of the multiprocessors up to which data is found in the L2, launches of others not being known
+    far: float  # and for data that then does not stay in the near half of the L2
     near_bytes: float  # how much stays there
     far_row: float  # how many times longer a row takes when data comes from farther away
-    loaded: float  # further cycles until data has come from memory when all multiprocessors load
+    memory: float  # further cycles until data has come from memory
+    loaded: float  # and when all multiprocessors load
     loaded_rate: float  # bytes a cycle that each of them then gets from the L2
+    outside: float  # for a row of a box outside its tensor, when all multiprocessors load
+    split: float  # times as long for a row that starts within a line of the cache
     launch: float  # seconds from one kernel to the next
+    tile: float  # of the threads that store a tile, however small
+    element: float  # and for each of its elements
     arrive: float  # from an arrival of threads to who waits for it
+    turn_over: float  # from the last store of a block to the next one's turn, by a counter in global memory
     transcendental: float  # one instruction of a warp: exponential, reciprocal, ...
     spread: tuple[
         tuple[float, float], ...
@@ -98,8 +136,7 @@ def _tcgen05_latency(rows: int, columns: int, group: int, in_tensor_memory: bool
 
 def _wgmma(rows: int, columns: int, group: int, in_registers: bool) -> float:
     """4,096 FLOP and 128 bytes of shared memory a cycle; an instruction has 64 rows, each rereading B."""
-    one = columns / 2 if in_registers else max(columns / 2, 16 + columns / 4)
-    return -(-rows // 64) * one * MACHINES["sm_90a"].product
+    return -(-rows // 64) * (columns / 2 if in_registers else max(columns / 2, 16 + columns / 4))
 
 
 def _wgmma_latency(rows: int, columns: int, group: int, in_registers: bool) -> float:
@@ -110,9 +147,18 @@ DEVICES: Mapping[str, Device] = {
     "b200": Device(
         name="B200",
         arch="sm_100a",
-        machine=MACHINES["sm_100a"],
+        machine=Machine(
+            groups=(18,) * 6 + (20,) * 2,  # 148 in eight; how many in which is not published
+            clock=1.85e9,
+            product_flops=8192,
+            operand_bytes=128,
+            l2_capacity=60e6,
+            dram=7.2e12,  # tma_throughput.csv, 64 KiB in flight (docs/reference/hardware.md 10)
+            flops=1700e12,  # below what two of the published GEMMs reach at their best
+        ),
         interval=_tcgen05,
         latency=_tcgen05_latency,
+        product=1.0,  # sweep: rows bound by products keep to the interval
         row=1.0,  # sweep: 64 x 64 x 16 and x 32 with 8 stages take one cycle a row
         narrow=0.27,  # interval: CyclesPerMMA of E4M3, S8 and F4 beside BF16
         issue=50.5,  # fitted, like the next two; 64 x 16 x 128 issues four boxes in 222.6 cycles
@@ -121,48 +167,73 @@ DEVICES: Mapping[str, Device] = {
         load=372.0,  # fitted; only the sum of both ways shows
         load_row=0.03,  # fitted
         load_line=0.19,  # fitted
+        alone=0.05,  # sweep: one of 148 finds its data there
         far=444.0,  # fitted to rows whose data takes 64 MiB or more
         near_bytes=64 * 2**20,
         far_row=1.06,  # sweep: row-bound tiles whose data takes 80 MiB or more
-        loaded=1000.0,  # the H200's
-        loaded_rate=70.0,  # the H200's
+        memory=528.0,  # tma_throughput.csv: all multiprocessors load one box of 512 bytes at a time in 900 cycles
+        loaded=277.0,  # the H200's, like the next four
+        loaded_rate=57.9,
+        outside=10.2,
+        split=2.11,
+        tile=318.0,
+        element=0.139,
         launch=7.1e-6,  # fitted: launches timed one at a time, at 1.3 GHz
         arrive=29.0,  # FlashGPU-Sim's figure for a B200's mbarrier.arrive
         spread=((inf, 0.03),),  # benchmarks/predict.py, of one multiprocessor
         # As one alone has it (sweep) and the tensor cores' own limit; at least so much was seen (tma_multicast.csv, b200_published.csv).
-        extremes=(Unknown(l2=122.0, trip=1500.0, flops=2.2e15), Unknown(l2=46.0, trip=3000.0, flops=1.25e15)),
+        extremes=(Unknown(loaded_rate=122.0, loaded=0.0, flops=2.2e15), Unknown(loaded_rate=46.0, loaded=2000.0, flops=1.25e15)),
         dependent=1.4,  # the H200's
+        turn_over=3000.0,  # the H200's
         transcendental=8.0,  # four units for the 32 lanes of a warp (CUDA programming guide, arithmetic throughput)
         unknown=(
-            "what all multiprocessors together get from the L2 was published by nobody: a figure of the H200 stands in for it",
+            "the L2 bandwidth that all multiprocessors share (no published figure; that of the H200 stands in for it)",
             "how far the clock falls under load: --clock states it",
         ),
     ),
     "h200": Device(
         name="H200",
         arch="sm_90a",
-        machine=MACHINES["sm_90a"],
+        machine=Machine(
+            # 132; of clusters of four more than 28 and less than 32 run at a time (h200.json).
+            groups=(18,) * 4 + (16,) * 2 + (14,) * 2,
+            clock=1.98e9,
+            product_flops=4096,
+            operand_bytes=128,
+            l2_capacity=36e6,
+            dram=3.8e12,  # fitted, like `flops`
+            flops=692e12,
+        ),
         interval=_wgmma,
         latency=_wgmma_latency,
+        product=1.194,  # fitted, like all below that do not say otherwise: to the tiles of sixteen of the shapes of h200.json
         narrow=0.0,
-        row=1.0,
-        issue=56.0,
+        row=1.0,  # as on a B200
+        issue=56.0,  # as on a B200, where it is 57 with its rows
         issue_row=0.0,
         turn=0.0,
-        load=381.0,
+        load=381.0,  # as on a B200, whose sweep says 372 to 381; not to be told from `memory` here
         load_row=0.07,
         load_line=0.125,
-        far=444.0,
-        near_bytes=30e6,
-        far_row=1.06,
-        loaded=1000.0,  # fitted to a ninth of the tiles of benchmarks/results/h200.json, like the next two
-        loaded_rate=70.0,
-        launch=2.2e-6,
-        arrive=29.0,
+        alone=0.0,  # all launches on record begin with their inputs in memory
+        far=0.0,
+        near_bytes=inf,
+        far_row=1.0,
+        memory=905.0,
+        loaded=277.0,
+        loaded_rate=57.9,
+        outside=10.2,
+        split=2.11,
+        tile=318.0,
+        element=0.139,
+        launch=1.65e-6,
+        arrive=29.0,  # as on a B200
         spread=((30e-6, 0.18), (100e-6, 0.16), (inf, 0.11)),  # benchmarks/predict.py, tiles within 1.3 of the best
         extremes=(),
         dependent=1.4,  # fitted to every third time of benchmarks/results/h200_attention.json
+        turn_over=3000.0,  # fitted to every third time of gemm_sm90_split_k in benchmarks/results/h200.json
         transcendental=8.0,
         unknown=("launches that overlap: kernels of a few microseconds take up to twice what is said",),
     ),
 }
+BY_ARCH: Mapping[str, Device] = {device.arch: device for device in DEVICES.values()}

@@ -3,7 +3,7 @@
 import gc
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from math import ceil, inf, prod
+from math import ceil, prod
 from typing import NamedTuple
 
 from pipec.diag.catalogue.commands import prediction as messages
@@ -12,16 +12,18 @@ from pipec.driver import Compilation
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
 from pipec.kir.walk import subexpressions
-from pipec.predict.device import DEVICES, Device
+from pipec.predict.bounds import Wave, bounds_of, dram_bytes, staying, together
+from pipec.predict.closed import estimate
+from pipec.predict.conditions import Conditions, conditions
+from pipec.predict.device import BY_ARCH, DEVICES, Device
 from pipec.predict.events import Event, Step, steps
-from pipec.predict.run import Block, Conditions, Multiprocessor, Stretch, Unpredictable
+from pipec.predict.run import Block, Multiprocessor, Stretch, Unpredictable
 from pipec.predict.sizes import sizes_of
 from pipec.predict.values import Known, Values
+from pipec.predict.workload import BLOCK_BYTES, SHARED_BYTES, Workload, goes_over_tiles, operations_in, workload
 from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.source import Span
-from pipec.tune.model import ROUNDING, dram_bytes, predict
-from pipec.tune.workload import Workload, goes_over_tiles, operations_in, workload
 
 _LONGEST = 160  # iterations that are followed; longer loops are continued from their last ones
 _STEADY = 48  # iterations after which a loop has its pace
@@ -59,6 +61,7 @@ class Prediction:
     blocks: int
     held: int
     cycles: float  # of a multiprocessor, from its first block's start to its last one's end
+    seconds: float
     bounds: Mapping[str, float]
     work: Workload
     loops: tuple[MainLoop, ...]
@@ -68,11 +71,6 @@ class Prediction:
     hidden_epilogue: float | None  # the part of the threads' storing during which products run; None where there are none
     stretches: tuple[Stretch, ...]
     assumed: tuple[Span, ...]
-
-    @property
-    def seconds(self) -> float:
-        largest: float = sum(bound**ROUNDING for bound in self.bounds.values()) ** (1 / ROUNDING)
-        return self.device.launch + largest
 
     @property
     def bound_by(self) -> str:
@@ -98,7 +96,7 @@ class Prediction:
     def last_wave(self) -> float:
         """The part of the multiprocessors' places that the last wave of blocks, or of tiles of blocks that stay, fills."""
         if self.work.stays:
-            return 1.0 - (1.0 - self.work.evenness) * self.work.tiles
+            return self.work.last_wave
         return (self.waves - 1e-9) % 1.0 if self.waves > 1 else self.waves
 
     @property
@@ -154,19 +152,19 @@ def between(kernel: tree.Kernel, plan: Plan, sizes: Mapping[str, int], device: D
     found = Launch(kernel, plan, sizes, device, clock).predict()
     part = next(part for most, part in device.spread if found.seconds <= most)
     least, most = found.seconds * (1 - part), found.seconds * (1 + part)
-    if found.blocks > _ALONE * device.machine.multiprocessors:
+    if found.blocks > device.alone * device.machine.multiprocessors:
         # The closed form says by how much; following the blocks again for each extreme would take longer.
-        usual = predict(found.work, device.machine).seconds
+        usual = estimate(found.work, device).seconds
         for extreme in device.extremes:
-            machine = replace(device.machine, l2=extreme.l2, trip=extreme.trip, flops=extreme.flops)
-            seconds = found.seconds * predict(found.work, machine).seconds / usual
+            machine = replace(device.machine, flops=extreme.flops)
+            other = replace(device, machine=machine, loaded_rate=extreme.loaded_rate, loaded=extreme.loaded)
+            seconds = found.seconds * estimate(found.work, other).seconds / usual
             least, most = min(least, seconds), max(most, seconds)
     return replace(found, within=(least, most))
 
 
 def _device(kernel: str, arch: str, name: str | None) -> Device:
-    fitting = next(device for device in DEVICES.values() if device.arch == arch)
-    device = DEVICES.get(name.lower()) if name is not None else fitting
+    device = DEVICES.get(name.lower()) if name is not None else BY_ARCH[arch]
     if device is None or device.arch != arch:
         asked, runs = (device.name, device.arch) if device is not None else (f"`{name}`", "nothing here")
         raise Failure(messages.OtherDevice(kernel=kernel, arch=arch, device=asked, runs=runs))
@@ -183,44 +181,42 @@ class Launch:
         self.work = workload(kernel, sizes, machine.multiprocessors)
         self.grid = self._grid()
         self.blocks = prod(self.grid)
-        self.held = self.work.held
+        # The plan knows what epilogues stage beside the pipelines' buffers.
+        self.held = max(1, min(self.work.held, SHARED_BYTES // (plan.interface.shared_bytes + BLOCK_BYTES)))
         if plan.allocated_columns:
             self.held = max(1, min(self.held, plan.target.tensor_columns // plan.allocated_columns))
         schedule = kernel.schedule
-        together = machine.multiprocessors * self.held
+        places = machine.multiprocessors * self.held
         # With cluster launch control a block takes over the tiles of those that then never start.
-        self.running = min(self.blocks, together) if schedule is not None and schedule.mode == "clc" else self.blocks
+        self.running = min(self.blocks, places) if schedule is not None and schedule.mode == "clc" else self.blocks
 
     def predict(self) -> Prediction:
-        machine, count = self.device.machine, self.device.machine.multiprocessors
-        runs = [
-            self._run(
-                self.held if not self._stays and self.running > count else ceil(self.running / count),
-                min(1.0, self.running / count),
-            )
-        ]
-        cycles = runs[0].cycles
-        if not self._stays and self.running > count:
-            full, rest = divmod(self.running, count * self.held)
-            if self.work.evenness < _EVEN:
-                # Blocks of unlike length follow each other without waiting for the longest; at the end some idle.
-                cycles = max(cycles, cycles * self.work.evenness * (self.running / (count * self.held) + _IDLE))
-            else:
-                cycles *= full
-                if rest:
-                    runs.append(self._run(ceil(rest / count), min(1.0, rest / count)))
-                    cycles += runs[-1].cycles
-        traffic = dram_bytes(self.work, machine)
-        bounds = {
-            "multiprocessors": cycles / self.clock,
-            "memory": traffic / machine.dram,
-            "power": self.work.flops / machine.flops,
-        }
-        first = runs[0]
+        first, waves = self._waves()
+        cycles = sum(wave.cycles for wave in waves)
+        bounds = bounds_of(self.work, self.device, waves, self.clock)
+        seconds = self.device.launch + together(bounds, waves, self.clock)
+        traffic = dram_bytes(self.work, self.device)
         return Prediction(
-            self.kernel.name, self.device, self.clock, self.sizes, self.blocks, self.held, cycles, bounds, self.work, first.loops,
+            self.kernel.name, self.device, self.clock, self.sizes, self.blocks, self.held, cycles, seconds, bounds, self.work, first.loops,
             first.shares, traffic, (0.0, 0.0), _hidden(first.stretches(), first.tiles), first.stretches(), tuple(first.assumed),
         )  # fmt: skip
+
+    def _waves(self) -> tuple["_Run", list[Wave]]:
+        """The first blocks followed, and what the launch consists of."""
+        count, places = self.device.machine.multiprocessors, self.device.machine.at_a_time(self.work.cluster)
+        if self._stays or self.running <= places:
+            run = self._run(ceil(self.running / count), min(1.0, self.running / count))
+            return run, staying(self.work, self.device, run.cycles) if self._stays else [Wave(run.cycles, 1.0)]
+        run = self._run(self.held, 1.0)
+        if self.work.evenness < _EVEN:
+            # Blocks of unlike length follow each other without waiting for the longest; at the end some idle.
+            cycles = run.cycles * self.work.evenness * (self.running / (places * self.held) + _IDLE)
+            return run, [Wave(max(run.cycles, cycles), 1.0)]
+        full, rest = divmod(self.running, places * self.held)
+        waves = [Wave(run.cycles * full, 1 - rest / self.running)] if full else []
+        if rest:
+            waves.append(Wave(self._run(ceil(rest / places), min(1.0, rest / count)).cycles, rest / self.running))
+        return run, waves
 
     @property
     def _stays(self) -> bool:
@@ -231,37 +227,21 @@ class Launch:
         x, y, z = (values.of(extent)({}) for extent in self.kernel.grid)
         return int(x or 0), int(y or 0), int(z or 0)
 
-    def _conditions(self, busy: float) -> Conditions:
-        """Of a block when a part `busy` of the multiprocessors work: a lone one finds its data in the L2, unless there is too much."""
-        device = self.device
-        footprint = sum(self.work.tensors.values())
-        is_far, alone = footprint > device.near_bytes, busy < _ALONE
-        far = device.far if is_far else device.far * _EDGE if footprint == device.near_bytes else 0.0
-        return Conditions(
-            farther=far if alone else max(far, device.loaded * busy),
-            slower=device.far_row if is_far else 1.0,
-            bytes_per_cycle=inf if alone else device.loaded_rate / busy,
-            busy=busy,
-            inside={load.tensor: load.inside for load in self.work.loads},
-            crooked={load.tensor: load.crooked for load in self.work.loads},
-        )
-
     def _run(self, blocks: int, busy: float) -> "_Run":
-        return _Run(self, blocks, self._conditions(busy))
+        at_once = min(1.0, self.device.machine.multiprocessors * self.held / max(1, self.blocks))
+        return _Run(self, blocks, conditions(self.work, self.device, busy, at_once))
 
 
-_ALONE = 0.05  # of the multiprocessors: what fewer ask of the L2 it gives at once, at every rate that was seen (sweep)
 _EVEN = 0.99
 _IDLE = 0.5  # of an average block's time
-_EDGE = 0.86  # of what is far, where the data just fits (fitted)
 
 
 class _Run:
     """Blocks on a multiprocessor together. Long loops and many tiles are cut short and continued at the pace that they have reached:
     a block's time is linear in both once the rings have filled."""
 
-    def __init__(self, launch: Launch, blocks: int, conditions: Conditions) -> None:
-        self._launch, self._blocks, self._conditions = launch, blocks, conditions
+    def __init__(self, launch: Launch, blocks: int, around: Conditions) -> None:
+        self._launch, self._blocks, self._conditions = launch, blocks, around
         self.tiles = tiles = _tiles(launch)
         most = _FEW_TILES if tiles > _FEW_TILES + 1 else None
         shorter = _shortened(launch, tiles, most)

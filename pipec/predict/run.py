@@ -5,19 +5,21 @@ waited for, from which the period of the main loop and its bottleneck are read o
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.kir.plan.types import Plan, RolePlan
+from pipec.kir.walk import subexpressions
+from pipec.predict.conditions import Conditions
 from pipec.predict.device import Device
 from pipec.predict.events import START, Event, Reason, latest
 from pipec.predict.values import Known, Values
-from pipec.predict.work import LINE, Transfer, product_cycles, thread_cycles, transfer
+from pipec.predict.work import LINE, Transfer, instructions, product_cycles, thread_cycles, transfer
+from pipec.predict.workload import goes_over_tiles, operations_in
 from pipec.sema import tree
 from pipec.source import Span
-from pipec.tune.workload import goes_over_tiles, operations_in
 from pipec.vocabulary import Side
 
 MOST_EVENTS = 200_000
@@ -51,21 +53,6 @@ class Stretch(NamedTuple):
     start: float
     end: float
     critical: bool = False
-
-
-class Conditions(NamedTuple):
-    """What surrounds a block: cycles that data takes longer than from the L2, how many times longer a row of a box takes to be walked,
-    bytes a cycle that its multiprocessor gets, and the part `busy` of all multiprocessors that load.
-
-    By tensor: the part of a tile's rows `inside` it, on average, and the part of its rows that start within a line of the cache.
-    """
-
-    farther: float
-    slower: float
-    bytes_per_cycle: float
-    busy: float
-    inside: Mapping[str, float]
-    crooked: Mapping[str, float]
 
 
 class Multiprocessor:
@@ -192,6 +179,7 @@ class _Role:
         self.landed: dict[tree.Handle, tuple[int, int]] = {}  # rows and bytes copied into a stage so far
         self.products: list[Event] = []  # of wgmma, in flight
         self.held_back: list[tuple[tree.Handle, int]] = []  # stages that are given back later
+        self.turns: tuple[float | None, float] = (None, 0.0)  # how many blocks take turns, and since when this one has its own
         self.steps = self._run(body)
 
     def _run(self, body: tuple[tree.Statement, ...]) -> "Iterator[Use | None]":
@@ -205,10 +193,10 @@ class _Role:
                     yield from self._for(statement)
                 case tree.While():
                     condition = self.block.values.of(statement.condition)
-                    while self._holds(condition(self.known), statement.span, loop=True):
+                    while self._goes_on(condition(self.known), statement):
                         yield from self._statements(statement.body)
                 case tree.If():
-                    holds = self._holds(self.block.values.of(statement.condition)(self.known), statement.span, loop=False)
+                    holds = self._holds(self.block.values.of(statement.condition)(self.known), statement.span)
                     yield from self._statements(statement.then if holds else statement.otherwise)
                 case tree.Elect():
                     yield from self._statements(statement.body)
@@ -219,7 +207,7 @@ class _Role:
         values = self.block.values
         start, stop = values.of(loop.start)(self.known), values.of(loop.stop)(self.known)
         if start is None or stop is None:
-            raise Unpredictable("how often this loop runs is known to the GPU alone", loop.span)
+            raise Unpredictable(self._unknown(loop.start, loop.stop), loop.span)
         numbers = range(int(start), int(stop), loop.step)
         if self.block.most_tiles is not None and goes_over_tiles(loop):
             numbers = numbers[: self.block.most_tiles]
@@ -227,12 +215,24 @@ class _Role:
             self.known[loop.variable] = value
             yield from self._statements(loop.body)
 
-    def _holds(self, value: float | None, at: Span, *, loop: bool) -> bool:
+    def _goes_on(self, value: float | None, loop: tree.While) -> bool:
         if value is None:
-            if loop:
-                raise Unpredictable("how often this loop runs is known to the GPU alone", at)
+            raise Unpredictable(self._unknown(loop.condition), loop.span)
+        return bool(value)
+
+    def _holds(self, value: float | None, at: Span) -> bool:
+        if value is None:
             self.block.assumed[at] = None
         return value is None or bool(value)
+
+    def _unknown(self, *expressions: tree.Expression) -> str:
+        """What a loop's bounds are read from: elements of tensors, also by way of variables."""
+        assigned = {one.variable: one.value for one in operations_in(self.body) if isinstance(one, tree.Assign)}
+        nodes = (node for expression in expressions for node in subexpressions(expression, assigned))
+        read = sorted({node.source.tensor.name for node in nodes if isinstance(node, tree.ReadElement)})
+        if not read:
+            return "how often this loop runs is known to the GPU alone"
+        return f"how often this loop runs follows from elements of {' and '.join(f'`{name}`' for name in read)}, which the GPU alone knows"
 
     # ------------------------------------------------------------------------------------------------------ operations
 
@@ -271,10 +271,14 @@ class _Role:
                 self._multiply(operation)
             case tree.Store() | tree.Write() | tree.WriteAccumulator():
                 self._work(operation)
+            case tree.AwaitTurn():
+                self.turns = self.block.values.of(operation.turns)(self.known), self.now.time
+            case tree.PassTurn():
+                self._take_turns()
             case tree.Drain() | tree.ExpectBytes() | tree.ClearAccumulator() | tree.AwaitGrids() | tree.LaunchDependents():
                 pass  # the end is waited for anyway, and what is not the block's own is not followed
             case _:
-                raise Unpredictable("what this waits for is done by other blocks", operation.span)
+                raise Unpredictable("what this takes is not known", operation.span)
 
     def _acquire(self, operation: tree.Acquire) -> "Iterator[Use | None]":
         handle = operation.handle
@@ -307,8 +311,8 @@ class _Role:
 
     def _release(self, operation: tree.Release) -> None:
         handle = operation.handle
-        if not operation.signals:
-            return
+        if not operation.signals and "tma" not in self.block.plan.signals[handle.pipeline, handle.side].how[self.name]:
+            return  # bytes of copies count by themselves, also where nobody signals
         late = self.plan.mma_waits is not None and operation in self.plan.mma_waits.late
         for sub_stage in range(handle.pipeline.sub_stages(handle.side)):
             if (handle, sub_stage) not in self.signalled:
@@ -362,10 +366,10 @@ class _Role:
         and whether it is the engine or the L2 that takes so long."""
         conditions = self.around.conditions
         inside = conditions.inside.get(tensor, 1.0)
-        requests = 1.0 + (self.device.machine.split - 1.0) * conditions.crooked.get(tensor, 0.0)
+        requests = 1.0 + (self.device.split - 1.0) * conditions.crooked.get(tensor, 0.0)
         there = copy.rows * inside * requests * self.device.row * conditions.slower
         moved = copy.bytes * inside * requests / conditions.bytes_per_cycle
-        filled = copy.rows * (1 - inside) * max(self.device.row, self.device.machine.outside * conditions.busy)
+        filled = copy.rows * (1 - inside) * max(self.device.row, self.device.outside * conditions.busy)
         return max(there, moved) + filled, "l2" if moved > there + filled else "copies"
 
     def _store(self, operation: tree.TmaStore) -> None:
@@ -384,7 +388,7 @@ class _Role:
 
     def _multiply(self, operation: tree.Mma | tree.RegisterMma) -> None:
         around = self.around
-        cycles, first = product_cycles(operation, self.device)
+        cycles, first = product_cycles(instructions(operation), self.device)
         cycles *= self.part
         # A product that follows another at once finds the pipe filled.
         begin = latest([self.now.later(Reason("latency", self.name), first), around.products])
@@ -415,6 +419,17 @@ class _Role:
         self.held_back.clear()
 
     # ------------------------------------------------------------------------------------------------------------ rest
+
+    def _take_turns(self) -> None:
+        """Blocks that run at the same time come to their turns together, and the last of them waits for all others: each hands over to the
+        next when its stores have arrived, by a counter that the next one polls."""
+        turns, since = self.turns
+        others = max(0.0, (turns or 1) * self.around.conditions.at_once - 1)
+        if others:
+            begun = self.now.time
+            section = begun - since + self.device.turn_over
+            self.now = self.now.later(Reason("turns", self.name), others * section)
+            self._stretch("wait for turns of other blocks", begun, self.now.time)
 
     def _work(self, operation: tree.Operation) -> None:
         cycles = thread_cycles(operation, self.plan.role.warps, self.device) * self.part

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from math import ceil
+from typing import NamedTuple
 
 from pipec.isa.targets import WARP
 from pipec.kir.plan.scales import reads_packed
@@ -36,31 +37,42 @@ def transfer(operation: tree.TmaLoad | tree.TmaStore, plan: TmaPlan) -> Transfer
     return Transfer(plan.row_boxes * panels, rows, rows * tile.columns * tile.dtype.bits // 8 // panels)
 
 
+@record
+class Instructions:
+    """`count` MMA instructions of `rows` times `columns` per CTA over 32 bytes of K each, by a `group` of CTAs; `near`: A is in registers
+    or tensor memory; `scale_bytes` are copied beside."""
+
+    count: int
+    rows: int
+    columns: int
+    group: int
+    near: bool
+    narrow: bool
+    scale_bytes: int
+
+
 @cache
-def product_cycles(operation: tree.Mma | tree.RegisterMma, device: Device) -> tuple[float, float]:
-    """Cycles in the tensor cores, and from the start to their first."""
+def instructions(operation: tree.Mma | tree.RegisterMma) -> Instructions:
     b = operation.b
-    depth, columns = (b.buffer.rows, b.buffer.columns) if b.transposed else (b.buffer.columns, b.buffer.rows)
+    depth = b.buffer.rows if b.transposed else b.buffer.columns
     bits = b.buffer.dtype.bits
     if isinstance(operation, tree.RegisterMma) or not reads_packed(operation):
         bits = max(bits, _BYTE)  # the tensor cores read one element from each byte
     count = ceil(depth * bits / _BYTE / _STEP)
     if isinstance(operation, tree.RegisterMma):
-        rows, group, near = operation.accumulator.rows, 1, isinstance(operation.a, tree.ReadVariable)
-        columns = operation.accumulator.columns
-    else:
-        accumulator = operation.accumulator.buffer
-        group = accumulator.owner.cta_group if accumulator.owner is not None else 1
-        rows, columns, near = (
-            accumulator.rows * (group if group == 2 else 1),
-            accumulator.columns,
-            operation.a.buffer.space == "tensor",
-        )
-        rows = rows // 2 if group == 2 else rows
-    interval = device.interval(rows, columns, group, near) - (device.narrow if bits <= _BYTE else 0.0)
-    scales = operation.scales if isinstance(operation, tree.Mma) else ()
-    copied = sum(tile.buffer.rows * tile.buffer.columns for tile in scales) / device.machine.operand_bytes
-    return count * interval + copied, device.latency(rows, columns, group, near)
+        accumulator, near = operation.accumulator, isinstance(operation.a, tree.ReadVariable)
+        return Instructions(count, accumulator.rows, accumulator.columns, 1, near, bits <= _BYTE, 0)
+    tile = operation.accumulator.buffer
+    group = tile.owner.cta_group if tile.owner is not None else 1
+    copied = sum(scales.buffer.rows * scales.buffer.columns for scales in operation.scales)
+    return Instructions(count, tile.rows, tile.columns, group, operation.a.buffer.space == "tensor", bits <= _BYTE, copied)
+
+
+def product_cycles(of: Instructions, device: Device) -> tuple[float, float]:
+    """Cycles in the tensor cores, and from the start to their first."""
+    interval = device.interval(of.rows, of.columns, of.group, of.near) * device.product - (device.narrow if of.narrow else 0.0)
+    copied = of.scale_bytes / device.machine.operand_bytes
+    return of.count * interval + copied, device.latency(of.rows, of.columns, of.group, of.near)
 
 
 # Instructions for one element of a tile, by what is computed; a store's own are part of the machine's figure for an epilogue.
@@ -88,49 +100,75 @@ _FUNCTIONS: Mapping[str, tuple[int, int]] = {
 }
 
 
+class Slots(NamedTuple):
+    """Issue slots of a scheduler, in which it issues other instructions, and how many it gives to the special-function units."""
+
+    plain: float
+    special: float
+
+    def cycles(self, device: Device) -> float:
+        return self.plain + device.transcendental * self.special
+
+
+_NONE = Slots(0.0, 0.0)
+
+
+@cache
+def slots(operation: tree.Operation, warps: int) -> Slots:
+    """Of each scheduler, for the tile that the role's threads evaluate."""
+    tile = evaluated_tile(operation)
+    if tile is None or not isinstance(tile.type, TileType):
+        return _NONE
+    each = tile.type.rows * tile.type.columns / (WARP * min(warps, _SCHEDULERS))
+    plain, special = _instructions(tile)
+    return Slots(plain * each, special * each)
+
+
 def thread_cycles(operation: tree.Operation, warps: int, device: Device) -> float:
     """Cycles that the role's threads take for the tile that they evaluate, and for storing it to global memory, had they the
     multiprocessor for themselves."""
     tile = evaluated_tile(operation)
     if tile is None or not isinstance(tile.type, TileType):
         return 0.0
-    elements = tile.type.rows * tile.type.columns
-    computing = _instructions(tile, device) * elements / (WARP * min(warps, _SCHEDULERS))
-    if isinstance(operation, tree.Store):
-        return computing + device.machine.tile + device.machine.element * elements
-    return computing
+    stored = store_cycles(tile.type.rows * tile.type.columns, device) if isinstance(operation, tree.Store) else 0.0
+    return slots(operation, warps).cycles(device) + stored
 
 
-def _instructions(tile: tree.Expression, device: Device) -> float:
+def store_cycles(elements: int, device: Device) -> float:
+    return device.tile + device.element * elements
+
+
+def _instructions(tile: tree.Expression) -> Slots:
     """Of one element; parts that the expression shares count once, and those with fewer elements in proportion."""
     assert isinstance(tile.type, TileType)
     whole = tile.type.rows * tile.type.columns
     seen: set[tree.Expression] = set()
     stack: list[tree.Expression] = [tile]
-    total = 0.0
+    total = _NONE
     while stack:
         node = stack.pop()
         if node in seen or not isinstance(node.type, TileType):
             continue
         seen.add(node)
-        total += _of_node(node, device) * node.type.rows * node.type.columns / whole
+        part, of = node.type.rows * node.type.columns / whole, _of_node(node)
+        total = Slots(total.plain + of.plain * part, total.special + of.special * part)
         stack.extend(children(node))
     return total
 
 
-def _of_node(node: tree.Expression, device: Device) -> float:
+def _of_node(node: tree.Expression) -> Slots:
     match node:
         case tree.ReadBuffer():
-            return _READ
+            return Slots(_READ, 0.0)
         case tree.ReadTensor():
-            return _READ_GLOBAL
+            return Slots(_READ_GLOBAL, 0.0)
         case tree.Call(function) | tree.Binary(function) if function in _FUNCTIONS:
             special, plain = _FUNCTIONS[function]
-            return device.transcendental * special + _PLAIN * plain
+            return Slots(_PLAIN * plain, special)
         case tree.RowReduce(_, operand):
             assert isinstance(operand.type, TileType)
-            return _PLAIN * operand.type.columns
+            return Slots(_PLAIN * operand.type.columns, 0.0)
         case tree.Constant() | tree.ReadVariable() | tree.ReadAccumulator() | tree.Splat() | tree.Position() | tree.Columns():
-            return 0.0
+            return _NONE
         case _:
-            return _PLAIN
+            return Slots(_PLAIN, 0.0)

@@ -1,13 +1,12 @@
 """What a search for a proof may cost, and what it has cost so far."""
 
-from dataclasses import dataclass
-
 from pipec.budgets import BUDGETS
-from pipec.protocol.rows import combined
+from pipec.protocol.premises import combined
+from pipec.record import record
 from pipec.verify.logic import combined as exactly_combined
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Effort:
     """What a search may cost before it is given up. Counts, so that the answer does not depend on the machine.
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from pipec.checks.verdict import Verdict
@@ -10,11 +9,13 @@ from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message, Sink
 from pipec.interface import BarrierRange, KernelInterface
 from pipec.kir.ir import Kernel
+from pipec.protocol.conditions import with_conditions
 from pipec.protocol.judge import Judgement, Side, judge
 from pipec.protocol.launches import launchable, names_of
 from pipec.protocol.ranges import TILES
 from pipec.protocol.refute import Deadlock
 from pipec.protocol.turns import refute_turns
+from pipec.record import record
 from pipec.source import Span
 from pipec.verify.data import formula_of
 from pipec.verify.network import ASSUMED, OPEN, Arrive, Network, Wait, edges_of
@@ -36,7 +37,13 @@ def _side(row: BarrierRange) -> Literal["full", "empty"]:
 
 def verdict(ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink) -> tuple[Verdict, Judgement]:
     """Judges one kernel of a PTX text and reports what refutes it."""
-    found = judge(ptx, interface.name, sides_of(interface), lambda numbers: launchable(interface, numbers))
+    found = judge(
+        ptx,
+        interface.name,
+        sides_of(interface),
+        lambda numbers: launchable(interface, numbers),
+        lambda assumed: with_conditions(interface, assumed) is not None,
+    )
     if found.certificate is not None:
         told = proved(found, interface)
         return (told, found) if told.outcome == "proved" else (_open(ptx, kernel, interface, told, sink), found)
@@ -65,7 +72,7 @@ def proved(found: Judgement, interface: KernelInterface) -> Verdict:
 
 
 def _open(ptx: str, kernel: Kernel, interface: KernelInterface, told: Verdict, sink: Sink) -> Verdict:
-    """All is proved but that what is looked for in memory comes: there may be a launch in which it does not."""
+    """All is proved except that the value which a loop polls for in memory arrives: there may be a launch in which it does not."""
     awaited = refute_turns(ptx, interface.name, frozenset(names_of(interface)))
     if awaited is None or not launchable(interface, awaited.sizes):
         return told
@@ -123,7 +130,7 @@ class _Places:
         return self.kernel.span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Blocked:
     """A role that never gets past a wait for a pipeline's stage."""
 

@@ -6,18 +6,21 @@ bounds are relaxed to weaker ones before they are given up.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import gcd
 
-from pipec.protocol.rows import ZERO, Premises, Row, Terms, evaluated, one, plus, primitive, replaced, scaled, tight
+from pipec.protocol.comparisons import Condition, holds, substituted
+from pipec.protocol.deduction import assume, certain
+from pipec.protocol.premises import Premises
+from pipec.protocol.rows import ZERO, Row, Terms, evaluated, one, plus, primitive, replaced, scaled, tight
 from pipec.protocol.variables import Numbers
+from pipec.record import field, mutable
 
 _MOST_POINTS = 12
 _SLACK = 2  # how far from its test a bound may be that is taken up
 _LIFT = 2  # how much more than the test asks is remembered
 
 
-@dataclass(slots=True)
+@mutable
 class Facts:
     """Of one node. `equations`: rows that are 0. `bounds`: for each direction the least constant with which it is >= 0, as far as known."""
 
@@ -26,6 +29,9 @@ class Facts:
     equations: list[Row] = field(default_factory=list)
     bounds: dict[Terms, int] = field(default_factory=dict)
     options: dict[Terms, list[int]] = field(default_factory=dict)  # weaker constants, as far as they are worth a try
+    clauses: list[Condition] = field(
+        default_factory=list
+    )  # what is no row: that numbers differ, that one of several things holds
     followed: bool = False  # what the facts began with was not a run
 
     def meet(self, numbers: Numbers) -> bool:
@@ -48,6 +54,7 @@ class Facts:
                 weaker = [each for each in self.options.get(terms, ()) if each >= constant - least]
                 if weaker:
                     self.bounds[terms] = min(weaker)
+        self.clauses = [clause for clause in self.clauses if all(holds(clause, numbers) for numbers in self.points)]
 
     def _widen(self, numbers: Numbers) -> bool:
         rests = [evaluated(row, numbers) for row in self.equations]
@@ -65,8 +72,9 @@ class Facts:
         self.equations = kept
         return True
 
-    def propose(self, directions: Iterable[Row]) -> None:
-        """Takes up inequalities to which all points keep, near to how they are written."""
+    def propose(self, directions: Iterable[Row], clauses: Iterable[Condition]) -> None:
+        """Takes up inequalities to which all points keep, near to how they are written, and clauses."""
+        self.clauses = [clause for clause in clauses if all(holds(clause, numbers) for numbers in self.points)]
         for row in directions:
             least = min(evaluated(row, numbers) for numbers in self.points)
             if least >= -_SLACK:
@@ -80,9 +88,12 @@ class Facts:
             if constant < self.bounds.get(terms, constant + 1):
                 self.bounds[terms] = constant
 
-    def follow(self, having: Premises, values: Mapping[int, Row], directions: Iterable[Row]) -> None:
+    def follow(
+        self, having: Premises, values: Mapping[int, Row], directions: Iterable[Row], clauses: Iterable[Condition]
+    ) -> None:
         """The facts after the only way that is known."""
         self.followed = True
+        self.clauses = [clause for clause in clauses if certain(having, substituted(clause, values))]
         self.equations = _dependencies({v: having.reduced(replaced(one(v), values)) for v in self.dimensions})
         for row in directions:
             found = None
@@ -108,6 +119,9 @@ class Facts:
                 if weaker > constant and having.entails(replaced((weaker, terms), values)):
                     self.bounds[terms] = weaker
                     break
+        clauses = [clause for clause in self.clauses if certain(having, substituted(clause, values))]
+        changed |= len(clauses) < len(self.clauses)
+        self.clauses = clauses
         return changed
 
     def _combined(self, having: Premises, values: Mapping[int, Row]) -> list[Row] | None:
@@ -145,6 +159,8 @@ class Facts:
             made.equal(row)
         for terms, constant in self.bounds.items():
             made.at_least((constant, terms))
+        for clause in self.clauses:
+            assume(made, clause)
         return made
 
     def lean(self, given: Premises) -> "Facts":
@@ -152,7 +168,7 @@ class Facts:
         known = given.copy()
         for row in self.equations:
             known.equal(row)
-        made = Facts(self.dimensions, equations=self.equations)
+        made = Facts(self.dimensions, equations=self.equations, clauses=self.clauses)
         for terms, constant in sorted(self.bounds.items(), key=lambda bound: len(bound[0])):
             before = len(known.least), known.least.get(tight(known.reduced((constant, terms)))[1])
             known.at_least((constant, terms))

@@ -1,21 +1,21 @@
 """What holds of a kernel's protocol, found on the PTX that is emitted: proved and checked, refuted at some sizes, or not decided."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
 
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, Launches, refute
-from pipec.record import replace
+from pipec.record import record, replace
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Unreadable
-from pipec.verify.reader.read import Reading, reading_of
+from pipec.verify.reader.read import Reading, readings_of
+from pipec.verify.terms import Formula
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Side:
     """One row of barriers of a pipeline: `offset` of the first in shared memory."""
 
@@ -24,7 +24,7 @@ class Side:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Judgement:
     """`certificate`: with it the protocol is proved, once what it assumes is a condition of the launch, and the checker has accepted it
     so. `deadlock`: it is refuted. Neither: `why` says what
@@ -47,13 +47,31 @@ class Judgement:
         return sum(len(case.nodes) for case in self.certificate.cases) if self.certificate else 0
 
 
-def judge(ptx: str, kernel: str, sides: Sequence[Side] = (), launches: Launches = lambda _: True) -> Judgement:
+def judge(
+    ptx: str,
+    kernel: str,
+    sides: Sequence[Side] = (),
+    launches: Launches = lambda _: True,
+    asked: Callable[[Sequence[Formula]], bool] = lambda _: True,
+) -> Judgement:
     """Reads, proves and checks one kernel of a PTX text. `sides`: pipelines whose two sides must have moved equally far at the end;
-    `launches`: which sizes a launch can have."""
+    `launches`: which sizes a launch can have; `asked`: whether a launch can be asked to keep to conditions."""
+    first: Judgement | None = None
     try:
-        reading = reading_of(ptx, kernel)
+        for reading in readings_of(ptx, kernel):
+            found = _judged(reading, sides, launches)
+            if found.certificate is not None and asked(found.certificate.assumes):
+                return found
+            first = first or found
+            if found.deadlock is not None:
+                break
     except Unreadable as why:
-        return Judgement(None, why=str(why))
+        return first or Judgement(None, why=str(why))
+    assert first is not None
+    return first
+
+
+def _judged(reading: Reading, sides: Sequence[Side], launches: Launches) -> Judgement:
     network = reading.network
     pairs = pairs_of(network, sides)
     runs = cache(lambda: refute(network, pairs, launches))
@@ -61,6 +79,8 @@ def judge(ptx: str, kernel: str, sides: Sequence[Side] = (), launches: Launches 
         certificate = prove(network, pairs=pairs, refuted=lambda: runs()[0] is not None)
     except Undecided as why:
         deadlock, ended = runs()
+        if deadlock is None:
+            deadlock, _ = refute(network, pairs, launches, large=True)
         return Judgement(network, None, deadlock, str(why), ended)
     try:
         check(replace(network, facts=(*network.facts, *certificate.assumes)), certificate)

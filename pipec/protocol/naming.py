@@ -12,6 +12,7 @@ from pipec.verify.checker.certificate import Case, Certificate, Node
 from pipec.verify.network import Action, Arrive, Edge, Network, State, Test, Wait
 from pipec.verify.terms import (
     Apply,
+    Atom,
     Both,
     Choose,
     Compare,
@@ -19,6 +20,7 @@ from pipec.verify.terms import (
     Floor,
     Formula,
     Linear,
+    Product,
     Symbol,
     add,
     atom,
@@ -27,6 +29,7 @@ from pipec.verify.terms import (
     decided,
     either,
     floor,
+    product,
 )
 
 # What the reader calls a large form: a hash of its text.
@@ -59,7 +62,7 @@ class Names:
             case Either(parts):
                 return either(*map(self.formula, parts))
 
-    def _atom(self, one: object) -> Linear:
+    def _atom(self, one: Atom) -> Linear:
         match one:
             case Floor(form, divisor):
                 return floor(self.linear(form), divisor)
@@ -70,7 +73,11 @@ class Names:
                 return atom(Apply(name, tuple(parts[place] for place in order)))
             case Symbol():
                 return atom(self.symbols.get(one, one))
-        raise AssertionError(one)
+            case Product(factors):
+                made = Linear(1)
+                for factor in factors:
+                    made = product(made, self._atom(factor))
+                return made
 
     def function(self, name: str, arguments: tuple[Linear, ...]) -> tuple[str, tuple[int, ...]]:
         return self.functions.get(name, (name, tuple(range(len(arguments)))))
@@ -107,10 +114,10 @@ def canonical(network: Network) -> tuple[Network, Names]:
                 declared[symbol] = None
     into = _Numbering()
     into.number([*declared])
-    return _renamed(network, into), into.back
+    return renamed(network, into), into.back
 
 
-def _renamed(network: Network, into: Names) -> Network:
+def renamed(network: Network, into: Names) -> Network:
     processes = tuple(
         replace(process, states=tuple(_state(state, into) for state in process.states)) for process in network.processes
     )

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
+from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons, opposite, substituted
 from pipec.protocol.liveness import live_in
+from pipec.protocol.products import candidates, exact
 from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced
 from pipec.protocol.sizes import Sizes
-from pipec.protocol.variables import Condition, Variables, comparisons, opposite, substituted
+from pipec.protocol.variables import Variables
 from pipec.verify.network import Edge, Network, Test, edges_of
-from pipec.verify.terms import Formula, Symbol
+from pipec.verify.terms import Formula, Linear, Symbol
 
 
 def registers_of(network: Network) -> frozenset[Symbol]:
@@ -25,11 +27,16 @@ _Step = tuple[
 class Program:
     """A network in numbers: its tests and assignments over numbered variables. `assumed`: of sizes, beside the network's facts."""
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
-        self.assumed: list[Formula] = []
+    def __init__(self, network: Network, *, products: bool = False) -> None:
         self.registers = registers_of(network)
-        self.variables = Variables(network, self.registers)
+        self.assumed: list[Formula] = []
+        extra: tuple[Linear, ...] = ()
+        if products:
+            network, conditions = exact(network, self.registers)
+            self.assumed += conditions
+            extra = candidates(network, self.registers)
+        self.network, self.products = network, products
+        self.variables = Variables(network, self.registers, extra)
         self.sizes = Sizes(network, self.variables)
         self.live = [
             [frozenset(self.variables.number[symbol] for symbol in states) for states in live_in(process, self.registers)]
@@ -41,10 +48,15 @@ class Program:
         self.conditions: dict[int, Condition] = {}  # of sizes alone, by number
         self._number: dict[tuple[int, int], int | None] = {}
         self._directions: dict[tuple[int, int], list[Row]] = {}
+        self._clauses: dict[tuple[int, int], list[Condition]] = {}
+        self._asking: dict[int, list[Condition]] = {}
         self._constants: dict[Terms, list[int]] | None = None  # by the shape of rows
         if self.variables.derived:
             for process in range(len(network.processes)):
                 self._tested(process)
+            self.variables.compared = tuple(self.variables.derived)
+            for process in range(len(network.processes)):
+                self._asked(process)
             self.variables.written = tuple(self.variables.derived)
 
     @property
@@ -118,6 +130,36 @@ class Program:
             found = self._directions[process, place] = list(dict.fromkeys(found))
         return found
 
+    def clauses(self, process: int, place: int) -> list[Condition]:
+        """What may hold of a process there that is no inequality: how its other tests have come out."""
+        found = self._clauses.get((process, place))
+        if found is None:
+            live = self.live[process][place]
+            found = [
+                each
+                for each in self._asked(process)
+                if (inside := set().union(*(self._registers_in(part.row) for part in comparisons(each)))) and inside <= live
+            ]
+            self._clauses[process, place] = found
+        return found
+
+    def _asked(self, process: int) -> list[Condition]:
+        """Outcomes of tests that are no inequalities, also in terms of counters after they have moved on."""
+        found = self._asking.get(process)
+        if found is None:
+            states = self.network.processes[process].states
+            asked: dict[Condition, None] = {}
+            for place, state in enumerate(states):
+                if isinstance(state.action, Test):
+                    asked.update(dict.fromkeys(each for outcome in self.test(process, place) for each in _clauses_of(outcome)))
+            for variable, before in dict.fromkeys(
+                step for s in states for edge in edges_of(s.action) for step in self._steps(edge)
+            ):
+                known = self.variables.moved({variable: before})
+                asked.update(dict.fromkeys([substituted(each, known) for each in asked]))
+            found = self._asking[process] = list(asked)
+        return found
+
     def _alike(self, row: Row) -> list[Row]:
         """The row with all constants with which some process compares the like."""
         if self._constants is None:
@@ -174,3 +216,15 @@ class Program:
         for variable, _ in row[1]:
             found.update(self.variables.derived.get(variable, (variable,) if variable >= len(self.variables.sizes) else ()))
         return found
+
+
+def _clauses_of(condition: Condition) -> Iterator[Condition]:
+    """The parts that are neither inequalities nor equations."""
+    match condition:
+        case Joined(True, parts):
+            for part in parts:
+                yield from _clauses_of(part)
+        case Comparison("ne") | Joined():
+            yield condition
+        case _:
+            pass

@@ -7,15 +7,20 @@ alone have come out. Where that fails the sizes are split, or another schedule i
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
+from pipec.protocol.comparisons import Condition, holds, substituted
+from pipec.protocol.deduction import assume, certain, impossible
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.facts import Facts
 from pipec.protocol.naming import canonical, in_names_of
-from pipec.protocol.program import Program, Values
-from pipec.protocol.rows import Premises, Row, negative, one, plus, scaled
+from pipec.protocol.premises import Premises
+from pipec.protocol.products import candidates
+from pipec.protocol.program import Program, Values, registers_of
+from pipec.protocol.rows import Row, one, plus
 from pipec.protocol.schedule import Key, Schedule, Situation, Stuck, orders
-from pipec.protocol.variables import Comparison, Condition, Joined, Numbers, holds, opposite, substituted
+from pipec.protocol.simplify import simplified
+from pipec.protocol.variables import Numbers
+from pipec.record import field, mutable, record
 from pipec.verify.checker.certificate import Case, Certificate, Moves, Node
 from pipec.verify.checker.configuration import Configuration, Refused
 from pipec.verify.logic import System
@@ -51,10 +56,13 @@ def prove(
     effort = effort or Effort()
     spent = Spent(effort)
     network, names = canonical(network)
-    program = Program(network)
+    programs: dict[bool, Program] = {}
     reason = "no schedule was found"
     for attempt in _attempts(network):
         spent.share(attempt.share)
+        program = programs.get(attempt.products) or programs.setdefault(
+            attempt.products, Program(network, products=attempt.products)
+        )
         try:
             cases = tuple(_Splitter(program, attempt, effort, pairs, spent, refuted).cases())
             return in_names_of(Certificate(network.name, cases, tuple(program.assumed)), names)
@@ -67,21 +75,26 @@ def prove(
     raise Undecided(reason)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Attempt:
     """What tells one search from another. `share`: percent that it may cost of what is left. `tells_begun`: a counter's first turn is
-    told apart from the others."""
+    told apart from the others. `products`: of counters and sizes are values of their own."""
 
     order: tuple[int, ...]
     share: int
     tells_begun: bool = False
     even: bool = False
+    products: bool = False
 
 
 def _attempts(network: Network) -> Iterator[_Attempt]:
     """What makes fewer situations comes first."""
     consumers, producers = orders(network)
-    yield _Attempt(consumers, 100)
+    # Consumers first keeps rings nearly empty, and so there are few situations; `even` and `tells_begun` tell more of them apart, and
+    # producers first fills the rings.
+    yield _Attempt(consumers, 90)
+    if candidates(network, registers_of(network)):
+        yield _Attempt(consumers, 50, products=True)
     yield _Attempt(consumers, 75, even=True)
     yield _Attempt(consumers, 33, tells_begun=True)
     yield _Attempt(consumers, 33, tells_begun=True, even=True)
@@ -113,25 +126,34 @@ class _Splitter:
             return
         self.left -= 1
         try:
-            yield Case(
-                when,
-                *_Search(
-                    self.schedule, self.program, when, self.effort, self.pairs, self.spent, tells_begun=self.tells_begun
-                ).nodes(),
-            )
+            schedule, program, decided = self._within(when)
+            search = _Search(schedule, program, when, self.effort, self.pairs, self.spent, tells_begun=self.tells_begun)
+            # What is decided for these sizes tells them apart no further, but spares the checker to decide it for each node.
+            yield Case((*when, *decided), *search.nodes())
             return
         except Undecided as why:
+            # Splitting is what takes long. A deadlock at small sizes ends the search before it.
             if not when and self.refuted():
                 raise Undecided(str(why), hopeless=True) from why
             if self.left <= 0 or self.spent.paused() or why.hopeless:
                 raise
             base = System([*self.program.facts, *when])
             cuts = tuple(self._cuts()) if cuts is None else cuts
+            # A condition that the case already decides would give one empty side and the same search again.
             number = next((n for n, cut in enumerate(cuts) if not base.entails(cut) and not base.entails(negate(cut))), None)
             if number is None:
                 raise
         for side in (cuts[number], negate(cuts[number])):
             yield from self._under((*when, side), cuts[number + 1 :])
+
+    def _within(self, when: tuple[Formula, ...]) -> tuple[Schedule, Program, tuple[Formula, ...]]:
+        """For these sizes alone, where that makes a difference; and which values are decided there."""
+        network, decided = simplified(self.program.network, System([*self.program.facts, *when])) if when else (None, ())
+        if network is None or not decided:
+            return self.schedule, self.program, ()
+        program = Program(network, products=self.program.products)
+        program.assumed = self.program.assumed
+        return self.schedule.of(network), program, decided
 
     def _cuts(self) -> Iterator[Formula]:
         """Conditions on sizes alone: the program's own tests, then small values of what its bounds are made of."""
@@ -144,6 +166,7 @@ class _Splitter:
                             seen.append(part)
         yield from seen
         for form in dict.fromkeys(part.form for part in seen if isinstance(part, Compare)):
+            # Few iterations behave unlike many: a loop that does not run, a prologue alone, a ring that is not full yet.
             for least in (1, 2, 3):
                 yield Compare("ge", Linear(form.constant - least, form.terms))
 
@@ -162,7 +185,7 @@ _Begun = frozenset[tuple[int, Row]]  # counters that have not moved on since the
 _Key = tuple[Key, _Told, _Begun]
 
 
-@dataclass(slots=True)
+@mutable
 class _Place:
     """A node of the automaton to be."""
 
@@ -174,7 +197,7 @@ class _Place:
     next: dict[bool, _Key | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Way:
     """From one situation to the next. `begun`: the counters that are set on the way."""
 
@@ -211,7 +234,7 @@ class _Search:
         for row in self.variables.known:
             self.base.at_least(row)
         for formula in (*program.assumed, *when):
-            _assume(self.base, self.variables.condition(formula))
+            assume(self.base, self.variables.condition(formula))
 
     def nodes(self) -> tuple[Moves, tuple[Node, ...]]:
         try:
@@ -262,6 +285,7 @@ class _Search:
             if all(times >= _SETTLED for times in quiet.values()):
                 break
         for last in quiet:
+            # A combination of outcomes that few runs ended in has been seen too little to suggest what holds there.
             if self.runs[last] < _FEW_RUNS and last not in self.sampled:
                 self._sample(last)
         for key in changed:
@@ -270,7 +294,7 @@ class _Search:
                 place.facts.keep()
                 self._queue(key)
             else:
-                place.facts.propose(self._directions(place.situation))
+                place.facts.propose(self._directions(place.situation), self._clauses(place.situation))
 
     def _run(self, situation: Situation, numbers: Numbers) -> tuple[dict[_Key, None], _Told]:
         """The nodes of which the run showed anything new, and how tests of sizes came out."""
@@ -280,6 +304,7 @@ class _Search:
         for _ in range(_MOST_DECISIONS):
             place = self.places.get(key) or self._place(key)
             times[key] = times.get(key, 0) + 1
+            # The first visits show the equations; later ones of the same run lie on the same lines.
             if times[key] <= _MOST_OF_A_RUN and place.facts.meet(numbers):
                 news[key] = None
             if situation.test is None:
@@ -313,7 +338,9 @@ class _Search:
             place.outcomes.add(outcome)  # facts only grow weaker: what they allow once they allow for good
             way = self._way(key[0], outcome)
             having = premises.copy()
-            _assume(having, way.condition)
+            assume(having, way.condition)
+            if self.program.products:
+                self._alias(having)
             self._need(having, way.required, key[1], (place, way.condition))
             reached = place.next[outcome] = self._following(place, outcome, way)
             if self._enter(reached, having, way.values):
@@ -321,13 +348,20 @@ class _Search:
 
     def _premises(self, place: _Place) -> Premises:
         made = place.facts.premises(self._given(place.told))
+        self._alias(made)
+        for row in self.variables.floors():
+            made.at_least(row)
+        return made
+
+    def _alias(self, made: Premises) -> None:
+        """What is made of registers that are known is known, too; and what follows from products."""
         for variable in list(self.variables.derived):
             alias = self.variables.renamed(variable, made.solved)
             if alias != one(variable):
                 made.equal(plus(alias, one(variable), -1))
-        for row in self.variables.floors():
-            made.at_least(row)
-        return made
+        if self.program.products:
+            for row in list(self.variables.multiplied([(constant, terms) for terms, constant in made.least.items()])):
+                made.at_least(row)
 
     def _given(self, told: _Told) -> Premises:
         """What holds of sizes."""
@@ -335,7 +369,7 @@ class _Search:
         if found is None:
             found = self.base.copy() if told else self.base
             for number in told:
-                _assume(found, self.program.conditions[number])
+                assume(found, self.program.conditions[number])
             self.given[told] = found
         return found
 
@@ -351,7 +385,7 @@ class _Search:
         if outcome in place.outcomes:
             return False
         condition = self._condition(situation, outcome)
-        if _impossible(premises, condition) or self._contradicted(premises, place.situation, condition):
+        if impossible(premises, condition):
             return True
         if number is not None:
             found = self.implied.get((place.told, number))
@@ -367,36 +401,13 @@ class _Search:
         """All that is known, with the meaning of every value."""
         facts = [self.variables.formula(self.program.conditions[number]) for number in sorted(told)]
         system = System([*self.program.facts, *self.when, *facts])
-        return system if place is None else system.extended([*self._formulas(place.facts), *self._answered(place.situation)])
-
-    def _contradicted(self, premises: Premises, situation: Situation, condition: Condition) -> bool:
-        """Whether another process has found the opposite, of values that are the same."""
-        opposed = _solved(opposite(condition), premises)
-        return any(_solved(self.variables.condition(formula), premises) == opposed for formula in self._answered(situation))
-
-    def _answered(self, situation: Situation) -> Iterator[Formula]:
-        """What the last test of each process has told of registers that are as they were, where it is no conjunction of inequalities:
-        those are among the facts."""
-        for process, past in enumerate(situation.history):
-            if not past:
-                continue
-            place, outcome = past[-1]
-            action = self.program.network.processes[process].states[place].action
-            assert isinstance(action, Test)
-            edge, condition = (action.yes, action.condition) if outcome else (action.no, negate(action.condition))
-            used = symbols_in(condition) & self.program.registers
-            live = self.program.live[process][situation.at.places[process]]
-            if (
-                isinstance(condition, Either)
-                and used.isdisjoint(symbol for symbol, _ in edge.values)
-                and all(self.variables.number[symbol] in live for symbol in used)
-            ):
-                yield condition
+        return system if place is None else system.extended(self._formulas(place.facts))
 
     def _formulas(self, facts: Facts) -> list[Formula]:
         return [
             *(Compare("eq", self.variables.form(row)) for row in facts.equations),
             *(Compare("ge", self.variables.form(row)) for row in facts.rows()),
+            *map(self.variables.formula, facts.clauses),
         ]
 
     def _enter(self, key: _Key, having: Premises, values: Values) -> bool:
@@ -408,13 +419,13 @@ class _Search:
             raise Undecided("a pipeline is filled more often than it is given back")
         place = self.places.get(key)
         if place is None:
-            self._place(key).facts.follow(having, values, self._directions(target))
+            self._place(key).facts.follow(having, values, self._directions(target), self._clauses(target))
             return True
         return place.facts.weaken(having, values) or not place.next
 
     def _need(self, system: Premises, required: list[Condition], told: _Told, at: tuple[_Place, Condition] | None) -> None:
         for condition in required:
-            if _certain(system, condition):
+            if certain(system, condition):
                 continue
             exact = self._exact(told, at[0] if at else None).extended([self.variables.formula(at[1])] if at else [])
             formula = self.variables.formula(condition)
@@ -424,8 +435,9 @@ class _Search:
             if lacking is None or len(self.program.assumed) >= _MOST_ASSUMED:
                 raise Undecided("arithmetic may wrap at 32 bits")
             self.program.assumed.append(lacking)
-            _assume(self.base, self.variables.condition(lacking))
-            _assume(system, self.variables.condition(lacking))
+            assume(self.base, self.variables.condition(lacking))
+            assume(system, self.variables.condition(lacking))
+            # Kept premises were made without the new assumption.
             self.given.clear()
 
     def _lacking(self, required: Formula, place: _Place | None) -> Formula | None:
@@ -435,7 +447,10 @@ class _Search:
         base = System([*self.program.facts, *self.when])
         known = [Linear(0), *(self.variables.form(row) for row in place.facts.rows())] if place else [Linear(0)]
         for form in known:
-            rest = add(required.form, form, -1)
+            # (As often as its counter stands in what is required: `2 * i` is bounded by the bound of i.)
+            needed = dict(required.form.terms)
+            times = next((needed.get(name, c) // c for name, c in form.terms if name in self.program.registers), 1)
+            rest = add(required.form, form, -max(times, 1))
             bound = Compare("ge", rest)
             if rest.terms and rest.constant > _FAR and not symbols_of(rest) & self.program.registers:
                 return None if base.extended([bound]).impossible() else bound
@@ -471,7 +486,7 @@ class _Search:
 
     def _live(self, begun: _Begun, situation: Situation) -> _Begun:
         live = frozenset(self._dimensions(situation))
-        return frozenset(one for one in begun if one[0] in live)
+        return frozenset(each for each in begun if each[0] in live)
 
     def _number(self, place: _Place) -> int | None:
         """Of the test to be decided, where it asks for sizes alone."""
@@ -489,13 +504,17 @@ class _Search:
         if number is not None and len(told) < _MOST_TOLD_APART:
             told |= {number if outcome else ~number}
         if self.tells_begun:
-            kept = frozenset(one for one in begun if one[0] not in way.values)
+            kept = frozenset(each for each in begun if each[0] not in way.values)
             begun = self._live(kept | way.begun, way.target)
         return way.target.key, told, begun
 
     def _directions(self, situation: Situation) -> Iterator[Row]:
         for process, place in enumerate(situation.at.places):
             yield from self.program.directions(process, place)
+
+    def _clauses(self, situation: Situation) -> Iterator[Condition]:
+        for process, place in enumerate(situation.at.places):
+            yield from self.program.clauses(process, place)
 
     def _dimensions(self, situation: Situation) -> tuple[int, ...]:
         places = tuple(situation.at.places)
@@ -524,63 +543,8 @@ class _Search:
         place = self.places[key]
         facts = [self.variables.formula(self.program.conditions[number]) for number in sorted(place.told)]
         facts += self._formulas(place.facts.lean(self._given(place.told)))
-        facts += self._answered(place.situation)
         moves: list[Moves | None] = []
         for outcome in (True, False):
             reached = place.next.get(outcome)
             moves.append(None if reached is None else Moves(self._way(key[0], outcome).steps, numbers[reached]))
         return Node(tuple(dict.fromkeys(facts)), place.situation.test, *moves)
-
-
-def _assume(premises: Premises, condition: Condition) -> None:
-    """Adds the condition, or what of it is a conjunction."""
-    match condition:
-        case Comparison("ge", row):
-            premises.at_least(row)
-        case Comparison("eq", row):
-            premises.equal(row)
-        case Comparison(_, row):
-            if premises.entails(row):
-                premises.at_least(plus(row, (-1, ())))
-            elif premises.entails(scaled(row, -1)):
-                premises.at_least(negative(row))
-        case Joined(True, parts):
-            for part in parts:
-                _assume(premises, part)
-        case Joined(_, parts):
-            left = [part for part in parts if not _impossible(premises, part)]
-            if len(left) <= 1:
-                _assume(premises, Joined(True, tuple(left)) if left else Comparison("ge", (-1, ())))
-
-
-def _impossible(premises: Premises, condition: Condition) -> bool:
-    """Whether the condition cannot hold; False where that is not found out."""
-    match condition:
-        case Comparison("ge", row):
-            return premises.entails(negative(row))
-        case Comparison("eq", row):
-            return premises.entails(plus(row, (-1, ()))) or premises.entails(negative(row))
-        case Comparison(_, row):
-            return premises.equals(row)
-        case Joined(True, parts):
-            having = premises.copy()
-            for part in parts:
-                if _impossible(having, part):
-                    return True
-                _assume(having, part)
-            return having.contradictory
-        case Joined(_, parts):
-            return all(_impossible(premises, part) for part in parts)
-
-
-def _solved(condition: Condition, premises: Premises) -> Condition:
-    """In terms of what the premises leave free."""
-    match condition:
-        case Comparison(relation, row):
-            return Comparison(relation, premises.reduced(row))
-        case Joined(every, parts):
-            return Joined(every, tuple(_solved(part, premises) for part in parts))
-
-
-def _certain(premises: Premises, condition: Condition) -> bool:
-    return _impossible(premises, opposite(condition))

@@ -7,7 +7,7 @@ from it. Exact where all numbers are known; the scheduler's answers say as many 
 from collections.abc import Mapping
 
 from pipec.protocol.sample import evaluated_function, known_function
-from pipec.verify.terms import RANGES, Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol
+from pipec.verify.terms import RANGES, Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Product, Symbol
 
 _FAR = 1 << 64  # no register holds as much
 TILES = Symbol("tiles per block")  # of a block that a scheduler hands one tile after the other, its own included
@@ -42,6 +42,12 @@ def _atom(one: Atom, known: Ranges) -> Range:
             return min(one_side[0], other[0]), max(one_side[1], other[1])
         case Apply(function, arguments):
             return _function(function, arguments, known)
+        case Product(factors):
+            least = most = 1
+            for low, high in (_atom(factor, known) for factor in factors):
+                corners = [one * other for one in (least, most) for other in (low, high)]
+                least, most = min(corners), max(corners)
+            return least, most
 
 
 def _function(function: str, arguments: tuple[Linear, ...], known: Ranges) -> Range:

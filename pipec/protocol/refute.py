@@ -7,7 +7,6 @@ the grid are not known.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from pipec.budgets import BudgetEnded, Meter
@@ -16,19 +15,21 @@ from pipec.protocol.prove import Pairs, uneven
 from pipec.protocol.ranges import ANYTHING, TILES, Range, certain, range_of
 from pipec.protocol.sample import Numbers, forms_of, holds, known_function
 from pipec.protocol.schedule import Schedule, Stuck, orders
+from pipec.record import record
 from pipec.verify.checker.configuration import Configuration, Refused
 from pipec.verify.network import Arrive, Edge, End, Network, Test, edges_of
-from pipec.verify.terms import Apply, Choose, Floor, Linear, Symbol, symbols_in
+from pipec.verify.terms import Apply, Choose, Floor, Linear, Product, Symbol, symbols_in
 
 _MOST_STEPS = 3_000  # of one run; those of all runs have a budget
 _MOST_RUNS = 120
 _LEAST_TRIED = 5  # steps that a size is tried with at least; where rings have more stages, as many as fill one, and two more
+_LARGE = (1 << 30, (1 << 31) - 1)
 _VARIED = 3  # sizes that take all counts; the others are 0 or 1 step
 
 Launches = Callable[[Numbers], bool]  # whether a launch can have the sizes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Deadlock:
     """`sizes`: at which the run stops. `blocked`: process and place of all that wait; `why`: a fault of an arrival instead. `uneven`: all
     have ended, but this ring of full barriers has come further than its empty ones, by `filled` and `given` uses. `wraps`: the process and
@@ -44,20 +45,23 @@ class Deadlock:
     wraps: tuple[int, int] | None = None
 
 
-def refute(network: Network, pairs: Pairs = (), launches: Launches = lambda _: True) -> tuple[Deadlock | None, int]:
-    """The first deadlock found, and how many runs ended without one."""
+def refute(
+    network: Network, pairs: Pairs = (), launches: Launches = lambda _: True, *, large: bool = False
+) -> tuple[Deadlock | None, int]:
+    """The first deadlock found, and how many runs ended without one. `large`: at sizes that may wrap, where a proof could still ask the
+    launch for smaller ones."""
     # Which order does not matter: what one order can reach all of them come to, since a
     # step of one process never takes away another's.
     schedule = Schedule(network, orders(network)[0])
     crosses = _crosses(network)
     runs, meter = 0, Meter("protocol steps")
-    for sizes in islice(_sizes(network, launches), _MOST_RUNS):
+    for sizes in _large(network, launches) if large else islice(_sizes(network, launches), _MOST_RUNS):
         known = {symbol: (value, value) for symbol, value in sizes.items() if not (crosses and symbol.name.startswith("%ctaid"))}
         try:
             found, ended = _run(schedule, known, sizes, pairs, meter)
         except BudgetEnded:
             break
-        if found is not None:
+        if found is not None and (found.wraps is None or max(sizes.values(), default=0) < _LARGE[0]):
             return found, runs
         runs += ended
     return None, runs
@@ -123,6 +127,23 @@ def _stuck(at: Configuration, sizes: Numbers, why: str = "") -> Deadlock:
     blocked = tuple((process, at.places[process]) for process in places if not isinstance(at.action(process), End))
     ended = tuple(process for process in places if isinstance(at.action(process), End))
     return Deadlock(dict(sizes), blocked, ended, why)
+
+
+def _large(network: Network, launches: Launches) -> Iterator[Numbers]:
+    """One size at which sums of sizes wrap around, the others 1: a loop over it ends without an answer, a test of it does not."""
+    steps: dict[Symbol, int] = {}
+    for form in _forms(network):
+        # That a product of sizes wraps is no fault of the program: a proof asks the launch that it does not.
+        if any(isinstance(one, Apply) for one, _ in form.terms):
+            return
+        _steps(form, registers_of(network), steps)
+    names = sorted(steps.keys() - {TILES}, key=lambda symbol: symbol.name)
+    rest = {symbol: _least(network, symbol) for fact in network.facts for symbol in symbols_in(fact) if symbol not in steps}
+    for symbol in names[:_VARIED]:
+        for value in _LARGE:
+            numbers = dict.fromkeys(steps, 1) | {symbol: value}
+            if all(holds(fact, numbers | rest) for fact in network.facts) and launches(numbers):
+                yield numbers
 
 
 def _sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
@@ -193,5 +214,8 @@ def _steps(form: Linear, registers: frozenset[Symbol], steps: dict[Symbol, int])
             case Apply(function, arguments) if known_function(function):
                 for each in arguments:
                     _steps(each, registers, steps)
+            case Product(factors):
+                for factor in factors:
+                    _steps(Linear(0, ((factor, 1),)), registers, steps)
             case Apply():
                 pass  # whatever it is applied to, its value is not known

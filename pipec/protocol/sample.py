@@ -1,6 +1,7 @@
 """Values of forms and conditions for given numbers, as the machine computes them."""
 
 from collections.abc import Callable, Iterator, Mapping
+from math import prod
 
 from pipec.verify.terms import (
     RANGES,
@@ -13,6 +14,7 @@ from pipec.verify.terms import (
     Floor,
     Formula,
     Linear,
+    Product,
     Symbol,
 )
 
@@ -36,6 +38,8 @@ def _atom(one: Atom, numbers: Mapping[Symbol, int]) -> int:
             return evaluate(yes if holds(condition, numbers) else no, numbers)
         case Apply(function, arguments):
             return _apply(function, tuple(evaluate(argument, numbers) for argument in arguments))
+        case Product(factors):
+            return prod(numbers.get(one, 0) if isinstance(one, Symbol) else _atom(one, numbers) for one in factors)
 
 
 # What the machine computes, for the functions of which the proof knows nothing: the reader names them as PTX does.

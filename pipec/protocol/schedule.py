@@ -5,9 +5,9 @@ as little as the program allows, and a producer takes a branch when its consumer
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pipec.protocol.program import registers_of
+from pipec.record import mutable, record
 from pipec.verify.checker.configuration import Configuration, Layout, waits_of
 from pipec.verify.checker.configuration import Key as Standing
 from pipec.verify.checker.progress import loops
@@ -28,7 +28,7 @@ class Stuck(Exception):
     """Nobody can step, and not all have ended."""
 
 
-@dataclass(slots=True)
+@mutable
 class Situation:
     """`test`: the process that decides next; None when all have ended. `steps`, `edges`: what led here without a decision."""
 
@@ -57,6 +57,10 @@ class Schedule:
         self.asks = questions(network)
         self.coming: dict[tuple[int, int], frozenset[Formula]] = {}
         self.rounds = [_rounds(process) for process in network.processes] if even else []
+
+    def of(self, network: Network) -> "Schedule":
+        """The same of a network that differs in conditions and values."""
+        return Schedule(network, self.order, forgets=self.forgets, even=self.even)
 
     def start(self) -> Situation:
         at = Configuration(self.layout)
@@ -261,7 +265,7 @@ def questions(network: Network) -> dict[tuple[int, int], Formula]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rounds:
     """The outermost loops of a process: the places in them, those and all from which one comes to them, the edges that begin a turn."""
 

@@ -6,16 +6,31 @@ few facts that are then given up.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import lcm
 
+from pipec.protocol.comparisons import Condition, holds
 from pipec.protocol.rows import evaluated
 from pipec.protocol.sample import evaluate
 from pipec.protocol.sample import holds as holds_at
-from pipec.protocol.variables import Condition, Numbers, Variables, holds
+from pipec.protocol.variables import Numbers, Variables
+from pipec.record import record
 from pipec.verify.logic import System
 from pipec.verify.network import Network, edges_of
-from pipec.verify.terms import Apply, Atom, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, symbols_in, symbols_of
+from pipec.verify.terms import (
+    Apply,
+    Atom,
+    Choose,
+    Compare,
+    Floor,
+    Formula,
+    Linear,
+    Product,
+    Symbol,
+    add,
+    atom,
+    symbols_in,
+    symbols_of,
+)
 
 _FIRST = (2, 1, 0, 3, 4, 5)
 _MOST_TRIED = 240
@@ -24,7 +39,7 @@ _MOST_FOUND = 40
 _LARGE = 65_534  # no bound that is this large or larger is one that a program sets
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Family:
     """Sizes that hang together, and choices of them: values of variables, and of the symbols that these are made of."""
 
@@ -187,5 +202,8 @@ def _steps_of(one: Atom, steps: dict[Symbol, int]) -> None:
         case Apply(_, arguments):
             for argument in arguments:
                 _steps(argument, steps)
+        case Product(factors):
+            for factor in factors:
+                _steps_of(factor, steps)
         case Symbol():
             pass

@@ -5,11 +5,11 @@ number, it waits for one that may never start.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import product
 
 from pipec.budgets import Meter
 from pipec.protocol.ranges import ANYTHING, Range, certain, range_of
+from pipec.record import record
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.processes.walk import Node, Walk, Way
 from pipec.verify.reader.read import turns_of
@@ -24,7 +24,7 @@ _APART = 1 << 40  # between tensors
 Known = dict[Symbol, Range]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Awaited:
     """`line`: of the PTX, where `block` waits for `turn`, while the counter is `found` and all blocks before have ended."""
 

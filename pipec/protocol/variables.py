@@ -4,11 +4,13 @@ A sum of sizes that only ever occurs as a whole (`ceil(K / 64)` and the like) is
 variables whose inside does not matter. What a variable stands for is kept, to say it in a certificate.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations_with_replacement
 from math import gcd
 
-from pipec.protocol.rows import Row, evaluated, negative, one, replaced, scaled
+from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons
+from pipec.protocol.premises import combined
+from pipec.protocol.rows import Row, evaluated, one, scaled
 from pipec.protocol.sample import evaluate, forms_of
 from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import (
@@ -22,38 +24,26 @@ from pipec.verify.terms import (
     Floor,
     Formula,
     Linear,
-    Relation,
+    Product,
     Symbol,
     add,
     atom,
     bounds_by_choice,
+    product,
     substitute,
     symbols_of,
 )
 
 FormTerms = tuple[tuple[Atom, int], ...]
+_MOST_MULTIPLIED = 24  # rows
+_RENAMED = 30  # what it costs to replace registers in a value, in combinations of rows
 _FAR = 1 << 62  # a bound that says nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    relation: Relation
-    row: Row
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """All parts hold (`every`), or some part does."""
-
-    every: bool
-    parts: tuple["Condition", ...]
-
-
-Condition = Comparison | Joined
-
-
 class Variables:
-    def __init__(self, network: Network, registers: frozenset[Symbol]) -> None:
+    """`products`: of registers and sizes, of which facts may be found."""
+
+    def __init__(self, network: Network, registers: frozenset[Symbol], products: Sequence[Linear] = ()) -> None:
         self.registers = registers
         self.forms: list[Linear] = []  # what each variable stands for
         self.number: dict[Atom, int] = {}
@@ -62,20 +52,25 @@ class Variables:
         self._rows: dict[Linear, Row] = {}
         self._floors: dict[int, tuple[Row, ...]] = {}
         self._renamed: dict[tuple[int, tuple[Row, ...]], Row] = {}
+        self._products: dict[tuple[Row, Row], Row | None] = {}
         self._sizes_only = True
         forms = list(_forms(network))
-        self._group(forms)
+        if not products:
+            self._group(forms)
         for form in forms:
             self.row(form)
+        for form in products:
+            for symbol in sorted(symbols_of(form) - registers, key=lambda symbol: symbol.name):
+                self.row(atom(symbol))
         self.sizes = tuple(range(len(self.forms)))
         # Registers come after sizes, and are solved for before them.
         self._sizes_only = False
         for symbol in sorted(registers, key=lambda symbol: symbol.name):
             self._new(atom(symbol), symbol)
         self._rows.clear()
-        for form in forms:
+        for form in (*forms, *products):
             self.row(form)
-        self.written = tuple(self.derived)  # in the network itself
+        self.written = self.compared = tuple(self.derived)  # in the network itself
         self.carried = self._carried(network)
         self.known = self._known(network.facts)
 
@@ -145,6 +140,7 @@ class Variables:
         parts = tuple(values.get(each, one(each)) for each in self.derived[variable])
         found = self._renamed.get((variable, parts))
         if found is None:
+            combined[0] += _RENAMED
             known = {
                 symbol: self.form(part)
                 for each, part in zip(self.derived[variable], parts, strict=True)
@@ -156,6 +152,13 @@ class Variables:
     def extended(self, values: dict[int, Row]) -> dict[int, Row]:
         """With what is made of the registers that have new values."""
         for variable in self.written:
+            if any(each in values for each in self.derived[variable]):
+                values[variable] = self.renamed(variable, values)
+        return values
+
+    def moved(self, values: dict[int, Row]) -> dict[int, Row]:
+        """As `extended`, of all that is made of these registers."""
+        for variable in [*self.derived]:
             if any(each in values for each in self.derived[variable]):
                 values[variable] = self.renamed(variable, values)
         return values
@@ -232,7 +235,20 @@ class Variables:
 
     def related(self) -> list[int]:
         """What is made of registers and may be in step with others: quotients, and what another process keeps in a register."""
-        return [n for n in self.written if n in self.carried or isinstance(self.forms[n].terms[0][0], Floor)]
+        return [n for n in self.compared if n in self.carried or isinstance(self.forms[n].terms[0][0], (Floor, Product))]
+
+    def multiplied(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Products of rows that are not negative, where they are made of variables that there are."""
+        factors = {self.number.get(factor) for each in self.number if isinstance(each, Product) for factor in each.factors}
+        near = [row for row in rows if len(row[1]) <= 3 and any(variable in factors for variable, _ in row[1])][:_MOST_MULTIPLIED]
+        for left, right in combinations_with_replacement(near, 2):
+            if (left, right) not in self._products:
+                made = product(self.form(left), self.form(right))
+                known = all(symbol in self.number for symbol, _ in made.terms)
+                self._products[left, right] = self.row(made) if known else None
+            found = self._products[left, right]
+            if found is not None:
+                yield found
 
     def floors(self) -> list[Row]:
         """Between which values quotients of counters lie."""
@@ -272,42 +288,6 @@ class Numbers(dict[int, int]):
             if variable not in derived:
                 made[variable] = evaluated(row, self)
         return made
-
-
-def opposite(condition: Condition) -> Condition:
-    match condition:
-        case Comparison("ge", row):
-            return Comparison("ge", negative(row))
-        case Comparison(relation, row):
-            return Comparison("ne" if relation == "eq" else "eq", row)
-        case Joined(every, parts):
-            return Joined(not every, tuple(map(opposite, parts)))
-
-
-def substituted(condition: Condition, values: Mapping[int, Row]) -> Condition:
-    match condition:
-        case Comparison(relation, row):
-            return Comparison(relation, replaced(row, values))
-        case Joined(every, parts):
-            return Joined(every, tuple(substituted(part, values) for part in parts))
-
-
-def holds(condition: Condition, numbers: Mapping[int, int]) -> bool:
-    match condition:
-        case Comparison(relation, row):
-            value = evaluated(row, numbers)
-            return value >= 0 if relation == "ge" else (value == 0) == (relation == "eq")
-        case Joined(every, parts):
-            return all(holds(part, numbers) for part in parts) if every else any(holds(part, numbers) for part in parts)
-
-
-def comparisons(condition: Condition) -> Iterator[Comparison]:
-    match condition:
-        case Comparison():
-            yield condition
-        case Joined(_, parts):
-            for part in parts:
-                yield from comparisons(part)
 
 
 def _assigned(network: Network) -> Iterator[Linear]:
@@ -356,5 +336,11 @@ def _atom_range(each: Atom, between: Mapping[Symbol, tuple[int, int]]) -> tuple[
             (a, b), (c, d) = _range(yes, between), _range(no, between)
             (e, f), (g, h) = bounds_by_choice(each)
             return int(max(-_FAR, min(max(a, e), max(c, g)))), int(min(_FAR, max(min(b, f), min(d, h))))
+        case Product(factors):
+            least = most = 1
+            for low, high in (_atom_range(factor, between) for factor in factors):
+                corners = [left * right for left in (least, most) for right in (low, high)]
+                least, most = max(min(corners), -_FAR), min(max(corners), _FAR)
+            return least, most
         case Apply(function, _):
             return RANGES.get(function.rpartition(".")[2], (-_FAR, _FAR))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeVar
 
 from pipec.budgets import Meter
@@ -12,7 +11,7 @@ from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.diag.catalogue.language.syntax import OtherForm
 from pipec.diag.message import Message, Reports, Sink
 from pipec.isa.targets import Target
-from pipec.record import record, replace
+from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 from pipec.sema.language.other_names import OTHER_MEMBERS, OtherName, other_name
 from pipec.sema.meanings import BarrierArray, Meaning, Poison, Reported
@@ -33,7 +32,7 @@ _ENDED: dict[BlockKind, tuple[str, str]] = {
 }
 
 
-@dataclass(slots=True)
+@mutable
 class Walks:
     """A kernel's tile scheduler, the loop over it in each role, and the role that holds its requests back.
 
@@ -66,7 +65,7 @@ class Recursion:
     run_body: "Callable[[Context, tuple[ast.Statement, ...]], None]"
 
 
-@dataclass(slots=True)
+@mutable
 class Context:
     """`place` is "file", "kernel" or "role"; `current` maps (pipeline, side) to the stage acquired last in this role.
 
@@ -157,6 +156,7 @@ class Context:
                 self.fail(messages.OutOfBlock(name=name.name, block=block, why=why, more=more, at=name.span, assigned=ended.span))
             self.refuse_other(name.name, other_name(name.name), name.span)
             self.fail(messages.UnknownName(name=name.name, close=self.scope.close_to(name.name, extra), at=name.span))
+        # Its own mistake has been reported; whatever uses the name is wrong only because of that.
         if isinstance(binding.entity, Poison):
             raise Reported
         return binding.entity
@@ -218,6 +218,8 @@ class Context:
     @contextmanager
     def block(self, inside: Span, kind: BlockKind = "loop") -> Iterator["Context"]:
         """An inner block of the statement at `inside`: its own names and statements."""
+        # All else is shared with the outer block, mutable parts included: stages, budgets and declarations belong to the role or the
+        # kernel.
         inner = replace(self, scope=self.scope.inner(), statements=[], inside=inside)
         yield inner
         self.scope.end(inner.scope, kind)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pipec.budgets import BudgetEnded
 from pipec.diag.catalogue.grid import clusters as cluster_messages
@@ -14,6 +14,7 @@ from pipec.diag.message import Sink
 from pipec.diag.shown import shown
 from pipec.isa.specials import AXES
 from pipec.isa.targets import DEFAULT_TARGET, MOST_CLUSTER_CTAS, TARGETS, Target
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.calls.dispatch import call
 from pipec.sema.context import Context, Recursion
@@ -156,6 +157,7 @@ class _Kernel:
                 placement_messages.KernelName(kernel=name, meaning=_PTX_NAMES[name], better=better, at=node.name.span)
             )
         for constant in node.constants:
+            # Each by itself, so that one wrong default does not hide the mistakes of the others.
             with _guarded(context, constant.name):
                 self._constants.update(read_constant(context, constant, self.overrides))
         tensors: list[tree.TensorParameter] = []
@@ -231,10 +233,12 @@ class _Kernel:
             case ast.Assign():
                 self._declaration(statement)
             case ast.If():
+                # No thread runs here, so there is nothing that could decide at run time.
                 holds = known(context, statement.condition, bool, "a condition outside a role", "a condition")
                 self._body(statement.then if holds else statement.otherwise)
             case ast.ExpressionStatement(ast.String()) | ast.Pass():
                 pass
+            # A program may use these words as names of its own; then they are calls like others.
             case ast.ExpressionStatement(ast.Call(ast.Name("grid"))) if context.scope.find("grid") is None:
                 self._read_grid(statement.value)
             case ast.ExpressionStatement(ast.Call(ast.Name("cluster"))) if context.scope.find("cluster") is None:
@@ -273,6 +277,7 @@ class _Kernel:
             return
         if isinstance(entity, EXPRESSIONS) and not isinstance(entity.type, TileType):
             # A name for a value that is the same in every thread; it stands for its expression.
+            # Roles see the name, and each thread evaluates the expression by itself: it must not depend on the thread.
             launch_uniform(context, entity, f"`{statement.target.name}`")
             context.define(statement.target, entity)
             return
@@ -341,6 +346,7 @@ class _Kernel:
         for clause in node.clauses:
             pipelines = produces if clause.word == "produces" else consumes
             pipelines.extend(self._clause_pipeline(pipeline) for pipeline in clause.pipelines)
+        # Fresh stages and variables: what one role holds means nothing in another. The kernel's declarations stay shared.
         inner = replace(
             context,
             scope=context.scope.inner(),

@@ -44,7 +44,6 @@ class TileSpec:
 
 @record
 class PayloadSpec:
-    kind: str
     tiles: dict[str, TileSpec]
     span: Span
 
@@ -256,6 +255,7 @@ EXPRESSIONS = (
     tree.Unary,
     tree.Binary,
     tree.Convert,
+    tree.Bitcast,
     tree.Select,
     tree.Call,
     tree.Splat,

@@ -1,15 +1,14 @@
 """Names and what they stand for, block by block."""
 
-from dataclasses import dataclass, field
 from typing import Literal
 
-from pipec.record import record
+from pipec.record import field, mutable, record
 from pipec.sema import tree
 from pipec.sema.meanings import Meaning
 from pipec.source import Span
 
 
-@dataclass(slots=True)
+@mutable
 class Binding:
     entity: Meaning
     span: Span | None
@@ -27,7 +26,7 @@ class Ended:
     value: bool  # a number or tile of values, that could as well be assigned before the block
 
 
-@dataclass(slots=True)
+@mutable
 class Scope:
     """One block's names; `parent` is the enclosing block. `ended` remembers names of inner blocks, for better messages."""
 
@@ -78,5 +77,6 @@ class Scope:
 def closest(name: str, known: "set[str] | tuple[str, ...]") -> str | None:
     from difflib import get_close_matches  # what is right is compiled without it
 
+    # Sorted, since a set of strings iterates in an order that changes from run to run, and messages must not.
     found = get_close_matches(name, sorted(known), n=1, cutoff=0.65)
     return found[0] if found else None

@@ -14,11 +14,12 @@ import numpy as np
 
 from .errors import SimulationError
 from .machine.image import parameter_layout
-from .machine.memory.spaces import GlobalMemory
+from .machine.memory.global_memory import GlobalMemory
 from .ptx.tree import Function, Variable
 from .units.copies.im2col import Im2colMap
-from .units.copies.tensormap import ELEMENT_TYPES, TensorMap
+from .units.copies.tensormap import ELEMENT_TYPES, Fill, Interleave, TensorMap
 from .units.errors import UnitError
+from .units.swizzle import SwizzleName
 
 # PTX ISA 4.4.1, from PTX 8.1 on.
 _MAXIMUM_PARAMETERS = 32_764
@@ -55,9 +56,9 @@ class TensorMapArgument:
         *,
         dtype: str | None = None,
         steps: Sequence[int] | None = None,
-        swizzle: str = "none",
-        interleave: str = "none",
-        fill: str = "zero",
+        swizzle: SwizzleName = "none",
+        interleave: Interleave = "none",
+        fill: Fill = "zero",
     ) -> TensorMapArgument:
         """The map of a whole array. `box` and the element strides `steps` are in elements, in the order of the array's
         dimensions; `dtype` is a tensor-map type where the array's own does not tell ("tf32", "b4x16"); the modes are those

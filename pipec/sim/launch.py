@@ -21,7 +21,8 @@ from .findings import CHECKS, Finding, Severity
 from .load import load
 from .machine.device import resident_clusters
 from .machine.machine import Machine, Options, PendingClusters, TraceEvent, Triple
-from .machine.memory.spaces import SHARED_BASE, SHARED_LIMIT, FlatMemory, GlobalMemory
+from .machine.memory.global_memory import GlobalMemory
+from .machine.memory.spaces import SHARED_BASE, SHARED_LIMIT, FlatMemory
 from .machine.practice import PracticeName, Rules
 from .machine.program import Program
 from .machine.races.report import Reporter
@@ -103,10 +104,12 @@ def launch(
         shape = _cluster(function, cluster, whole)
         explicit = cluster is not None or bool(function.directives.get("reqnctapercluster"))
 
-        def run(schedule: Schedule, prepare: Prepare = _as_it_is) -> Machine:
+        def run(schedule: Schedule, prepare: Prepare | None = None) -> Machine:
             machine = Machine(extents, whole, options, GlobalMemory(), schedule)
             program = _prepared(machine, module, function, dynamic_smem, arguments, allocations)
-            prepare(machine, program)
+            if prepare is not None:
+                program = program.copy()
+                prepare(machine, program)
             _run_to_the_end(machine, program, shape, explicit, cooperative)
             return machine
 
@@ -124,10 +127,6 @@ def launch(
         raise SimulationError("argument", "the kernel's memory does not fit this machine's") from None
     except RecursionError:
         raise SimulationError("unsupported", "the kernel's calls nest too deeply to be inlined") from None
-
-
-def _as_it_is(machine: Machine, program: Program) -> None:
-    """Nothing is changed before the run."""
 
 
 def _check_options(options: Options, dynamic_smem: int) -> None:

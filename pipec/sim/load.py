@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
 from functools import partial
 
 from . import instructions  # noqa: F401 - registers all meanings
@@ -13,8 +12,9 @@ from .instructions.control.branches import end_of_kernel
 from .instructions.decode import Decoded, decode
 from .instructions.forms import form_of
 from .instructions.tensor.pending_loads import early_uses, looking
+from .instructions.tensor.register_fences import telling, unfenced_uses
 from .machine.image import Image
-from .machine.memory.spaces import GlobalMemory
+from .machine.memory.global_memory import GlobalMemory
 from .machine.program import Program, Step
 from .machine.threads.cta import Warp
 from .ptx.flow import NOWHERE, reconvergence_points
@@ -30,8 +30,8 @@ _MOST_KEPT = 16
 
 
 def load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: int) -> Program:
-    """The kernel ready to run, its global variables in `memory`; its steps are the caller's to change. Raises SimulationError for
-    what is malformed; what is merely not known to the simulator fails when it is reached."""
+    """The kernel ready to run, its global variables in `memory`. Raises SimulationError for what is malformed; what is merely not known
+    to the simulator fails when it is reached."""
     if any(variable.space == "global" for variable in (*module.variables, *kernel.variables)):
         program = _load(module, kernel, memory, dynamic_smem)
         program.begin()
@@ -43,7 +43,7 @@ def load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: i
         _KEPT.popitem(last=False)
     program = kept[1]
     program.begin()
-    return replace(program, code=[replace(step) for step in program.code])
+    return program
 
 
 def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: int) -> Program:
@@ -53,6 +53,8 @@ def _load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: 
     steps = [_step(item, image) for item in items]
     for index, used in early_uses(items, successors).items():
         steps[index].execute, steps[index].form = looking(steps[index].execute, used, items[index]), None
+    for index, used in unfenced_uses(items, successors).items():
+        steps[index].execute, steps[index].form = telling(steps[index].execute, used, items[index]), None
     points = reconvergence_points(successors)
     meeting = [points.get(index, NOWHERE) for index in range(len(items) + 1)]
     return Program(image, [*steps, Step(end_of_kernel, -1, False, None)], meeting, Table(len(steps) + 1))
@@ -62,8 +64,8 @@ def _step(item: Instruction, image: Image) -> Step:
     decoded = _decode_or_fail(item, image)
     form = form_of(item, decoded)
     if item.guard is None or item.root == "bra":
-        return Step(decoded.execute, -1, False, item, form, decoded.slots)
-    return Step(decoded.execute, item.guard.register.index, item.guard.negated, item, form, decoded.slots)
+        return Step(decoded.execute, -1, False, item, form, decoded.slots, decoded.offset or 0)
+    return Step(decoded.execute, item.guard.register.index, item.guard.negated, item, form, decoded.slots, decoded.offset or 0)
 
 
 def _decode_or_fail(item: Instruction, image: Image) -> Decoded:
@@ -72,7 +74,7 @@ def _decode_or_fail(item: Instruction, image: Image) -> Decoded:
     except SimulationError as error:
         if error.kind != "unsupported":
             raise error.located(item.line, image.source(item)) from None
-        return Decoded(partial(_unsupported, error.message), (), ())
+        return Decoded(partial(_unsupported, error.message), (), (), None)
 
 
 def _unsupported(message: str, warp: Warp) -> None:

@@ -107,6 +107,13 @@ def call(function: str, dtype: DType, arguments: tuple[Term, ...]) -> Term:
             return apply(function, arguments, *range_of(dtype))
 
 
+def bitcast(operand: Term, source: DType, target: DType) -> Term:
+    """The bits as another type; those of an integer are a number of their own only where the other one is an integer, too."""
+    if source.is_integer and target.is_integer:
+        return wrap(operand, target)
+    return apply(("bitcast", source, target), (operand,), *range_of(target))
+
+
 def convert(operand: Term, source: DType, target: DType) -> Term:
     if source.name == target.name:
         return operand

@@ -6,11 +6,12 @@ from functools import cached_property
 from pipec.diag.message import Diagnostic
 from pipec.driver import Compilation, compile_source
 from pipec.isa.targets import TARGETS
+from pipec.predict.closed import Estimate, estimate
+from pipec.predict.device import BY_ARCH
+from pipec.predict.workload import workload
 from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.source import Source
-from pipec.tune.model import MACHINES, Prediction, predict
-from pipec.tune.workload import workload
 
 _ALIKE = 1.01  # times that differ by less are the same to the model
 _GAIN = 1.02  # what another tile than the file's must promise
@@ -33,7 +34,7 @@ class Candidate:
 @record
 class Ranked:
     candidate: Candidate
-    prediction: Prediction
+    prediction: Estimate
 
 
 class Choices:
@@ -41,7 +42,7 @@ class Choices:
 
     def __init__(self, compilation: Compilation, kernel: str) -> None:
         self._compilation, self._kernel = compilation, kernel
-        self._machine = MACHINES[compilation.arch]
+        self._device = BY_ARCH[compilation.arch]
         self._refusals: dict[Candidate, tuple[Diagnostic, ...]] = {}
 
     @property
@@ -101,13 +102,16 @@ class Choices:
     def ranked(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> list[Ranked]:
         """Candidates by predicted time, the fastest first; without those whose stages alone are more than a block's shared memory."""
         most = TARGETS[self._compilation.arch].shared_bytes
-        machine = self._machine if multiprocessors is None else replace(self._machine, multiprocessors=multiprocessors)
+        device = self._device
+        if multiprocessors is not None:
+            device = replace(device, machine=device.machine.resized(multiprocessors))
         found = []
         for candidate, kernel in self._trees.items():
-            work = workload(kernel, sizes, machine.multiprocessors)
+            work = workload(kernel, sizes, device.machine.multiprocessors)
             if work.shared_bytes <= most:
-                found.append(Ranked(candidate, predict(work, machine)))
+                found.append(Ranked(candidate, estimate(work, device)))
         order = {candidate: number for number, candidate in enumerate(self.candidates)}
+        # Ties go to the order in the file, so that the choice is the same in every process.
         return sorted(found, key=lambda one: (one.prediction.seconds, order[one.candidate]))
 
     def choose(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> Candidate:
@@ -121,10 +125,13 @@ class Choices:
         own = next((one.prediction.seconds for one in ranked if one.candidate == self.file), float("inf"))
         while ranked:
             best = ranked[0].prediction.seconds
+            # The author's values are known to work; the model's error is larger than a gain of two per cent.
             if own <= best * _GAIN:
                 return self.file
             near = [one for one in ranked if one.prediction.seconds <= best * _ALIKE]
+            # Among equals the tile that is far from its other bounds: it loses least if one of them is modelled too low.
             first = min(near, key=lambda one: sum(one.prediction.terms.values()))
+            # Checked last and only for the one that is to be taken: a check takes tens of milliseconds, a prediction less than one.
             if not self.refusal(first.candidate):
                 return first.candidate
             ranked.remove(first)

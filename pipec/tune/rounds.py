@@ -46,6 +46,7 @@ class Spread:
 
 def _interval(count: int) -> int:
     """How many values to leave out at either end of `count` sorted ones."""
+    # The true median lies below all values, or above all, with probability 2 * (1/2)^n: each is on either side of it with equal chance.
     out, tail = 0, 2 * 0.5**count  # of the median lying outside the range
     while out < (count - 1) // 2:
         tail += 2 * comb(count, out + 1) * 0.5**count
@@ -144,6 +145,7 @@ def screen(names: Sequence[str], clock: Clock, patience: Patience | None = None,
             gone.append(name)
         left = [name for name in left if name not in behind]
     rounds = Rounds(seed, tuple(orders), tuple(seconds))
+    # Those still in have taken part in the same rounds, so their medians can be compared; those that were dropped have not.
     ranked = sorted(left, key=lambda name: median(rounds.times(name)))
     return Screening((*ranked, *reversed(gone)), dropped, rounds)
 
@@ -156,6 +158,8 @@ def _fallen_behind(left: Sequence[str], rounds: Rounds, patience: Patience) -> s
         return {name for name in left if rounds.times(name)[0] > patience.first * fastest}
     if count < patience.least:
         return set()
+    # Slower in every round, not on average: one round in which the clock fell during its turn would otherwise cost a contender its
+    # place.
     return {name for name in left if name != leader and rounds.ratio(leader, name).least > patience.behind}
 
 

@@ -5,7 +5,7 @@ from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused, need
 from pipec.verify.document import Proof
 from pipec.verify.network import Network
-from pipec.verify.reader.read import read
+from pipec.verify.reader.read import readings_of
 from pipec.verify.reader.text.interface import interface_of
 from pipec.verify.words import conditions_words
 
@@ -25,12 +25,24 @@ class Accepted:
 def accept(ptx: str, proof: Proof) -> Accepted:
     """Raises Unreadable where the text's protocol cannot be read, Refused where the certificate does not prove it."""
     certificate = proof.certificate
-    network = read(ptx, certificate.kernel)
-    need_proof(network, proof)
+    network = _proved(ptx, proof)
     conditions = interface_of(ptx, network.name).conditions
     return Accepted(
         network.name, conditions_words(conditions), network.assumed, sum(len(case.nodes) for case in certificate.cases)
     )
+
+
+def _proved(ptx: str, proof: Proof) -> Network:
+    """The reading of the text that the proof is about: any of them says what the text does."""
+    refused: Refused | None = None
+    for reading in readings_of(ptx, proof.certificate.kernel):
+        try:
+            need_proof(reading.network, proof)
+            return reading.network
+        except Refused as why:
+            refused = refused or why
+    assert refused is not None
+    raise refused
 
 
 def need_proof(network: Network, proof: Proof) -> None:

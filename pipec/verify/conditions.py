@@ -19,6 +19,7 @@ from pipec.verify.terms import (
     Floor,
     Formula,
     Linear,
+    Product,
     Relation,
     Symbol,
     symbols_in,
@@ -79,8 +80,8 @@ def _atom(one: Atom, numbers: Mapping[str, int]) -> int:
             if not least <= product <= most:
                 raise Beyond
             return product
-        case Apply():
-            raise AssertionError("only products are launch conditions")
+        case Apply() | Product():
+            raise AssertionError("only products in a type of the machine are launch conditions")
 
 
 def condition_data(condition: Formula) -> tuple[Any, ...]:
@@ -121,3 +122,5 @@ def _functions_of(one: Atom) -> set[tuple[str, int]]:
             return _functions(condition) | _functions(Compare("eq", yes)) | _functions(Compare("eq", no))
         case Apply(function, arguments):
             return {(function, len(arguments))}.union(*(_functions(Compare("eq", each)) for each in arguments))
+        case Product(factors):
+            return {("product", len(factors))}

@@ -1,6 +1,22 @@
 """Conditions as data of which JSON knows: in files of certificates, and in the line that describes a kernel's interface."""
 
-from pipec.verify.terms import Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, add
+from pipec.verify.terms import (
+    MOST_FACTORS,
+    Apply,
+    Atom,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Product,
+    Symbol,
+    add,
+    atom,
+    product,
+)
 
 _LARGEST = 1 << 128  # of a number: what a proof says is about sums and products of 64-bit values
 _DEEPEST = 60  # nested conditions and values
@@ -112,6 +128,8 @@ def _atom(one: Atom) -> object:
             return ["choose", formula_data(condition), _linear(yes), _linear(no)]
         case Apply(function, arguments):
             return ["apply", function, *map(_linear, arguments)]
+        case Product(factors):
+            return ["product", *map(_atom, factors)]
 
 
 def _read_atom(data: object, depth: int) -> Atom:
@@ -127,5 +145,17 @@ def _read_atom(data: object, depth: int) -> Atom:
             return Choose(formula_of(condition, depth + 1), _read_linear(yes, depth), _read_linear(no, depth))
         case ["apply", str(function), *arguments]:
             return Apply(function, tuple(_read_linear(one, depth) for one in arguments))
+        case ["product", *factors]:
+            return _read_product(tuple(_read_atom(one, depth + 1) for one in factors))
         case _:
             raise Malformed(f"a value is expected, not {short(data)}")
+
+
+def _read_product(factors: tuple[Atom, ...]) -> Atom:
+    """Only as `Product` has it."""
+    made = Linear(1)
+    for factor in factors:
+        made = product(made, atom(factor))
+    if not 2 <= len(factors) <= MOST_FACTORS or made != atom(Product(factors)):
+        raise Malformed("a product that is not in order")
+    return Product(factors)

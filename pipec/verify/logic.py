@@ -5,15 +5,18 @@ Equations are solved where a coefficient is 1 or -1 (Gauss), the inequalities th
 holds for all integers; that nothing is derived proves nothing, and the answer is then "not entailed".
 
 Atoms other than symbols are variables with a definition: `d * floor(f / d) <= f <= d * floor(f / d) + d - 1`; a choice is one of two cases;
-equal arguments give equal values of a function.
+equal arguments give equal values of a function. Of products only this is known: two numbers that are not negative have a product that is
+not, which is said of inequalities whose products are made of values that already occur; and what the machine multiplies is the product
+where that is in the range of its type.
 """
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import combinations
-from math import gcd
+from itertools import combinations, combinations_with_replacement
+from math import gcd, inf
 
 from pipec.verify.terms import (
+    FALSE,
     RANGES,
     Apply,
     Atom,
@@ -24,10 +27,12 @@ from pipec.verify.terms import (
     Floor,
     Formula,
     Linear,
+    Product,
     Symbol,
     add,
     atom,
     negate,
+    product,
     scale,
     substitute,
     symbols_of,
@@ -35,6 +40,12 @@ from pipec.verify.terms import (
 
 _MOST_ROWS = 150  # of inequalities while variables are eliminated
 _MOST_SPLITS = 3  # nested cases of one question
+_MOST_TURNS = 3  # in which what has been found out settles cases, and these what else holds
+
+_RENAMED = 10  # what it costs to replace parts of a value, in combinations of inequalities
+_FAR = 1 << 128  # a bound that says nothing
+_MOST_OF_A_FACTOR = 4  # values in an inequality that is multiplied with others
+_MOST_MULTIPLIED = 18  # inequalities, the shortest ones
 
 # How often two inequalities have been combined, in all: what a search counts to know when it has taken too long.
 combined = [0]
@@ -55,6 +66,8 @@ class System:
         self._cases: list[Either] = []
         self._chosen: set[Choose] = set()  # choices of which a case is assumed
         self._defined = 0  # atoms whose definition has been added
+        self._far: set[Linear] = set()  # forms whose range has been asked for by elimination: once, as that takes long
+        self._wrapping: list[Apply] = []  # numbers and products in a type of the machine that are not known to be in its range
         for premise in premises:
             self.assume(premise)
 
@@ -64,6 +77,7 @@ class System:
         made._numbers, made._atoms = dict(self._numbers), list(self._atoms)
         made._solved, made._least = dict(self._solved), dict(self._least)
         made._cases, made._chosen, made._defined = list(self._cases), set(self._chosen), self._defined
+        made._wrapping, made._far = list(self._wrapping), set(self._far)
         for premise in premises:
             made.assume(premise)
         return made
@@ -109,8 +123,8 @@ class System:
         """Whether no integers satisfy the conjunction; False where that is not found out."""
         if self.contradictory:
             return True
-        self._rename()
-        self._define()
+        self._propagate()
+        self._multiply()
         if self.contradictory or self._eliminated():
             return True
         if self._congruent() and self.impossible(splits):
@@ -118,6 +132,50 @@ class System:
         if not splits:
             return False
         return any(all(part.impossible(splits - 1) for part in parts) for parts in self._splits(splits))
+
+    def _propagate(self) -> None:
+        """Adds what is known of atoms, and what follows of cases and choices at hand; that may bring in further atoms."""
+        known = 0
+        for _ in range(_MOST_TURNS):
+            self._rename(known)
+            self._define()
+            known = len(self._atoms)
+            if self.contradictory or not (self._settled() or len(self._atoms) > known):
+                return
+
+    def _settled(self) -> bool:
+        """Assumes the part of a case that is left when the others are refuted at hand, and of a choice the side that is; whether there was
+        any such. Without this, telling cases apart would take as many turns as there are cases, each twice as long as the one before."""
+        found = False
+        for case in list(self._cases):
+            left = [part for part in case.parts if not self._refuted(part)]
+            if len(left) < 2:
+                self._cases.remove(case)
+                self.assume(left[0] if left else FALSE)
+                found = True
+        for one in self._atoms:
+            if isinstance(one, Choose) and one not in self._chosen:
+                for condition, value in ((one.condition, one.no), (negate(one.condition), one.yes)):
+                    if self._refuted(condition):
+                        self._chosen.add(one)
+                        self.assume(Compare("eq", add(atom(one), value, -1)))
+                        found = True
+                        break
+        return found
+
+    def _refuted(self, formula: Formula) -> bool:
+        """Whether what is at hand contradicts the formula."""
+        match formula:
+            case Compare("ge", form):
+                return self._at_hand(add(Linear(-1), form, -1))
+            case Compare("eq", form):
+                return self._at_hand(add(form, Linear(-1))) or self._at_hand(add(Linear(-1), form, -1))
+            case Compare(_, form):
+                return self._equal_at_hand(form, Linear(0))
+            case Both(parts):
+                return any(self._refuted(part) for part in parts)
+            case Either(parts):
+                return all(self._refuted(part) for part in parts)
 
     def _splits(self, most: int) -> Iterator[list["System"]]:
         """Ways to tell cases apart: each a list of systems one of which holds."""
@@ -138,9 +196,11 @@ class System:
 
     def solved(self, form: Linear) -> Linear:
         """The form with what the equations determine replaced."""
-        constant, coefficients = self._reduced(self._row(form))
-        made = Linear(constant)
-        for variable, coefficient in coefficients.items():
+        return self._form(self._reduced(self._row(form)))
+
+    def _form(self, row: Row) -> Linear:
+        made = Linear(row[0])
+        for variable, coefficient in row[1].items():
             made = add(made, atom(self._atoms[variable]), coefficient)
         return made
 
@@ -195,7 +255,7 @@ class System:
             self.contradictory = True
             return
         constant, coefficients = constant // divisor, {v: c // divisor for v, c in coefficients.items()}
-        pivot = next((v for v in sorted(coefficients, key=self._solves_late) if abs(coefficients[v]) == 1), None)
+        pivot = self._pivot(coefficients)
         if pivot is None:
             self._at_least((constant, coefficients))
             self._at_least((-constant, {v: -c for v, c in coefficients.items()}))
@@ -209,9 +269,16 @@ class System:
         for key, least in old.items():
             self._at_least((least, dict(key)))
 
-    def _solves_late(self, variable: int) -> tuple[bool, int]:
-        """Symbols are solved for before what has a definition of its own."""
-        return not isinstance(self._atoms[variable], Symbol), -variable
+    def _pivot(self, coefficients: dict[int, int]) -> int | None:
+        """The variable that is solved for: none that is part of another one if possible, whose text would grow with each replacement."""
+        found = [variable for variable in sorted(coefficients, key=self._solves_late) if abs(coefficients[variable]) == 1]
+        inside = frozenset[Symbol]().union(*(_parts(self._atoms[variable]) for variable in coefficients))
+        return next((variable for variable in found if self._atoms[variable] not in inside), found[0] if found else None)
+
+    def _solves_late(self, variable: int) -> tuple[int, int]:
+        """Symbols are solved for before what has a definition of its own, and products last."""
+        one = self._atoms[variable]
+        return 0 if isinstance(one, Symbol) else 2 if isinstance(one, Product) else 1, -variable
 
     def _at_hand(self, form: Linear) -> bool:
         """Whether `form >= 0` is one of the inequalities, or follows from one by its constant."""
@@ -225,27 +292,113 @@ class System:
 
     def _define(self) -> None:
         """Adds what is known of the atoms that are no symbols."""
-        while self._defined < len(self._atoms):
-            one = self._atoms[self._defined]
-            self._defined += 1
-            match one:
-                case Floor(form, divisor):
-                    rest = add(form, atom(one), -divisor)
-                    self.assume(Compare("ge", rest))
-                    self.assume(Compare("ge", add(Linear(divisor - 1), rest, -1)))
-                case Apply(function, _) if function.rpartition(".")[2] in RANGES:
-                    least, most = RANGES[function.rpartition(".")[2]]
-                    self.assume(Compare("ge", add(atom(one), Linear(-least))))
-                    self.assume(Compare("ge", add(Linear(most), atom(one), -1)))
-                case _:
-                    pass
+        while True:
+            while self._defined < len(self._atoms):
+                self._defined += 1
+                self._define_one(self._atoms[self._defined - 1])
+            wrapping = list(self._wrapping)
+            for one in wrapping:
+                made = product(*one.arguments) if len(one.arguments) == 2 else one.arguments[0]
+                least, most = RANGES[one.function.rpartition(".")[2]]
+                if self._reaches(made, least) and self._reaches(scale(made, -1), -most):
+                    self._wrapping.remove(one)
+                    self.assume(Compare("eq", add(atom(one), made, -1)))
+            # What one of them is may tell the range of another.
+            if self._defined == len(self._atoms) and len(wrapping) == len(self._wrapping):
+                return
 
-    def _rename(self) -> None:
-        """What is made of equal values is equal: each atom is equal to the one whose parts the equations have replaced."""
-        for one in list(self._atoms):
+    def _define_one(self, one: Atom) -> None:
+        match one:
+            case Floor(form, divisor):
+                rest = add(form, atom(one), -divisor)
+                self.assume(Compare("ge", rest))
+                self.assume(Compare("ge", add(Linear(divisor - 1), rest, -1)))
+            case Apply(function, arguments) if function.rpartition(".")[2] in RANGES:
+                operation, _, kind = function.rpartition(".")
+                least, most = RANGES[kind]
+                self.assume(Compare("ge", add(atom(one), Linear(-least))))
+                self.assume(Compare("ge", add(Linear(most), atom(one), -1)))
+                if (operation, len(arguments)) in (("", 1), ("mul.lo", 2)):
+                    self._wrapping.append(one)
+            case _:
+                pass
+
+    def _reaches(self, form: Linear, least: int) -> bool:
+        """Whether the form is at least so much, for what is at hand of it, or of each of its values."""
+        if self._at_hand(add(form, Linear(-least))) or self._between(form)[0] >= least:
+            return True
+        if form in self._far or not any(isinstance(one, Product) for one, _ in form.terms):
+            return False
+        self._far.add(form)
+        beyond = self.extended([Compare("ge", add(Linear(least - 1), form, -1))])
+        return beyond.contradictory or beyond._eliminated()
+
+    def _between(self, form: Linear) -> tuple[float, float]:
+        low: float = form.constant
+        high: float = form.constant
+        for one, times in form.terms:
+            least, most = self._bounds(one)
+            low, high = low + times * (least if times > 0 else most), high + times * (most if times > 0 else least)
+        return low, high
+
+    def _bounds(self, one: Atom, *, factor: bool = False) -> tuple[float, float]:
+        """Whole numbers where they are finite, and so exact. `factor`: of a product, whose bounds are being asked for."""
+        constant, coefficients = self._reduced(self._row(atom(one)))
+        low: float = constant
+        high: float = constant
+        for variable, times in coefficients.items():
+            least, most = self._least.get(((variable, 1),)), self._least.get(((variable, -1),))
+            from_ = -inf if least is None or least > _FAR else min(-least, _FAR)
+            to = inf if most is None or most > _FAR else max(most, -_FAR)
+            known = self._atoms[variable]
+            if isinstance(known, Product) and not factor:
+                down, up = _corners([self._bounds(each, factor=True) for each in known.factors])
+                from_, to = max(from_, down), min(to, up)
+            low, high = low + times * (from_ if times > 0 else to), high + times * (to if times > 0 else from_)
+        return low, high
+
+    def _least_of(self, factor: Atom) -> float:
+        """What a quotient or a choice is at least, as no inequality may say it alone."""
+        match factor:
+            case Floor(form, divisor):
+                return self._between(form)[0] // divisor
+            case Choose(_, yes, no):
+                return min(self._between(yes)[0], self._between(no)[0])
+            case _:
+                return -inf
+
+    def _multiply(self) -> None:
+        """Adds products of inequalities that say something of factors."""
+        factors = {factor for one in self._atoms if isinstance(one, Product) for factor in one.factors}
+        if not factors:
+            return
+        for factor in factors:
+            least = self._least_of(factor)
+            if least > -inf:
+                self.assume(Compare("ge", add(atom(factor), Linear(-int(least)))))
+        rows = []
+        for key, constant in self._least.items():
+            atoms = [self._atoms[variable] for variable, _ in key]
+            if len(key) <= _MOST_OF_A_FACTOR and not factors.isdisjoint(atoms):
+                rows.append(self._form((constant, dict(key))))
+        rows = sorted(rows, key=lambda row: len(row.terms))[:_MOST_MULTIPLIED]
+        combined[0] += len(rows) ** 2
+        for left, right in combinations_with_replacement(rows, 2):
+            made = product(left, right)
+            if all(one in self._numbers for one, _ in made.terms):
+                self.assume(Compare("ge", made))
+
+    def _rename(self, first: int) -> None:
+        """What is made of equal values is equal: each atom is equal to the one whose parts the equations have replaced. `first`: the atom
+        to begin with; what this brings in is not renamed again, as that could go on for ever."""
+        for one in self._atoms[first:]:
             parts = _parts(one)
             if any(self._numbers.get(part) in self._solved for part in parts):
-                made = substitute(atom(one), {part: self.solved(atom(part)) for part in parts})
+                known = {part: self.solved(atom(part)) for part in parts}
+                combined[0] += _RENAMED
+                if _is_product(one) and any(map(_multiplies, known.values())):
+                    continue  # products in products would grow with each turn
+                made = substitute(atom(one), known)
                 self.assume(Compare("eq", add(atom(one), made, -1)))
 
     def _congruent(self) -> bool:
@@ -345,3 +498,43 @@ def _parts(one: Atom) -> frozenset[Symbol]:
 
 def _different(form: Linear) -> Either:
     return Either((Compare("ge", add(form, Linear(-1))), Compare("ge", add(Linear(-1), form, -1))))
+
+
+def _corners(bounds: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Between which numbers the product of numbers between these lies."""
+    least: float = 1
+    most: float = 1
+    for low, high in bounds:
+        # (In floating point nothing times infinity is no number.)
+        corners = [one * other if one and other else 0 for one in (least, most) for other in (low, high)]
+        least, most = min(corners), max(corners)
+    return least, most
+
+
+def _multiplies(form: Linear) -> bool:
+    """Whether there is a product in it."""
+    return any(_is_product(one) for one, _ in form.terms)
+
+
+@lru_cache(4096)
+def _is_product(one: Atom) -> bool:
+    match one:
+        case Product() | Apply("product", _):
+            return True
+        case Floor(form, _):
+            return _multiplies(form)
+        case Choose(condition, yes, no):
+            return _multiplies(yes) or _multiplies(no) or any(map(_multiplies, _forms(condition)))
+        case Apply(_, arguments):
+            return any(map(_multiplies, arguments))
+        case _:
+            return False
+
+
+def _forms(formula: Formula) -> Iterator[Linear]:
+    match formula:
+        case Compare(_, form):
+            yield form
+        case Both(parts) | Either(parts):
+            for part in parts:
+                yield from _forms(part)

@@ -142,10 +142,10 @@ class Process:
 AssumptionKind = Literal["answers", "loads", "loops", "polling", "preceding grid", "registers", "tensor memory", "turns"]
 # What is taken for granted though it could make a thread wait, in words that follow "if".
 ASSUMED: dict[AssumptionKind, str] = {
-    "answers": "the scheduler has an end of blocks to hand out",
-    "loads": "threads of a role that load one place find the same there",
-    "loops": "loops that touch no barrier end",
-    "polling": "what is looked for in memory comes",
+    "answers": "the scheduler runs out of blocks to hand out",
+    "loads": "threads of a role that load the same address get the same value",
+    "loops": "loops that touch no barrier terminate",
+    "polling": "the value that a loop polls for in memory arrives",
     "preceding grid": "the preceding grid ends",
     "registers": "the registers that setmaxnreg asks for become free",
     "tensor memory": "the tensor memory asked for becomes free",

@@ -47,7 +47,15 @@ class Apply:
     arguments: tuple["Linear", ...]
 
 
-Atom = Symbol | Floor | Choose | Apply
+@record(remember=True)
+class Product:
+    """The product of its factors as whole numbers: two or more, sorted by their text, and none of them a product."""
+
+    factors: tuple["Atom", ...]
+
+
+Atom = Symbol | Floor | Choose | Apply | Product
+MOST_FACTORS = 3  # of a product: to replace a factor by a sum makes as many products as the sum has parts
 
 
 @record(remember=True)
@@ -159,6 +167,11 @@ def _atom(one: Atom, values: Mapping[Symbol, Linear]) -> Linear:
             return choose(substituted(condition, values), substitute(yes, values), substitute(no, values))
         case Apply(function, arguments):
             return atom(Apply(function, tuple(substitute(argument, values) for argument in arguments)))
+        case Product(factors):
+            made = Linear(1)
+            for factor in factors:
+                made = product(made, substitute(atom(factor), values))
+            return made
 
 
 def substituted(formula: Formula, values: Mapping[Symbol, Linear]) -> Formula:
@@ -183,10 +196,38 @@ def floor(form: Linear, divisor: int) -> Linear:
     return add(whole, atom(Floor(rest, divisor)))
 
 
+def product(left: Linear, right: Linear) -> Linear:
+    """`left * right`, multiplied out."""
+    made = add(scale(left, right.constant), Linear(0, right.terms), left.constant)
+    for one, times in left.terms:
+        for other, more in right.terms:
+            factors = tuple(sorted((*_factors(one), *_factors(other)), key=_text))
+            if len(factors) > MOST_FACTORS:
+                return atom(Apply("product", (left, right)))
+            made = add(made, atom(Product(factors)), times * more)
+    return made
+
+
+def _factors(one: Atom) -> tuple[Atom, ...]:
+    return one.factors if isinstance(one, Product) else (one,)
+
+
 def choose(condition: Formula, yes: Linear, no: Linear) -> Linear:
     if condition == TRUE or yes == no:
         return yes
-    return no if condition == FALSE else atom(Choose(condition, yes, no))
+    if condition == FALSE:
+        return no
+    match condition:
+        case Compare("ge", form) if form.terms:
+            # The smaller or the larger of two numbers, whichever way it is asked: one form for all of these.
+            larger = add(yes, no, -1)
+            for times in (1, -1):
+                if form.terms == scale(larger, times).terms and form.constant - times * larger.constant in (0, -1):
+                    first, second = sorted((yes, no), key=repr)
+                    return atom(Choose(Compare("ge", scale(add(first, second, -1), times)), first, second))
+        case _:
+            pass
+    return atom(Choose(condition, yes, no))
 
 
 def decided(comparison: Compare) -> Formula:
@@ -231,6 +272,8 @@ def symbols_of(form: Linear) -> frozenset[Symbol]:
                 found |= symbols_in(condition) | symbols_of(yes) | symbols_of(no)
             case Apply(_, arguments):
                 found.update(*(symbols_of(argument) for argument in arguments))
+            case Product(factors):
+                found.update(*(symbols_of(atom(factor)) for factor in factors))
     return frozenset(found)
 
 

@@ -3,7 +3,23 @@
 import re
 from collections.abc import Iterable
 
-from pipec.verify.terms import TRUE, Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, add, atom, both
+from pipec.verify.terms import (
+    TRUE,
+    Apply,
+    Atom,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Product,
+    Symbol,
+    add,
+    atom,
+    both,
+)
 
 
 def condition_words(formula: Formula) -> str:
@@ -87,8 +103,10 @@ def _atom(one: Atom) -> str:
             return f"{_inner(form)} // {divisor}"
         case Choose(condition, yes, no):
             return f"({sum_words(yes)} if {condition_words(condition)} else {sum_words(no)})"
-        case Apply("mul.lo.s32" | "mul.lo.u32", (left, right)):
+        case Apply("mul.lo.s32" | "mul.lo.u32" | "mul.lo.s64", (left, right)):
             return f"{_inner(left)} * {_inner(right)}"
+        case Product(factors):
+            return " * ".join(_inner(Linear(0, ((factor, 1),))) for factor in factors)
         case Apply(function, arguments):
             return f"{function}({', '.join(sum_words(each) for each in arguments)})"
 

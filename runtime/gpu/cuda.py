@@ -5,10 +5,9 @@ what a launch writes to is in the hands of that launch alone (pipec.runtime.gpu.
 """
 
 import ctypes
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +18,12 @@ from pipec.runtime.arguments import tensor_maps
 from pipec.runtime.arguments.binding import Bound
 from pipec.runtime.arguments.parameters import STAND_IN_BYTES, PointerValue, RecordsValue, TensorMapValue, Value, values_of
 from pipec.runtime.arguments.tensors import tensors
-from pipec.runtime.arguments.views import View, is_torch
+from pipec.runtime.arguments.views import View
 from pipec.runtime.errors import DeviceError, LaunchError
 from pipec.runtime.gpu import cubins, guards
 from pipec.runtime.gpu.cuda_driver import Device, Driver, device, devices, fitting_device, load
 from pipec.runtime.gpu.plans import MAP_BYTES, Frame, Frames, Layout, Place, Plan, scalar_slots
+from pipec.runtime.gpu.streams import DEFAULT_STREAM, KNOWN_STREAMS, current_stream_of, stream_handle
 from pipec.runtime.hangs import hang
 from pipec.watchdog import BYTES
 
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaKernel", "Device", "devices", "fitting_device"]
 
-KNOWN_STREAMS = 256  # handles kept per kernel and device
 PORTABLE_CLUSTER = 8  # CTAs; up to 16 after opting in
 LARGEST_CLUSTER = 16
-_DEFAULT_STREAM = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,7 @@ class CudaKernel:
             apart=tuple(self._pairs(places)),
             # Noted in the plan, not refused here: whether torch records gradients at all is asked at each launch.
             differentiable=any(getattr(view.owner, "requires_grad", False) for view in bound.views.values()),
-            current_stream=_current_stream_of(bound.views, self.device.index),
+            current_stream=current_stream_of(bound.views, self.device.index),
         )
 
     def _places(self, views: Mapping[str, View]) -> tuple[Place, ...]:
@@ -351,7 +349,7 @@ class CudaKernel:
     def launch_copies(self, bound: Bound, grid: tuple[int, int, int], programmatic: bool, stream: Any) -> None:
         """Launches on copies of host arrays, waits, and copies outputs back."""
         # No stream of torch's: arrays in host memory belong to no stream, and the call waits for its end.
-        handle = _DEFAULT_STREAM if stream is None else self._accepted(stream)
+        handle = DEFAULT_STREAM if stream is None else self._accepted(stream)
         with self._context():
             if handle not in guards.DEFAULT_STREAMS:
                 guards.refuse_capture(self.driver, self.name, handle, "arrays in host memory are copied and waited for")
@@ -399,30 +397,3 @@ class CudaKernel:
 
     def _context(self) -> AbstractContextManager[None]:
         return self.driver.context(self.name, self.device.index)
-
-
-def stream_handle(stream: Any) -> int:
-    """The driver's handle of a stream: an int, torch (`cuda_stream`), CuPy (`ptr`), cuda.core (`__cuda_stream__`, `handle`)."""
-    if isinstance(stream, int):
-        return stream
-    if hasattr(stream, "__cuda_stream__"):
-        protocol = stream.__cuda_stream__
-        return int((protocol() if callable(protocol) else protocol)[1])
-    for attribute in ("cuda_stream", "ptr", "handle"):
-        if (handle := getattr(stream, attribute, None)) is not None:
-            return int(handle)
-    raise DeviceError(f"`{type(stream).__name__}` is not a stream", "pass a torch, CuPy or cuda.core stream, or its handle")
-
-
-def _default_stream() -> int:
-    return _DEFAULT_STREAM
-
-
-def _current_stream_of(views: Mapping[str, View], index: int) -> Callable[[], int]:
-    """What gives the stream that the arrays' library works on: torch's current one, else the default stream."""
-    if not any(is_torch(type(view.owner)) and getattr(view.owner, "is_cuda", False) for view in views.values()):
-        return _default_stream
-    import torch
-
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch.compile and Triton use: no Stream object is made
-    return (lambda: int(torch.cuda.current_stream(index).cuda_stream)) if raw is None else partial(raw, index)

@@ -29,6 +29,7 @@ def check_memory(driver: Driver, kernel: str, name: str, begin: int, extent: int
     Whose memory it is is not compared: on a machine with two GPUs cuda.bindings was seen to answer 0 for memory of the second.
     """
     for address, end in ((begin, "begins"), (begin + extent - 1, "ends")):
+        # A kernel that faults takes the CUDA context with it, so a stale pointer is worth two questions before the launch.
         if driver.owner_of(address) is None:
             raise ArgumentError(
                 kernel,
@@ -72,6 +73,8 @@ def active_clusters(driver: Driver, interface: KernelInterface, device: Device, 
     function = driver.api.CUfunction(int(function))
     doing = "asking how many of its clusters fit"
     fitting = int(driver.call("cuOccupancyMaxActiveClusters", function, config, kernel=interface.name, doing=doing))
+    # The driver counts what shared memory, registers and the groups of multiprocessors leave room for; none of that can be computed
+    # here with certainty.
     if fitting > 0:
         return fitting
     x, y, z = interface.cluster

@@ -16,11 +16,11 @@ from pipec.isa.dtypes import DTYPES
 from pipec.runtime.arguments.overlap import Elements, share_memory
 from pipec.runtime.arguments.scalars import scalar_bytes
 from pipec.runtime.gpu.cuda_driver import Driver
+from pipec.runtime.gpu.streams import DEFAULT_STREAM
 
 _STEP = 64  # bytes: where each parameter begins; what a tensor map's address is a multiple of (CUDA driver API, CUtensorMap)
 _WORD = 8
 MAP_BYTES = 128
-_DEFAULT_STREAM = 0
 
 Pack = Callable[[Any, int, Any], None]  # into a buffer, at an offset, a scalar
 
@@ -60,6 +60,7 @@ class Plan:
     def separate(self, addresses: Sequence[int]) -> bool:
         """No written tensor shares memory with another one."""
         for one, other, extent, reach in self.apart:
+            # Extents first: nearly all tensors lie apart as a whole, and comparing strided elements is slow.
             begin, start = addresses[one], addresses[other]
             if (
                 begin < start + reach
@@ -85,6 +86,7 @@ class Frame:
     def __init__(self, driver: Driver, interface: KernelInterface, layout: "Layout", config: Any, attributes: list[Any]) -> None:
         """`config`: a CUlaunchConfig without grid and stream; `attributes` is what it refers to."""
         size = layout.size
+        # ctypes promises no alignment, so a step more is allocated than is used.
         self._memory = ctypes.create_string_buffer(size + _STEP)
         begin = -(-ctypes.addressof(self._memory) // _STEP) * _STEP
         self.buffer = (ctypes.c_char * size).from_address(begin)
@@ -96,7 +98,7 @@ class Frame:
         self.config = config
         self._attributes = attributes
         self._driver, self._interface = driver, interface
-        self.stream = _DEFAULT_STREAM  # what `config` holds
+        self.stream = DEFAULT_STREAM  # what `config` holds
         self.plan: Plan | None = None
         self._replace_address = driver.replace_address
         # The tensor maps of the plan: tensor, the address that it holds now, where it lies.
@@ -111,6 +113,7 @@ class Frame:
 
     def fill(self, plan: Plan, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
         """Makes the parameters those of one call."""
+        # The frame used last is taken first, so a loop over one launch finds its own plan loaded.
         if self.plan is not plan:
             self.load(plan)
         words = self.words
@@ -131,6 +134,8 @@ class Frame:
                 pack(self.buffer, offset, numbers[at])
             except (struct.error, OverflowError):
                 scalars = [argument for argument in self._interface.arguments if isinstance(argument, ScalarArgument)]
+                # `struct` knows that a number does not fit, but not the argument's name. This raises with it, or converts what `struct`
+                # does not take.
                 block = scalar_bytes(self._interface.name, scalars[at], numbers[at])  # says why it does not fit
                 ctypes.memmove(self._begin + offset, block, len(block))
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from bundle.c_bundle import CBundle, DeviceArray, FakeCuda, example, layouts, needs_compiler, parameter_sizes
 from fake_driver import FakeApi, parameter_bytes
+from samples import some
 
 from pipec.bundle.manifest import dimensions_of
 from pipec.interface import KernelInterface, ScalarArgument
@@ -42,6 +43,7 @@ KERNELS: dict[str, dict[str, int]] = {
     "programmatic_launch": {"M": 256, "N": 256, "K": 192},
 }
 FORMATS: dict[str, dict[str, str]] = {"gemm_mxfp8_2cta": {"A": "e2m1", "B": "e2m3"}}  # which tensor maps unpack
+_TAKEN = some("bundles in C", list(KERNELS), 0.4)  # compiled once for both tests
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +124,7 @@ def launched(interface: KernelInterface, api: FakeApi) -> dict[str, str]:
     return row | {f"parameter{number}": block.hex() for number, block in enumerate(blocks)}
 
 
-@pytest.mark.sample(0.4)
-@pytest.mark.parametrize("opened", KERNELS, indirect=True)
+@pytest.mark.parametrize("opened", _TAKEN, indirect=True)
 def test_a_launch_is_that_of_python(opened: CBundle, api: FakeApi, cuda: FakeCuda) -> None:
     for kernel in opened.manifest.kernels:
         interface, arch = kernel.interface, kernel.forms[0].arch
@@ -174,7 +175,7 @@ def mutations(interface: KernelInterface, sizes: dict[str, int], draw: random.Ra
         yield values(interface, arrays)
 
 
-@pytest.mark.parametrize("opened", KERNELS, indirect=True)
+@pytest.mark.parametrize("opened", _TAKEN, indirect=True)
 def test_what_python_refuses_c_refuses_in_the_same_words(opened: CBundle, api: FakeApi, cuda: FakeCuda) -> None:
     draw = random.Random(opened.name)
     for kernel in opened.manifest.kernels:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from diagnose import Options, diagnose, outcomes
+from samples import some
 
 from pipec.isa.dtypes import DTYPES
 from pipec.sema.language.functions import FUNCTIONS
@@ -160,7 +161,7 @@ def check(path: Path, way: Callable[[list[str]], dict[str, str]]) -> None:
 
 @pytest.mark.sample(0.01, of="path")
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some("renamed", EXAMPLES, 0.2), ids=lambda path: path.stem)
 def test_examples_by_other_names(path: Path, way: Callable[[list[str]], dict[str, str]]) -> None:
     check(path, way)
 

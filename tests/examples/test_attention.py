@@ -7,7 +7,7 @@ sum to 1; 2**-12 V for exp2 of scores rounded to float32 (2 ulp, and 2**-24 of a
 import ml_dtypes
 import numpy as np
 import pytest
-from examples.catalogue import COMPARED_ELSEWHERE, Case, cases, compiled
+from examples.catalogue import COMPARED_ELSEWHERE, EXAMPLES, Case, cases, compiled
 from samples import volume
 
 from pipec.reference import compare, expected_values, precision_of, reference_lines, shape_sets
@@ -83,3 +83,21 @@ def test_lengths(shape: tuple[int, int, int], case: Case) -> None:
 )
 def test_equals_numpy_whatever_the_timing(case: Case, timing: str) -> None:
     check(case, 1, 200, 200, 0.25, Simulation(timing=timing, seed=7))
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
+def test_heads_share_keys_and_sequences_have_lengths(causal: bool) -> None:
+    """Two sequences, four heads of queries on two of keys in each; one block walks over all tiles, so it goes from length to length."""
+    constants = {"RAGGED": "true", "CAUSAL": str(causal).lower(), "BM": "64", "BN": "64", "BLOCKS": "1", "GROUP": "3"}
+    case = Case(EXAMPLES / "attention_sm90_persistent.pipe", tuple(constants.items()))
+    (plan,) = compiled(case).plans or []
+    generator = np.random.default_rng(5)
+    lengths = np.array([130, 70], np.int32)
+    q, k, v = (generator.standard_normal((heads, 150, 64)).astype(ml_dtypes.bfloat16) for heads in (4, 2, 2))
+    given = {"q": q, "k": k, "v": v, "lengths": lengths, "out": np.full(q.shape, 7, ml_dtypes.bfloat16), "scale": 0.125}
+    launch(plan.interface, compiled(case).ptx or "", given, device="sim")
+    for head in range(4):
+        kept, seen = slice(head // 2, head // 2 + 1), lengths[head // 2]
+        wanted = expected_output(q[head : head + 1], k[kept, :seen], v[kept, :seen], 0.125, causal)[0]
+        error = np.abs(given["out"][head].astype(np.float64) - wanted)
+        assert (error <= np.abs(wanted) * 2.0**-9 + np.abs(v.astype(np.float64)).max() * (2.0**-9 + 2.0**-12)).all(), error.max()

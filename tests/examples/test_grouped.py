@@ -1,16 +1,13 @@
 """The grouped GEMMs with groups of any size: none, one row, many tiles; rows of no group stay as they are."""
 
-from functools import cache
 from itertools import pairwise
 
 import ml_dtypes
 import numpy as np
 import pytest
-from examples.catalogue import EXAMPLES
+from examples.catalogue import EXAMPLES, Case, compiled
 
-import pipec
-from pipec.api.program import Program
-from pipec.runtime import LaunchOptions
+from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options
 
 N, K = 72, 40
@@ -24,12 +21,10 @@ SIZES = {
 }
 
 
-@cache
-def compiled(example: str) -> Program:
-    """What is proved of it is asked in tests/checks and tests/golden, with the tiles that the file has."""
+def small(example: str) -> Case:
+    """With smaller tiles than the file has."""
     rows = {"gemm_grouped": "64", "gemm_sm90_grouped": "128"}[example]
-    constants = {"BM": rows, "BN": "64", "BLOCKS": "4", "STAGES": "2"}
-    return pipec.compile(EXAMPLES / f"{example}.pipe", constants=constants)
+    return Case(EXAMPLES / f"{example}.pipe", (("BM", rows), ("BN", "64"), ("BLOCKS", "4"), ("STAGES", "2")))
 
 
 @pytest.mark.sample(0.3, of="example")
@@ -46,5 +41,8 @@ def test_groups(example: str, sizes: tuple[int, ...], timing: str) -> None:
     expected = d.astype(np.float32)
     for group, (first, last) in enumerate(pairwise(begins)):
         expected[first:last] = a[first:last].astype(np.float32) @ b[group].astype(np.float32).T
-    compiled(example)[example](a, b, begins, d, device="sim", options=LaunchOptions(simulation=Options(timing=timing, seed=2)))
+    state = compiled(small(example))
+    (plan,) = state.plans or []
+    options = LaunchOptions(Options(timing=timing, seed=2))
+    launch(plan.interface, state.ptx or "", (a, b, begins, d), device="sim", options=options)
     assert np.array_equal(d, expected.astype(ml_dtypes.bfloat16))

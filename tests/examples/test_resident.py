@@ -3,10 +3,9 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from examples.catalogue import EXAMPLES
+from examples.catalogue import EXAMPLES, Case, compiled
 
-import pipec
-from pipec.runtime import LaunchOptions
+from pipec.runtime import LaunchOptions, launch
 
 
 @pytest.mark.sample(0.5, of="cluster")
@@ -14,12 +13,14 @@ from pipec.runtime import LaunchOptions
     ("cluster", "multiprocessors", "blocks"), [((2, 1), 5, 4), ((2, 1), 1, 2), ((4, 2), 20, 16), ((4, 2), 3, 8)]
 )
 def test_pairs_walk_over_several_tiles(cluster: tuple[int, int], multiprocessors: int, blocks: int) -> None:
-    constants = {"BN": 64, "BM": 128, "CX": cluster[0], "CY": cluster[1]}
-    kernel = pipec.compile(EXAMPLES / "gemm_2cta_persistent.pipe", constants=constants)["gemm_2cta_persistent"]
+    constants = (("BN", "64"), ("BM", "128"), ("CX", str(cluster[0])), ("CY", str(cluster[1])))
+    state = compiled(Case(EXAMPLES / "gemm_2cta_persistent.pipe", constants))
+    (plan,) = state.plans or []
     draw = np.random.default_rng(0)
     a, b = (draw.standard_normal((rows, 136)).astype(ml_dtypes.bfloat16) for rows in (700, 260))
     d = np.full((700, 264), np.nan, ml_dtypes.bfloat16)[:, :256]
     b = b[:256]
-    launched = kernel(a, b, d, device="sim", options=LaunchOptions(multiprocessors=multiprocessors))
+    options = LaunchOptions(multiprocessors=multiprocessors)
+    launched = launch(plan.interface, state.ptx or "", (a, b, d), device="sim", options=options)
     assert np.prod(launched.grid) == blocks
     np.testing.assert_allclose(d.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64).T, rtol=0.01, atol=0.1)

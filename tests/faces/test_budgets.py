@@ -111,7 +111,7 @@ def test_a_budget_ends(name: str, tmp_path: Path) -> None:
     ran = run(tmp_path, file, text, *words)
     assert ran.status == 1 and f"error[{BUDGETS[name].code}]" in ran.said, ran
     if BUDGETS[name].code == "E0004":
-        assert f"the budget `{name}` ended" in ran.said and "= help: " in ran.said, ran.said
+        assert f"the budget `{name}` is exhausted" in ran.said and "= help: " in ran.said, ran.said
     assert "Traceback" not in ran.said and ran.megabytes < 1000, ran
 
 

@@ -5,7 +5,9 @@ import random
 
 from fuzz.protocol_faults import faulty_kernel
 from fuzz.protocol_judge import judge
-from fuzz.protocol_kernels import Kernel, right_kernel
+from fuzz.protocol_kernels import Kernel
+from fuzz.protocol_orders import right_kernel
+from fuzz.protocol_text import source_of
 
 COUNT = 20_000  # of `make fuzz`
 
@@ -26,4 +28,4 @@ def attempt(draw: random.Random) -> str | None:
     if not outcome.contradictions:
         return None
     told = "\n".join(outcome.contradictions)
-    return f"{told}\n# {drawn.arch}, {drawn.fault or 'no fault planted'}\n{drawn.source()}"
+    return f"{told}\n# {drawn.arch}, {drawn.fault or 'no fault planted'}\n{source_of(drawn)}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from fuzz.protocol_kernels import BF_ROWS, SIZES, Kernel
+from fuzz.protocol_text import bodies_of, source_of
 from fuzz.stand_ins import Run, TooLong, run_roles
 
 from pipec.driver import Compilation, Options, compile_source
@@ -35,10 +36,10 @@ class Outcome:
 
 def judge(kernel: Kernel, seed: int, states: int = 3000, runs: int = 2) -> Outcome:
     """`states`: of the token model at most, for each set of sizes; `runs`: of the simulator."""
-    source = kernel.source()
+    source = source_of(kernel)
     state = compile_source(Source("fuzz.pipe", source), Options(kernel.arch, allow_undecided=True))
     outcome = Outcome("refused" if state.failed else state.protocol["k"].outcome, sorted({one.code for one in state.diagnostics}))
-    bodies = kernel.bodies()
+    bodies = bodies_of(kernel)
     for sizes in SIZES:
         _explore(kernel, bodies, sizes, states, outcome)
         if outcome.truth not in ("right", "open"):

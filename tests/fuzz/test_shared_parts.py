@@ -65,6 +65,7 @@ def test_a_loop_unrolled_without_end() -> None:
     assert [diagnostic.code for diagnostic in state.diagnostics] == ["E0232"]
 
 
+@pytest.mark.sample(0.5)
 @pytest.mark.parametrize("count", [5, 12])
 def test_loops_that_fit_no_others(count: int) -> None:
     """Each bound is a size that the search for a deadlock could choose: it takes the smallest first."""
@@ -79,8 +80,9 @@ def test_loops_that_fit_no_others(count: int) -> None:
     assert {diagnostic.code for diagnostic in state.diagnostics} <= {"E0604"}
 
 
-def test_loops_without_events_are_not_walked_for_ever() -> None:
-    depth = 12
+@pytest.mark.sample(0.5)
+@pytest.mark.parametrize("depth", [6, 12])
+def test_loops_without_events_are_not_walked_for_ever(depth: int) -> None:
     scalars = ", ".join(f"c{i}: i32" for i in range(depth))
     head = f"kernel k({scalars}):\n    grid(1)\n    p = ProducerConsumerPipeline(stages=4)\n"
     filled = "".join(" " * (8 + i) + f"for k{i} in range(c{i}):\n" for i in range(depth))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bundle.c_bundle import C11, CPP17, EXAMPLES, compiled, missing, request, write
 from bundle.test_build_document import block
-from gpu.test_hopper import gpu_missing
+from gpu.gpus import needs_gpu
 
 import pipec
 from pipec.bundle.build import build
@@ -16,7 +16,7 @@ from pipec.source import Source
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}"),
+    needs_gpu,
     pytest.mark.skipif(missing() is not None, reason=f"bundles cannot be compiled here: {missing()}"),
 ]
 

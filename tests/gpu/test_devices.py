@@ -2,22 +2,13 @@
 
 import pytest
 from faults import SOURCE
-from gpu.test_hopper import gpu_missing
+from gpu.gpus import needs_two_gpus
 
 import pipec
-from pipec.runtime import ArgumentError, DeviceError, devices
+from pipec.runtime import ArgumentError, DeviceError
 from pipec.runtime.arguments.views import view_of
 
-
-def second_missing() -> str | None:
-    """Why there is no second GPU to run on."""
-    if (why := gpu_missing()) is not None:
-        return why
-    fitting = [device for device in devices() if device.runs("sm_90a")]
-    return None if len(fitting) > 1 else f"there is only {fitting[0].name}"
-
-
-pytestmark = pytest.mark.skipif(second_missing() is not None, reason=f"needs two sm_90a GPUs: {second_missing()}")
+pytestmark = needs_two_gpus
 
 
 @pytest.fixture

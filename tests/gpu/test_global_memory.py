@@ -4,14 +4,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 from examples.catalogue import EXAMPLES
-from gpu.test_hopper import gpu_missing
+from gpu.gpus import needs_gpu
 from lower.test_reductions import CASES, check
 from lower.test_rows import check_rows
 
 import pipec
 from pipec.runtime import LaunchOptions
 
-pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
+pytestmark = needs_gpu
 
 SPLIT_K = (EXAMPLES / "gemm_sm90_split_k.pipe").read_text(encoding="utf-8")
 

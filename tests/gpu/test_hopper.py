@@ -7,24 +7,13 @@ the two must agree bit for bit.
 import numpy as np
 import pytest
 from examples.catalogue import EXAMPLES, VARIANTS
+from gpu.gpus import needs_gpu
 
 import pipec
 from pipec.reference import compare, expected_values, reference_lines, shape_sets
 from pipec.runtime import random_arguments
-from pipec.runtime.errors import DeviceError
 
-
-def gpu_missing() -> str | None:
-    from pipec.runtime.gpu.cuda import fitting_device
-
-    try:
-        fitting_device("sm_90a")
-    except DeviceError as missing:
-        return str(missing)
-    return None
-
-
-pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
+pytestmark = needs_gpu
 
 ELEMENTWISE = (EXAMPLES / "elementwise.pipe").read_text(encoding="utf-8")
 

@@ -2,21 +2,12 @@
 
 import numpy as np
 import pytest
+from gpu.gpus import needs_gpu
 
 import pipec
-from pipec.runtime.errors import DeviceError
 from pipec.runtime.gpu import cuda
 
-
-def gpu_missing() -> str | None:
-    try:
-        cuda.fitting_device("sm_90a")
-    except DeviceError as missing:
-        return str(missing)
-    return None
-
-
-pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
+pytestmark = needs_gpu
 
 # Each CTA of a cluster adds the tile's place and the number of the block to the rows of its rank.
 VISITS = """kernel visits[CX: int = 1, GROUP: int = 3](seen: tensor[i32, R, T, 5], x: i32, y: i32, z: i32):

@@ -4,12 +4,12 @@ import threading
 
 import pytest
 from faults import SOURCE
-from gpu.test_hopper import gpu_missing
+from gpu.gpus import needs_gpu
 
 import pipec
 from pipec.runtime import ArgumentError
 
-pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
+pytestmark = needs_gpu
 
 
 @pytest.fixture

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from gpu.test_hopper import gpu_missing
+from gpu.gpus import needs_gpu
 from silicon import recorded
 from silicon.catalogue import programs
 from silicon.program import Program
 from silicon.run import Gpu, assembled
 from silicon.test_recorded import difference
 
-pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
+pytestmark = needs_gpu
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faults import SOURCE
-from gpu.test_hopper import gpu_missing
+from gpu.gpus import needs_gpu
 
 import pipec
 from pipec.runtime import ArgumentError, Image, Launcher, LaunchError, LaunchOptions
 
-pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
+pytestmark = needs_gpu
 
 TESTS = Path(__file__).parents[1]
 

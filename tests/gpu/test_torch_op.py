@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from gpu.test_hopper import gpu_missing
+from gpu.gpus import needs_gpu
 
 import pipec
 
-pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
-torch = pytest.importorskip("torch")
+pytestmark = needs_gpu
+torch = pytest.importorskip("torch", reason="torch is not installed")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 ADD = '''

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from gpu.test_hopper import gpu_missing
+from gpu.gpus import needs_gpu
 
 import pipec
 from pipec.commands.cli import main
 from pipec.tune.table import parsed
 
-pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}")
+pytestmark = needs_gpu
 
 GEMM = Path(__file__).parents[2] / "examples" / "gemm_sm90_persistent.pipe"
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faults import FAULTS, SOURCE, arrays, compiled
-from gpu.test_hopper import gpu_missing
+from gpu.gpus import needs_gpu
 
 import pipec
 from pipec.runtime import HangError
 
 pytestmark = [
-    pytest.mark.skipif(gpu_missing() is not None, reason=f"needs an sm_90a GPU: {gpu_missing()}"),
+    needs_gpu,
     pytest.mark.xdist_group("hangs"),  # one after another: processes that hang on one GPU get in each other's way
 ]
 

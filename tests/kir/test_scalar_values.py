@@ -194,7 +194,7 @@ def analysed(body: tuple[tree.Statement, ...], shape: tuple[int, int, int] = (1,
 
 
 START = tuple(tree.Assign(variable, number(place), SPAN) for place, variable in enumerate(VARIABLES))
-SETTINGS = settings(max_examples=volume(50, 100), deadline=None)
+SETTINGS = settings(max_examples=volume(30, 100), deadline=None)
 
 
 @SETTINGS

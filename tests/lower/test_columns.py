@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from running import compiled, exact, run, values
 
+pytestmark = pytest.mark.combinations(0.35)
+
 PANELS = """
 kernel k[BM: int = {rows}, W: int = {width}](a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
     grid(ceildiv(M, BM))

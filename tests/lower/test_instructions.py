@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import pipec.lower
-from pipec.isa.instructions import INSTRUCTIONS, Instruction
+from pipec.isa.instruction import Instruction
+from pipec.isa.instructions import INSTRUCTIONS
 from pipec.isa.targets import TARGETS
 from pipec.ptx import emit
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from running import exact, run, values
 
+pytestmark = pytest.mark.combinations(0.35)
+
 ACCUMULATE = """
 kernel k(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[{out}, M, N], e: tensor[f32, M, 1]):
     grid(ceildiv(M, {rows}), 1)

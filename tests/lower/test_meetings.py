@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from elected import ELECTED_MMA
 from running import compiled, values
 
 from pipec.runtime.launcher import LaunchOptions
@@ -38,27 +39,6 @@ kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
                 {elect}tma.store(y[i * 8, 0], s.x)
 """
 
-MULTIPLIES = """
-kernel k(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
-    grid(1)
-    input = InputTilePipeline(StandardTilePayload(a=tile[bf16, 128, 16], b=tile[bf16, 8, 16]), stages=1)
-    output = OutputTilePipeline(tmem[f32, 128, 8], stages=1)
-    role load(warps=1) produces input:
-        for k in range(ceildiv(K, 16)):
-            with input.produce() as s:
-                tma.load(s.a, a[0, k * 16])
-                tma.load(s.b, b[0, k * 16])
-    role multiply(warps=4) consumes input produces output:
-        with output.produce() as acc:
-            for k in range(ceildiv(K, 16)):
-                with input.consume() as s:
-                    with elect():
-                        mma(acc, s.a, s.b)
-    role epilogue(warps=4) consumes output:
-        with output.consume() as acc:
-            store(d[0, 0], acc)
-"""
-
 
 def launch(source: str, seed: int, *arguments: np.ndarray) -> None:
     options = LaunchOptions(simulation=Options(timing="random", seed=seed))
@@ -79,7 +59,7 @@ def test_no_warp_is_left_behind_by_an_elected_copy(source: str, stages: int, see
 def test_no_warp_is_left_behind_by_an_elected_mma(seed: int) -> None:
     a, b = values((128, 128), "bf16", 1), values((8, 128), "bf16", 2)
     d = np.zeros((128, 8), np.float32)
-    launch(MULTIPLIES, seed, a, b, d)
+    launch(ELECTED_MMA, seed, a, b, d)
     np.testing.assert_array_equal(d, a.astype(np.float32) @ b.astype(np.float32).T)
 
 

@@ -13,6 +13,8 @@ from running import NUMPY, exact
 import pipec
 from pipec.sema.language.functions import FUNCTIONS, REDUCTIONS
 
+pytestmark = pytest.mark.combinations(0.35)
+
 SPECIAL = (math.nan, 2.5, -2.5, 0.0, -0.0, math.inf, -math.inf, 1.0)
 TARGETS = ("sm_100a", "sm_90a")
 COLUMNS = 8

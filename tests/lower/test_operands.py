@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from running import NUMPY, exact, run, values
 
+pytestmark = pytest.mark.combinations(0.35)
+
 SOURCE = """
 kernel g(a: tensor[{a}, {a_shape}], b: tensor[{b}, {b_shape}], d: tensor[{out}, M, N]):
     grid(ceildiv(M, {bm}), ceildiv(N, {bn}))

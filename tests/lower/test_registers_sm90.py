@@ -12,6 +12,8 @@ from pipec.api.program import Program
 from pipec.runtime import LaunchOptions
 from pipec.sim import Options
 
+pytestmark = pytest.mark.combinations(0.35)
+
 
 @cache
 def compiled(text: str, *, allow_undecided: bool = False, **constants: object) -> Program:

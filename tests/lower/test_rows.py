@@ -10,6 +10,8 @@ from pipec.runtime import LaunchOptions
 from pipec.sim import Options as Simulation
 from pipec.source import Source
 
+pytestmark = pytest.mark.combinations(0.35)
+
 TILE = """
 kernel k(x: tensor[T, M, 64], y: tensor[T, M, 64], counts: tensor[i32, B]):
     grid(ceildiv(M, 128))

@@ -8,6 +8,8 @@ from running import compiled, run
 from pipec.isa.dtypes import DTYPES
 from pipec.reference import narrow
 
+pytestmark = pytest.mark.combinations(0.35)
+
 TYPES = {
     "e4m3": ml_dtypes.float8_e4m3fn,
     "e5m2": ml_dtypes.float8_e5m2,

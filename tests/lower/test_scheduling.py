@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from effort import give_up_soon
 
 import pipec
 from pipec.api.program import CompiledKernel
@@ -55,6 +56,11 @@ CLUSTER = """kernel visits[MODE: str = "static", CX: int = 2, CY: int = 1, CZ: i
         for tile in tiles:
             store.direct(seen[tile.index, cta.rank], fill(1000, i32, 1, 1), reduce="add")
 """
+
+
+@pytest.fixture(autouse=True)
+def soon_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    give_up_soon(monkeypatch)
 
 
 @cache

@@ -8,6 +8,8 @@ from pipec.driver import Options, compile_source
 from pipec.isa.dtypes import DTYPES
 from pipec.source import Source
 
+pytestmark = pytest.mark.combinations(0.35)
+
 NORM = """
 kernel k(x: tensor[{kind}, M, N], w: tensor[f32, N], b: tensor[f32, M], y: tensor[{out}, M, N], s: tensor[f32, M]{extra}):
     grid(ceildiv(M, {rows}))

@@ -8,6 +8,8 @@ from running import CONVERTED, NUMPY, exact, run, values
 
 from pipec.isa.dtypes import DTYPES
 
+pytestmark = pytest.mark.combinations(0.35)
+
 SOURCE = """
 kernel k(x: tensor[{x}, M, N], y: tensor[{y}, M, N]{extra}):
     grid(ceildiv(M, {rows}), ceildiv(N, {columns}))

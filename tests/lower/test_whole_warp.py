@@ -3,7 +3,13 @@
 import re
 from functools import cache
 
+import ml_dtypes
+import numpy as np
+import pytest
+
 import pipec
+from pipec.runtime import LaunchOptions
+from pipec.sim import Options
 
 RING = """
 kernel ring(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]{more}):
@@ -55,7 +61,42 @@ def test_only_what_acts_is_left_to_the_elected_lane() -> None:
         assert " bra " in lines[at]
 
 
-def test_a_bound_from_memory_leaves_the_loop_to_one_lane() -> None:
-    """Lanes that load for themselves could find different elements."""
+def test_a_bound_that_nobody_writes_is_loaded_by_all_lanes() -> None:
+    """Each lane finds the same element, so all of them go round the loop and wait."""
     ptx = program("load(steps[0])", ", steps: tensor[i32, 1]").ptx
-    assert behind_waits(ptx).count("bar.warp.sync") == 1  # of the epilogue
+    assert behind_waits(ptx) == ["bar.warp.sync"] * 4
+
+
+PERHAPS = """
+kernel perhaps(n: i32, a: tensor[bf16, 64, 16], b: tensor[bf16, 8, 16], d: tensor[f32, 64, 8]):
+    grid(1)
+    input  = InputTilePipeline(StandardTilePayload(a=tile[bf16, 64, 16], b=tile[bf16, 8, 16]), stages=1)
+    output = OutputTilePipeline(tmem[f32, 64, 8], stages=1)
+
+    role load(warps=1) produces input:
+        if n > 0:
+            with input.produce() as s:
+                tma.load(s.a, a[0, 0])
+                tma.load(s.b, b[0, 0])
+
+    role mma(warps=1) consumes input produces output:
+        with output.produce() as acc:
+            if n > 0:
+                with input.consume() as s:
+                    mma(acc, s.a, s.b)
+
+    role epilogue(warps=4) consumes output:
+        with output.consume() as acc:
+            store.direct(d[0, 0], acc)
+"""
+
+
+@pytest.mark.parametrize("timing", ["random", "late"])
+def test_whether_an_mma_wrote_the_accumulator_is_noted_by_one_lane(timing: str) -> None:
+    """The note is a word of shared memory: stores of several lanes would race."""
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-3, 4, (size, 16)).astype(ml_dtypes.bfloat16) for size in (64, 8))
+    for n in (0, 1):
+        d = np.full((64, 8), 77, np.float32)
+        pipec.compile(PERHAPS)["perhaps"](n, a, b, d, device="sim", options=LaunchOptions(Options(timing=timing, seed=4)))
+        assert np.array_equal(d, a.astype(np.float64) @ b.astype(np.float64).T * n)

@@ -8,6 +8,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from samples import some
 from triton.experimental.gluon import language as gl
 
 from pipec.sim import SimulationError
@@ -43,19 +44,22 @@ def by_hand(kind: str, result: str, tile: tuple[int, int, int], along_n: bool, w
     return build(kernels.by_hand, maps | {"K": "i32"}, {"BM": bm, "BN": bn, "BK": bk, "ALONG_N": along_n}, num_warps=warps)
 
 
+ONE_STAGE = [
+    ("fp16", "fp32", (128, 128, 64), False, 4),
+    ("fp16", "fp16", (128, 64, 64), True, 4),
+    ("fp16", "fp32", (128, 256, 32), True, 4),
+    ("bf16", "fp32", (64, 32, 64), True, 4),
+    ("bf16", "bf16", (128, 128, 64), False, 8),
+    ("fp16", "fp32", (128, 64, 16), False, 4),
+    ("fp8e4nv", "fp32", (128, 64, 128), False, 4),
+    ("fp8e5", "fp32", (128, 64, 64), True, 4),
+    ("fp32", "fp32", (128, 64, 32), False, 4),
+]
+
+
 @pytest.mark.parametrize(
     "form",
-    [
-        ("fp16", "fp32", (128, 128, 64), False, 4),
-        ("fp16", "fp16", (128, 64, 64), True, 4),
-        ("fp16", "fp32", (128, 256, 32), True, 4),
-        ("bf16", "fp32", (64, 32, 64), True, 4),
-        ("bf16", "bf16", (128, 128, 64), False, 8),
-        ("fp16", "fp32", (128, 64, 16), False, 4),
-        ("fp8e4nv", "fp32", (128, 64, 128), False, 4),
-        ("fp8e5", "fp32", (128, 64, 64), True, 4),
-        ("fp32", "fp32", (128, 64, 32), False, 4),
-    ],
+    some("one stage", ONE_STAGE, 0.5),
     ids=lambda form: "-".join(str(part) for part in form),
 )
 @pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)

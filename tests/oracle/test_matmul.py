@@ -7,6 +7,7 @@ import functools
 import ml_dtypes
 import numpy as np
 import pytest
+from samples import some
 
 from . import matmul_kernels as kernels
 from .support import HOPPER, TARGET, TIMINGS, Compiled, build, simulate
@@ -41,7 +42,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(str(part) for part in form))
+@pytest.mark.parametrize("form", some("descriptors", FORMS, 0.5), ids=lambda form: "-".join(str(part) for part in form))
 @pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)
 def test_descriptors(form, timing):
     """Edges that no tile divides, in all three dimensions."""
@@ -122,7 +123,8 @@ def test_descriptors_on_hopper(form, timing):
 
 
 @pytest.mark.parametrize(
-    ("kind", "tile"), [("fp16", (16, 16, 32)), ("bf16", (32, 32, 16)), ("fp32", (32, 32, 16)), ("fp8e5", (32, 32, 32))]
+    ("kind", "tile"),
+    some("small tiles", [("fp16", (16, 16, 32)), ("bf16", (32, 32, 16)), ("fp32", (32, 32, 16)), ("fp8e5", (32, 32, 32))], 0.5),
 )
 def test_small_tiles(kind, tile):
     """Too small for tcgen05: mma.sync, ldmatrix, cp.async."""
@@ -198,15 +200,18 @@ def scales(rng: np.random.Generator, rows: int, count: int, vector: int) -> tupl
     return stored, stored.astype(np.float64)
 
 
+SCALED = [
+    ("e4m3", "e4m3", 32, (128, 128, 128), "mxf8f6f4"),
+    ("e4m3", "e5m2", 32, (128, 64, 64), "mxf8f6f4"),
+    ("e2m1", "e2m1", 32, (128, 128, 128), "mxf4"),
+    ("e2m1", "e2m1", 16, (128, 128, 128), "mxf4nvf4"),
+    ("e4m3", "e2m1", 32, (128, 128, 128), "mxf8f6f4"),
+]
+
+
 @pytest.mark.parametrize(
     ("left", "right", "vector", "tile", "kind"),
-    [
-        ("e4m3", "e4m3", 32, (128, 128, 128), "mxf8f6f4"),
-        ("e4m3", "e5m2", 32, (128, 64, 64), "mxf8f6f4"),
-        ("e2m1", "e2m1", 32, (128, 128, 128), "mxf4"),
-        ("e2m1", "e2m1", 16, (128, 128, 128), "mxf4nvf4"),
-        ("e4m3", "e2m1", 32, (128, 128, 128), "mxf8f6f4"),
-    ],
+    some("block scaled", SCALED, 0.5),
 )
 @pytest.mark.parametrize("timing", TIMINGS[1:3], ids=lambda o: o.timing)
 def test_block_scaled(left, right, vector, tile, kind, timing):

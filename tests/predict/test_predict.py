@@ -14,6 +14,7 @@ import pytest
 import pipec
 from benchmarks.fit_main_loop import errors, fitted, seconds
 from benchmarks.predict import MAIN_LOOP, ladders, main_loops, predicted_main_loop
+from pipec.api.files import read_source
 from pipec.commands.cli import main
 from pipec.driver import Options, compile_source
 from pipec.predict.device import DEVICES
@@ -157,6 +158,9 @@ SIZES: dict[str, dict[str, int]] = {
 }
 
 
+LENGTHS_IN_MEMORY = {"gemm_grouped", "gemm_sm90_grouped"}  # how many rows a group has stands in a tensor
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pipe")), ids=lambda path: path.stem)
 def test_every_example_has_a_time_or_a_reason(path: Path) -> None:
     state = compile_source(Source(path.name, path.read_text(encoding="utf-8")), Options(), "plan")
@@ -167,10 +171,39 @@ def test_every_example_has_a_time_or_a_reason(path: Path) -> None:
         try:
             found = prediction(state, kernel.name, sizes)
         except pipec.diag.message.Failure as failure:
-            assert [one.code for one in failure.diagnostics] == ["E0291"]
+            (one,) = failure.diagnostics
+            assert path.stem in LENGTHS_IN_MEMORY and one.code == "E0291" and "elements of `begins`" in one.title
         else:
             assert 1e-6 < found.seconds < 1e-2, found
             assert all(0 <= one.start <= one.end for one in found.stretches)
+
+
+@pytest.mark.parametrize("name", ["gemm_peek", "gemm_direct"])
+def test_stages_by_hand_take_as_long_as_scoped_ones(name: str) -> None:
+    """Whether a copy's bytes or a release completes a stage is written differently, and is the same work."""
+    tile = {"BM": 128, "BN": 128, "BK": 64, "STAGES": 4}
+    sizes = {"M": 1024, "N": 1024, "K": 4096}
+    state = compile_source(read_source(str(EXAMPLES / f"{name}.pipe")), Options(constants=tile), "plan")
+    scoped = example("gemm", tile, **sizes)
+    found = prediction(state, name, sizes)
+    assert found.seconds >= 0.999 * scoped.seconds  # a throttle may hold the loads back
+    if name == "gemm_peek":
+        assert found.seconds == pytest.approx(scoped.seconds, rel=0.01)
+
+
+def test_splits_that_take_turns_wait_for_each_other() -> None:
+    """Twice the splits halve the loop, and each adds a turn; splits that do not run at the same time do not wait."""
+    sizes = {"M": 256, "N": 256, "K": 8192, "ROWS": 64, "COLUMNS": 64}
+    splits = {count: example("gemm_split_k_serial", {"SPLITS": count}, **sizes) for count in (1, 2, 4, 16)}
+    assert splits[2].seconds < splits[1].seconds < splits[16].seconds
+    turns = {count: found.shares.get("turns (epilogue)", 0.0) * found.cycles for count, found in splits.items()}
+    assert (
+        turns[1] == 0.0
+        and turns[4] == pytest.approx(3 * turns[2], rel=0.01)
+        and turns[16] == pytest.approx(15 * turns[2], rel=0.01)
+    )
+    many = example("gemm_split_k_serial", {"SPLITS": 2}, **(sizes | {"M": 8192, "N": 8192}))
+    assert many.shares.get("turns (epilogue)", 0.0) == 0.0
 
 
 def test_json(capsys: Capture) -> None:
@@ -238,7 +271,7 @@ def test_waves_traffic_and_epilogue() -> None:
     plain, persistent = (example(name, {"BM": 128, "BN": 256}, M=4096, N=4096, K=4096) for name in ("gemm", "gemm_persistent"))
     assert plain.last_wave == pytest.approx(68 / 148, abs=0.01) and persistent.last_wave == pytest.approx(68 / 148, abs=0.01)
     assert plain.l2_bytes == 512 * (128 + 256) * 4096 * 2 + 4096 * 4096 * 2
-    assert plain.hidden_epilogue == 0.0 and persistent.hidden_epilogue is not None and persistent.hidden_epilogue > 0.5
+    assert plain.hidden_epilogue == 0.0 and persistent.hidden_epilogue is not None and persistent.hidden_epilogue > 0.4
 
 
 def test_a_prediction_takes_at_most_fifty_milliseconds() -> None:
@@ -272,7 +305,8 @@ def test_what_only_the_gpu_knows_is_no_ground_for_a_time(tmp_path: Path, capsys:
     file.write_text(LOADED_BOUND)
     assert main(["predict", str(file), "--shape", "M=64", "--allow-undecided"]) == 1
     said = capsys.readouterr().err
-    assert "error[E0291]: no time can be predicted for `k`" in said and "k.pipe:6:" in said
+    assert "error[E0291]: no time can be predicted for `k`: how often this loop runs follows from elements of `n`" in said
+    assert "k.pipe:6:" in said
 
 
 @pytest.mark.parametrize(
@@ -287,18 +321,6 @@ def test_what_only_the_gpu_knows_is_no_ground_for_a_time(tmp_path: Path, capsys:
 def test_what_cannot_be_asked(arguments: list[str], code: str, capsys: Capture) -> None:
     assert main(["predict", str(EXAMPLES / "gemm.pipe"), *arguments]) == 1
     assert f"error[{code}]" in capsys.readouterr().err
-
-
-def test_ptx_is_read_and_refused_with_a_reason(tmp_path: Path, capsys: Capture) -> None:
-    """Its own PTX has a protocol that can be read; a jump to nowhere has none."""
-    own, broken = tmp_path / "own.ptx", tmp_path / "broken.ptx"
-    own.write_text((ROOT / "tests" / "golden" / "gemm.ptx").read_text(encoding="utf-8"), encoding="utf-8")
-    assert main(["predict", str(own)]) == 1
-    assert "error[E0295]: no time can be predicted for the PTX of `gemm`: its 10 barriers" in capsys.readouterr().err
-    broken.write_text(".version 8.7\n.target sm_100a\n.visible .entry k() { bra.uni %r1; }\n")
-    assert main(["predict", str(broken)]) == 1
-    said = capsys.readouterr().err
-    assert "error[E0295]" in said and "its protocol cannot be read, since" in said
 
 
 @pytest.mark.parametrize("clock", ["0", "-1", "nan", "1e3", "99", "1.5.2", "\u0661"])

@@ -1,5 +1,6 @@
 """Compiling, checking and simulating need no GPU package and no module that other systems lack."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -64,3 +65,26 @@ assert (y == 2).all()
 def test_everything_imports_and_a_kernel_runs_without_them() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _hidden(tree: ast.Module) -> list[str]:
+    """Names of comprehensions' variables that are names of the module, too."""
+    own = {name.asname or name.name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) for name in node.names}
+    own |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    targets = [one.target for node in ast.walk(tree) if isinstance(node, _COMPREHENSIONS) for one in node.generators]
+    return [
+        f"{name.id}, line {name.lineno}"
+        for one in targets
+        for name in ast.walk(one)
+        if isinstance(name, ast.Name) and name.id in own
+    ]
+
+
+def test_no_comprehension_hides_a_name_of_its_module() -> None:
+    """Python 3.12 takes the one for the other where two comprehensions of a function are inlined (an UnboundLocalError)."""
+    files = [path for folder in ("pipec", "runtime") for path in (ROOT / folder).rglob("*.py")]
+    assert {str(path): found for path in files if (found := _hidden(ast.parse(path.read_text(encoding="utf-8"))))} == {}
+    assert _hidden(ast.parse("from m import one\ndef f(x):\n    return [one for one in x]")) == ["one, line 3"]

@@ -1,11 +1,11 @@
-"""Records behave like frozen, slotted dataclasses."""
+"""Records behave like frozen, slotted dataclasses, mutable classes like slotted ones."""
 
 import copy
 import pickle
 
 import pytest
 
-from pipec.record import fields_of, is_record, record, replace
+from pipec.record import field, fields_of, is_record, mutable, record, replace
 from pipec.source import Source, Span
 
 
@@ -81,3 +81,23 @@ def test_copies_and_pickles() -> None:
     span = Span(Source("a", "b"), 1, 1, 1, 2)
     assert copy.copy(span) == span
     assert copy.deepcopy(Point(1, 2)) == Point(1, 2) == pickle.loads(pickle.dumps(Point(1, 2)))
+
+
+@mutable
+class Found:
+    name: str
+    places: list[int] = field(default_factory=list)
+    last: int | None = None
+
+
+def test_mutable_classes() -> None:
+    one, other = Found("a"), Found("a")
+    one.places.append(1)
+    one.last = 1
+    assert (other.places, other.last) == ([], None) and one != other == Found("a", [])
+    assert replace(one, name="b") == Found("b", [1], 1) and not is_record(one)
+    assert copy.deepcopy(one) == one == pickle.loads(pickle.dumps(one))
+    with pytest.raises(AttributeError):
+        one.other = 1  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)

@@ -1,10 +1,13 @@
 """What `make test` leaves to `make whole`: a share of each family, never all of a kind, the same in every run and in every worker."""
 
+import subprocess
+from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from samples import left_out as chosen
-from samples import some, taken, volume
+from samples import numbers, seed_of_commit, some, taken, volume
 
 
 def family(name: str, share: float | None, kinds: dict[str, int], other: str = "other") -> list[SimpleNamespace]:
@@ -13,7 +16,7 @@ def family(name: str, share: float | None, kinds: dict[str, int], other: str = "
     return [
         SimpleNamespace(
             nodeid=f"{name}[{kind}-{number}]",
-            get_closest_marker=lambda _: mark,
+            get_closest_marker={"sample": mark}.get,
             callspec=SimpleNamespace(params={"one": kind, other: number}),
         )
         for kind, count in kinds.items()
@@ -32,6 +35,31 @@ def test_a_sample_has_something_of_every_kind(share: float, seed: str) -> None:
     for kind, count in kinds.items():
         kept = count - sum(name.startswith(f"f[{kind}-") for name in left_out)
         assert kept == max(1, -int(-share * count // 1)), kind
+
+
+def combined(share: float, **parameters: list[object]) -> list[SimpleNamespace]:
+    """All combinations of some values, with a mark."""
+    marks = {"combinations": pytest.mark.combinations(share).mark}
+    return [
+        SimpleNamespace(
+            nodeid=f"f[{values}]",
+            get_closest_marker=marks.get,
+            callspec=SimpleNamespace(params=dict(zip(parameters, values, strict=True))),
+        )
+        for values in product(*parameters.values())
+    ]
+
+
+@pytest.mark.parametrize("seed", "1234")
+def test_every_value_of_every_parameter_is_among_the_combinations(seed: str) -> None:
+    for share, few, most in ((0.01, 5, 9), (0.5, 20, 20)):
+        items: list = combined(share, kind=["a", "b"], size=[1, 2, 3, 4, 5], there=[False, True, None, "so"])
+        left = {item.nodeid for item in chosen(items, seed)}
+        kept = [item.callspec.params for item in items if item.nodeid not in left]
+        assert few <= len(kept) <= most
+        assert [len({one[name] for one in kept}) for name in ("kind", "size", "there")] == [2, 5, 4]
+    alone: list = combined(0.1, kind=["a", "b", "c"])
+    assert list(chosen(alone, seed)) == []
 
 
 def test_another_seed_takes_others() -> None:
@@ -58,7 +86,30 @@ def test_values_that_many_tests_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("samples._whole", False)
     kept = some("f", range(9), 0.5)
     assert len(kept) == 5 and kept == sorted(kept) and kept == some("f", range(9), 0.5) != some("g", range(9), 0.5)
+    assert some("any text", ["\udcff"], 0.5) == ["\udcff"]
     assert some("f", [7], 0.01) == [7] and some("f", [], 0.5) == [] and volume(2, 9) == 2
     assert 150 < sum(taken("f", number, 0.2) for number in range(1000)) < 250
     monkeypatch.setattr("samples._whole", True)
     assert some("f", range(9), 0.5) == list(range(9)) and volume(2, 9) == 9 and taken("f", 0, 0.0)
+
+
+def test_numbers_of_what_a_test_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("samples._whole", False)
+    drawn = []
+    for seed in "123":
+        monkeypatch.setattr("samples._seed", seed)
+        drawn.append(numbers("f", 4, 30))
+    assert all(len(set(one)) == 4 and set(one) < set(range(30)) for one in drawn) and drawn[0] != drawn[1] != drawn[2]
+    monkeypatch.setattr("samples._whole", True)
+    assert numbers("f", 4, 30) == list(range(30))
+
+
+def test_each_commit_takes_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("samples.__file__", str(tmp_path / "samples.py"))
+    assert seed_of_commit() == "1"
+    seeds = []
+    for command in ("init -q", "commit -q --allow-empty -m one", "commit -q --allow-empty -m two"):
+        who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", "-C", str(tmp_path), *who, *command.split()], check=True)
+        seeds.append(seed_of_commit())
+    assert seeds[0] == "1" and len(set(seeds)) == 3 and seeds[2] == seed_of_commit()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pipec.protocol.naming import Names, _renamed, in_names_of
+from pipec.protocol.naming import Names, in_names_of, renamed
 from pipec.protocol.prove import Undecided, _Search, prove
 from pipec.protocol.refute import refute
 from pipec.protocol.schedule import Situation
@@ -215,7 +215,7 @@ def test_what_sizes_and_functions_are_called_decides_nothing(name: str) -> None:
     back.symbols = {renamed: symbol for symbol, renamed in other.symbols.items()}
     other.functions = {"00112233445566ff.s32": ("ff112233445566aa.s32", (1, 0))}
     back.functions = {"ff112233445566aa.s32": ("00112233445566ff.s32", (1, 0))}
-    assert in_names_of(prove(_renamed(right_, other)), back) == prove(right_)
+    assert in_names_of(prove(renamed(right_, other)), back) == prove(right_)
 
 
 def test_many_cases_cover_all_sizes() -> None:

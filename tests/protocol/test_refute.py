@@ -136,3 +136,19 @@ def test_answers_say_as_many_blocks_as_there_are() -> None:
     answers = [atom(Apply("is_canceled", (atom(Apply("answer 2", (Linear(number),))),))) for number in range(3)]
     assert [range_of(one, {TILES: (2, 2)})[0] for one in answers] == [1, 0, 0]
     assert range_of(answers[0], {}) == (0, 1)
+
+
+def test_a_sum_that_wraps_only_at_the_largest_sizes() -> None:
+    """`M + M` is negative from 2^30 on."""
+    source = """kernel k(y: tensor[f32, M]):
+    grid(1)
+    p = ProducerConsumerPipeline(stages=2)
+    role a(warps=1) produces p:
+        p.producer_signal_and_step()
+        if M + M < 0:
+            p.producer_signal_and_step()
+    role b(warps=1) consumes p:
+        p.consumer_signal_and_step()
+"""
+    (told,) = compile_source(Source("wraps.pipe", source), Options("sm_100a")).diagnostics
+    assert told.code == "E0602" and "M = 1073741824" in told.title

@@ -137,7 +137,7 @@ def test_the_words_fit_into_a_record() -> None:
     assert 4 * len(watchdog.WORDS) <= watchdog.RECORD_BYTES
 
 
-@pytest.mark.sample(0.4)
+@pytest.mark.sample(0.2)
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pipe")), ids=lambda path: path.stem)
 def test_every_example_assembles_with_a_watchdog(path) -> None:
     # That the examples are proved is tests/checks; a watchdog changes nothing of it.

@@ -238,6 +238,7 @@ def test_hostile_tables_are_neither_run_nor_believed(place: Path, tmp_path: Path
     assert not (tmp_path / "mark").exists()
 
 
+@pytest.mark.sample(0.5)
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"[]", b"null", b'{"data":{},"memo":{"0":{}}}', b"\xff\xfe", b"[" * 100_000, b"9" * 5000]
 )

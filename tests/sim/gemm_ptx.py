@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from .gemm_parts import allocate, barriers_of_stage, init_barriers, multiply_stage, next_stage
+
 STAGES = 4
 STAGE_BYTES = 49152
 BARRIERS = STAGES * STAGE_BYTES
@@ -26,37 +28,13 @@ METADATA = {
 }
 
 
-def _epilogue() -> str:
-    registers = ", ".join(f"%v{i}" for i in range(32))
-    packs = "\n".join(f"    cvt.rn.bf16x2.f32 %p{i}, %w{2 * i + 1}, %w{2 * i};" for i in range(16))
-    moves = "\n".join(f"    mov.b32 %w{i}, %v{i};" for i in range(32))
-    stores = "\n".join(
-        f"    st.global.v4.b32 [%rd9+{16 * i}], {{%p{4 * i}, %p{4 * i + 1}, %p{4 * i + 2}, %p{4 * i + 3}}};" for i in range(4)
-    )
-    load = f"    tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{registers}}}, [%r30];"
-    wait = "    tcgen05.wait::ld.sync.aligned;"
-    return f"{load}\n{wait}\n{moves}\n{packs}\n{stores}"
-
-
 def gemm_ptx(expected_bytes: int = STAGE_BYTES, commit_empty: bool = True, dealloc: bool = True, wait_full: bool = True) -> str:
     """PTX text; the switches break it in known ways."""
-    commit = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r15];" if commit_empty else ""
-    wait = (
-        """
-LFULL:
-    mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %q4, [%r14], %r11;
-    @!%q4 bra LFULL;"""
-        if wait_full
-        else ""
-    )
-    release = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 256;" if dealloc else ""
-    steps = "\n".join(
-        f"""    add.s64 %rd5, %rd3, {2 * j};
-    add.s64 %rd6, %rd4, {2 * j};
-    tcgen05.mma.cta_group::1.kind::f16 [%r3], %rd5, %rd6, 0x08400490, %q5;
-    setp.eq.u32 %q5, 0, 0;"""
-        for j in range(4)
-    )
+    parts = (_head(), _setup(), _load(expected_bytes), _multiply(commit_empty, wait_full), _epilogue(), _teardown(dealloc))
+    return "".join(parts)
+
+
+def _head() -> str:
     return f"""// {0}
 // pipec.kernel {json.dumps(METADATA)}
 .version 8.6
@@ -78,6 +56,12 @@ LFULL:
     .reg .f32 %w<32>;
     .reg .b32 %p<16>;
     .reg .b64 %rd<16>;
+"""
+
+
+def _setup() -> str:
+    """Tile of the CTA, barriers, tensor memory; then each warp goes to its role."""
+    return f"""\
     .loc 1 10 5
     mov.u32 %r1, %tid.x;
     shr.u32 %r2, %r1, 5;
@@ -92,26 +76,7 @@ LFULL:
     mov.b64 %rd2, map_b;
     cvta.param.u64 %rd1, %rd1;
     cvta.param.u64 %rd2, %rd2;
-    setp.ne.u32 %q1, %r1, 0;
-    @%q1 bra LINIT;
-    mov.u32 %r9, 0;
-LBAR:
-    shl.b32 %r10, %r9, 3;
-    add.u32 %r10, %r10, %r5;
-    mbarrier.init.shared::cta.b64 [%r10], 1;
-    add.u32 %r9, %r9, 1;
-    setp.lt.u32 %q2, %r9, {2 * STAGES + 1};
-    @%q2 bra LBAR;
-    fence.mbarrier_init.release.cluster;
-LINIT:
-    bar.warp.sync 0xffffffff;
-    setp.ne.u32 %q1, %r2, 1;
-    @%q1 bra LALLOC;
-    add.u32 %r10, %r5, {8 * (2 * STAGES + 1)};
-    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r10], 256;
-    tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
-LALLOC:
-    tcgen05.fence::before_thread_sync;
+{init_barriers(STAGES)}{allocate(STAGES, 1)}\
     bar.sync 0;
     tcgen05.fence::after_thread_sync;
     ld.shared.u32 %r3, [%r5+{8 * (2 * STAGES + 1)}];
@@ -123,6 +88,11 @@ LALLOC:
     @%q1 bra LEND;
     bra LEPI;
 
+"""
+
+
+def _load(expected_bytes: int) -> str:
+    return f"""\
 LLOAD:
     .loc 1 20 9
     elect.sync _|%q3, 0xffffffff;
@@ -131,11 +101,7 @@ LLOAD:
     mov.u32 %r11, 1;
     mov.u32 %r12, 0;
 LLOOP:
-    setp.ge.u32 %q4, %r12, %r6;
-    @%q4 bra LEND;
-    shl.b32 %r13, %r10, 3;
-    add.u32 %r14, %r5, %r13;
-    add.u32 %r15, %r14, {8 * STAGES};
+{barriers_of_stage(STAGES, "LEND")}\
 LEMPTY:
     .loc 1 22 13
     mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %q4, [%r15], %r11;
@@ -147,14 +113,21 @@ LEMPTY:
     shl.b32 %r18, %r12, 6;
     cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [%r16], [%rd1, {{%r18, %r7}}], [%r14];
     cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [%r17], [%rd2, {{%r18, %r8}}], [%r14];
-    add.u32 %r12, %r12, 1;
-    add.u32 %r10, %r10, 1;
-    setp.eq.u32 %q4, %r10, {STAGES};
-    selp.b32 %r10, 0, %r10, %q4;
-    selp.b32 %r19, 1, 0, %q4;
-    xor.b32 %r11, %r11, %r19;
+{next_stage(STAGES)}\
     bra LLOOP;
 
+"""
+
+
+_WAIT_FULL = """
+LFULL:
+    mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %q4, [%r14], %r11;
+    @!%q4 bra LFULL;"""
+
+
+def _multiply(commit_empty: bool, wait_full: bool) -> str:
+    commit = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r15];" if commit_empty else ""
+    return f"""\
 LMMA:
     .loc 1 30 9
     elect.sync _|%q3, 0xffffffff;
@@ -164,34 +137,29 @@ LMMA:
     mov.u32 %r12, 0;
     setp.ne.u32 %q5, 0, 0;
 MLOOP:
-    setp.ge.u32 %q4, %r12, %r6;
-    @%q4 bra MDONE;
-    shl.b32 %r13, %r10, 3;
-    add.u32 %r14, %r5, %r13;
-    add.u32 %r15, %r14, {8 * STAGES};
-    .loc 1 32 13{wait}
-    tcgen05.fence::after_thread_sync;
-    mul.lo.u32 %r16, %r10, {STAGE_BYTES};
-    add.u32 %r16, %r16, %r4;
-    and.b32 %r16, %r16, 0x3ffff;
-    shr.u32 %r16, %r16, 4;
-    cvt.u64.u32 %rd3, %r16;
-    or.b64 %rd3, %rd3, 0x4000404000000000;
-    add.s64 %rd4, %rd3, 1024;
-{steps}
+{barriers_of_stage(STAGES, "MDONE")}\
+    .loc 1 32 13{_WAIT_FULL if wait_full else ""}
+{multiply_stage(STAGE_BYTES, 1, "0x08400490")}\
     {commit}
-    add.u32 %r12, %r12, 1;
-    add.u32 %r10, %r10, 1;
-    setp.eq.u32 %q4, %r10, {STAGES};
-    selp.b32 %r10, 0, %r10, %q4;
-    selp.b32 %r19, 1, 0, %q4;
-    xor.b32 %r11, %r11, %r19;
+{next_stage(STAGES)}\
     bra MLOOP;
 MDONE:
     add.u32 %r14, %r5, {16 * STAGES};
     tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r14];
     bra LEND;
 
+"""
+
+
+def _epilogue() -> str:
+    """Four warps: tensor memory to registers to bf16 in global memory, 32 columns at a time."""
+    registers = ", ".join(f"%v{i}" for i in range(32))
+    packs = "\n".join(f"    cvt.rn.bf16x2.f32 %p{i}, %w{2 * i + 1}, %w{2 * i};" for i in range(16))
+    moves = "\n".join(f"    mov.b32 %w{i}, %v{i};" for i in range(32))
+    stores = "\n".join(
+        f"    st.global.v4.b32 [%rd9+{16 * i}], {{%p{4 * i}, %p{4 * i + 1}, %p{4 * i + 2}, %p{4 * i + 3}}};" for i in range(4)
+    )
+    return f"""\
 LEPI:
     .loc 1 40 9
     add.u32 %r14, %r5, {16 * STAGES};
@@ -213,7 +181,11 @@ EWAIT:
     add.u32 %r30, %r3, %r24;
     mov.u32 %r25, 0;
 ELOOP:
-{_epilogue()}
+    tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{registers}}}, [%r30];
+    tcgen05.wait::ld.sync.aligned;
+{moves}
+{packs}
+{stores}
     add.u32 %r30, %r30, 32;
     add.s64 %rd9, %rd9, 64;
     add.u32 %r25, %r25, 1;
@@ -221,6 +193,12 @@ ELOOP:
     @%q4 bra ELOOP;
     tcgen05.fence::before_thread_sync;
 
+"""
+
+
+def _teardown(dealloc: bool) -> str:
+    release = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 256;" if dealloc else ""
+    return f"""\
 LEND:
     .loc 1 50 1
     bar.warp.sync 0xffffffff;

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from .gemm_parts import allocate, barriers_of_stage, init_barriers, multiply_stage, next_stage
+
 STAGES = 3
 STAGE_BYTES = 32768
 BARRIERS = STAGES * STAGE_BYTES
@@ -25,15 +27,10 @@ METADATA = {
 
 
 def pair_ptx() -> str:
-    steps = "\n".join(
-        f"""    add.s64 %rd5, %rd3, {2 * j};
-    add.s64 %rd6, %rd4, {2 * j};
-    tcgen05.mma.cta_group::2.kind::f16 [%r3], %rd5, %rd6, 0x10400490, %q5;
-    setp.eq.u32 %q5, 0, 0;"""
-        for j in range(4)
-    )
-    values = ", ".join(f"%v{i}" for i in range(16))
-    stores = "\n".join(f"    st.global.b32 [%rd9+{4 * i}], %v{i};" for i in range(16))
+    return _head() + _setup() + _load() + _multiply() + _epilogue() + _teardown()
+
+
+def _head() -> str:
     return f"""// pipec.kernel {json.dumps(METADATA)}
 .version 8.6
 .target sm_100a
@@ -43,6 +40,12 @@ def pair_ptx() -> str:
 .reqntid 192, 1, 1 .reqnctapercluster 2, 1, 1
 {{
     .reg .pred %q<10>; .reg .b32 %r<64>; .reg .b32 %v<16>; .reg .b64 %rd<16>; .reg .b16 %h<4>;
+"""
+
+
+def _setup() -> str:
+    """Barriers and tensor memory of both CTAs, %r40 is the rank and %r41 the first row; then each warp goes to its role."""
+    return f"""\
     mov.u32 %r1, %tid.x;
     shr.u32 %r2, %r1, 5;
     mov.u32 %r4, smem;
@@ -54,28 +57,10 @@ def pair_ptx() -> str:
     mov.b64 %rd2, map_b;
     cvta.param.u64 %rd1, %rd1;
     cvta.param.u64 %rd2, %rd2;
-    setp.ne.u32 %q1, %r1, 0;
-    @%q1 bra LINIT;
-    mov.u32 %r9, 0;
-LBAR:
-    shl.b32 %r10, %r9, 3;
-    add.u32 %r10, %r10, %r5;
-    mbarrier.init.shared::cta.b64 [%r10], 1;
-    add.u32 %r9, %r9, 1;
-    setp.lt.u32 %q2, %r9, {2 * STAGES + 1};
-    @%q2 bra LBAR;
-    fence.mbarrier_init.release.cluster;
-LINIT:
-    bar.warp.sync 0xffffffff;
+{init_barriers(STAGES)}\
     barrier.cluster.arrive.relaxed.aligned;
     barrier.cluster.wait.aligned;
-    setp.ne.u32 %q1, %r2, 1;
-    @%q1 bra LALLOC;
-    add.u32 %r10, %r5, {8 * (2 * STAGES + 1)};
-    tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r10], 256;
-    tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;
-LALLOC:
-    tcgen05.fence::before_thread_sync;
+{allocate(STAGES, 2)}\
     barrier.cluster.arrive.release.aligned;
     barrier.cluster.wait.acquire.aligned;
     tcgen05.fence::after_thread_sync;
@@ -85,6 +70,12 @@ LALLOC:
     setp.eq.u32 %q1, %r2, 1;
     @%q1 bra LMMA;
     bra LEPI;
+"""
+
+
+def _load() -> str:
+    """Each CTA loads its halves of both operands; their bytes are counted at the first one's barrier."""
+    return f"""\
 LLOAD:
     elect.sync _|%q3, 0xffffffff;
     @!%q3 bra LEND;
@@ -93,11 +84,7 @@ LLOAD:
     mov.u32 %r12, 0;
     setp.ne.u32 %q6, %r40, 0;
 LLOOP:
-    setp.ge.u32 %q4, %r12, %r6;
-    @%q4 bra LEND;
-    shl.b32 %r13, %r10, 3;
-    add.u32 %r14, %r5, %r13;
-    add.u32 %r15, %r14, {8 * STAGES};
+{barriers_of_stage(STAGES, "LEND")}\
 LEMPTY:
     mbarrier.try_wait.parity.shared::cta.b64 %q4, [%r15], %r11;
     @!%q4 bra LEMPTY;
@@ -109,13 +96,14 @@ LEMPTY:
     shl.b32 %r18, %r12, 6;
     cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 [%r16], [%rd1, {{%r18, %r41}}], [%r14];
     cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r17], [%rd2, {{%r18, %r41}}], [%r14];
-    add.u32 %r12, %r12, 1;
-    add.u32 %r10, %r10, 1;
-    setp.eq.u32 %q4, %r10, {STAGES};
-    selp.b32 %r10, 0, %r10, %q4;
-    selp.b32 %r19, 1, 0, %q4;
-    xor.b32 %r11, %r11, %r19;
+{next_stage(STAGES)}\
     bra LLOOP;
+"""
+
+
+def _multiply() -> str:
+    """One thread of the first CTA, for both."""
+    return f"""\
 LMMA:
     setp.ne.u32 %q6, %r40, 0;
     @%q6 bra LEND;
@@ -127,35 +115,26 @@ LMMA:
     mov.u16 %h1, 3;
     setp.ne.u32 %q5, 0, 0;
 MLOOP:
-    setp.ge.u32 %q4, %r12, %r6;
-    @%q4 bra MDONE;
-    shl.b32 %r13, %r10, 3;
-    add.u32 %r14, %r5, %r13;
-    add.u32 %r15, %r14, {8 * STAGES};
+{barriers_of_stage(STAGES, "MDONE")}\
 LFULL:
     mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %q4, [%r14], %r11;
     @!%q4 bra LFULL;
-    tcgen05.fence::after_thread_sync;
-    mul.lo.u32 %r16, %r10, {STAGE_BYTES};
-    add.u32 %r16, %r16, %r4;
-    and.b32 %r16, %r16, 0x3ffff;
-    shr.u32 %r16, %r16, 4;
-    cvt.u64.u32 %rd3, %r16;
-    or.b64 %rd3, %rd3, 0x4000404000000000;
-    add.s64 %rd4, %rd3, 1024;
-{steps}
+{multiply_stage(STAGE_BYTES, 2, "0x10400490")}\
     tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r15], %h1;
-    add.u32 %r12, %r12, 1;
-    add.u32 %r10, %r10, 1;
-    setp.eq.u32 %q4, %r10, {STAGES};
-    selp.b32 %r10, 0, %r10, %q4;
-    selp.b32 %r19, 1, 0, %q4;
-    xor.b32 %r11, %r11, %r19;
+{next_stage(STAGES)}\
     bra MLOOP;
 MDONE:
     add.u32 %r14, %r5, {16 * STAGES};
     tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r14], %h1;
     bra LEND;
+"""
+
+
+def _epilogue() -> str:
+    """Four warps of each CTA store its 128 rows, 16 columns at a time."""
+    values = ", ".join(f"%v{i}" for i in range(16))
+    stores = "\n".join(f"    st.global.b32 [%rd9+{4 * i}], %v{i};" for i in range(16))
+    return f"""\
 LEPI:
     add.u32 %r14, %r5, {16 * STAGES};
 EWAIT:
@@ -184,6 +163,11 @@ ELOOP:
     setp.lt.u32 %q4, %r25, 16;
     @%q4 bra ELOOP;
     tcgen05.fence::before_thread_sync;
+"""
+
+
+def _teardown() -> str:
+    return """\
 LEND:
     bar.warp.sync 0xffffffff;
     barrier.cluster.arrive.release.aligned;
@@ -194,5 +178,5 @@ LEND:
     tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r3, 256;
 LEXIT:
     ret;
-}}
+}
 """

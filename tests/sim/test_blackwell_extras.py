@@ -12,24 +12,40 @@ HEAD = ".version 8.8\n.target sm_100a\n.address_size 64\n"
 TIMINGS = [Options("order"), Options("late"), Options("random", seed=3)]
 
 
-def test_packed_float32_rounds_once():
+_SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -3e-39, 3.4e38, 1.1754944e-38, 16777217.0], np.float32)
+# Each half is an operation of its own; float32 products are exact in longdouble, and the sum keeps 11 bits more than float64.
+_PACKED = {
+    "add": lambda a, b, c: a + b,
+    "sub": lambda a, b, c: a - b,
+    "mul": lambda a, b, c: a * b,
+    "fma": lambda a, b, c: (a.astype(np.longdouble) * b + c).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("name", _PACKED)
+def test_packed_float32_rounds_once(name):
     rng = np.random.default_rng(0)
-    a, b, c = (rng.normal(0, 1, (32, 2)).astype(np.float32) for _ in range(3))
-    out = np.zeros((32, 2), np.float32)
-    body = """.reg .b64 %p, %x<4>, %q<4>; .reg .b32 %t; mov.u32 %t, %tid.x;
+    a, b, c = (rng.normal(0, 1, (64, 2)).astype(np.float32) for _ in range(3))
+    for array in (a, b, c):
+        array[32:] = rng.choice(_SPECIAL, (32, 2))
+    out = np.zeros((64, 2), np.float32)
+    operands = "%x0, %x1, %x2" if name == "fma" else "%x0, %x1"
+    body = f""".reg .b64 %p, %x<4>, %q<4>; .reg .b32 %t; mov.u32 %t, %tid.x;
     ld.param.u64 %q0, [p0]; mad.wide.u32 %p, %t, 8, %q0; ld.global.b64 %x0, [%p];
     ld.param.u64 %q1, [p1]; mad.wide.u32 %p, %t, 8, %q1; ld.global.b64 %x1, [%p];
     ld.param.u64 %q2, [p2]; mad.wide.u32 %p, %t, 8, %q2; ld.global.b64 %x2, [%p];
-    fma.rn.f32x2 %x3, %x0, %x1, %x2;
+    {name}.rn.f32x2 %x3, {operands};
     ld.param.u64 %q3, [p3]; mad.wide.u32 %p, %t, 8, %q3; st.global.b64 [%p], %x3; ret;"""
     launch(
         f"{HEAD}.entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3) {{ {body} }}",
-        block=32,
+        block=64,
         arguments=[ArrayArgument(x) for x in (a, b, c, out)],
     )
-    # float32 products are exact in longdouble and the sum keeps 11 bits more than float64.
-    want = (a.astype(np.longdouble) * b + c).astype(np.float32)
-    np.testing.assert_array_equal(out, want)
+    with np.errstate(all="ignore"):
+        want = _PACKED[name](a, b, c)
+    np.testing.assert_array_equal(np.isnan(out), np.isnan(want))
+    number = ~np.isnan(want)
+    np.testing.assert_array_equal(out[number].view(np.uint32), want[number].view(np.uint32))
 
 
 @pytest.mark.parametrize(

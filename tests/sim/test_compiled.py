@@ -9,11 +9,12 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from pipec.sim import ArrayArgument, Options, launch
+from pipec.sim import ArrayArgument, Options, SimulationError, launch
 from pipec.sim.compiled import forms
 from pipec.sim.machine.program import Program
 
 from .alu_cases import cases
+from .race_programs import PROGRAMS
 from .test_alu import simulate
 
 
@@ -109,3 +110,30 @@ def test_parted_lanes_guards_and_time(timing: str) -> None:
             value = (value * 5 + lane - 7 if lane % 2 else (value + 3) ^ lane) & 0xFFFFFFFF
         expected.append(value)
     assert plain[0].tolist() == expected
+
+
+def _reports(name: str, fault: str | None) -> list[tuple[str, int, int]]:
+    """Of each finding its kind and both lines; which of several places is told need not be the same."""
+    try:
+        found = PROGRAMS[name].run(fault).findings
+    except SimulationError as error:
+        found = error.findings
+    return [(one.kind, one.ptx_line, one.details.get("other", {}).get("ptx_line", 0)) for one in found]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_machine_code_finds_the_same_races(name: str) -> None:
+    """Loads and stores leave their marks as machine code, too: the same is in order, and the same is not."""
+    for fault in (None, *PROGRAMS[name].faults):
+        with compiled(False):
+            plain = _reports(name, fault)
+        with compiled(True):
+            quick = _reports(name, fault)
+        assert plain == quick, fault
+
+
+def test_loads_and_stores_are_machine_code() -> None:
+    with compiled(True) as made:
+        _reports("exchange", None)
+    memory = [form for form in made if form.name.startswith(("ld.shared", "st.shared"))]
+    assert memory and all(form.function for form in memory)

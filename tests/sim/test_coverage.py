@@ -73,7 +73,7 @@ def test_taken(instruction: str) -> None:
     """Decoding refuses at once what is malformed; what is not known fails when it is reached."""
     from pipec.sim.instructions.decode import decode
     from pipec.sim.load import load
-    from pipec.sim.machine.memory.spaces import GlobalMemory
+    from pipec.sim.machine.memory.global_memory import GlobalMemory
     from pipec.sim.ptx.parse import parse
 
     module = parse(_skipped(instruction))

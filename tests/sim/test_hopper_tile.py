@@ -11,6 +11,10 @@ import pytest
 from pipec.sim import ArrayArgument, Options, Result, SimulationError, TensorMap, TensorMapArgument, launch
 
 TEXT = (pathlib.Path(__file__).parent / "ptx" / "hopper_tile.ptx").read_text()
+FENCE = "wgmma.fence.sync.aligned;"
+# nvcc has put zeros into the accumulator between the fence and the first wgmma; here is one behind them.
+_FIRST = TEXT.index("wgmma.mma_async")
+FENCED = f"{TEXT[:_FIRST]}{FENCE} {TEXT[_FIRST:]}"
 
 
 def run(text: str, options: Options) -> Result:
@@ -43,9 +47,23 @@ def test_missing_proxy_fence_is_a_race():
 @pytest.mark.parametrize("timing", ["order", "late"])
 def test_missing_group_wait_at_exit(timing):
     """PTX wants the source of a bulk store kept until a wait; the chip reads it all the same, and practice relies on that."""
-    broken = TEXT.replace("cp.async.bulk.wait_group 0;", "")
-    assert broken != TEXT
+    broken = FENCED.replace("cp.async.bulk.wait_group 0;", "")
+    assert broken != FENCED
     assert run(broken, Options(timing, rules="practice")).relied_on == ["bulk stores at exit"]
     with pytest.raises(SimulationError) as caught:
         run(broken, Options(timing, rules="documents"))
     assert caught.value.kind == "undefined" and "has exited" in caught.value.message
+
+
+def test_zeros_behind_the_fence_are_a_practice() -> None:
+    assert run(TEXT, Options(rules="practice")).relied_on == ["registers behind wgmma.fence"]
+    assert run(FENCED, Options(rules="documents")).relied_on == []
+    with pytest.raises(SimulationError) as caught:
+        run(TEXT, Options(rules="documents"))
+    assert caught.value.kind == "race" and "no wgmma.fence stands between" in caught.value.message
+
+
+def test_no_fence_at_all_is_a_race() -> None:
+    with pytest.raises(SimulationError) as caught:
+        run(TEXT.replace(FENCE, ""), Options(rules="practice"))
+    assert caught.value.kind == "race" and "no wgmma.fence stands before" in caught.value.message

@@ -8,7 +8,7 @@ import pytest
 
 from pipec.sim import SimulationError, launch, parse
 from pipec.sim.load import load
-from pipec.sim.machine.memory.spaces import GlobalMemory
+from pipec.sim.machine.memory.global_memory import GlobalMemory
 from pipec.sim.ptx.tree import Address, Immediate, Register, Sink, Symbol, Vector
 
 from .gemm_ptx import gemm_ptx

@@ -201,6 +201,7 @@ def test_the_kernels_are_right(kernel: str, timing: str) -> None:
     assert KERNELS[kernel](lambda lines: lines, TIMINGS[timing][0]) == "right"
 
 
+@pytest.mark.sample(0.5)
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault_is_shown(name: str) -> None:
     fault = FAULTS[name]

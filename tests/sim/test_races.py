@@ -6,7 +6,9 @@ import pytest
 
 from pipec.sim import SimulationError
 
-from .race_programs import INIT, LOADED, PROGRAMS, UNORDERED, Program, wait
+from .race_programs import PROGRAMS
+from .race_programs.copies import LOADED
+from .race_programs.program import INIT, UNORDERED, Program, wait
 
 FAULTS = [(name, fault) for name, program in PROGRAMS.items() for fault in program.faults]
 

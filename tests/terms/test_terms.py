@@ -24,7 +24,7 @@ OTHERS = st.one_of(
 )
 ANYTHING = st.one_of(conditions(OTHERS, 3), *(scalars(dtype, OTHERS, 3) for dtype in TYPES))
 KERNEL = tree.Kernel("k", "", (), (), {}, tuple(parameter(I32) for _ in "xyz"), (), (), (), SPAN)
-SETTINGS = settings(max_examples=volume(60, 120), deadline=None)
+SETTINGS = settings(max_examples=volume(40, 120), deadline=None)
 
 
 @st.composite

@@ -17,17 +17,21 @@ from pipec.verify.reader.read import read
 from tests.verify.mutations import Mutant
 
 Outcome = Literal["not read", "refused", "accepted"]
-Likeness = Literal["the same", "other names", "another"]  # of the network read, beside that of the original
+# Of the network read, beside that of the original. "part": but for whether arrivals pass on what other threads have waited for; "alone":
+# another, of threads that wait for nobody but each other.
+Likeness = Literal["the same", "other names", "part", "alone", "another"]
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why mutants of an instruction (its text) by a change are accepted whose network is so like the original's."""
+    """Why mutants of an instruction (its text) by a change are accepted whose network is so like the original's. `behind`: what the
+    instruction in front of it is, where that matters."""
 
     instruction: str
     change: str
     likeness: Likeness
     words: str
+    behind: str = ""
 
 
 _MOVES = "removed|twice|moved .*"
@@ -67,6 +71,14 @@ REASONS = (
         r"mbarrier\.try_wait", "twice|branch removed", "the same", "it only looks whether a phase is over; the wait comes later"
     ),
     Reason(r"bra", "branch removed", "the same", "what it leads around changes nothing there"),
+    Reason(r"bra", "branch removed", "another", "it leads around a wait for a phase that a look found over", behind=r"try_wait"),
+    Reason(
+        r"bar\.warp\.sync",
+        _MOVES,
+        "part",
+        "what one lane then tells says less of what the others have waited for, and no more is needed there",
+    ),
+    Reason(r"bar\.warp\.sync", _MOVES, "alone", "the kernel has one process, all of whose threads meet in other turns of a loop"),
     Reason(
         r"mapa",
         r"CTA \+ 1",
@@ -103,17 +115,45 @@ def judged(mutant: Mutant, certificate: Certificate) -> tuple[Outcome, Network |
 
 
 def reason_for(mutant: Mutant, instruction: str, mutated: Network, original: Network) -> str | None:
-    likeness = likeness_of(mutated, original)
+    likeness, before = likeness_of(mutated, original), _before(mutant)
     for row in REASONS:
-        if row.likeness == likeness and re.search(row.instruction, instruction) and re.fullmatch(row.change, mutant.change):
+        alike = row.likeness == likeness and re.fullmatch(row.change, mutant.change)
+        if alike and re.search(row.instruction, instruction) and re.search(row.behind, before):
             return row.words
     return None
+
+
+def _before(mutant: Mutant) -> str:
+    """The instruction in front of the one that was changed."""
+    lines = (line.strip() for line in reversed(mutant.text.split("\n")[: mutant.line - 1]))
+    return next((line for line in lines if line and not line.startswith((".", "$", "//"))), "")
 
 
 def likeness_of(network: Network, other: Network) -> Likeness:
     if plain(network) == plain(other):
         return "the same"
-    return "other names" if plain(network, names=False) == plain(other, names=False) else "another"
+    if plain(network, names=False) == plain(other, names=False):
+        return "other names"
+    if plain(_whole(network)) == plain(_whole(other)):
+        return "part"
+    return "alone" if len(network.processes) == len(other.processes) == 1 else "another"
+
+
+def _whole(network: Network) -> Network:
+    """As if each arrival were one of all threads that have come as far."""
+    return replace(
+        network,
+        processes=tuple(
+            replace(
+                process,
+                states=tuple(
+                    replace(state, action=replace(state.action, part=False)) if isinstance(state.action, Arrive) else state
+                    for state in process.states
+                ),
+            )
+            for process in network.processes
+        ),
+    )
 
 
 def plain(network: Network, names: bool = True) -> Network:

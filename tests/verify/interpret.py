@@ -2,9 +2,10 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import prod
 
 from pipec.verify.network import Arrive, Edge, End, Network, Process, Test, Wait
-from pipec.verify.terms import Apply, Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol
+from pipec.verify.terms import Apply, Atom, Both, Choose, Compare, Either, Floor, Formula, Linear, Product, Symbol
 
 MOST_STEPS = 1_000_000
 
@@ -95,7 +96,7 @@ def value(form: Linear, values: dict[str, int]) -> int:
     return form.constant + sum(times * _atom(one, values) for one, times in form.terms)
 
 
-def _atom(one: Symbol | Floor | Choose | Apply, values: dict[str, int]) -> int:
+def _atom(one: Atom, values: dict[str, int]) -> int:
     match one:
         case Symbol(name):
             return values[name]
@@ -103,6 +104,8 @@ def _atom(one: Symbol | Floor | Choose | Apply, values: dict[str, int]) -> int:
             return value(form, values) // divisor
         case Choose(condition, yes, no):
             return value(yes if holds(condition, values) else no, values)
+        case Product(factors):
+            return prod(_atom(factor, values) for factor in factors)
         case Apply(function, arguments):
             return _applied(function, [value(argument, values) for argument in arguments])
 
@@ -114,6 +117,8 @@ def _wrap(number: int, kind: str) -> int:
 
 
 def _applied(function: str, arguments: list[int]) -> int:
+    if function == "product":
+        return prod(arguments)
     name, _, kind = function.rpartition(".")
     if not name:
         return _wrap(arguments[0], kind)

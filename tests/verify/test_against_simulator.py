@@ -12,7 +12,7 @@ from itertools import groupby
 
 import pytest
 from examples.catalogue import Run, cases, compiled, runs
-from samples import volume
+from samples import some, volume
 from verify.interpret import Running, run
 
 from pipec.reference import trial_of
@@ -86,7 +86,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
 
     for name, waits in (("mbarrier.arrive", False), ("mbarrier.expect_tx", False), ("mbarrier.try_wait", True)):
         monkeypatch.setitem(decode._MEANINGS, name, watching(decode._MEANINGS[name], waits))
-    monkeypatch.setattr(arithmetic, "LARGEST_FORM", 5000)
+    monkeypatch.setattr(arithmetic, "LIMITS", (5000,))
     return found
 
 
@@ -100,7 +100,7 @@ def chosen() -> list[Run]:
         if not case.constants and case.path.stem not in WITHOUT_NUMBERS:
             for _, of_one in groupby(runs(case), lambda one: one.kernel):
                 found += sorted(list(of_one)[:3], key=lambda one: math.prod(one.numbers.values()))[: volume(1, 3)]
-    return found
+    return some("threads", found, 0.5)
 
 
 @pytest.mark.sample(0.01, of="trip")

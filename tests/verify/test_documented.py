@@ -11,7 +11,7 @@ TABLE = re.compile(r"(<!-- instructions: .*? -->\n).*?(<!-- end -->)", re.DOTALL
 
 
 def table() -> str:
-    lines = ["| instruction | what it is to the protocol |", "|---|---|"]
+    lines = ["| instruction | what it does to the protocol |", "|---|---|"]
     for kind in Kind:
         opcodes = [opcode for opcode, of in ROWS.items() if of is kind]
         lines.append(f"| {', '.join(f'`{opcode}`' for opcode in sorted(opcodes))} | {kind.value} |")

@@ -21,11 +21,17 @@ def a_form(draw: random.Random, depth: int = 2) -> Linear:
 
 
 def _an_atom(draw: random.Random, depth: int) -> Linear:
-    kind = draw.randrange(8) if depth else 0
+    kind = draw.randrange(11) if depth else 0
     if kind == 5:
         return floor(a_form(draw, depth - 1), draw.randint(2, 4))
     if kind == 6:
         return terms.choose(a_formula(draw, {}, depth - 1), a_form(draw, depth - 1), a_form(draw, depth - 1))
+    if kind == 8:
+        return terms.product(a_form(draw, depth - 1), a_form(draw, depth - 1))
+    if kind == 9:
+        return terms.product(atom(draw.choice(SYMBOLS)), atom(draw.choice(SYMBOLS)))
+    if kind == 10:
+        return atom(Apply(draw.choice(("mul.lo.s8", "mul.lo.u8", "mul.lo.s32")), (a_form(draw, 0), a_form(draw, 0))))
     if kind == 7:
         return atom(Apply(draw.choice(("s8", "u8", "u16")), (a_form(draw, depth - 1),)))
     return atom(draw.choice(SYMBOLS))
@@ -79,6 +85,7 @@ def test_terms_keep_their_values(seed: int) -> None:
         assert holds(negate(formula), at) != holds(formula, at)
         assert value(scale(form, times), at) == times * value(form, at)
         assert value(add(form, other, times), at) == value(form, at) + times * value(other, at)
+        assert value(terms.product(form, other), at) == value(form, at) * value(other, at)
         assert value(floor(form, divisor), at) == value(form, at) // divisor
         instead = {symbol: a_form(draw, 1) for symbol in draw.sample(SYMBOLS, draw.randint(0, 3))}
         moved = at | {symbol.name: value(replacement, at) for symbol, replacement in instead.items()}
@@ -123,3 +130,74 @@ def _f(form: Linear) -> Linear:
 
 def _larger(x: Linear, y: Linear) -> Linear:
     return atom(Choose(Compare("ge", add(x, y, -1)), x, y))
+
+
+def test_cases_that_are_refuted_at_hand_need_not_be_told_apart() -> None:
+    """There may be many more than are told apart one inside the other."""
+    x, y = atom(Symbol("x")), atom(Symbol("y"))
+    others = [atom(Symbol(f"z{number}")) for number in range(8)]
+    noise: list[Formula] = [Compare("ne", add(one, x)) for one in others]
+    choices = [Compare("eq", add(one, _larger(one, y), -1)) for one in others]
+    differ = Compare("ne", add(add(x, scale(floor(x, 3), 3), -1), Linear(-1)))
+    alike = Compare("eq", add(add(y, scale(floor(y, 3), 3), -1), Linear(-1)))
+    assert System([*noise, *choices, differ, Compare("eq", add(x, y, -1)), alike]).impossible()
+    assert not System([*noise, *choices, differ, Compare("eq", add(add(x, y, -1), Linear(1))), alike]).impossible()
+    one_of = terms.Either((Compare("eq", add(x, Linear(-1))), Compare("eq", add(x, Linear(-3)))))
+    assert System([*noise, one_of, Compare("ge", add(x, Linear(-2)))]).entails(Compare("eq", add(x, Linear(-3))))
+    assert not System([*noise, one_of, Compare("ge", add(x, Linear(-1)))]).entails(Compare("eq", add(x, Linear(-3))))
+
+
+def test_the_smaller_of_two_numbers_has_one_form() -> None:
+    x, y = atom(Symbol("x")), add(atom(Symbol("y")), Linear(2))
+    smaller = [
+        terms.choose(Compare("ge", add(add(right, left, -1), Linear(-strict))), left, right)
+        for left, right in ((x, y), (y, x))
+        for strict in (0, 1)
+    ]
+    assert len({*smaller}) == 1
+    larger = terms.choose(Compare("ge", add(x, y, -1)), x, y)
+    assert larger not in smaller
+    # One off, it is neither.
+    assert terms.choose(Compare("ge", add(add(y, x, -1), Linear(-2))), x, y) not in smaller
+    for at in ({"x": 3, "y": 0}, {"x": 2, "y": 0}, {"x": 1, "y": 0}):
+        assert value(smaller[0], at) == min(at["x"], at["y"] + 2) and value(larger, at) == max(at["x"], at["y"] + 2)
+
+
+def test_products_of_what_is_not_negative() -> None:
+    """A loop inside another against one over the product: `turns = i * n + j`."""
+    i, j, n, m, turns = (atom(Symbol(name)) for name in ("i", "j", "n", "m", "turns"))
+    flat = terms.product(m, n)
+    inside = [
+        *(
+            Compare("ge", one)
+            for one in (i, j, add(add(m, i, -1), Linear(-1)), add(add(n, j, -1), Linear(-1)), add(n, Linear(-1)))
+        ),
+        Compare("eq", add(add(turns, j, -1), terms.product(i, n), -1)),
+    ]
+    before = Compare("ge", add(add(flat, turns, -1), Linear(-1)))
+    assert System(inside).entails(before)
+    # Without a bound of the outer counter, or of the inner one, it may be behind the end.
+    for left_out in (2, 3):
+        assert not System(inside[:left_out] + inside[left_out + 1 :]).entails(before)
+    last = [Compare("ge", add(add(i, m, -1), Linear(1))), Compare("ge", add(add(j, n, -1), Linear(1)))]
+    assert System([*inside, *last]).entails(Compare("eq", add(add(flat, turns, -1), Linear(-1))))
+    assert not System([*inside, last[0]]).entails(Compare("eq", add(add(flat, turns, -1), Linear(-1))))
+    # The signs matter: the product of two negative numbers is positive.
+    assert not System([Compare("ge", scale(n, -1)), Compare("ge", scale(m, -1))]).entails(Compare("ge", scale(flat, -1)))
+
+
+def test_what_the_machine_multiplies_is_the_product_only_in_range() -> None:
+    n, m = atom(Symbol("n")), atom(Symbol("m"))
+    low, wide = atom(Apply("mul.lo.s32", (n, m))), atom(Apply("mul.lo.s64", (n, m)))
+    sizes = [*(Compare("ge", one) for one in (n, m)), *(Compare("ge", add(Linear(2**31 - 1), one, -1)) for one in (n, m))]
+    same = Compare("eq", add(low, terms.product(n, m), -1))
+    assert not System(sizes).entails(same)
+    assert System(sizes).entails(Compare("eq", add(wide, terms.product(n, m), -1)))
+    assert System([*sizes, Compare("ge", add(Linear(2**31 - 1), wide, -1))]).entails(same)
+    assert not System([*sizes, Compare("ge", add(Linear(2**31), wide, -1))]).entails(same)
+    # That the wrapped product is small says nothing of the product.
+    assert not System([*sizes, Compare("ge", add(Linear(7), low, -1)), Compare("ge", low)]).entails(same)
+    twice = atom(Apply("s32", (scale(low, 2),)))
+    doubled = Compare("eq", add(twice, terms.product(n, m), -2))
+    assert System([*sizes, Compare("ge", add(Linear(2**31 - 1), wide, -2))]).entails(doubled)
+    assert not System([*sizes, Compare("ge", add(Linear(2**31 - 1), wide, -1))]).entails(doubled)

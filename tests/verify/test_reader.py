@@ -19,10 +19,8 @@ def test_the_processes_of_a_gemm() -> None:
     network = read(GEMM)
     assert [(process.role, process.threads) for process in network.processes] == [
         ("epilogue", 128),
-        ("load", 1),
-        ("load", 31),
-        ("mma", 1),
-        ("mma", 31),
+        ("load", 32),
+        ("mma", 32),
     ]
     assert [(ring.stages, ring.count) for ring in network.rings if ring.kind == "mbarrier"] == [(4, 1), (4, 1), (1, 1), (1, 128)]
 

@@ -127,7 +127,7 @@ def _fitting_stages(plan: Plan, pipeline: tree.Pipeline) -> int:
 
 
 def _tensor_memory(plan: Plan, sink: Sink) -> None:
-    accumulators = [buffer for buffer in plan.kernel.buffers if buffer.space == "tensor"]
+    accumulators = [buffer for buffer in plan.kernel.buffers if buffer.space == "tensor" and buffer.alias is None]
     spans = {
         buffer: plan.column_stride[buffer] * (buffer.count - 1) + tensor_width(buffer, plan.packed) for buffer in accumulators
     }

@@ -24,7 +24,7 @@ def check(plan: Plan, sink: Sink) -> None:
 
 def _allocation(plan: Plan, stated: tree.TensorAllocation, sink: Sink) -> None:
     """Large enough for all that stands in it, and not held for nothing."""
-    buffers = [buffer for buffer in plan.kernel.buffers if buffer.space == "tensor"]
+    buffers = [buffer for buffer in plan.kernel.buffers if buffer.space == "tensor" and buffer.alias is None]
     if not buffers:
         sink.report(output_messages.AllocationUnused(columns=stated.columns, at=stated.span))
         return

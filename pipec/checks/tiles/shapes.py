@@ -1,6 +1,6 @@
 """Sizes and types of the tiles and roles that a kernel declares, against what the hardware takes (E07xx, E09xx)."""
 
-from pipec.checks.summary import Summary
+from pipec.checks.summary import READ, WRITE, Summary
 from pipec.checks.tiles.scales import scale_tile, whole_units
 from pipec.diag.catalogue.language import target as target_messages
 from pipec.diag.catalogue.tiles import copies as copies_messages
@@ -17,6 +17,7 @@ from pipec.sema.types import TileType
 from pipec.source import Span
 
 MOST_WARPS = 32
+_WORD_BITS = 32
 COPY_UNIT = 16  # bytes: box extents and strides of a tensor map (hardware.md 2.1)
 REGISTER_STEP = 8  # setmaxnreg (hardware.md 7)
 REGISTER_RANGE = (24, 256)
@@ -41,7 +42,7 @@ def _buffers(summary: Summary, target: Target, sink: Sink) -> set[tree.Buffer]:
                     mmas.setdefault(operation.accumulator.buffer, []).append(operation.span)
     for buffer in summary.kernel.buffers:
         if buffer.space == "shared":
-            if _shared_buffer(buffer, sink):
+            if not _of_threads(summary, buffer) and _shared_buffer(buffer, sink):
                 wrong.add(buffer)
         elif target.tensor_columns == 0:
             uses = tuple(mmas.get(buffer, ()))
@@ -67,6 +68,12 @@ def _buffers(summary: Summary, target: Target, sink: Sink) -> set[tree.Buffer]:
 
 def _owner_name(buffer: tree.Buffer) -> str:
     return buffer.owner.name if buffer.owner else buffer.name
+
+
+def _of_threads(summary: Summary, buffer: tree.Buffer) -> bool:
+    """Whether a tile is a value of 32 bits for each row that threads alone write and read: no copy reaches it, nor does an MMA."""
+    touches = {touch.kind for _, handle in summary.handles() for _, touch in handle.touches if touch.buffer is buffer}
+    return buffer.columns == 1 and buffer.dtype.bits == _WORD_BITS and touches <= {WRITE, READ}
 
 
 def _shared_buffer(buffer: tree.Buffer, sink: Sink) -> bool:

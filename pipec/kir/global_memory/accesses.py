@@ -53,7 +53,7 @@ class RoleAccesses:
 
 def collect(kernel: Kernel) -> tuple[RoleAccesses, ...]:
     """Of each role that touches a tensor which the kernel writes, the accesses to such tensors."""
-    written = _written(kernel)
+    written = written_tensors(kernel, "semaphore")
     found: list[RoleAccesses] = []
     for role in kernel.roles if written else ():
         accesses = tuple(access for access in _accesses(role) if access.tensor in written)
@@ -62,13 +62,14 @@ def collect(kernel: Kernel) -> tuple[RoleAccesses, ...]:
     return tuple(found)
 
 
-def _written(kernel: Kernel) -> frozenset[str]:
+def written_tensors(kernel: Kernel, *but: str) -> frozenset[str]:
+    """The names of the tensors to which the kernel stores, by any engine but those."""
     return frozenset(
         memory.place.tensor.name
         for role in kernel.roles
         for block in role.blocks
         for operation in block.operations
-        if (memory := operation.effects.memory) is not None and memory.writes and memory.engine != "semaphore"
+        if (memory := operation.effects.memory) is not None and memory.writes and memory.engine not in but
     )
 
 

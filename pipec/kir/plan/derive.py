@@ -6,6 +6,7 @@ says what is wrong with it. Lowering follows the plan and derives nothing again.
 
 from pipec.isa.targets import Target
 from pipec.kir.clusters import kernel_sharing
+from pipec.kir.global_memory.accesses import written_tensors
 from pipec.kir.ir import Kernel
 from pipec.kir.plan.exit import plan_drains
 from pipec.kir.plan.global_memory import plan_global
@@ -13,6 +14,7 @@ from pipec.kir.plan.grids import plan_grids
 from pipec.kir.plan.interface import plan_interface, plan_parameters
 from pipec.kir.plan.invariants import plan_invariants
 from pipec.kir.plan.memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
+from pipec.kir.plan.proxies import plan_proxies
 from pipec.kir.plan.roles import plan_registers, plan_roles, plan_row_maps, stays_together
 from pipec.kir.plan.signals import expected_bytes, plan_meetings, plan_signals
 from pipec.kir.plan.types import (
@@ -45,18 +47,20 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     signals = plan_signals(kernel, roles, expected, unwritten, shared_by)
     drains = plan_drains(kernel, signals, shared_by)
     meetings = plan_meetings(roles, signals)
-    orders = plan_global(kernel)
+    orders, written = plan_global(kernel), written_tensors(kernel)
+    proxied = plan_proxies(kernel)
     found = (
         replace(
             row,
             drains=drains.get(row.role.name, ()),
+            proxied=proxied[row.role.name],
             meets=meetings.get(row.role.name, frozenset()),
             global_order=orders.get(row.role.name, GlobalOrder()),
             invariants=plan_invariants(row.role),
             whole_warp=row.single_thread
             and target.tensor_columns > 0
             and row.role.name not in orders
-            and stays_together(row.role),
+            and stays_together(row.role, written),
         )
         for row in roles
     )

@@ -88,7 +88,7 @@ def _stays(node: tree.Expression, changed: frozenset[tree.Variable]) -> bool:
                     return False
             case (
                 tree.Constant() | tree.ReadDimension() | tree.ReadParameter() | tree.Special()
-                | tree.Unary() | tree.Binary() | tree.Convert() | tree.Select() | tree.Call()
+                | tree.Unary() | tree.Binary() | tree.Convert() | tree.Bitcast() | tree.Select() | tree.Call()
             ):  # fmt: skip
                 pass
             case _:  # memory, an answer of the hardware, a stage's number

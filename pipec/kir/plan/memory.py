@@ -1,7 +1,6 @@
 """Where everything lies: tiles in shared memory and their swizzle, staging buffers, barriers, tensor-memory columns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import mul
 
 from pipec.isa.dtypes import DType
@@ -21,6 +20,7 @@ from pipec.kir.plan.types import (
     ZeroFill,
     round_up,
 )
+from pipec.record import mutable
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Expression, Pipeline
 from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
@@ -91,7 +91,9 @@ def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer,
     stride: dict[Buffer, int] = {}
     column = 0
     for buffer in kernel.buffers:
-        if buffer.space == "tensor":
+        if buffer.alias is not None:
+            first[buffer], stride[buffer] = first[buffer.alias] + buffer.alias_column, tensor_width(buffer, packed)
+        elif buffer.space == "tensor":
             columns = tensor_width(buffer, packed)
             first[buffer], stride[buffer] = column, buffer.stride or columns
             column += stride[buffer] * (buffer.count - 1) + columns
@@ -109,7 +111,7 @@ def plan_tensor(kernel: Kernel, packed: frozenset[Buffer]) -> tuple[dict[Buffer,
     return first, stride, allocated
 
 
-@dataclass(slots=True)
+@mutable
 class SharedPlan:
     buffer_offsets: dict[Buffer, int]
     buffer_strides: dict[Buffer, int]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import gcd
 
 from pipec.isa.targets import WARP, WARPGROUP_WARPS, Target
-from pipec.kir.ir import Branch, Kernel, Role
+from pipec.kir.ir import Kernel, Role
 from pipec.kir.lazy_tiles import lazy_tiles, reads_accumulator
 from pipec.kir.plan.mma_waits import plan_mma_waits
 from pipec.kir.plan.striping import rows_together, striped_map, striped_vector
@@ -19,6 +19,9 @@ from pipec.vocabulary import Space
 _REGISTER_STEP = 8
 _MOST_REGISTERS = 248
 _MOST_OF_A_THREAD = 255
+# Of a role that a whole warp walks: the constants of each are kept in registers (pipec.lower.bases). With the six of attention.pipe, ptxas
+# spills them, and the loop has 491 instructions in place of 208.
+_MOST_MMAS = 4
 
 
 def operations(role: Role) -> Iterator[tree.Operation]:
@@ -80,9 +83,6 @@ def _role_plan(role: Role, first_warp: int, named_barrier: int | None) -> RolePl
         isinstance(operation, tree.Store) and operation.path == "tma" for operation in operations(role)
     )
     uses_tensor = tree.Mma in kinds or reads_tensor(role)
-    touches_shared = any(_writes(operation, "shared") for operation in operations(role)) or any(
-        isinstance(node, tree.ReadBuffer) and node.source.buffer.space == "shared" for node in expressions(role)
-    )
     return RolePlan(
         role=role,
         first_warp=first_warp,
@@ -91,7 +91,6 @@ def _role_plan(role: Role, first_warp: int, named_barrier: int | None) -> RolePl
         registers=role.registers,
         uses_tensor=uses_tensor,
         stores_bulk=stores_bulk,
-        touches_shared=touches_shared,
     )
 
 
@@ -111,24 +110,21 @@ def _runs_in_one_thread(role: Role) -> bool:
     return True
 
 
-def _decides(role: Role) -> bool:
-    """Whether there is a branch but for those that end `for` loops."""
-    counted = {loop.header for loop in role.loops if isinstance(loop.statement, tree.For)}
-    return any(isinstance(block.terminator, Branch) and number not in counted for number, block in enumerate(role.blocks))
-
-
-def stays_together(role: Role) -> bool:
-    """All lanes of the role's warp find the same values, so they can take its branches together."""
+def stays_together(role: Role, written: frozenset[str]) -> bool:
+    """All lanes of the role's warp find the same values, so they can take its branches together. `written`: names of the tensors to
+    which the kernel stores: each lane may find something else there."""
     apart = (tree.AwaitTurn, tree.PassTurn)
     if any(isinstance(operation, apart) for operation in operations(role)):
         return False
-    # What is done in some rounds only would be a second process that waits in some rounds only, and the proof does not follow the two.
-    if _decides(role):
+    if sum(isinstance(operation, tree.Mma) for operation in operations(role)) > _MOST_MMAS:
         return False
     # A look at a barrier may find something else in each lane; a wait that takes it up brings them together, a branch would not.
     looks = {operation.ready for operation in operations(role) if isinstance(operation, tree.Peek)}
     return not any(
-        isinstance(node, tree.ReadElement) or (isinstance(node, tree.ReadVariable) and node.variable in looks)
+        isinstance(node, tree.ReadElement)
+        and node.source.tensor.name in written
+        or isinstance(node, tree.ReadVariable)
+        and node.variable in looks
         for node in expressions(role)
     )
 

@@ -91,7 +91,7 @@ class RolePlan:
     registers: int | None
     uses_tensor: bool = False
     stores_bulk: bool = False
-    touches_shared: bool = False  # its threads read or write stages in shared memory
+    proxied: frozenset[Pipeline] = frozenset()  # in whose tiles in shared memory its threads meet the async proxy
     mma_waits: MmaWaits | None = None  # of roles that multiply in registers
     drains: tuple[Pipeline, ...] = ()  # waited for before the role ends: commits still arrive on their barriers
     global_order: GlobalOrder = GlobalOrder()

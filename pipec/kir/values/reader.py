@@ -120,6 +120,8 @@ class Reader:
                 return machine.binary(operator, dtype_of(left.type), self(left), self(right))
             case tree.Convert(operand=operand, type=DType() as dtype):
                 return machine.convert(self(operand), dtype_of(operand.type), dtype)
+            case tree.Bitcast(operand=operand, type=DType() as dtype):
+                return machine.bitcast(self(operand), dtype_of(operand.type), dtype)
             case tree.Select(condition=condition, when_true=one, when_false=other, type=DType()):
                 return choose(self(condition), self(one), self(other))
             case tree.Call(function=function, arguments=arguments, type=DType()):

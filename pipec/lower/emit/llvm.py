@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pipec.budgets import Meter
-from pipec.isa.instructions import INSTRUCTIONS, Instruction
+from pipec.isa.instruction import Instruction
+from pipec.isa.instructions import INSTRUCTIONS
 from pipec.record import record
 
 
@@ -187,9 +188,7 @@ class Builder:
         if len(arguments) != len(row.operands):
             raise AssertionError(f"{row.name}: {len(arguments)} operands, the table says {len(row.operands)}")
         if self._deferred is not None and row.acts:
-            self._spend()
-            self._deferred.lines.append(f"  {text}{self.location}")
-            self._deferred.told += [argument for argument in arguments if argument.name.startswith("%v")]
+            self._defer(self._deferred, text, arguments)
             return Value("void", "")
         if row.result == "void":
             self.effect(text)
@@ -279,7 +278,16 @@ class Builder:
         return self.emit(type_, f"load {type_}, {pointer}, align {alignment}")
 
     def store(self, value: Value, pointer: Value, alignment: int) -> None:
-        self.effect(f"store {value}, {pointer}, align {alignment}")
+        text = f"store {value}, {pointer}, align {alignment}"
+        if self._deferred is not None:
+            self._defer(self._deferred, text, (value, pointer))
+        else:
+            self.effect(text)
+
+    def _defer(self, actions: Actions, text: str, told: Sequence[Value]) -> None:
+        self._spend()
+        actions.lines.append(f"  {text}{self.location}")
+        actions.told += [value for value in told if value.name.startswith("%v")]
 
 
 @record

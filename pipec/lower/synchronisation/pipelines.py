@@ -231,10 +231,10 @@ def _signal(role: RoleContext, operation: tree.Signal | tree.Release) -> None:
             case "threads" if handle.pipeline.kind == SCHEDULER:
                 clusters.arrive(role, handle, pointer)  # the answer was read, and the read fenced
             case "threads":
-                hand_over_fences(role)
+                hand_over_fences(role, handle.pipeline)
                 clusters.arrive(role, handle, pointer)
             case "met":
-                hand_over_fences(role)
+                hand_over_fences(role, handle.pipeline)
                 role.synchronise()
                 with role.one_thread("written"):
                     clusters.arrive(role, handle, pointer)
@@ -247,14 +247,14 @@ def _speaks_for_lanes(kinds: tuple[Completion, ...]) -> bool:
     return not {"threads", "warps", "met"}.isdisjoint(kinds)
 
 
-def hand_over_fences(role: RoleContext) -> None:
-    """What this thread did to stages, ordered before an arrival that speaks for it.
+def hand_over_fences(role: RoleContext, pipeline: tree.Pipeline | None = None) -> None:
+    """What this thread did to stages of a pipeline (None: of any), ordered before an arrival that speaks for it.
 
     Generic accesses to shared memory on this side meet the async proxy on the other (TMA, MMA): both directions ask for a fence
     (hardware.md 4). Reads of tensor memory are ordered by a fence of their own.
     """
     global_order.hand_over(role)
-    if role.plan.touches_shared:
+    if role.plan.proxied if pipeline is None else pipeline in role.plan.proxied:
         role.builder.call("fence.proxy.async.shared")
     if role.plan.uses_tensor:
         role.builder.call("tcgen05.fence.before")

@@ -1,6 +1,5 @@
 """What a thread works on at a time: a row of a register tile, and a chunk of its columns."""
 
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipec.kir import spread
@@ -8,14 +7,14 @@ from pipec.kir.plan.types import RowMap
 from pipec.kir.spread import GROUP_COLUMNS
 from pipec.lower.context import RoleContext
 from pipec.lower.emit.llvm import Builder, Value, integer
-from pipec.record import record, replace
+from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 
 # What a read of a stage's tile gives depends on: the tile, the stage, whether it is transposed, and the node where its columns move.
 _Read = tuple[tree.Buffer, tree.Handle, bool, tree.Expression | None]
 
 
-@dataclass(slots=True)
+@mutable
 class Row:
     """A row of the tile that this thread works on: where it is (see pipec.kir.spread.Place), and what is the same along it."""
 
@@ -40,7 +39,7 @@ class Place:
     groups: range
 
 
-@dataclass(slots=True)
+@mutable
 class Chunk:
     """`count` columns of a row from `column` on; `uniform_column` is the first lane's, `split` how far lanes 16-31 are ahead.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import assert_never
 
-from pipec.isa.dtypes import DTYPES
+from pipec.isa.dtypes import DTYPES, DType
 from pipec.isa.targets import WARP
 from pipec.kir import spread
 from pipec.kir.plan.roles import register_tiles
@@ -16,6 +16,7 @@ from pipec.kir.plan.types import RowMap
 from pipec.kir.spread import GROUP_COLUMNS, chunk_columns
 from pipec.kir.walk import children
 from pipec.lower.context import RoleContext, repeated
+from pipec.lower.emit import packed
 from pipec.lower.emit.arithmetic import binary, convert, is_narrow_float
 from pipec.lower.emit.functions import call_function
 from pipec.lower.emit.llvm import Value, integer
@@ -30,6 +31,7 @@ from pipec.lower.tiles.reductions import fold, fold_lanes, fold_tree, identity, 
 from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
+from pipec.vocabulary import RowFunction
 
 _F32 = DTYPES["f32"]
 _WORD_BYTES = 4
@@ -41,6 +43,7 @@ class TileReader:
     def __init__(self, role: RoleContext) -> None:
         self.role = role
         self.builder = role.builder
+        self.target = role.kernel.plan.target
         self.scalars: dict[tree.Expression, list[Value]] = {}
         self.prepared: set[tree.Expression] = set()  # expressions share parts
 
@@ -127,17 +130,23 @@ class TileReader:
                 return [unary(role, operator, dtype_of(type_), value) for value in self.values(operand, chunk)]
             case tree.Binary(operator, left, right):
                 dtype = dtype_of(left.type)
-                pairs = zip(self.values(left, chunk), self.values(right, chunk), strict=True)
-                return [binary(builder, operator, dtype, a, b) for a, b in pairs]
+                sides = self.values(left, chunk), self.values(right, chunk)
+                if operator in packed.OPERATORS and packed.applies(self.target, dtype, sides):
+                    return packed.elementwise(builder, packed.OPERATORS[operator], sides)
+                return [binary(builder, operator, dtype, a, b) for a, b in zip(*sides, strict=True)]
             case tree.Convert(operand, type_):
                 return convert(builder, self.values(operand, chunk), dtype_of(operand.type), dtype_of(type_))
+            case tree.Bitcast(operand, type_):
+                return [builder.cast("bitcast", value, dtype_of(type_).llvm) for value in self.values(operand, chunk)]
             case tree.Select(condition, when_true, when_false):
-                sides = zip(*(self.values(node, chunk) for node in (condition, when_true, when_false)), strict=True)
-                return [builder.select(*side) for side in sides]
+                choices = zip(*(self.values(node, chunk) for node in (condition, when_true, when_false)), strict=True)
+                return [builder.select(*choice) for choice in choices]
             case tree.Call(function, arguments):
                 dtype = dtype_of(arguments[0].type)
-                columns = zip(*(self.values(argument, chunk) for argument in arguments), strict=True)
-                return [call_function(builder, function, dtype, column) for column in columns]
+                columns = [self.values(argument, chunk) for argument in arguments]
+                if function == "fma" and packed.applies(self.target, dtype, columns):
+                    return packed.elementwise(builder, "fma.f32x2", columns)
+                return [call_function(builder, function, dtype, column) for column in zip(*columns, strict=True)]
             case tree.ReadBuffer():
                 return self._read_buffer(expression, chunk)
             case tree.ReadTensor():
@@ -284,7 +293,7 @@ class TileReader:
             register = None if number is None else number * count
             chunk = Chunk(row, column, uniform, count if halves == 2 else 0, count, register)
             values = convert(builder, self.values(operand, chunk), operand.type.dtype, dtype)
-            total.write(fold(builder, node.function, dtype, [total.read(), fold_tree(builder, node.function, dtype, values)]))
+            total.write(fold(builder, node.function, dtype, [total.read(), self._fold_chunk(node.function, dtype, values)]))
         result = total.read()
         if halves == 2:
             other = shuffle(role, "shuffle.bfly", result, dtype, integer(16))
@@ -294,6 +303,14 @@ class TileReader:
             values = convert(builder, self.values(operand, Chunk(row, last, last, 0, 1, 0)), operand.type.dtype, dtype)
             result = fold(builder, node.function, dtype, [result, *values])
         return convert(builder, [result], dtype, node.type.dtype)[0]
+
+    def _fold_chunk(self, function: RowFunction, dtype: DType, values: list[Value]) -> Value:
+        """One thread's elements: sums by pairs; sm_100 finds the largest or smallest of three with one instruction."""
+        if not packed.applies(self.target, dtype, [values]):
+            return fold_tree(self.builder, function, dtype, values)
+        if function == "sum":
+            return packed.total(self.builder, values)
+        return fold_tree(self.builder, function, dtype, values, width=3)
 
     def _reduce_fragment(self, node: tree.RowReduce, operand: tree.Expression, tile: TileType, row: Row, place: Place) -> Value:
         """Four neighbouring lanes share a row of an accumulator in registers."""

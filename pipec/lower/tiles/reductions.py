@@ -1,5 +1,6 @@
 """Row reductions: what folds two values, and how the threads that share a row fold theirs."""
 
+import functools
 from collections.abc import Sequence
 
 from pipec.isa.dtypes import DType
@@ -20,12 +21,12 @@ def fold(builder: Builder, function: RowFunction, dtype: DType, pair: Sequence[V
     return call_function(builder, function, dtype, pair)
 
 
-def fold_tree(builder: Builder, function: RowFunction, dtype: DType, values: Sequence[Value]) -> Value:
-    """Pairwise: shorter chains and smaller rounding errors than left to right."""
+def fold_tree(builder: Builder, function: RowFunction, dtype: DType, values: Sequence[Value], width: int = 2) -> Value:
+    """As a tree, of `width` values at a time: shorter chains and smaller rounding errors than left to right."""
     values = list(values)
     while len(values) > 1:
-        pairs = [values[index : index + 2] for index in range(0, len(values), 2)]
-        values = [fold(builder, function, dtype, pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        groups = [values[index : index + width] for index in range(0, len(values), width)]
+        values = [functools.reduce(lambda one, other: fold(builder, function, dtype, [one, other]), group) for group in groups]
     return values[0]
 
 

@@ -1,14 +1,13 @@
 """A call of any kind, to what it means: built-in functions, operations, methods of pipelines and stages, helpers."""
 
-from dataclasses import replace
-
 from pipec.diag.catalogue.language import names as messages
 from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.isa.dtypes import DTYPES
+from pipec.record import replace
 from pipec.sema import tree
 from pipec.sema.calls.actions import ACTIONS
 from pipec.sema.calls.built_ins import BUILT_IN_CALLS
-from pipec.sema.calls.element_functions import cast, element_function
+from pipec.sema.calls.element_functions import CONVERSIONS, conversion, element_function
 from pipec.sema.calls.role_pipeline import sub_stage
 from pipec.sema.context import Context
 from pipec.sema.declarations.pipelines import DECLARATIONS
@@ -45,8 +44,8 @@ def call(context: Context, node: ast.Call) -> Meaning:
         return BUILT_IN_CALLS[path](context, node)
     if path is not None and path in FUNCTIONS:
         return element_function(context, FUNCTIONS[path], node)
-    if isinstance(node.callee, ast.Subscript) and dotted(context, node.callee.value) == "cast":
-        return cast(context, node)
+    if isinstance(node.callee, ast.Subscript) and dotted(context, node.callee.value) in CONVERSIONS:
+        return conversion(context, node)
     named = node.callee.value if isinstance(node.callee, ast.Subscript) else node.callee
     if isinstance(named, ast.Attribute) and path is None and dotted(context, named) is None:
         return _method(context, node, named)
@@ -146,7 +145,7 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning
 def _argument(context: Context, node: ast.Expression, name: str) -> Meaning:
     """An argument is evaluated once, before the helper's body."""
     entity = context.elaborate(node)
-    if isinstance(entity, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert) and not isinstance(
+    if isinstance(entity, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert | tree.Bitcast) and not isinstance(
         entity.type, TileType
     ):
         # Otherwise the expression would be computed wherever the helper names its

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipec.diag.catalogue.language import types as messages
-from pipec.isa.dtypes import DTYPES
+from pipec.isa.dtypes import DTYPES, DType
 from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.language.functions import ElementFunction
@@ -13,7 +13,7 @@ from pipec.sema.meanings import Known, Meaning
 from pipec.sema.types import BOOL, TileType, dtype_of, with_dtype
 from pipec.sema.values import arithmetic
 from pipec.sema.values.arguments import bind_arguments
-from pipec.sema.values.expected import as_runtime, known_dtype, need_values, value
+from pipec.sema.values.expected import Value, as_runtime, known_dtype, need_values, value
 from pipec.syntax import ast
 
 
@@ -90,19 +90,40 @@ def _fold_call(context: Context, name: str, values: list[Any], node: ast.Call) -
     return Known(_KNOWN[name](*numbers), node.span)
 
 
-def cast(context: Context, node: ast.Call) -> Meaning:
+CONVERSIONS = ("cast", "bitcast")
+
+
+def conversion(context: Context, node: ast.Call) -> Meaning:
+    """`cast[dtype](value)`, and `bitcast[dtype](value)`, which keeps the bits."""
     callee = node.callee
     assert isinstance(callee, ast.Subscript)
+    name = callee.value.span.text()
     if len(callee.items) != 1:
         context.fail(
             messages.WrongArguments(
-                callee="cast", problem="takes one element type", signature="cast[dtype](value)", at=callee.span
+                callee=name, problem="takes one element type", signature=f"{name}[dtype](value)", at=callee.span
             )
         )
     dtype = known_dtype(context, callee.items[0])
     need_values(context, dtype, "the type to convert to", callee.span)
-    bound = bind_arguments(context, node, "cast", ("value",))
+    bound = bind_arguments(context, node, name, ("value",))
     operand = value(context, bound["value"], "what is converted")
+    return (_cast if name == "cast" else _bitcast)(context, node, callee.items[0], dtype, operand)
+
+
+def _bitcast(context: Context, node: ast.Call, target: ast.Expression, dtype: DType, operand: Value) -> Meaning:
+    own = None if isinstance(operand, Known) else dtype_of(operand.type)
+    if isinstance(operand, Known) or own is None or own is BOOL:
+        found = "a number without a type" if own is None else "a condition"
+        expected = "a number with a type, as `cast[f32](1.0)` is"
+        context.fail(messages.WrongType(what="what `bitcast` reads the bits of", expected=expected, found=found, at=operand.span))
+    if dtype is BOOL or "tf32" in (own.name, dtype.name) or own.bits != dtype.bits:
+        expected = f"a number type of {own.bits} bits, as {own} is"
+        context.fail(messages.WrongType(what="the target of a bitcast", expected=expected, found=str(dtype), at=target.span))
+    return tree.Bitcast(operand, with_dtype(operand.type, dtype), node.span)
+
+
+def _cast(context: Context, node: ast.Call, target: ast.Expression, dtype: DType, operand: Value) -> Meaning:
     if isinstance(operand, Known):
         if isinstance(operand.value, float) and dtype.is_integer:
             operand = Known(int(operand.value), operand.span)
@@ -110,7 +131,5 @@ def cast(context: Context, node: ast.Call) -> Meaning:
     own = dtype_of(operand.type).name
     if dtype is BOOL or dtype.name == "tf32" or (own == "tf32" and dtype.name != "f32"):
         expected = "a number type" if own != "tf32" else "f32"
-        context.fail(
-            messages.WrongType(what="the target of a cast", expected=expected, found=str(dtype), at=callee.items[0].span)
-        )
+        context.fail(messages.WrongType(what="the target of a cast", expected=expected, found=str(dtype), at=target.span))
     return tree.Convert(operand, with_dtype(operand.type, dtype), node.span)

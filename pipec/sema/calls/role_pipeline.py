@@ -78,6 +78,7 @@ def _wait(context: Context, operation: Operation, receiver: Meaning | None, node
     pipeline, side = _pipeline(receiver), _side(operation)
     found = _checked_sub_stage(context, operation, pipeline, node)
     handle = context.current.get((pipeline, side))
+    # Only the first wait after a step moves the role to its next stage; the others are for further sub-stages of the same one.
     first = handle is None or handle not in context.open_stages
     if handle is None or first:
         handle = tree.Handle(pipeline.name, pipeline, side, "linear", node.span)
@@ -114,6 +115,7 @@ def _held(context: Context, operation: Operation, pipeline: tree.Pipeline, side:
 
 def _either(context: Context, operation: Operation, pipeline: tree.Pipeline, span: Span) -> tree.Handle:
     """The stage that the role holds on whichever side; the one obtained last where it has both."""
+    # `context.current` keeps the order of the waits, so the last entry is the newest.
     sides = [side for owner, side in context.current if owner is pipeline]
     held = [side for side in sides if context.current[pipeline, side] in context.open_stages]
     return _held(context, operation, pipeline, (held or sides or ["producer"])[-1], span)
@@ -149,6 +151,7 @@ def _commit_mma(context: Context, operation: Operation, receiver: Meaning | None
         context.fail(
             names.WrongType(what="the thread that commits", expected="`elect()`", found=describe(elected), at=bound["elect"].span)
         )
+    # `commit_mma(elect())` is a block of one statement, so participation is checked by the same rule as for `with elect():`.
     context.emit(tree.Elect((commit,), node.span))
     return Void()
 
@@ -180,6 +183,7 @@ def _index(context: Context, operation: Operation, receiver: Meaning | None, nod
     pipeline = _pipeline(receiver)
     found = sub_stage(context, operation, node)
     if found is not None:
+        # The side with more sub-stages is the one that tells all parts of a stage apart.
         side = max(SIDES, key=pipeline.sub_stages)
         _in_range(context, operation, pipeline, found, pipeline.sub_stages(side), side, node)
     return tree.StageIndex(_either(context, operation, pipeline, node.span), I32, node.span, found)

@@ -45,6 +45,8 @@ def _per_k(context: Context, operation: Operation, receiver: Meaning | None, nod
 def _per_k_epilogue(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("input_pipeline",), signature=operation.signature)
     source = context.elaborate(bound["input_pipeline"])
+    # Only these have one consumer position per role. The stages of a RolePipeline are waited for in parts, which a `with` of two stages
+    # could not express.
     if not isinstance(source, tree.Pipeline) or source.kind not in (INPUT, RING):
         context.fail(
             types_messages.WrongType(
@@ -140,6 +142,7 @@ def _accumulator(context: Context, operation: Operation, receiver: Meaning | Non
 
 
 def _property(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
+    # `num_stages` and the like are found as members; only a call of one comes here.
     context.fail(messages.NotCallable(what=f"`{operation.name}`, a value", at=node.callee.span))
 
 
@@ -154,6 +157,7 @@ def _init(context: Context, operation: Operation, receiver: Meaning | None, node
         known_int(context, bound[name], "an arrival count") if name in bound else default
         for name, default in zip(names, _EPILOGUE_LOAD_COUNTS, strict=True)
     )
+    # Compared with the derived counts by a check, once all roles are known; here the roles have not been read yet.
     context.stated.append(tree.StatedCounts(pipeline, producer, consumer, node.span))
     return Void()
 

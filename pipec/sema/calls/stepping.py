@@ -60,6 +60,7 @@ def _step(context: Context, operation: Operation, receiver: Meaning | None, node
     no_arguments(context, operation, node)
     pipeline, side = pipeline_of(receiver), _side(operation)
     handle = context.current.get((pipeline, side))
+    # A stage with a handle is released through that handle; stepping as well would release it twice.
     if handle is None or handle.form != "stepped":
         _no_current_stage(context, pipeline, side, node)
     context.emit(tree.Release(handle, False, node.span))
@@ -109,6 +110,8 @@ def _stage_barrier(context: Context, operation: Operation, receiver: Meaning | N
         handle = _numbered(context, bound["stage"], pipeline, side)
     else:
         other = context.current.get((pipeline, OTHER_SIDE[side]))
+        # The other side's stage comes next, so that `producer_mbar()` in a consumer is reported as the wrong barrier and not as a
+        # missing wait.
         handle = context.current.get((pipeline, side)) or other or _current(context, pipeline, side, node)
     if handle.side != side:
         _other_sides_barrier(context, handle, side, node)

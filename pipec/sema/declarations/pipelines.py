@@ -33,7 +33,7 @@ _SIGNATURES = {
     "BlockScaledTilePayload": "BlockScaledTilePayload(a=tile[...], b=tile[...], sfa=tile[...], sfb=tile[...])",
     "TilePayload": "TilePayload(name=tile[...], ...)",
     "SharedTiles": "SharedTiles(tile[...], count=2)",
-    "TensorTiles": "TensorTiles(tmem[...], count=2)",
+    "TensorTiles": "TensorTiles(tmem[...], count=2, alias=..., column=0)",
 }
 
 
@@ -216,13 +216,26 @@ def _buffer(space: Space) -> Callable[[Context, ast.Name, ast.Call], None]:
     name = "SharedTiles" if space == "shared" else "TensorTiles"
 
     def make(context: Context, target: ast.Name, node: ast.Call) -> None:
-        bound = bind_arguments(context, node, name, ("tile", "count"), signature=_SIGNATURES[name])
+        optional = ("alias", "column") if space == "tensor" else ()
+        bound = bind_arguments(context, node, name, ("tile", "count"), optional, signature=_SIGNATURES[name])
         word = "`tile[dtype, rows, columns]`" if space == "shared" else "`tmem[dtype, rows, columns]`"
         spec = _spec(context, bound["tile"], space, "the tile", word)
         count = _count(context, bound["count"], "the number of tiles")
-        context.define(target, tree.Buffer(target.name, space, spec.dtype, spec.rows, spec.columns, count, None, target.span))
+        alias = _aliased(context, bound["alias"]) if "alias" in bound else None
+        column = _count(context, bound["column"], "the first column") if "column" in bound else 0
+        buffer = tree.Buffer(target.name, space, spec.dtype, spec.rows, spec.columns, count, None, target.span)
+        context.define(target, replace(buffer, alias=alias, alias_column=column))
 
     return make
+
+
+def _aliased(context: Context, node: ast.Expression) -> tree.Buffer:
+    base = context.elaborate(node)
+    if not isinstance(base, tree.Buffer) or base.space != "tensor" or base.owner is not None:
+        context.fail(
+            messages.WrongType(what="`alias`", expected="a `TensorTiles` declared above", found=describe(base), at=node.span)
+        )
+    return base
 
 
 def _spec(context: Context, node: ast.Expression, space: Space, what: str, expected: str) -> TileSpec:
@@ -263,7 +276,7 @@ def payload_spec(context: Context, node: ast.Expression) -> PayloadSpec:
     tiles = {name: _spec(context, bound[name], "shared", f"tile `{name}`", "`tile[dtype, rows, columns]`") for name in bound}
     if kind == "BlockwiseFP8TilePayload":
         _scales(context, tiles["a"], tiles["a_scales"])
-    return PayloadSpec(kind, tiles, node.span)
+    return PayloadSpec(tiles, node.span)
 
 
 def _scales(context: Context, a: TileSpec, scales: TileSpec) -> None:

@@ -5,14 +5,13 @@ computes from parameters is known for one combination only, the one being compil
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
 
 from pipec.budgets import BUDGETS
 from pipec.diag.catalogue.language import tuning as messages
-from pipec.record import fields_of, is_record
+from pipec.record import fields_of, is_record, mutable, replace
 from pipec.sema import tree
 from pipec.sema.context import Context
 from pipec.sema.meanings import Known, KnownValue
@@ -25,7 +24,7 @@ from pipec.syntax import ast
 Evaluate = Callable[[Context, ast.Constant], KnownValue]
 
 
-@dataclass(slots=True)
+@mutable
 class _List:
     """A parameter's values, with where they stand."""
 

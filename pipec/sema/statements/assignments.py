@@ -40,6 +40,7 @@ from pipec.source import Span
 from pipec.syntax import ast
 from pipec.vocabulary import Form
 
+# What a name may stand for without a value at run time: it is resolved at compile time wherever it is used.
 _ALIASES = (
     Barrier,
     EpilogueStage,
@@ -79,6 +80,7 @@ def assign(context: Context, statement: ast.Assign) -> None:
         case Acquired():
             if entity.form not in ("linear", "either"):
                 _not_linear(context, entity, statement)
+            # Not an alias: the assignment is where the wait happens, so an acquire that is only named later cannot be reordered.
             context.bind(target.name, acquire(context, target.name, entity, "linear"), target.span)
         case AcquiredPair(output):
             _not_linear(context, output, statement)
@@ -127,6 +129,8 @@ def acquire(context: Context, name: str, entity: Acquired, either: Form = "scope
 def _new_accumulator(context: Context, target: ast.Name, entity: NewAccumulator) -> None:
     refuse_shadowing(context, target)
     accumulator = tree.Accumulator(target.name, entity.dtype, entity.rows, entity.columns, entity.span)
+    # Cleared where it is declared and not by the first MMA: in a loop each iteration starts from zeros, and an accumulator that no MMA
+    # reaches is still defined.
     context.emit(tree.ClearAccumulator(accumulator, entity.span))
     context.bind(target.name, accumulator, target.span)
 
@@ -151,6 +155,8 @@ def _kept_variable(context: Context, target: ast.Name) -> tree.Variable | None:
 
 
 def _assign_kept(context: Context, target: ast.Name, found: tree.Expression, span: Span) -> None:
+    # A register-resident tile keeps its variable through assignments, which makes it loop-carried state. Lazy tiles get a new variable
+    # each time.
     variable = _kept_variable(context, target)
     if variable is None:
         _new_tile(context, target, tree.Variable(target.name, found.type, target.span, in_registers=True), found, span)
@@ -183,6 +189,7 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
     variable = binding.entity if binding is not None else None
     # The number of another stage gets a variable of its own, so that each picks its own stage's slot.
     again = isinstance(found, tree.StageIndex) and target.name in context.scope.names
+    # A name that stood for something else, an alias or a lazy tile say, starts a new variable; a scalar keeps its type.
     if not isinstance(variable, tree.Variable) or isinstance(variable.type, TileType) or again:
         first = as_runtime(context, found, stated, "the value")
         variable = tree.Variable(target.name, first.type, target.span)

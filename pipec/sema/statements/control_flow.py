@@ -25,6 +25,7 @@ def _block(context: Context, body: tuple[ast.Statement, ...], inside: Span, kind
 def _condition(context: Context, node: ast.Expression) -> Known | tree.Expression:
     entity = context.elaborate(node)
     if isinstance(entity, Known):
+        # A compile-time number is not taken for a condition either: `if STAGES:` is more often a mistake than a test for zero.
         known(context, node, bool, "the condition", "a condition")
         return entity
     found = as_runtime(context, as_value(context, entity, node.span, "the condition"), None)
@@ -55,6 +56,7 @@ def for_loop(context: Context, statement: ast.For) -> None:
     if isinstance(iterable, tree.Schedule):
         walk(context, statement, iterable)
         return
+    # `tree.For` has a constant step, which the analysis of trip counts and the lowering's compare rely on.
     if not isinstance(iterable.step, int):
         _strided(context, statement, iterable, iterable.step)
         return
@@ -71,6 +73,7 @@ def for_loop(context: Context, statement: ast.For) -> None:
         # An outer loop's variable: that loop catches it, and is written out with this one inside.
         if asked.variable is not variable or values is None:
             raise
+        # What the attempt emitted, bound and reported is undone, or each diagnostic of the body would come twice.
         context.take_back(attempt)
         _unrolled(context, statement, values)
 
@@ -104,6 +107,7 @@ def _strided(context: Context, statement: ast.For, iterable: Range, step: tree.E
 def _unrolled(context: Context, statement: ast.For, values: range) -> None:
     """The body once per value, which it knows while compiling."""
     for number in values:
+        # Counted against the budget once per copy: nested unrolled loops multiply, and nothing else bounds them.
         context.spend(statement.span)
         with context.block(statement.span) as inner:
             inner.bind(statement.target.name, Known(number, statement.target.span), statement.target.span)
@@ -126,6 +130,7 @@ def _loop(context: Context, statement: ast.For, iterable: Range, variable: tree.
 def while_loop(context: Context, statement: ast.While) -> None:
     condition = _condition(context, statement.condition)
     if isinstance(condition, Known):
+        # A loop that is false at compile time is dropped without looking at its body, like the branch of an `if` that is not taken.
         if condition.value:
             context.fail(placement_messages.EndlessLoop(at=statement.condition.span))
         return

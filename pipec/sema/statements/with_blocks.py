@@ -42,13 +42,17 @@ def with_block(context: Context, statement: ast.With, items: list[ast.WithItem])
         )
     if item.target is not None:
         refuse_shadowing(context, item.target)
+    # A stage without a name still needs one in messages; nothing in the source can refer to it.
     name = item.target.name if item.target is not None else entity.pipeline.name
+    # The wait belongs to the enclosing block and the release after the inner one, so that names assigned inside the `with` end before
+    # the stage is released: a tile variable could otherwise read a slot that is no longer held.
     handle = acquire(context, name, entity)
     with context.block(item.span, "with") as inner:
         if item.target is not None:
             inner.bind(name, handle, item.target.span)
         with_block(inner, statement, rest)
     context.statements.extend(inner.statements)
+    # `consume_explicit()` (form "explicit") only steps: its body has signalled.
     context.emit(tree.Release(handle, handle.form == "scoped", item.span))
 
 
@@ -57,6 +61,8 @@ def _with_pair(context: Context, statement: ast.With, item: ast.WithItem, rest: 
     if item.target is not None:
         refuse_shadowing(context, item.target)
     name = item.target.name if item.target is not None else entity.output.pipeline.name
+    # In this order, because the accumulator is full only after the MMAs that read the input stage; waiting for the input first would
+    # gain nothing.
     output = acquire(context, name, entity.output)
     source = acquire(context, f"{name}.input_stage", entity.input)
     with context.block(item.span, "with") as inner:

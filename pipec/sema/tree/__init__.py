@@ -8,6 +8,7 @@ from pipec.sema.tree import operations as _operations
 from pipec.sema.tree.effects import AllThreads, AnyThreads, Effects, Engine, GlobalAccess, OneThread, TileUse, WhoRuns
 from pipec.sema.tree.expressions import (
     Binary,
+    Bitcast,
     BufferRef,
     Call,
     Columns,
@@ -67,6 +68,7 @@ __all__ = [
     "AnyThreads",
     "Assumption",
     "Binary",
+    "Bitcast",
     "Buffer",
     "BufferRef",
     "Call",

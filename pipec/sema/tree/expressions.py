@@ -124,6 +124,15 @@ class Binary:
 
 
 @record(eq=False)
+class Bitcast:
+    """The same bits as another element type of as many."""
+
+    operand: "Expression"
+    type: ValueType
+    span: Span
+
+
+@record(eq=False)
 class Convert:
     """To another element type (type's dtype): round to nearest even, saturating for e4m3 and e5m2; int from float truncates."""
 
@@ -250,6 +259,7 @@ Expression = (
     | Unary
     | Binary
     | Convert
+    | Bitcast
     | Select
     | Call
     | Splat

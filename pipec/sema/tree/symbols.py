@@ -84,6 +84,8 @@ class Buffer:
     span: Span
     slot: int | None = None  # its place in a k group, of stages that hold several tiles of each payload member
     stride: int | None = None  # stated columns of tensor memory from one tile to the next; at least a tile's
+    alias: "Buffer | None" = None  # the tile in tensor memory whose columns it uses, from `alias_column` of them on
+    alias_column: int = 0
 
     @property
     def folded(self) -> bool:

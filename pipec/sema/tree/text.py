@@ -72,6 +72,8 @@ def _parts(expression: tree.Expression, write: Callable[[tree.Expression, int], 
             return f"{left} {expression.operator} {right}", strength
         case tree.Convert():
             return f"cast[{_dtype(expression.type)}]({write(expression.operand, 0)})", _ATOM
+        case tree.Bitcast():
+            return f"bitcast[{_dtype(expression.type)}]({write(expression.operand, 0)})", _ATOM
         case tree.Select():
             parts = (expression.condition, expression.when_true, expression.when_false)
             return f"select({_list(parts, write)})", _ATOM

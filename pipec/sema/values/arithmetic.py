@@ -26,10 +26,12 @@ _SHIFTS = ("<<", ">>")
 
 _FOLD: Mapping[str, Callable[[Any, Any], Any]] = {
     **MEANINGS,
+    # Python would build a number of any length, and PTX clamps the shift amount: neither is what an author means.
     "<<": lambda a, b: a << b if 0 <= b < 64 else None,
     ">>": lambda a, b: a >> b if 0 <= b < 64 else None,
 }
 
+# Any integer type fits below this. Without a limit, repeated squaring of a compile-time number would take unbounded time.
 _LARGEST_KNOWN = 2**64
 
 
@@ -42,6 +44,7 @@ def fold(symbol: BinaryOperator, left: Known, right: Known, span: Span) -> Known
         bad = _bad_known(symbol, side)
         if bad is not None:
             return bad
+    # Before Python divides: it would raise, and the message belongs to the divisor, not to the operator.
     if symbol in ("/", "//", "%") and b == 0:
         return messages.DivisionByZero(at=right.span)
     if symbol == "/" and isinstance(a, int) and isinstance(b, int):
@@ -173,6 +176,7 @@ def binary(symbol: BinaryOperator, left: tree.Expression, right: tree.Expression
     result = BOOL if symbol in COMPARISONS or symbol in LOGICAL else dtype
     if shape is None:
         return tree.Binary(symbol, left, right, result, span)
+    # A scalar beside a tile becomes a tile of one element, so that the lowering has one rule for broadcasting.
     return tree.Binary(symbol, splat(left), splat(right), TileType(result, *shape), span)
 
 

@@ -60,6 +60,7 @@ def _check(context: Context, source: tree.BufferRef, start: tree.Expression, cou
         )
     unit = min(_MOST_AT_ONCE, count & -count)
     split = next((value for value in values if value % unit), None)
+    # Loads from tensor memory take any column of 32 bits, so only packed elements must not be split there.
     wide = buffer.space == "shared" or buffer.dtype.bits < 32  # several elements to a word
     if wide and split is not None:
         context.fail(messages.ColumnsSplit(tile=source.span.text(), count=count, unit=unit, start=split, at=at))
@@ -75,6 +76,7 @@ def _values(context: Context, start: tree.Expression) -> set[int] | None:
     combinations = prod(map(len, ranges))
     if combinations > _MOST_STARTS:
         return None
+    # Trying is cheap, but a kernel may have many such reads: the budget of operations bounds them together.
     context.spend(start.span, combinations // _STARTS_PER_OPERATION)
     return {_evaluate(start, dict(zip(ordered, values, strict=True))) for values in product(*ranges)}
 

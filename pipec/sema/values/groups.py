@@ -58,7 +58,7 @@ def _unrollable(context: Context, index: Meaning) -> tree.Variable | None:
             return variable if variable in context.unrollable else None
         case tree.Binary():
             return _unrollable(context, index.left) or _unrollable(context, index.right)
-        case tree.Unary() | tree.Convert():
+        case tree.Unary() | tree.Convert() | tree.Bitcast():
             return _unrollable(context, index.operand)
         case _:
             return None

@@ -41,6 +41,7 @@ BUILT_IN = (
     "tmem",
     "tensor",
     "cast",
+    "bitcast",
     "range",
     "elect",
     "lane_id",

@@ -58,7 +58,7 @@ class Order:
         return {"x": self._binary("+", first, self._binary("%", rest, width)), "y": self._binary("//", rest, width)}
 
     def _named(self, part: str, value: tree.Expression) -> tree.Expression:
-        """Computed once, read several times."""
+        """Computed once, read several times: GPUs have no integer divider, so each division is a long sequence of instructions."""
         variable = tree.Variable(f"{self._name}.{part}", U32, self._at)
         self._assignments.append(tree.Assign(variable, value, self._at))
         return tree.ReadVariable(variable, self._at)
@@ -97,5 +97,6 @@ def tile_place(tile: Tile, axis: str, span: Span) -> tree.Expression | None:
         return tree.ReadVariable(tile.index, span)
     if axis not in AXES:
         return None
+    # Only the coordinates that the body reads are computed: each costs a division or a remainder per tile.
     variable = tile.places.setdefault(axis, tree.Variable(f"{tile.name}.{axis}", I32, tile.index.span))
     return tree.ReadVariable(variable, span)

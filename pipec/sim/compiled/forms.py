@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
+from .code import Code
 from .library import address_of, available
 from .runner import OPERANDS
-from .tracer import Code
 
 # Executions of a form after which its machine code pays; and those of others that are made with it.
-HOT, WARM = 400, 100
+HOT, WARM = 200, 60
 
 
 @dataclass(eq=False, slots=True)

@@ -49,16 +49,34 @@ def _host() -> str:
     return "\n".join((version, llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()))
 
 
-def address_of(write: Callable[[str], str]) -> int:
-    """The address of the function that `write` gives the text of when it is told its name."""
-    key = cache.key_of(_host(), write("f"))
+def _optimise(module: llvm.ModuleRef) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    builder = llvm.create_pass_builder(_machine(), options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def named(write: Callable[[str], str], optimised: bool = False) -> str:
+    """The name under which machine code finds the function that `write` gives the text of when it is told its name; `optimised` before
+    it is translated, which pays for loops and variables."""
+    key = cache.key_of(_host(), write("f") + "; optimised" * optimised)
     name = f"lanes_{key}"
     content = cache.read(_KIND, key)
     if content is None:
         module = llvm.parse_assembly(write(name))
+        if optimised:
+            _optimise(module)
         content = _machine().emit_object(module)
         cache.write(_KIND, key, content)
     engine = _engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(content))
     engine.finalize_object()
-    return int(engine.get_function_address(name))
+    return name
+
+
+def address_of(write: Callable[[str], str]) -> int:
+    """The address of such a function."""
+    return address_at(named(write))
+
+
+def address_at(name: str) -> int:
+    return int(_engine().get_function_address(name))

@@ -17,7 +17,7 @@ from ..errors import ErrorKind, SimulationError
 from ..machine.image import Image
 from ..machine.program import Execute
 from ..machine.races.detector import StrongUse
-from ..machine.races.shadow import Scope
+from ..machine.races.ledger import Scope
 from ..machine.threads.cta import Warp
 from ..ptx.constants import immediate_bits
 from ..ptx.specials import SPECIALS
@@ -38,11 +38,13 @@ _MEANINGS: dict[str, Meaning] = {}
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """`slots` are the registers that the meaning asked for, in this order; `literals` the integers that it was made with."""
+    """`slots` are the registers that the meaning asked for, in this order; `literals` the integers that it was made with; `offset` what
+    it adds to an address, or where its parameter lies (None: it has neither)."""
 
     execute: Execute
     slots: tuple[int, ...]
     literals: tuple[int, ...]
+    offset: int | None
 
 
 # Cache and eviction hints change speed only.
@@ -97,7 +99,7 @@ def decode(item: Instruction, image: Image) -> Decoded:
             except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError) as error:
                 raise _refused(item, error) from error
             decoder.finish()
-            return Decoded(execute, tuple(decoder.slots), tuple(decoder.literals))
+            return Decoded(execute, tuple(decoder.slots), tuple(decoder.literals), decoder.offset)
     raise SimulationError("unsupported", f"instruction `{item.opcode}` is not known to the simulator", item.line)
 
 
@@ -148,6 +150,7 @@ class Decoder:
         self.image = image
         self.slots: list[int] = []
         self.literals: list[int] = []
+        self.offset: int | None = None
 
     # ---- modifiers
 
@@ -327,6 +330,8 @@ class Decoder:
         base, offset = operand.base, operand.offset
         if isinstance(base, Register):
             slot, wide = base.index, TYPES[base.type].bits == 64
+            self.slots.append(slot)
+            self.offset = offset
             if wide:
                 if offset:
                     return lambda warp: warp.registers[slot].view(np.int64) + offset

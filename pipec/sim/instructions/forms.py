@@ -8,11 +8,13 @@ from typing import cast
 import numpy as np
 
 from ..compiled import forms
-from ..compiled.tracer import Code, trace
+from ..compiled.code import Code
+from ..compiled.traced import Offset
+from ..compiled.tracer import trace
 from ..errors import SimulationError
 from ..machine.image import Image
 from ..ptx.specials import SPECIALS
-from ..ptx.tree import Immediate, Instruction, Negated, Operand, Pair, Register, Sink, Special, Symbol, Vector
+from ..ptx.tree import Address, Immediate, Instruction, Negated, Operand, Pair, Register, Sink, Special, Symbol, Vector
 from ..ptx.types import TYPES, unsigned
 from .decode import Decoded, decode
 
@@ -20,16 +22,24 @@ from .decode import Decoded, decode
 def form_of(item: Instruction, decoded: Decoded) -> forms.Form | None:
     """None for instructions that touch more than registers."""
     try:
-        shapes = tuple(_shape(operand) for operand in item.operands)
+        shapes = tuple(_shape(operand, item.root in _MEMORY and decoded.offset is not None) for operand in item.operands)
     except TypeError:
         return None
     plain = Instruction(item.opcode, item.operands, None, 0, None, 0)
     return forms.form(item.opcode, (shapes, decoded.literals), lambda: _trace(plain))
 
 
-def _shape(operand: Operand) -> Hashable:
-    """What a meaning can tell of an operand. Raises TypeError for one that leads to memory."""
+# What can be machine code though it touches memory.
+_MEMORY = frozenset({"ld", "ldu", "st"})
+
+
+def _shape(operand: Operand, memory: bool = False) -> Hashable:
+    """What a meaning can tell of an operand. Raises TypeError for one that leads to memory, unless the table has its address."""
     match operand:
+        case Address(base=Register(type=name)) if memory:
+            return "address", name
+        case Address(base=Symbol()) if memory:
+            return "parameter"
         case Register(type=name):
             return name
         case Immediate():
@@ -55,6 +65,7 @@ class _Blank:
     def __init__(self) -> None:
         self.widths: list[int] = []
         self.addresses = _Anything()
+        self.spaces = dict[str, str]()
 
     def new(self, bits: int) -> int:
         self.widths.append(bits)
@@ -90,6 +101,10 @@ def _renamed(operand: Operand, image: _Blank) -> Operand:
             return Pair(_renamed(first, image), _renamed(second, image))
         case Negated(operand=inner):
             return Negated(_renamed(inner, image))
+        case Address(base=Register() as base):
+            return Address(cast(Register, _renamed(base, image)), cast(int, Offset()))
+        case Address(base=Symbol() as base):
+            return Address(base, cast(int, Offset()))
     return operand
 
 

@@ -17,11 +17,15 @@ from ..ptx.specials import SPECIALS
 from ..ptx.tree import Function, Instruction, Module, Special, Symbol, Variable, VariableSpace
 from ..ptx.types import LANES, TYPES, Bytes, LaneValues, unsigned
 from ..units.alignment import round_up
-from .memory.spaces import CODE_WINDOW, SHARED_BASE, WINDOWS, GlobalMemory
+from .memory.global_memory import GlobalMemory
+from .memory.spaces import CODE_WINDOW, SHARED_BASE, WINDOWS
+from .races.executions import Executions
 from .registers import Layout, RegisterFile
 
 # CUDA programming guide, technical specifications per compute capability.
 _MAXIMUM_LOCAL = 512 << 10
+# Loads and stores by all lanes of a warp, of which it has something (`compiled.access`).
+_ACCESSES = frozenset({"ld", "ldu", "st"})
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Image:
         self.specials: dict[str, int] = {}
         self.slots = len(function.registers)
         self.spare: list[RegisterFile] = []  # of warps that have ended
+        self.spare_executions: list[Executions] = []
         self.extra: list[LaneValues | SharedAddress | Special] = []
         self.successors: list[list[int]] = []  # of each instruction, once they are known
         self._place(memory)
@@ -155,6 +160,26 @@ class Image:
         if special.name not in self.specials:
             self.specials[special.name] = self._new_slot(special)
         return self.specials[special.name]
+
+    @functools.cached_property
+    def accesses(self) -> dict[int, int]:
+        """The loads and stores, numbered, by program counter."""
+        items = self.function.instructions
+        return {pc: number for number, pc in enumerate(pc for pc, item in enumerate(items) if item.root in _ACCESSES)}
+
+    @functools.cached_property
+    def branches(self) -> dict[int, int]:
+        """The branches forward, numbered, by program counter: where a warp takes them tells its role."""
+        ahead = [pc for pc, targets in enumerate(self.successors) if any(target > pc + 1 for target in targets)]
+        return {pc: number for number, pc in enumerate(ahead)}
+
+    def executions(self) -> Executions:
+        """What a new warp has of its loads and stores."""
+        if not self.spare_executions:
+            return Executions(self.accesses)
+        found = self.spare_executions.pop()
+        found.clear()
+        return found
 
     @functools.cached_property
     def layout(self) -> Layout:

@@ -14,7 +14,8 @@ from ..findings import Findings, Severity
 from ..ptx.types import Bytes
 from ..units.numbers.numerics import Numerics
 from .image import Image
-from .memory.spaces import FlatMemory, GlobalMemory
+from .memory.global_memory import GlobalMemory
+from .memory.spaces import FlatMemory
 from .practice import PracticeName, Rules
 from .races.clocks import Actors, Thread
 from .races.detector import Misreading, Race, Races

@@ -19,6 +19,7 @@ PracticeName = Literal[
     "equal stores",
     "registers before tcgen05.wait::ld",
     "replicated loads",
+    "registers behind wgmma.fence",
 ]
 
 
@@ -72,5 +73,11 @@ PRACTICES: dict[PracticeName, Practice] = {
         "a store and a load of the same place by another thread that nothing orders are a race",
         "they are none where the storing thread has itself loaded that address by the same instruction: the other load was a copy",
         "Triton spreads a block of fewer elements than threads over all threads, of which one stores each element",
+    ),
+    "registers behind wgmma.fence": Practice(
+        "a `wgmma.fence` stands between any other access to a register and a `wgmma` that uses it",
+        "one before the first `wgmma` of a warp is enough",
+        "nvcc moves the zeros of an accumulator behind the fence that the source has before it (`tests/sim/ptx/hopper_tile.ptx`), and "
+        "such kernels run on H200",
     ),
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..compiled import forms
-from ..compiled.runner import Table
+from ..compiled.library import available
+from ..compiled.runner import BRANCH, Table
 from ..ptx.tree import Instruction
 from .image import Image
 from .threads.cta import Warp
@@ -19,7 +20,7 @@ Execute = Callable[[Warp], Outcome]
 class Step:
     """One executable instruction. `guard` is a register slot or -1; branches evaluate their guard themselves. The step
     behind the last instruction ends the kernel and has no `item`. `form`: of an instruction that machine code can execute, on these
-    registers."""
+    registers, with this `offset` of an address."""
 
     execute: Execute
     guard: int
@@ -27,6 +28,7 @@ class Step:
     item: Instruction | None
     form: forms.Form | None = None
     slots: tuple[int, ...] = ()
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,10 @@ class Program:
     code: list[Step]
     meeting: list[int]
     table: Table
+
+    def copy(self) -> Program:
+        """With steps that are the caller's to change."""
+        return replace(self, code=[replace(step) for step in self.code])
 
     def begin(self) -> None:
         """Uses what machine code there is, of kernels that ran before."""
@@ -51,11 +57,20 @@ class Program:
         self.use_compiled()
 
     def use_compiled(self) -> None:
-        offsets = self.image.layout.offsets
+        offsets, accesses, branches = self.image.layout.offsets, self.image.accesses, self.image.branches
         for index, step in enumerate(self.code):
-            form = step.form
+            form, item = step.form, step.item
+            guard = offsets[step.guard] if step.guard >= 0 else -1
             if form is not None and form.function:
-                guard = offsets[step.guard] if step.guard >= 0 else -1
-                self.table.fill(index, form.function, guard, step.negated, [offsets[step.slots[one]] for one in form.events])
+                operands = [offsets[step.slots[one]] for one in form.events]
+                self.table.fill(index, form.function, guard, step.negated, operands, accesses.get(index, 0), step.offset)
+            elif item is not None and item.root == "bra" and available():
+                self.table.fill(index, BRANCH, *self._guard(item), [], branches.get(index, -1), self.image.successors[index][0])
         self.table.measure()
         self.table.version = forms.version()
+
+    def _guard(self, item: Instruction) -> tuple[int, bool]:
+        """The register that decides whether lanes take a branch, and whether they do where it is false."""
+        if item.guard is None:
+            return -1, False
+        return self.image.layout.offsets[item.guard.register.index], item.guard.negated

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from .swizzle import SWIZZLES
+from .swizzle import SWIZZLES, SwizzleName
 from .tcgen05.descriptors import MatrixDescriptor
 from .tcgen05.operands import operand_offsets
 
@@ -39,7 +39,7 @@ _FORMATS: dict[str, frozenset[str]] = {
 class Tile:
     """What a tensor copy wrote from `start` on: `box` in elements, dimension 0 first; rows of `inner` bytes, `pitch` apart."""
 
-    swizzle: str
+    swizzle: SwizzleName
     dtype: str
     box: tuple[int, ...]
     inner: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 
@@ -36,7 +37,8 @@ class Swizzle:
         return 1 << (self.source + self.bits) if self.bits else 16
 
 
-SWIZZLES = {
+SwizzleName = Literal["none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B"]
+SWIZZLES: Final[dict[SwizzleName, Swizzle]] = {
     "none": Swizzle(width=16, bits=0, target=4, source=7),
     "32B": Swizzle(width=32, bits=1, target=4, source=7),
     "64B": Swizzle(width=64, bits=2, target=4, source=7),

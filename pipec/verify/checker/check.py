@@ -6,8 +6,7 @@ without an edge contradicts the facts; in a node without a test every process ha
 meant for (see knowledge.py), no arithmetic wraps (Edge.requires), the cases cover all sizes, and no process starves another.
 """
 
-from dataclasses import dataclass, field
-
+from pipec.record import field, mutable
 from pipec.verify.checker.certificate import Case, Certificate, Moves
 from pipec.verify.checker.configuration import Configuration, Key, Layout, Refused, need
 from pipec.verify.checker.knowledge import Event, Passage, check_parities
@@ -66,7 +65,7 @@ def _registers(network: Network) -> set[Symbol]:
     return {symbol for action in actions for edge in edges_of(action) for symbol, _ in edge.values}
 
 
-@dataclass(slots=True)
+@mutable
 class _Way:
     """From a node to the next: where the processes have come, what has happened, and registers in terms of their values in the node."""
 
@@ -125,8 +124,13 @@ class _Case:
             need(0 <= process < len(self.network.processes), "a step of a process that does not exist")
             self._go(way, process, self._step(process, way))
         need(0 <= moves.node < len(self.case.nodes), "a node that does not exist")
-        for fact in self.case.nodes[moves.node].facts:
-            need(way.having.entails(substituted(fact, way.values)), "the facts of a node do not follow from those before it")
+        facts = [substituted(fact, way.values) for fact in self.case.nodes[moves.node].facts]
+        followed = [way.having.entails(fact) for fact in facts]
+        if not all(followed):
+            # With those that do follow: a product is known once its factors are.
+            further = way.having.extended(fact for fact, follows in zip(facts, followed, strict=True) if follows)
+            rest = (fact for fact, follows in zip(facts, followed, strict=True) if not follows)
+            need(all(map(further.entails, rest)), "the facts of a node do not follow from those before it")
         # With how far the counts were lowered, so that events on both sides of a node can be told to be of the same use.
         self.passages.append(Passage(source, moves.node, way.events, way.at.lower()))
         found = self.reached.setdefault(moves.node, (way.at, way.at.key()))

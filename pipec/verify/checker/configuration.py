@@ -4,10 +4,10 @@ Counts are relative: all counts of rings that share cursors are lowered together
 configurations of a loop are then equal. Uses below the window's start stand for those that were complete before the kernel began.
 """
 
-from dataclasses import dataclass, field
-
-from pipec.record import record
+from pipec.record import field, mutable, record
 from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Use, Wait
+
+MOST_BYTES = (1 << 20) - 1  # of the transaction count of an mbarrier (PTX ISA, "tx-count")
 
 
 class Refused(Exception):
@@ -19,7 +19,7 @@ def need(condition: bool, why: str) -> None:
         raise Refused(why)
 
 
-@dataclass(slots=True)
+@mutable
 class RingState:
     """Uses below `below` are complete, and those in `beyond`.
 
@@ -136,6 +136,7 @@ class Configuration:
         arrivals, expected, owing = ring.partial.get(use, (0, 0, frozenset()))
         arrivals, expected = arrivals + action.count, expected + action.expects - action.delivers
         self.need(process, arrivals <= kind.count, "more arrivals than the barrier counts")
+        self.need(process, abs(expected) <= MOST_BYTES, "more bytes are under way than a barrier counts")
         mine = frozenset((process, rank, spot) for rank, spot in reached(self.network, process, action))
         # A phase ends at the moment in which no arrival and no byte is missing. Whoever announces bytes must therefore arrive with them
         # or afterwards: else the other arrivals could end the phase before the bytes are announced.

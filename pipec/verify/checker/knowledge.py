@@ -11,9 +11,8 @@ thread does) or *some* (what all its threads together know, which is what an arr
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from pipec.record import record
+from pipec.record import mutable, record
 from pipec.verify.checker.configuration import Configuration, Layout, Refused, need, reached
 from pipec.verify.network import Arrive, Network, Ring, Wait
 
@@ -21,7 +20,8 @@ Facts = int
 Member = tuple[int, int]  # a process in a CTA: its number and the rank
 Barrier = tuple[int, int]  # a ring and the CTA of the barrier
 EACH, TOGETHER, GIVEN = range(3)
-_MOST_ROUNDS = 50  # in which what the processes know at a node may shrink
+# In which what the processes know at a node may shrink: some, and more where rings have many stages, round which it goes use by use.
+_MOST_ROUNDS = 50
 
 
 @record
@@ -53,9 +53,10 @@ def check_parities(layout: Layout, passages: Sequence[Passage]) -> None:
     known: dict[int | None, Knowledge] = {None: Knowledge.start(Entries(layout))}
     onwards: dict[int | None, list[Passage]] = {}
     for passage in passages:
+        # By the node they leave: a node whose facts did not shrink gives its passages nothing new to check.
         onwards.setdefault(passage.source, []).append(passage)
     changed: set[int | None] = {None}
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MOST_ROUNDS + 4 * layout.window):
         for source, ways in onwards.items():
             if source not in changed:
                 continue
@@ -83,6 +84,8 @@ class Entries:
         self.waiter: dict[tuple[Barrier, Member], int] = {}
         self.groups: list[int] = []
         for number, kind in enumerate(layout.network.rings):
+            # Everybody arrives and then waits for the same use, so no thread is ever a phase ahead: parity cannot be mistaken, and an
+            # entry would only cost time. What such a meeting hands over is still followed, through `sets`.
             if kind.kind in ("named", "warp") and _meets(layout.network, number):
                 continue
             for spot in spots(kind):
@@ -94,6 +97,7 @@ class Entries:
         self.start: Facts = (1 << layout.window * len(self.groups)) - 1  # what all know when the kernel begins
 
     def _entry(self, ring: int) -> int:
+        # Rings of one group are counted from the same cursor, so that one shift moves all their uses (see `lowered`).
         self.groups.append(self.layout.group_of.get(ring, 0))
         return len(self.groups) - 1
 
@@ -152,7 +156,7 @@ def _meets(network: Network, ring: int) -> bool:
     return True
 
 
-@dataclass(slots=True)
+@mutable
 class Knowledge:
     """The facts that somebody knows, by who: EACH thread of a member or all its threads TOGETHER (who, process, rank), and those that
     arrivals hand over: of a complete use (GIVEN, ring, spot, use), of one member (who, process, rank, ring, spot, use)."""
@@ -202,6 +206,8 @@ class Knowledge:
 
     def _arrive(self, member: Member, barrier: Barrier, use: int, *, part: bool) -> None:
         self._knows_before(member, barrier, use, "the arrival can come while the phase before is still open")
+        # An arrival by a part of the threads (an elected lane) speaks for what each thread knows: what the others have seen it may not
+        # know.
         for who, what in ((EACH, EACH), (TOGETHER, EACH if part else TOGETHER)):
             handed = (who, *member, *barrier, use)
             self.sets[handed] = self.sets.get(handed, 0) | self.sets[what, *member]
@@ -214,17 +220,21 @@ class Knowledge:
     def _complete(self, barrier: Barrier, event: Event) -> None:
         network, (ring, spot) = self.entries.network, barrier
         arrived = [member for member in self.entries.arriving[ring] if (EACH, *member, *barrier, event.use) in self.sets]
+        # The ring as a whole is complete, by the counts of the configuration; each CTA's own barrier has to be too.
         need(bool(arrived), "a barrier of another CTA gets none of its arrivals")
         if network.rings[ring].kind == "warp":
             return  # the lanes of each warp learn from each other only, see _receive
         total = 0
         for member in arrived:
+            # The phase ends with the last arrival, so whoever waits comes after all of them: the union, not the intersection.
             total |= self.sets.pop((TOGETHER, *member, *barrier, event.use))
             del self.sets[EACH, *member, *barrier, event.use]
         self.sets[GIVEN, *barrier, event.use] = total
         before = event.use - network.rings[ring].stages
         for waiter in event.waited if barrier in self.entries.ring else ():
             for rank in ranks_at(network, ring, spot, waiter):
+                # Condition 2: the arrivals that complete this phase must come after every wait for the one before, or a slow waiter
+                # finds the parity flipped twice and waits for a phase that is over.
                 seen = total & self.entries.fact(self.entries.waiter[barrier, (waiter, rank)], before)
                 need(seen != 0, f"the phase can complete before `{network.processes[waiter].role}` has seen the phase before")
 
@@ -247,6 +257,7 @@ class Knowledge:
             # A process that waits for a use again: what was known of the first wait says nothing of this one.
             self.sets.update([(who, facts & ~waited) for who, facts in self.sets.items()])
         complete = self.entries.fact(self.entries.ring[barrier], use)
+        # Of several threads each knows only that it has waited itself; that all have is known to them together.
         alone = self.entries.network.processes[member[0]].threads == 1
         self._learn(member, complete | waited if alone else complete, complete | waited)
 
@@ -262,6 +273,7 @@ class Knowledge:
             every = self.sets.get((EACH, *other, *barrier, use), 0)
             together = self.sets.get((TOGETHER, *other, *barrier, use), 0)
             theirs = set(processes[other[0]].warps)
+            # The lanes of one warp reconverge: everybody who takes part learns what the others know together.
             if len(mine) == 1 and mine == theirs:
                 self._learn(member, together, together)
             elif mine <= theirs:
@@ -288,6 +300,7 @@ class Knowledge:
 
     def weaken(self, other: "Knowledge") -> bool:
         """Forgets what the other does not know; whether that was anything."""
+        # The meet of the data-flow: facts only ever get fewer, so the rounds end.
         common = {who: facts & other.sets[who] for who, facts in self.sets.items() if who in other.sets}
         if common == self.sets:
             return False

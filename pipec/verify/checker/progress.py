@@ -36,6 +36,7 @@ def ends(process: Process, sizes: System) -> bool:
 def _arrows(process: Process, number: int) -> list[Arrow]:
     action = process.states[number].action
     if isinstance(action, Test):
+        # What a test decided is known on its edge, and is what bounds most loops: `i < n` on the way back to the header.
         return [(number, action.yes, action.condition), (number, action.no, negate(action.condition))]
     return [(number, edge, TRUE) for edge in edges_of(action)]
 
@@ -59,6 +60,7 @@ def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None
     """
     tried: set[tuple[object, ...]] = set()
     for form in (form for _, _, when in inside for form in _bounds(when)):
+        # A constant counts nothing, and forms that differ by a constant only shrink alike.
         if not form.terms or form.terms in tried:
             continue
         tried.add(form.terms)
@@ -67,6 +69,7 @@ def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None
         if any(change is None or change > 0 for change in changes) or not any(changes):
             continue
         loose = [(n, edge.target) for n, edge, when in inside if all(one.terms != form.terms for one in _bounds(when))]
+        # Loops that avoid every edge on which the form is bounded below: round these it could shrink for ever.
         around = loops(loose)
         counting = {(n, edge.target) for (n, edge, _), change in zip(inside, changes, strict=True) if change}
         if not any(n in one and target in one for n, target in counting & {*loose} for one in around):
@@ -97,6 +100,7 @@ def _change(form: Linear, edge: Edge, when: Formula, sizes: System) -> int | Non
     values: dict[Symbol, Linear] = {}
     for symbol, value in edge.values:
         if symbol in used:
+            # The register is assigned a value of which nothing is known, so the form may become anything.
             if value is None:
                 return None
             values[symbol] = value

@@ -8,6 +8,8 @@ processes. The CTAs of a cluster are walked one by one; those that turn out alik
 Memory is taken to be used as declared: no store hits a barrier. What else could make a thread wait is named (processes/assumptions.py).
 """
 
+from collections.abc import Iterator
+
 from pipec.record import replace
 from pipec.verify.network import Assumption, Network, Ring, Unreadable
 from pipec.verify.reader.flow.graph import Graph
@@ -28,7 +30,7 @@ from pipec.verify.reader.text.interface import (
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.statements import Kernel, kernel_of
 from pipec.verify.reader.text.writes import Writes
-from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.reader.values.arithmetic import LIMITS, Arithmetic
 from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import Barriers, Later, Split, Surroundings
 from pipec.verify.reader.values.tables import Hints
@@ -41,21 +43,33 @@ _PROLOGUE = frozenset({Kind.INIT, Kind.SYNC, Kind.SIGN, Kind.CLUSTER_ARRIVE, Kin
 _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
 
 
-def read(ptx: str, kernel: str | None = None) -> Network:
-    """The network of an entry of the text (the only one, if no name is given). Raises Unreadable, and nothing else."""
-    return reading_of(ptx, kernel).network
+def read(ptx: str, kernel: str | None = None, limit: int | None = None) -> Network:
+    """The network of an entry of the text (the only one, if no name is given). Raises Unreadable, and nothing else.
+
+    `limit`: of arithmetic.LIMITS, beyond which forms are folded up. Each gives a network that says what the text does.
+    """
+    return reading_of(ptx, kernel, limit).network
 
 
-def reading_of(ptx: str, kernel: str | None = None) -> "Reading":
+def reading_of(ptx: str, kernel: str | None = None, limit: int | None = None) -> "Reading":
     """The same, with what makes it cheap to read the text once more when launches have been promised to keep to more."""
     try:
-        return Reading(ptx, kernel)
+        return Reading(ptx, kernel, limit)
     except Unreadable:
         raise
     except RecursionError as error:
         raise Unreadable(1, "it is nested too deeply") from error
     except Exception as error:
         raise Unreadable(1, f"the reader failed: {type(error).__name__} {error}") from error
+
+
+def readings_of(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
+    """With one limit after the other, as long as that makes a difference."""
+    for limit in LIMITS:
+        reading = reading_of(ptx, kernel, limit)
+        yield reading
+        if reading.arithmetic.widest <= min(LIMITS):
+            return
 
 
 def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
@@ -67,7 +81,7 @@ def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
 class Reading:
     """An entry of a text, read: `network`."""
 
-    def __init__(self, ptx: str, name: str | None) -> None:
+    def __init__(self, ptx: str, name: str | None, limit: int | None = None) -> None:
         self.ptx = ptx
         self.kernel = kernel_of(ptx, name)
         self.interface = interface_of(ptx, self.kernel.name)
@@ -84,13 +98,13 @@ class Reading:
         if not 0 < x * y * z <= MOST_CTAS:
             raise Unreadable(self.kernel.line, f"a cluster of {x * y * z} CTAs")
         self.ranges = _ranges(self.kernel, self.interface)
-        arithmetic = Arithmetic(self.ranges, checked_by_launch(self.interface, self.kernel.parameters))
+        self.arithmetic = Arithmetic(self.ranges, checked_by_launch(self.interface, self.kernel.parameters), limit)
         nothing = Barriers({}, (), ())
         pointers = frozenset(name for name, kind in self.kernel.parameters.items() if kind in ("u64", "b64", "s64"))
         self.around = Surroundings(
             kernel=self.kernel,
             interface=self.interface,
-            arithmetic=arithmetic,
+            arithmetic=self.arithmetic,
             barriers=nothing,
             threads=self.threads,
             block=self.block,
@@ -120,7 +134,7 @@ class Reading:
         interface = interface_of(ptx, self.kernel.name)
         same = replace(interface, conditions=()) == replace(self.interface, conditions=())
         if not same or without_interfaces(ptx) != without_interfaces(self.ptx):
-            return read(ptx, self.kernel.name)
+            return read(ptx, self.kernel.name, self.arithmetic.limit)
         return self._assembled(interface, self.network.assumptions)
 
     def _assembled(self, interface: Interface, assumed: tuple[Assumption, ...]) -> Network:
@@ -129,7 +143,7 @@ class Reading:
 
     def _classes(self, flow: Flow, rank: int) -> list[Class]:
         classes: list[Class] = []
-        work, waiting = [tuple(range(self.threads))], self.threads + 1
+        work, waiting = self._by_roles(), self.threads + 1
         later: list[tuple[int, ...]] = []
         while work:
             # In the order of their first threads, so that the number of a class is that of its process.
@@ -146,6 +160,16 @@ class Reading:
         if later:
             raise Unreadable(self.kernel.line, "where the answers of the scheduler are read from is not understood")
         return sorted(classes, key=lambda one: one.threads)
+
+    def _by_roles(self) -> list[tuple[int, ...]]:
+        """What roles do differs as a rule: they are looked at apart from the start. Classes need not be as large as they can be."""
+        named: dict[str | None, list[int]] = {}
+        role_of = {
+            warp: name for name, first, count in self.interface.roles for warp in range(max(first, 0), min(first + count, 32))
+        }
+        for thread in range(self.threads):
+            named.setdefault(role_of.get(thread // 32), []).append(thread)
+        return [tuple(threads) for threads in named.values()]
 
     def _walked(self, flow: Flow, threads: tuple[int, ...], rank: int, name: str) -> Class:
         self._same_kind_of_warps(threads)
@@ -199,6 +223,8 @@ class Reading:
             except Split as split:
                 work += split.groups
                 continue
+            except Later:
+                raise Unreadable(self.kernel.line, "which barriers are made ready depends on shared memory") from None
             if machine.inits and any(node.condition is not None for node in walk.nodes):
                 raise Unreadable(self.kernel.line, "which barriers are made ready depends on the sizes")
             for offset, init in machine.inits.items():

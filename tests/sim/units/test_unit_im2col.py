@@ -1,6 +1,7 @@
 """im2col maps: encoding, the rules of the map, and the walk over pixels against a plain NumPy gather."""
 
 import itertools
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -43,9 +44,9 @@ def test_encoding_round_trip() -> None:
     ],
 )
 def test_rules(changes: dict, words: str) -> None:
-    fields = {name: getattr(PLANE, name) for name in PLANE.__dataclass_fields__} | changes
+    properties = {one.name: getattr(PLANE, one.name) for one in fields(PLANE)} | changes
     with pytest.raises(UnitError, match=words):
-        Im2colMap(**fields).encode()
+        Im2colMap(**properties).encode()
 
 
 def test_stores_need_a_box_that_starts_inside() -> None:
@@ -122,6 +123,6 @@ def test_numbers_of_wide_copies(halo: int, offset: int, words: str) -> None:
     ("changes", "words"), [({"swizzle": "none"}, "swizzle none"), ({"lower": (0, 0)}, "1 numbers"), ({"wide": "x"}, "wide 'x'")]
 )
 def test_rules_of_wide_maps(changes: dict, words: str) -> None:
-    fields = {name: getattr(WIDE, name) for name in WIDE.__dataclass_fields__} | changes
+    properties = {one.name: getattr(WIDE, one.name) for one in fields(WIDE)} | changes
     with pytest.raises(UnitError, match=words):
-        Im2colMap(**fields).encode()
+        Im2colMap(**properties).encode()

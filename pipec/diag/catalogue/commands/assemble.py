@@ -7,9 +7,9 @@ from pipec.source import Span
 class AssemblerRejects(Message):
     """The NVIDIA assembler refused a line of the generated PTX.
 
-    The PTX that pipec writes should always assemble, so this is most often an assembler older than the target, an
-    instruction written by hand that the target does not have, or a fault of pipec. The message shows the source line that
-    the PTX line was generated from where the PTX says so (`.loc`), else the PTX line itself.
+    The PTX that pipec writes should always assemble, so the usual cause is an assembler older than the target, a hand-written
+    instruction that the target does not have, or a bug in pipec. The message shows the source line that the PTX line was
+    generated from if the PTX says so (`.loc`), otherwise the PTX line itself.
     """
 
     code = "E0951"
@@ -25,7 +25,7 @@ class AssemblerRejects(Message):
 
 
 class AssemblerTooOld(Message):
-    """The assembler found does not know the PTX version that was generated, or not the target.
+    """The assembler that was found does not know the generated PTX version, or the target.
 
     nvJitLink and ptxas take PTX up to the version they were released with: 13.0 takes 9.0, 13.5 takes 9.5.
     """
@@ -38,7 +38,7 @@ class AssemblerTooOld(Message):
 
 
 class AssemblerMissing(Message):
-    """No assembler turns PTX into machine code here.
+    """There is no assembler here to turn PTX into machine code.
 
     pipec itself needs none to emit PTX, to check a kernel or to simulate it. A cubin needs nvJitLink (in process, package
     nvidia-nvjitlink) or ptxas (package nvidia-cuda-nvcc, or a CUDA toolkit whose bin folder is on PATH).
@@ -53,7 +53,8 @@ class AssemblerMissing(Message):
 
 
 class AssemblerFails(Message):
-    """The assembler ended without a cubin and without naming a PTX line: a crash, a full disk, or a limit of its own."""
+    """The assembler ended without a cubin and without naming a PTX line: it crashed, the disk is full, or it reached a limit of its
+    own."""
 
     code = "E0954"
     title = "{assembler} failed: {reason}"

@@ -6,14 +6,14 @@ from pipec.source import Span
 
 
 class InternalError(Message):
-    """A fault of pipec, not of the program: a stage of the compiler failed on input that it should have handled or refused.
+    """A bug in pipec, not in the program: a stage of the compiler failed on input that it should have handled or refused.
 
-    Nothing was written. Please report it with the source; compiling with other tile sizes may avoid it meanwhile.
+    Nothing was written. Please report it with the source; other tile sizes may avoid it in the meantime.
     """
 
     code = "E0001"
     title = "internal error in stage `{stage}`: {error}"
-    note = "this is a fault of pipec, not of the program; set PIPEC_DEBUG=1 to see where it happened"
+    note = "this is a bug in pipec, not in the program; set PIPEC_DEBUG=1 to see where it happened"
     stage: str
     error: str
 
@@ -39,14 +39,14 @@ class UnknownTarget(Message):
 
 
 class BudgetSpent(Message):
-    """Every pass of pipec has a budget, so that each input ends in an answer soon, and none takes the machine: docs/limits.md lists them
-    all. No kernel that runs well comes near one, so the program usually says something in another way than was meant: a loop that is
-    unrolled a million times, helpers that double each other, a grid far beyond the GPU's.
+    """Every pass of pipec has a budget, so that each input gets an answer soon, and none exhausts the machine; docs/limits.md lists them
+    all. No reasonable kernel comes near one, so the program probably does something that was not meant: a loop that is unrolled a
+    million times, helpers that double each other, a grid far beyond the GPU's.
     """
 
     code = "E0004"
-    title = "the budget `{name}` ended: more than {limit} {unit}"
-    labels = (primary("at", "it ended here"),)
+    title = "the budget `{name}` is exhausted: more than {limit} {unit}"
+    labels = (primary("at", "exhausted here"),)
     note = "it protects {protects}"
     help = "{advice}"
     name: str

@@ -5,13 +5,13 @@ from pipec.source import Span
 
 
 class NotPredictable(Message):
-    """A prediction follows the roles of one block event by event. Where the number of iterations depends on what memory holds, or a
-    role waits for another block, no time follows from the sizes, and none is made up."""
+    """A prediction follows the roles of one block event by event. If the number of iterations depends on the contents of memory, the
+    time does not follow from the sizes, and pipec does not make one up."""
 
     code = "E0291"
     title = "no time can be predicted for `{kernel}`: {what}"
     labels = (primary("at", "here"),)
-    note = "a prediction needs nothing but the sizes of the launch"
+    note = "a prediction is made from the sizes of the launch alone"
     kernel: str
     what: str
     at: Span
@@ -31,9 +31,10 @@ class OtherDevice(Message):
 
 
 class PtxNotPredictable(Message):
-    """PTX says which threads wait for which barriers, and pipec reads that. It does not say what a role is called, how wide the boxes of a
-    tensor map are that the host makes, or which shapes stand in a descriptor that is worked out at run time. A time without them would be
-    a guess, and none is made up. A kernel in pipec's language has all of it in its source."""
+    """The time of a PTX kernel is predicted from its barriers: which role waits for which, how many bytes each copy delivers, and the
+    shapes of its products. `--shape NAME=VALUE` gives the values of parameters, and `blocks` the number of blocks. Where the text does
+    not contain what is needed, for example a descriptor that is computed at run time or a trip count that is read from memory, a time
+    would be a guess. The source of a kernel in pipec's language has all of it."""
 
     code = "E0295"
     title = "no time can be predicted for the PTX of `{kernel}`: {what}"

@@ -5,7 +5,7 @@ from pipec.source import Span
 
 
 class CannotWrite(Message):
-    """The output file could not be written. Nothing is left behind: output appears whole or not at all."""
+    """The output file could not be written. Nothing is left behind: output is written completely or not at all."""
 
     code = "E1001"
     title = "cannot write `{name}`: {reason}"
@@ -24,7 +24,7 @@ class UnknownCode(Message):
 
 
 class MissingShape(Message):
-    """Dimensions are bound at launch, from the arrays; `pipec run` makes arrays up and needs their sizes: from `--shape M=256`, or
+    """Dimensions are bound at launch, from the arrays. `pipec run` makes up its arrays and needs their sizes, from `--shape M=256` or
     from a line `shapes: M=256, N=256, K=64` in the kernel's docstring."""
 
     code = "E1003"
@@ -58,10 +58,10 @@ class BadReference(Message):
 
 
 class WrongResult(Message):
-    """The kernel ran, and its output differs from the NumPy reference by more than rounding explains.
+    """The kernel ran, but its output differs from the NumPy reference by more than rounding explains.
 
-    The bound is that of the element: how far single precision, another order of the sums, approximate functions and the rounding to the
-    output's type can take this very element from the reference. Integers must be equal; an infinity needs the same infinity, NaN needs NaN.
+    Each element has its own bound: how far single precision, a different order of summation, approximate functions and the rounding to
+    the output's type can move this element from the reference. Integers must be equal; infinities and NaN must be the same.
     """
 
     code = "E1006"
@@ -79,8 +79,8 @@ class WrongResult(Message):
 
 
 class SimulationFailed(Message):
-    """The simulator stopped: the kernel as it stands would hang, fault or compute garbage on the GPU. Its report names the warps,
-    their roles, the barrier (pipeline, full or empty, stage) and the phase each waits for."""
+    """The simulator stopped: on a GPU, this kernel would hang, fault or compute garbage. The report names the warps, their roles, the
+    barrier (pipeline, full or empty, stage) and the phase that each waits for."""
 
     code = "E1007"
     title = "the simulation of kernel `{kernel}` ended in {kind}: {message}"
@@ -104,12 +104,12 @@ class LaunchRefused(Message):
 
 
 class NoInterface(Message):
-    """PTX that pipec wrote carries a line that says how its kernels are called; other PTX does not, so `pipec sim` cannot make up
-    arguments for it. Say it: `pipec sim k.ptx --grid 2 --block 128 --arg a=f32[256]:random --arg i32:256`, described in
+    """PTX that pipec wrote has a line that describes the arguments of its kernels; other PTX does not, so `pipec sim` cannot make up
+    arguments for it. Describe them: `pipec sim k.ptx --grid 2 --block 128 --arg a=f32[256]:random --arg i32:256`, described in
     docs/simulator.md; or from Python, `pipec.sim.launch(ptx, kernel, grid=..., arguments=[...])`."""
 
     code = "E1009"
-    title = "`{name}` does not say how its kernels are called"
+    title = "`{name}` does not describe the arguments of its kernels"
     note = "it defines {kernels}"
     help = "give `--grid`, `--block` and an `--arg` for each parameter"
     name: str
@@ -117,16 +117,16 @@ class NoInterface(Message):
 
 
 class KernelHung(Message):
-    """A kernel compiled with `--watchdog` (`debug="watchdog"` in Python) waited longer than the bound on one of its barriers, told who
-    waits for what, and ended itself with a trap.
+    """A kernel compiled with `--watchdog` (`debug="watchdog"` in Python) waited on one of its barriers for longer than the bound,
+    reported who waits for what, and ended itself with a trap.
 
     The report has a line for each warp that was blocked, in the words of the simulator's deadlock report: role, pipeline, full or
     empty barrier, stage, the phase it wants, how many arrivals and bytes are missing, the iteration of the wait and its source line;
-    then the wait cycle. Look first at the barrier that arrivals are missing from: the side that fills or frees that stage did not
-    signal it, signalled another, or signals fewer times than it counts. Run the same shapes with `--device sim` to look closer.
+    then the wait cycle. Look first at the barrier that lacks arrivals: the side that fills or frees that stage did not signal it,
+    signalled another one, or signals fewer times than the barrier counts. Run the same shapes with `--device sim` for details.
 
-    A kernel that is slow but not stuck is reported as well: give it more time, `--watchdog=60`. After the trap the GPU's context is
-    lost, so a Python process that goes on can launch nothing more on that GPU: start a fresh one.
+    A kernel that is slow but not stuck is reported as well: give it more time, `--watchdog=60`. After the trap the CUDA context is
+    lost, so the Python process cannot launch anything more on that GPU: start a fresh one.
     """
 
     code = "E1010"
@@ -153,8 +153,8 @@ class UnknownDebug(Message):
 
 class BadArgument(Message):
     """`pipec sim --arg` takes one parameter of the kernel: `i32:200`, `a=f16[128,64]:random`, `@a.npy`, `map(a; box=64,64)` or
-    `raw(64; 0=a; 8=i32:5)`; `--save` the name of an array; `--launch` a JSON file that says the whole call. docs/simulator.md describes
-    them."""
+    `raw(64; 0=a; 8=i32:5)`; `--save` the name of an array; `--launch` a JSON file that describes the whole launch.
+    docs/simulator.md describes them."""
 
     code = "E1012"
     title = "`{option} {text}` {problem}"
@@ -164,7 +164,7 @@ class BadArgument(Message):
 
 
 class BadPtx(Message):
-    """The text is not PTX as the PTX ISA defines it: cut off, damaged, or of another kind. An assembler would refuse it too."""
+    """The text is not PTX as the PTX ISA defines it: it is cut off, damaged, or something else. An assembler would refuse it too."""
 
     code = "E1013"
     title = "`{name}` is not PTX: {problem}"
@@ -186,8 +186,8 @@ class UnsupportedPtx(Message):
 
 
 class StepLimit(Message):
-    """The kernel executed more warp instructions than `--steps` allows. A loop that waits for something that never happens looks
-    like this when it polls; where all warps block, the simulator reports a deadlock at once."""
+    """The kernel executed more warp instructions than `--steps` allows. A loop that polls for something that never happens looks
+    like this; if all warps block on barriers, the simulator reports a deadlock at once."""
 
     code = "E1015"
     title = "kernel `{kernel}` did not end within {steps} warp instructions"
@@ -208,12 +208,13 @@ class BadCall(Message):
 
 
 class NeverWritten(Message):
-    """The kernel ended and elements of an output still hold what `pipec run` had put there: a NaN of its own or, in integers, a pattern
-    that the reference does not have. On a GPU they would hold whatever was in that memory before, often the right result of an
-    earlier launch, so that the mistake shows only now and then.
+    """The kernel ended, but elements of an output still have the value that `pipec run` put there: a special NaN or, for integers, a
+    pattern that does not occur in the reference. On a GPU they would have whatever was in that memory before, often the right
+    result of an earlier launch, so that the mistake shows only occasionally.
 
-    Look at the grid (does it cover the whole output?), at the coordinates and the size of the stored tiles, and at conditions around the
-    store. A kernel that leaves elements alone on purpose says what they hold: `given: d = 0` in the docstring makes `d` an input as well.
+    Look at the grid (does it cover the whole output?), at the coordinates and the size of the stored tiles, and at conditions around
+    the store. A kernel that leaves elements unwritten on purpose says what they contain: `given: d = 0` in the docstring makes `d` an
+    input as well.
     """
 
     code = "E1020"
@@ -230,7 +231,7 @@ class NeverWritten(Message):
 
 class NoTriton(Message):
     """`pipec triton` runs a program whose kernels Triton compiles, so Triton has to be installed: pip install 'pipec[oracle]' has the
-    release that its launches are laid out for. It needs neither a GPU nor a driver."""
+    release whose launches pipec understands. It needs neither a GPU nor a driver."""
 
     code = "E1026"
     title = "no Triton to compile the program's kernels with: {problem}"
@@ -240,7 +241,7 @@ class NoTriton(Message):
 
 class ProgramFailed(Message):
     """The program that `pipec triton` runs raised an exception of its own: an assertion that failed, a module that is not installed, a
-    compile error of Triton. Kernels that had been launched until then ran in the simulator."""
+    compile error of Triton. Kernels launched before that ran in the simulator."""
 
     code = "E1027"
     title = "the program ended: {error}"

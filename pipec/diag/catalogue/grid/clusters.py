@@ -25,7 +25,7 @@ class PairCluster(Message):
     code = "E0792"
     title = "pipeline `{pipeline}` works in pairs of CTAs, but the cluster is {width} wide"
     labels = (primary("at", "declared with `cta_group=2`"), secondary("cluster", "the cluster"))
-    note = "the instructions of a pair address the CTA whose rank differs in the last bit; there is none, or it belongs to another row"
+    note = "the instructions of a pair address the CTA whose rank differs in the last bit: there is none, or it is in another row"
     help = "declare `cluster({even}, {height}, {depth})`"
     pipeline: str
     width: int
@@ -52,11 +52,11 @@ class GridOfClusters(Message):
 
 
 class MulticastRows(Message):
-    """In a multicast each CTA loads an equal part of the tile's rows and hands it to all; a part starts where a swizzle pattern does,
-    every 8 rows."""
+    """In a multicast, each CTA loads an equal part of the tile's rows and sends it to all of them. A part starts where a swizzle pattern
+    does, every 8 rows."""
 
     code = "E0794"
-    title = "tile `{tile}` of {rows} rows cannot be shared out to {ctas} CTAs"
+    title = "tile `{tile}` of {rows} rows cannot be divided among {ctas} CTAs"
     labels = (primary("at", "each of {ctas} CTAs would load {part} rows"), secondary("declared", "declared here"))
     note = "a part of a tile starts at a multiple of 8 rows, where its swizzle pattern does"
     help = "use a tile of {fitting} rows"
@@ -83,13 +83,13 @@ class MulticastTile(Message):
 
 
 class MixedGroups(Message):
-    """All tcgen05 instructions of a kernel name the same group of CTAs (PTX ISA 9.7.16): either every MMA is of one CTA, or every
-    MMA is of a pair."""
+    """All tcgen05 instructions of a kernel use the same CTA group (PTX ISA 9.7.16): every MMA belongs either to one CTA or to a
+    pair."""
 
     code = "E0796"
     title = "`{one}` and `{other}` multiply in different groups of CTAs"
     labels = (primary("at", "`cta_group={group}` here"), secondary("first", "`cta_group={first_group}` here"))
-    note = "ptxas refuses tcgen05 instructions of both kinds in one kernel"
+    note = "ptxas rejects a kernel with tcgen05 instructions of both kinds"
     help = "declare both with `cta_group={most}`"
     one: str
     other: str
@@ -106,7 +106,7 @@ class NeedsLeader(Message):
     code = "E0451"
     title = "role `{role}` multiplies for a pair of CTAs but runs in both"
     labels = (primary("at", "one `mma` uses the tiles of both CTAs"), secondary("role_at", "this role runs in every CTA"))
-    note = "each CTA would issue the whole product of the pair: every accumulator would be added to twice"
+    note = "each CTA would issue the whole product of the pair, so that every product is added twice"
     help = 'declare the role `on="leader"`'
     role: str
     at: Span
@@ -114,8 +114,8 @@ class NeedsLeader(Message):
 
 
 class LeaderAlone(Message):
-    """A role on the leader only takes part in pipelines of the pair, whose barriers its CTA keeps for both. In any other pipeline the
-    CTA without the role would have nobody on that side."""
+    """A role that runs only on the leader can use pipelines of the pair, whose barriers are in the leader's CTA. In any other
+    pipeline, the CTA without the role would have nobody on that side."""
 
     code = "E0452"
     title = "role `{role}` runs in the leader of each pair only, but `{pipeline}` is not a pipeline of the pair"
@@ -131,13 +131,13 @@ class LeaderAlone(Message):
 
 class ClusterOfPairs(Message):
     """A pipeline belongs to a pair of CTAs (`cta_group=2`), whose leader may keep its barriers, or to the whole cluster
-    (`scope="cluster"`), where every CTA hears every other."""
+    (`scope="cluster"`), where every CTA is signalled by every other."""
 
     code = "E0459"
     title = "`{pipeline}` is declared for a pair of CTAs and for the whole cluster"
     labels = (primary("at", '`cta_group=2` and `scope="cluster"`'),)
     note = "its barriers would count the signals of CTAs that do not run the role"
-    help = "leave one of them out"
+    help = "remove one of them"
     pipeline: str
     at: Span
 
@@ -160,14 +160,14 @@ class HalfOfPair(Message):
 
 
 class RemoteOperand(Message):
-    """The threads of a role read a tile of another CTA with `.of(rank)`, as values. Copies and MMAs take tiles of their own CTA (an MMA of
-    a pair those of both)."""
+    """With `.of(rank)`, the threads of a role read a tile of another CTA as values. Copies and MMAs take tiles of their own CTA (an
+    MMA of a pair takes those of both)."""
 
     code = "E0461"
     title = "{what} cannot be the tile of another CTA"
     labels = (primary("at", "`.of(rank)` is read as values only"),)
-    note = "the address of a tile of another CTA means nothing to a copy or an MMA of this one"
-    help = "let that CTA do it, or read the tile and write the values"
+    note = "a copy or an MMA of this CTA cannot address a tile of another one"
+    help = "let the other CTA do it, or read the tile and write the values"
     what: str
     at: Span
 
@@ -192,7 +192,7 @@ class SideInBoth(Message):
     code = "E0454"
     title = "`{one}` and `{other}` are on the same side of `{pipeline}`, but run in different CTAs"
     labels = (primary("at", "this role runs in {where}"), secondary("first", "this one in {first_where}"))
-    note = "its barrier stands in one place for all of them"
+    note = "all of them use one barrier, which is in one place"
     one: str
     other: str
     pipeline: str
@@ -208,7 +208,7 @@ class RemoteCopies(Message):
     code = "E0455"
     title = "`{pipeline}` is filled by cp.async, which cannot signal another CTA"
     labels = (primary("at", "filled here"), secondary("declared", "its stages are handed to another CTA"))
-    note = "the instruction that signals when copies have landed names a barrier in the thread's own shared memory"
+    note = "the instruction that signals the completion of copies takes a barrier in the thread's own shared memory"
     help = "fill it with `tma.load`"
     pipeline: str
     at: Span
@@ -217,7 +217,7 @@ class RemoteCopies(Message):
 
 class OwnTile(Message):
     """`tile.of(rank)` reads the tile of another CTA. That CTA must have filled it, and must not fill it again before it was read. A
-    pipeline with `scope="cluster"` sees to both: its full barriers hear the producers of every CTA, its empty barriers the consumers."""
+    pipeline with `scope="cluster"` ensures both: its full barriers count the producers of every CTA, its empty barriers the consumers."""
 
     code = "E0456"
     title = "`{tile}` of another CTA cannot be read: `{pipeline}` hands stages over inside a CTA"
@@ -226,7 +226,7 @@ class OwnTile(Message):
         secondary("obtained", "held by this role"),
         secondary("declared", "declared here"),
     )
-    note = "nothing says that the other CTA has filled its stage, or still holds it"
+    note = "nothing ensures that the other CTA has filled its stage, or still holds it"
     help = 'declare `{pipeline}` with `scope="cluster"`, and read it as a consumer'
     tile: str
     pipeline: str
@@ -249,12 +249,13 @@ class RankOutside(Message):
 
 
 class RankUnknown(Message):
-    """The address of another CTA's tile is made of its rank as it is. A rank that is computed must be seen to lie in the cluster: made of
-    `cta.rank`, numbers and variables of loops with numbers as bounds, or taken modulo the size of the cluster."""
+    """The address of another CTA's tile is computed from its rank without a check. The compiler must be able to see that the rank lies
+    in the cluster: an expression of `cta.rank`, numbers and variables of loops with constant bounds, or a remainder modulo the
+    cluster size."""
 
     code = "E0462"
-    title = "the rank of the CTA whose tile is read may lie outside of the cluster"
-    labels = (primary("at", "not shown to be 0 to {largest}"), secondary("cluster", "the cluster"))
+    title = "the rank of the CTA whose tile is read may lie outside the cluster"
+    labels = (primary("at", "not known to be between 0 and {largest}"), secondary("cluster", "the cluster"))
     note = "the address would lie outside the cluster's memory: the kernel traps"
     help = "write `({rank}) % {size}`"
     rank: str
@@ -265,28 +266,28 @@ class RankUnknown(Message):
 
 
 class LocalBytes(Message):
-    """The bytes of a TMA load complete a barrier of the CTA that they land in. A pipeline with `scope="cluster"` tells every CTA that a
+    """The bytes of a TMA load complete a barrier of the CTA that they land in. A pipeline with `scope="cluster"` signals every CTA when a
     stage is full."""
 
     code = "E0458"
     title = "`{pipeline}` is shared by the cluster but filled by `tma.load`, whose bytes the other CTAs do not see"
     labels = (primary("at", "filled here"), secondary("declared", 'declared with `scope="cluster"`'))
     note = "the barriers of the other CTAs would wait for ever"
-    help = "load into a pipeline of the CTA, by `multicast` if several need the tile; hand on through `{pipeline}` what threads write"
+    help = "load into a pipeline of the CTA, with `multicast` if several CTAs need the tile; use `{pipeline}` for tiles that threads write"
     pipeline: str
     at: Span
     declared: Span
 
 
 class MulticastDiffers(Message):
-    """A multicast brings one tile to all CTAs in a line of the cluster. The tile is named once, so its coordinates must be the same in
-    all of them: made of what the line has in common."""
+    """A multicast loads one tile into all CTAs in a line of the cluster, so the coordinates of the tile must be the same in all of them:
+    computed from values that the CTAs of the line have in common."""
 
     code = "E0531"
     title = "the tile loaded by multicast along {axis} is not the same in the CTAs of that line"
     labels = (primary("at", "differs between CTAs that differ in {axis} only"), secondary("load", "loaded once for all of them"))
-    note = "each CTA loads a part of the tile for all; they would put parts of different tiles together"
-    help = "load it without `multicast`, or leave `block.{axis}` and `cta.{axis}` out of its coordinates"
+    note = "each CTA loads a part of the tile for all of them: the result would be a mixture of different tiles"
+    help = "load it without `multicast`, or remove `block.{axis}` and `cta.{axis}` from its coordinates"
     axis: str
     at: Span
     load: Span
@@ -298,8 +299,8 @@ class MulticastMask(Message):
     code = "E0532"
     title = "the mask is {stated} in the CTA of rank {rank}; the tile goes to {derived}"
     labels = (primary("at", "stated here"), secondary("load", "loaded for the CTAs along {axis}"))
-    note = "a CTA that is left out waits for bytes that never come; one too many gets bytes that it does not expect"
-    help = "leave the mask out: it is derived"
+    note = "a CTA missing from the mask waits for bytes that never come; an extra CTA gets bytes that it does not expect"
+    help = "remove the mask: it is derived"
     edits = (remove_argument("at"),)
     stated: str
     derived: str
@@ -310,13 +311,14 @@ class MulticastMask(Message):
 
 
 class CompleteMask(Message):
-    """`mma_complete_mask` says which CTAs of the group hear that an accumulator is finished: all of them, since each reads its part."""
+    """`mma_complete_mask` says which CTAs of the group are signalled when an accumulator is finished: all of them, since each reads a
+    part."""
 
     code = "E0533"
     title = "`mma_complete_mask` is {stated}; with `cta_group={group}` it is {derived}"
     labels = (primary("at", "stated here"),)
-    note = "a CTA that is left out never learns that its part of the accumulator is finished"
-    help = "leave it out: it is derived"
+    note = "a CTA missing from the mask never learns that its part of the accumulator is finished"
+    help = "remove it: it is derived"
     edits = (remove_argument("at"),)
     stated: str
     derived: str
@@ -325,10 +327,10 @@ class CompleteMask(Message):
 
 
 class ClusterDiverges(Message):
-    """The CTAs of a cluster share this pipeline: what one of them hands over, others wait for. So all of them must go through the same
-    operations, equally often: loop bounds and conditions around them are made of what the CTAs have in common (`cluster.x`, sizes,
-    constants), not of `block.x` or `cta.x`, nor of elements of a tensor that the kernel writes: one CTA may load them before another CTA's
-    store, and one after it."""
+    """The CTAs of a cluster share this pipeline: what one of them hands over, others wait for. All of them must therefore execute the
+    same operations, equally often: loop bounds and conditions around them may depend on what the CTAs have in common (`cluster.x`, sizes,
+    constants), but not on `block.x` or `cta.x`, nor on elements of a tensor that the kernel writes, since one CTA may load them before
+    another CTA's store, and one after it."""
 
     code = "E0603"
     title = "the CTAs of a cluster do not all reach this operation on `{pipeline}` equally often"
@@ -337,8 +339,8 @@ class ClusterDiverges(Message):
         secondary("control", "this differs between the CTAs of a cluster"),
         secondary("declared", "shared by them"),
     )
-    note = "the CTA that does it more often waits for ever for one that has stopped"
-    help = "walk over the work of the whole cluster: `cluster.x` and `clusters.x` in place of `block.x` and `grid.x`"
+    note = "the CTA that executes it more often waits for ever for one that has stopped"
+    help = "iterate over the work of the whole cluster: `cluster.x` and `clusters.x` instead of `block.x` and `grid.x`"
     pipeline: str
     at: Span
     control: Span

@@ -1,13 +1,13 @@
-"""E076x: stores that combine with what stands in global memory."""
+"""E06xx and E076x: stores that combine with the contents of global memory, turns, and the order of accesses."""
 
 from pipec.diag.message import Message, primary, secondary
 from pipec.source import Span
 
 
 class ReductionType(Message):
-    """A store with `reduce` combines each element with the one that stands in global memory, where the memory system does the
-    arithmetic. TMA adds i32, u32, u64, f16, bf16 and f32, and takes the minimum or maximum of i32, u32, i64, u64, f16 and bf16; the
-    reductions of threads (`store.direct`) add i64 and f64 as well, and have minima and maxima of integers only."""
+    """A store with `reduce` combines each element with the one in global memory; the memory system does the arithmetic. TMA adds i32,
+    u32, u64, f16, bf16 and f32, and takes the minimum or maximum of i32, u32, i64, u64, f16 and bf16; the reductions of threads
+    (`store.direct`) add i64 and f64 as well, and have minima and maxima of integers only."""
 
     code = "E0761"
     title = "{unit} has no `{reduce}` of {dtype} in global memory"
@@ -24,12 +24,12 @@ class ReductionType(Message):
 
 
 class NestedTurn(Message):
-    """A block that waits for its turn of one counter while it holds the turn of another makes the blocks behind it wait for both. Two
-    blocks that do so in different orders wait for each other for ever, and no check sees both of them."""
+    """A block that waits for its turn at one counter while it holds the turn at another makes later blocks wait for both. Two blocks
+    that do so in different orders wait for each other for ever, and no check sees both of them."""
 
     code = "E0611"
-    title = "a turn is awaited while another one is held"
-    labels = (primary("at", "waits here"), secondary("outer", "inside this turn"))
+    title = "this waits for a turn while it holds another one"
+    labels = (primary("at", "waits here"), secondary("outer", "holds this turn"))
     note = "blocks that take two turns in different orders wait for each other for ever"
     help = "end the outer `with` first"
     at: Span
@@ -37,7 +37,7 @@ class NestedTurn(Message):
 
 
 class NoSuchTurn(Message):
-    """Turns are counted from 0 to `turns - 1`, and the last one sets the counter back to 0, so that the kernel can be launched again."""
+    """Turns are counted from 0 to `turns - 1`, and the last one resets the counter to 0, so that the kernel can be launched again."""
 
     code = "E0612"
     title = "there is no turn {turn} of {turns}"
@@ -49,9 +49,9 @@ class NoSuchTurn(Message):
 
 
 class TurnsOfGrid(Message):
-    """`with semaphore(counter[...], block.z, turns):` is taken by every block along z, so there are as many turns as the grid has blocks
-    there. With fewer, blocks beyond the last turn wait for a number that the counter never reaches; with more, it is not 0 again at the
-    end, and the next launch waits for ever."""
+    """`with semaphore(counter[...], block.z, turns):` is taken by every block along z, so there are as many turns as the grid has
+    blocks along z. With fewer turns, blocks beyond the last one wait for a number that the counter never reaches; with more, the
+    counter is not 0 again at the end, and the next launch waits for ever."""
 
     code = "E0613"
     title = "{blocks} blocks along {axis} take {turns} turns"
@@ -65,17 +65,18 @@ class TurnsOfGrid(Message):
 
 
 class UnorderedRoles(Message):
-    """The roles of a block run side by side. What one of them stores and another loads needs a hand-over between the two: a stage that the
-    one signals after its access, and the other waits for before its own. A signal speaks for what its threads did before it; that of a
-    commit or of copies that land (`mma.commit`, `cp.async`) speaks for the MMAs or copies alone, and the bytes of a TMA load for what came
-    before the stage was obtained. In a loop the hand-over must order each access of one role with each of the other: by tiles that do not
-    come back in other iterations, or by a pipeline of one stage that is held around both. Tiles that are shown to be apart need nothing."""
+    """The roles of a block run concurrently. If one of them stores what another loads, the two need a hand-over in between: a stage
+    that one signals after its access, and the other waits for before its own. A signal covers everything that its threads did
+    before it; the signal of a commit or of completed copies (`mma.commit`, `cp.async`) covers only those MMAs or copies, and the
+    bytes of a TMA load cover what came before the stage was obtained. In a loop, the hand-over must order each access of one role
+    with each access of the other: the tiles do not recur in other iterations, or a pipeline of one stage is held around both
+    accesses. Tiles that are provably disjoint need nothing."""
 
     code = "E0614"
-    title = "roles `{role}` and `{other}` both touch `{tensor}`, and nothing orders them"
+    title = "roles `{role}` and `{other}` both access `{tensor}`, and nothing orders them"
     labels = (primary("at", "`{role}` {does} here"), secondary("first", "`{other}` {other_does} here"))
     note = "{consequence}"
-    help = "signal a stage in the role that comes first after its access, and wait for it in the other before its own"
+    help = "in the role that comes first, signal a stage after its access; in the other, wait for that stage before its own"
     role: str
     other: str
     tensor: str
@@ -87,13 +88,14 @@ class UnorderedRoles(Message):
 
 
 class ReadsWhatItStores(Message):
-    """A statement is computed by all threads of the role, element by element, and stored as it goes. Where it loads other elements of the
-    tensor that it stores to, another thread may have stored them already. Each thread may load the very elements that it stores."""
+    """All threads of the role compute a statement element by element, and store each result at once. If the statement loads other
+    elements of the tensor that it stores to, another thread may already have stored them. Each thread may load exactly the elements
+    that it stores."""
 
     code = "E0615"
     title = "one statement loads from `{tensor}` and stores to other elements of it"
     labels = (primary("at", "loaded here"), secondary("store", "stored here"))
-    note = "some threads have stored when others load: they find old and new values mixed"
+    note = "some threads have stored when others load: they get a mixture of old and new values"
     help = "load first, into registers: `x = registers(...)`, then store `x`"
     tensor: str
     at: Span
@@ -101,13 +103,13 @@ class ReadsWhatItStores(Message):
 
 
 class CopyUnderWay(Message):
-    """A copy from global memory into a stage is complete when the stage is full. A role that goes on to store over what it copies must have
-    waited for that stage, itself or through another role."""
+    """A copy from global memory into a stage is complete when the stage is full. A role that later stores over the source of the copy
+    must have waited for that stage, directly or through another role."""
 
     code = "E0616"
-    title = "`{tensor}` is stored to while a copy from it may be under way"
+    title = "`{tensor}` is stored to while a copy from it may be in flight"
     labels = (primary("at", "stored here"), secondary("copy", "copied from here"))
-    note = "the stage may get old values, new ones, or some of both"
+    note = "the stage may get old values, new values, or a mixture"
     help = "wait for the stage before the store, or store in the role that waits for it"
     tensor: str
     at: Span

@@ -5,13 +5,13 @@ from pipec.source import Span
 
 
 class WaitWithoutStatement(Message):
-    """`griddepcontrol.wait()` waits for the preceding grids of the stream. A kernel overlaps them only when it is launched so,
-    which `programmatic_launch()` next to `grid(...)` asks for: every role then waits before it touches a tensor, where its
-    author says or else at its start. `griddepcontrol.launch_dependents()` may stand in any kernel."""
+    """`griddepcontrol.wait()` waits for the preceding grids of the stream. A kernel overlaps them only if it is launched that
+    way, which `programmatic_launch()` next to `grid(...)` requests. Every role then waits before it accesses a tensor, either where its
+    author says so or at its start. Any kernel may use `griddepcontrol.launch_dependents()`."""
 
     code = "E0471"
     title = "`griddepcontrol.wait()` in `{kernel}`, which does not overlap the preceding grids"
-    labels = (primary("at", "waits for nothing"), secondary("declared", "starts when they have ended"))
+    labels = (primary("at", "waits for nothing"), secondary("declared", "starts only after they have ended"))
     help = "write `programmatic_launch()` next to `grid(...)`"
     kernel: str
     at: Span
@@ -19,12 +19,12 @@ class WaitWithoutStatement(Message):
 
 
 class BeforeWait(Message):
-    """A kernel with `programmatic_launch()` may start while the preceding grids still run. What they write is there, and what they
-    read may be overwritten, only after `griddepcontrol.wait()`. A role whose author placed the wait has it on every path before each
-    access; tensors that no preceding grid writes may be read earlier when the statement names them: `programmatic_launch(weights)`."""
+    """A kernel with `programmatic_launch()` may start while the preceding grids still run. Only after `griddepcontrol.wait()` is what
+    they wrote visible, and may what they read be overwritten. An explicit wait must come before each access on every path. Tensors
+    that no preceding grid writes may be read earlier if the statement names them: `programmatic_launch(weights)`."""
 
     code = "E0472"
-    title = "role `{role}` touches `{tensor}` before it waits for the preceding grids"
+    title = "role `{role}` accesses `{tensor}` before it waits for the preceding grids"
     labels = (
         primary("at", "reached without the wait on some path"),
         secondary("wait", "waits here"),
@@ -32,7 +32,7 @@ class BeforeWait(Message):
     )
     note = "the preceding grids may still be running: they have not written it yet, or still read it"
     help = (
-        "move `griddepcontrol.wait()` up, leave it out to have it at the role's start, or write `programmatic_launch({tensor})`"
+        "move `griddepcontrol.wait()` up, remove it so that the role waits at its start, or write `programmatic_launch({tensor})`"
     )
     role: str
     tensor: str
@@ -42,8 +42,8 @@ class BeforeWait(Message):
 
 
 class MayEndFirst(Message):
-    """Dependent grids wait for this kernel to end, and assume that everything before it has ended by then. So some role of a
-    kernel with `programmatic_launch()` waits on every path, also where it has nothing to do."""
+    """Dependent grids wait for this kernel to end, and assume that everything before it has ended by then. Some role of a
+    kernel with `programmatic_launch()` must therefore wait on every path, even where it has nothing to do."""
 
     code = "E0473"
     title = "`{kernel}` may end before the preceding grids"

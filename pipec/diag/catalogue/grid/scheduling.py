@@ -17,27 +17,27 @@ class NegativeExtent(Message):
 
 
 class NoBlocks(Message):
-    """`blocks` is the most thread blocks that run at one time in mode "static"; each walks over its share of the tiles."""
+    """`blocks` is the largest number of thread blocks in mode "static"; each iterates over its share of the tiles."""
 
     code = "E0262"
-    title = "the tiles are shared out to {value} blocks"
+    title = "the tiles are distributed over {value} blocks"
     labels = (primary("at", "at least 1 block must run"),)
     note = "without a block nothing is launched, and no tile is computed"
-    help = "leave `blocks` out: as many run as the GPU has multiprocessors"
+    help = "remove `blocks`: there are then as many as the GPU has multiprocessors"
     edits = (set_keyword("at", "blocks", ""),)
     value: int
     at: Span
 
 
 class HalfACluster(Message):
-    """A tile is the work of one cluster, so `blocks` holds at least one of them. It counts thread blocks: with clusters of 2 and
+    """A tile is the work of one cluster, so `blocks` must make up at least one cluster. It counts thread blocks: with clusters of 2 and
     `blocks=148`, 74 clusters run."""
 
     code = "E0272"
     title = "{blocks} blocks are less than one cluster of {size}"
-    labels = (primary("at", "its tiles are shared out to {blocks} blocks"), secondary("cluster", "{size} blocks run together"))
+    labels = (primary("at", "its tiles are distributed over {blocks} blocks"), secondary("cluster", "{size} blocks run together"))
     note = "no cluster could run, and no tile would be computed"
-    help = "write `blocks={size}` or more, or leave it out"
+    help = "write `blocks={size}` or more, or remove it"
     edits = (set_keyword("at", "blocks", "{size}"),)
     blocks: int
     size: int
@@ -46,24 +46,24 @@ class HalfACluster(Message):
 
 
 class EmptyGroup(Message):
-    """`group=G` orders the tiles in strips of G values of x, each walked y by y, so that blocks that run together share what the
-    L2 cache holds. Without it x runs fastest over the whole width."""
+    """`group=G` orders the tiles in strips of G values of x, each enumerated row by row in y, so that concurrent blocks share data in the
+    L2 cache. Without it, x runs fastest over the whole width."""
 
     code = "E0263"
-    title = "a group of {value} rows of tiles"
+    title = "a group of tiles cannot have {value} rows"
     labels = (primary("at", "a strip has at least 1 row"),)
     note = "an empty strip never moves on: no tile beyond the first strip would be reached"
-    help = "write `group=8`, or leave it out for row-major order"
+    help = "write `group=8`, or remove it for row-major order"
     edits = (set_keyword("at", "group", "8"),)
     value: int
     at: Span
 
 
 class UnknownMode(Message):
-    """A tile scheduler shares the tiles out in one of two ways.
+    """A tile scheduler distributes the tiles in one of two ways.
 
     "static": a fixed share for each block, computed by counting. "clc" (cluster launch control, sm_100a): a block that is done takes
-    over the next tile from the hardware's own queue, which evens out tiles that take unequally long and GPUs that are shared.
+    the next tile from the hardware's own queue, which balances tiles of unequal length and GPUs that are shared.
     """
 
     code = "E0264"
@@ -81,7 +81,7 @@ class SecondScheduler(Message):
     code = "E0265"
     title = "the kernel has two tile schedulers, `{other}` and `{name}`"
     labels = (primary("at", "a second one"), secondary("first", "the first"))
-    note = "the grid has as many blocks as one scheduler's tiles ask for; the other's would be left out or computed twice"
+    note = "the grid has as many blocks as one scheduler's tiles need; the other's tiles would be skipped or computed twice"
     name: str
     other: str
     at: Span
@@ -89,26 +89,26 @@ class SecondScheduler(Message):
 
 
 class NeverWalked(Message):
-    """A tile scheduler hands out tiles to roles that walk over them with `for tile in tiles:`."""
+    """A tile scheduler hands out tiles to roles that iterate over them with `for tile in tiles:`."""
 
     code = "E0266"
-    title = "no role walks over the tiles of `{scheduler}`"
-    labels = (primary("at", "its tiles are handed out to nobody"),)
-    note = "the grid is derived from these tiles, but each block would do the work of one of them at most"
+    title = "no role iterates over the tiles of `{scheduler}`"
+    labels = (primary("at", "nobody receives its tiles"),)
+    note = "the grid is derived from these tiles, but each block would do the work of at most one of them"
     help = "write `for tile in {scheduler}:` in each role, around the work of one tile"
     scheduler: str
     at: Span
 
 
 class WalkedTwice(Message):
-    """A role walks over the tiles once.
+    """A role iterates over the tiles once.
 
     In mode "clc" a tile is handed out once and never again: a second loop would wait for answers that do not come. The rule holds in
     mode "static" as well, so that a kernel may change its mode.
     """
 
     code = "E0267"
-    title = "role `{role}` walks over the tiles of `{scheduler}` twice"
+    title = "role `{role}` iterates over the tiles of `{scheduler}` twice"
     labels = (primary("at", "no tiles are left for this loop"), secondary("first", "the tiles are handed out here"))
     note = 'in mode "clc" each tile is handed out once: this loop would wait for an answer that never comes'
     help = "do the work of both loops in the first"
@@ -119,17 +119,17 @@ class WalkedTwice(Message):
 
 
 class WalkedInside(Message):
-    """The loop over the tiles stands by itself in its role: not in another loop, an `if` of run-time values, or a `with`.
+    """The loop over the tiles is at the top level of its role: not in another loop, an `if` of run-time values, or a `with`.
 
-    All roles walk over the same tiles. In mode "clc" they read each answer of the hardware together, so none may leave the loop out, and
-    one that holds a stage around it would hold it over all tiles. An `if` over compile-time values is no obstacle.
+    All roles iterate over the same tiles. In mode "clc" they read each answer of the hardware together, so none may skip the loop, and a
+    role that holds a stage around it would hold the stage for all tiles. An `if` over compile-time values is allowed.
     """
 
     code = "E0268"
-    title = "the loop over the tiles of `{scheduler}` stands inside another statement of role `{role}`"
+    title = "the loop over the tiles of `{scheduler}` is inside another statement of role `{role}`"
     labels = (primary("at", "this must run once in every block"), secondary("inside", "inside this"))
     note = "a role that skips or repeats the loop falls out of step with the others, which wait for it for ever"
-    help = "move the loop out, and what surrounds it into its body"
+    help = "move the loop out, and the surrounding statement into its body"
     role: str
     scheduler: str
     at: Span
@@ -137,7 +137,7 @@ class WalkedInside(Message):
 
 
 class TileAssigned(Message):
-    """The tile of an iteration is chosen by the scheduler. Other work goes into variables with other names."""
+    """The scheduler chooses the tile of an iteration. Use another name for a variable of your own."""
 
     code = "E0269"
     title = "the tile `{tile}` cannot be assigned"
@@ -151,12 +151,12 @@ class TileAssigned(Message):
 class GridDiffers(Message):
     """The grid follows from the tile scheduler: mode "static" runs min(tiles, blocks) blocks, mode "clc" one for each tile.
 
-    `grid(...)` may be left out. Stated, it must be the derived one; the two are compared at a number of sizes.
+    `grid(...)` may be omitted. If it is given, it must agree with the derived grid; the two are compared at a number of sizes.
     """
 
     code = "E0270"
-    title = "the grid is not the one that `{scheduler}` asks for"
-    labels = (primary("at", "{stated} with {sizes}"), secondary("declared", "these tiles ask for {derived}"))
+    title = "the grid is not the one that `{scheduler}` needs"
+    labels = (primary("at", "{stated} with {sizes}"), secondary("declared", "these tiles need {derived}"))
     note = "{consequence}"
     help = "remove `grid(...)`: it is derived"
     edits = (remove_line("at"),)
@@ -170,12 +170,12 @@ class GridDiffers(Message):
 
 
 class TileOutsideLoop(Message):
-    """The tile of `for tile in tiles:` is there for its iteration. A value that is needed later is kept in a variable of its own."""
+    """The tile of `for tile in tiles:` exists only during its iteration. Keep a value that is needed later in a variable of its own."""
 
     code = "E0271"
     title = "the tile `{tile}` is used outside its loop"
     labels = (primary("at", "no tile is being worked on here"), secondary("loop", "the loop over the tiles"))
-    note = "a block may have walked over many tiles by now, or over none"
+    note = "a block may have worked on many tiles by now, or on none"
     help = "move this into the loop"
     tile: str
     at: Span
@@ -185,7 +185,7 @@ class TileOutsideLoop(Message):
 class NoLaunchControl(Message):
     """The target has no cluster launch control, so no block can take over the tile of one that has not started.
 
-    `mode="clc"` is Blackwell's way (sm_100a). On Hopper (sm_90a) the tiles are shared out by counting.
+    `mode="clc"` is Blackwell's way (sm_100a). On Hopper (sm_90a), each block computes which tiles are its own.
     """
 
     code = "E0911"

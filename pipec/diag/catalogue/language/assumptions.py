@@ -5,9 +5,9 @@ from pipec.source import Span
 
 
 class NeverHolds(Message):
-    """`assume(condition)` says which launches there are: the proof that no role waits for ever uses it, and every launch is refused that
-    does not keep to it. A condition that no sizes meet, by itself or together with those before it, would let the proof
-    show anything of a kernel that can never run. Sizes are not negative."""
+    """`assume(condition)` restricts the launches: the proof that no role waits for ever uses it, and a launch that violates it is
+    refused. A condition that no sizes satisfy, by itself or together with those before it, would let the proof show anything about
+    a kernel that can never run. Sizes are not negative."""
 
     code = "E0293"
     title = "no launch meets this assumption"
@@ -18,10 +18,10 @@ class NeverHolds(Message):
 
 
 class AssumedDivisor(Message):
-    """In `assume`, `//`, `%` and `ceildiv` divide by a compile-time number above 0: what they give is then known to the proof for all
+    """In `assume`, `//`, `%` and `ceildiv` divide by a compile-time number above 0, so that the proof knows their value for all
     sizes. Write a condition with a product instead, `M >= N * 2`, or make the divisor a compile-time parameter."""
 
     code = "E0294"
-    title = "an assumption divides by what is no compile-time number above 0"
+    title = "an assumption divides by something other than a compile-time number above 0"
     labels = (primary("at", "the divisor"),)
     at: Span

@@ -5,7 +5,7 @@ from pipec.source import Span
 
 
 class NotComptime(Message):
-    """Tile sizes, stage counts, warps and other things that shape the generated code are fixed when the kernel is compiled:
+    """Tile sizes, stage counts, warps and everything else that shapes the generated code are fixed when the kernel is compiled:
     literals, compile-time parameters in `[...]`, `comptime` constants and arithmetic over them."""
 
     code = "E0208"
@@ -27,7 +27,7 @@ class UnknownConstant(Message):
 
 
 class BadConstant(Message):
-    """A value given for a compile-time parameter has another type than the parameter, or the parameter got no value at all."""
+    """A value given for a compile-time parameter has the wrong type, or the parameter got no value at all."""
 
     code = "E0218"
     title = "compile-time parameter `{name}` {problem}"

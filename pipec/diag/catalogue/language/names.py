@@ -59,13 +59,13 @@ class NotCallable(Message):
 
 
 class OutOfBlock(Message):
-    """A variable first assigned inside a block ends with the block. On a path that skips the block it would hold whatever the register
-    held before; behind a `with` the stage that it may have been read from is given back. Assigned before the block, a variable keeps its
-    new value behind it."""
+    """A variable first assigned inside a block ends with the block. On a path that skips the block it would have whatever the register
+    had before; after a `with`, the stage that it may have been read from has been released. A variable that is also assigned before the
+    block keeps its new value after it."""
 
     code = "E0212"
     title = "`{name}` ends with the block that assigns it"
-    labels = (primary("at", "used behind the block"), secondary("assigned", "assigned here, in a {block}"))
+    labels = (primary("at", "used after the block"), secondary("assigned", "assigned here, in a {block}"))
     note = "{why}"
     help = "use `{name}` inside the block{more}"
     name: str
@@ -100,11 +100,11 @@ class UnknownKernel(Message):
 
 
 class ForeignStage(Message):
-    """A buffer that the kernel declares itself belongs to the stage whose index picks its slot, so the index must be `s.index()`
-    of a stage that is held here."""
+    """A slot of a buffer that the kernel declares belongs to the stage whose index selects it, so the index must be `s.index()` of a
+    stage that is held here."""
 
     code = "E0229"
-    title = "a slot of `{buffer}` is picked by the index of a held stage"
+    title = "a slot of `{buffer}` must be selected by the index of a held stage"
     labels = (primary("at", "this is {found}"),)
     help = "write `{buffer}[s.index()]`"
     buffer: str
@@ -113,13 +113,13 @@ class ForeignStage(Message):
 
 
 class WrongBarrier(Message):
-    """A copy or a commit signals the barrier of the stage it works for. Signalling another stage's barrier completes that one
-    too early, and its own never."""
+    """A copy or a commit signals the barrier of the stage it works for. Signalling another stage's barrier completes that
+    stage too early, and its own never."""
 
     code = "E0230"
     title = "this signals the barrier of stage `{other}`, but works on stage `{stage}`"
     labels = (primary("at", "the barrier of `{other}`"), secondary("obtained", "`{stage}` obtained here"))
-    note = "the waiter of `{stage}` would block for ever, the waiter of `{other}` would read too early"
+    note = "whoever waits for `{stage}` would block for ever, and whoever waits for `{other}` would continue too early"
     help = "use `{stage}.mbar()`"
     edits = (replace("at", "{stage}.mbar()"),)
     stage: str

@@ -1,14 +1,14 @@
-"""E02xx: where statements may stand, what a kernel must have, and what has no effect."""
+"""E02xx: where statements are allowed, what a kernel must have, and what has no effect."""
 
 from pipec.diag.message import Message, primary, replace, secondary
 from pipec.source import Span
 
 
 class Misplaced(Message):
-    """Kernels hold `grid`, declarations and roles; roles hold what runs."""
+    """Kernels contain `grid`, declarations and roles; roles contain the statements that run."""
 
     code = "E0215"
-    title = "{what} cannot stand {where}"
+    title = "{what} is not allowed {where}"
     labels = (primary("at", "move it {to}"),)
     what: str
     where: str
@@ -43,7 +43,7 @@ class MisplacedReturn(Message):
 
     code = "E0220"
     title = "`return` is only allowed as the last statement of a helper"
-    labels = (primary("at", "this one stands {where}"),)
+    labels = (primary("at", "this one is {where}"),)
     note = "{why}"
     help = "{instead}"
     where: str
@@ -67,7 +67,7 @@ class NotScoped(Message):
     """`with` takes a scoped stage (`pipeline.produce()`, `.consume()`, `.consume_explicit()`), `elect()` or `semaphore(...)`."""
 
     code = "E0225"
-    title = "`with` cannot hold this"
+    title = "`with` cannot take this"
     labels = (primary("at", "this is {found}"),)
     help = "write `with pipeline.produce() as s:`, `with pipeline.consume() as s:` or `with elect():`"
     found: str
@@ -80,14 +80,15 @@ class UnnamedStage(Message):
     code = "E0228"
     title = "the stage acquired here has no name"
     labels = (primary("at", "acquired and dropped"),)
-    note = "its slot is never given back: the other side blocks for ever once the ring is full"
+    note = "its slot is never released: the other side blocks for ever once the ring is full"
     help = "write `{fix}`"
     fix: str
     at: Span
 
 
 class TooManyInlined(Message):
-    """Helpers and constants are expanded while compiling; past this many nodes the kernel would not fit the instruction cache anyway."""
+    """Helpers and constants are expanded at compile time; with more nodes than this, the kernel would not fit the instruction cache
+    anyway."""
 
     code = "E0232"
     title = "this kernel expands to more than {limit} operations"
@@ -121,13 +122,13 @@ class NoRoles(Message):
 class KernelName(Message):
     """A kernel's name becomes the name of its entry in the PTX, where some identifiers mean something else.
 
-    `WARP_SZ` is a constant of PTX (PTX ISA 4.4) and `_` is a place for a result that is dropped.
+    `WARP_SZ` is a constant of PTX (PTX ISA 4.4), and `_` stands for a result that is dropped.
     """
 
     code = "E0237"
     title = "a kernel cannot be called `{kernel}`"
     labels = (primary("at", "{meaning}"),)
-    note = "the assembler would not take it for the name of an entry"
+    note = "the assembler would not accept it as the name of an entry"
     help = "write `kernel {better}`"
     edits = (replace("at", "{better}"),)
     kernel: str
@@ -139,7 +140,7 @@ class KernelName(Message):
 class GridSize(Message):
     """A grid has at least one block along each axis, at most 2147483647 along x and 65535 along y and z.
 
-    Sizes that depend on the arrays are looked at when the kernel is launched.
+    Sizes that depend on the arrays are checked when the kernel is launched.
     """
 
     code = "E0238"

@@ -5,15 +5,15 @@ from pipec.source import Span
 
 
 class Unexpected(Message):
-    """The text at the caret cannot stand there; the message lists what could.
+    """The text at the caret is not allowed there; the message lists what is.
 
-    The syntax is Python's for expressions, indentation, `for`, `while`, `if` and `with`; a file holds `kernel`, `fn` and
-    `comptime` definitions. After a syntax error the statement at fault is left out and the rest of the file is still read for more of
-    them; what the program means is looked at once they are gone.
+    The syntax is Python's for expressions, indentation, `for`, `while`, `if` and `with`; a file holds `kernel`, `fn` and `comptime`
+    definitions. After a syntax error, the statement at fault is skipped and the rest of the file is parsed for more errors; the
+    meaning of the program is checked once there are none.
     """
 
     code = "E0101"
-    title = "{found} cannot stand here"
+    title = "{found} is not allowed here"
     labels = (primary("at", "expected {expected}"),)
     found: str
     expected: str
@@ -21,7 +21,7 @@ class Unexpected(Message):
 
 
 class UnknownCharacter(Message):
-    """A character that no word of the language contains, for example `$`, `ö` or a control character.
+    """A character that does not occur in the language, for example `$`, `ö` or a control character.
 
     Names take ASCII letters, digits and
     underscores, as in PTX, where they reappear. Comments and strings may hold any text.
@@ -36,7 +36,7 @@ class UnknownCharacter(Message):
 
 
 class UnclosedString(Message):
-    """A string that starts here is not closed on its line. A text of several lines takes three quotes on each side."""
+    """A string that starts here is not closed on its line. A string of several lines takes three quotes on each side."""
 
     code = "E0103"
     title = "this string is not closed"
@@ -57,12 +57,12 @@ class MissingColon(Message):
 
 
 class MissingBlock(Message):
-    """A header that ends with a colon is followed by an indented block; a block with nothing to do holds `pass`."""
+    """A header that ends with a colon is followed by an indented block; a block with nothing to do contains `pass`."""
 
     code = "E0105"
     title = "an indented block is missing"
     labels = (primary("at", "a block must follow, indented one level deeper"),)
-    help = "write `pass` when there is nothing to do"
+    help = "write `pass` if there is nothing to do"
     edits = (insert_before("at", " pass"),)
     at: Span
 
@@ -71,7 +71,7 @@ class UnexpectedIndent(Message):
     """A line is indented deeper than the one before, which opened no block."""
 
     code = "E0106"
-    title = "this line is indented for no reason"
+    title = "unexpected indentation"
     labels = (primary("at", "no block was opened by the line before"),)
     at: Span
 
@@ -98,7 +98,7 @@ class Unbalanced(Message):
 
 
 class TooDeep(Message):
-    """Nesting has limits, far above what any kernel needs, so that every input ends in an answer."""
+    """Nesting is limited, far above what any kernel needs, so that every input gets an answer."""
 
     code = "E0109"
     title = "this {what} is too deep or too long: at most {limit}"
@@ -139,8 +139,8 @@ class Empty(Message):
 
 
 class Unclosed(Message):
-    """An opening bracket without its closing one. Inside brackets line ends do not count, so the parser goes on reading the next
-    statements as if they were part of this one, and stumbles only there."""
+    """An opening bracket without its closing one. Inside brackets line ends do not count, so the parser reads the following
+    statements as part of this one, and fails only there."""
 
     code = "E0113"
     title = "`{bracket}` is never closed"
@@ -153,8 +153,8 @@ class Unclosed(Message):
 
 
 class OtherForm(Message):
-    """A form or a name of Python, C++, CUDA, Triton or another kernel language that means nothing in pipec, though what it does can be
-    written. The note says why pipec does it in another way, the help says how.
+    """A construct or a name from Python, C++, CUDA, Triton or another kernel language that pipec does not have, although there is an
+    equivalent. The note says why pipec does it differently, the help says how.
 
     docs/language.md lists them ("Coming from elsewhere").
     """
@@ -174,13 +174,13 @@ class OtherForm(Message):
 
 class LooksLike(Message):
     """A character that looks like one of ASCII, or stands for a digit in another script: typographic quotes, dashes, a no-break space,
-    Arabic digits. Editors and web pages put them in. The language is written in ASCII outside comments and strings, so that two names or
+    Arabic digits. Editors and web pages insert them. The language is written in ASCII outside comments and strings, so that two names or
     numbers that look the same are the same."""
 
     code = "E0115"
     title = "`{found}` is not `{right}`"
     labels = (primary("at", "{name}"),)
-    note = "outside comments and strings a source is ASCII: what looks the same is the same"
+    note = "outside comments and strings, a source is ASCII, so that whatever looks the same is the same"
     help = "write `{right}`"
     edits = (replace("at", "{right}"),)
     found: str
@@ -190,10 +190,10 @@ class LooksLike(Message):
 
 
 class SingleQuotes(Message):
-    """Strings stand between double quotes; a docstring of several lines between three double or three single ones."""
+    """Strings are enclosed in double quotes; a docstring of several lines in three double or three single quotes."""
 
     code = "E0116"
-    title = "a string stands between double quotes"
+    title = "a string is enclosed in double quotes"
     labels = (primary("at", "single quotes"),)
     help = 'write `"{text}"`'
     edits = (replace("at", '"{text}"'),)

@@ -28,17 +28,17 @@ class NoTensorMemory(Message):
 
 
 class NoRegisterMma(Message):
-    """The target does not multiply into registers, so it cannot run this kernel.
+    """The target has no MMA that accumulates in registers, so it cannot run this kernel.
 
-    `accumulator(...)` is Hopper's way (sm_90a, `wgmma`). On Blackwell (sm_100a) accumulators live in tensor memory: an
+    `accumulator(...)` is for Hopper (sm_90a, `wgmma`). On Blackwell (sm_100a) accumulators live in tensor memory: an
     `OutputTilePipeline(tmem[f32, rows, columns], stages=n)` hands them from a role of one warp, which issues the MMAs, to a role of four,
     which reads them.
     """
 
     code = "E0902"
-    title = "target {target} has no MMA into registers for accumulator `{accumulator}`"
+    title = "target {target} has no MMA that accumulates in registers, for accumulator `{accumulator}`"
     labels = (primary("at", "an accumulator in registers"), secondary("uses", "used by this `mma`"))
-    note = "{target} adds up in tensor memory, which a pipeline hands from the role of the MMAs to the one that reads"
+    note = "{target} accumulates in tensor memory, which a pipeline hands from the role with the MMAs to the role that reads"
     help = "declare `output = OutputTilePipeline(tmem[{dtype}, {rows}, {columns}], stages=1)`; or compile with `--arch sm_90a`"
     target: str
     accumulator: str
@@ -52,14 +52,14 @@ class NoRegisterMma(Message):
 class NoCommit(Message):
     """The target has no commit that lets finished MMAs signal a barrier.
 
-    On Hopper (sm_90a) the threads themselves wait for their MMAs; releasing the stage does it, and then each warp arrives.
+    On Hopper (sm_90a) the threads themselves wait for their MMAs; releasing the stage waits for them, and then each warp arrives.
     """
 
     code = "E0903"
     title = "target {target} has no `mma.commit` for stage `{stage}`"
     labels = (primary("at", "MMAs signal no barrier here"),)
     note = "on {target} the role's warps wait for their own MMAs and then arrive"
-    help = "remove it: `{stage}.release()` waits and gives the signal"
+    help = "remove it: `{stage}.release()` waits and signals"
     edits = (remove_line("at"),)
     target: str
     stage: str

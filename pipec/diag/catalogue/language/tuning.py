@@ -1,15 +1,15 @@
-"""E028x: `tune`, the tiles that there are to choose from."""
+"""E028x: `tune`, the candidates of a kernel."""
 
 from pipec.diag.message import Message, primary, secondary
 from pipec.source import Span
 
 
 class NotTunable(Message):
-    """`tune NAME in (...)` lists values for a compile-time parameter of the kernel, one that stands in square brackets behind the
-    kernel's name. Names made from parameters (`comptime ROWS = BM // 64`) follow from them and cannot be chosen by themselves."""
+    """`tune NAME in (...)` lists values for a compile-time parameter of the kernel, one in the square brackets after the
+    kernel's name. Names computed from parameters (`comptime ROWS = BM // 64`) follow from them and cannot be chosen independently."""
 
     code = "E0281"
-    title = "`{name}` cannot be tuned: it is no compile-time parameter of `{kernel}`"
+    title = "`{name}` cannot be tuned: it is not a compile-time parameter of `{kernel}`"
     labels = (primary("at", "its values cannot be chosen"),)
     help = "compile-time parameters are {known}"
     name: str
@@ -19,19 +19,19 @@ class NotTunable(Message):
 
 
 class TunedTwice(Message):
-    """A parameter is tuned in one place, and each of its values stands there once: the list is what will be compiled and measured."""
+    """A parameter is tuned in one place, and each of its values is listed there once: the list is what will be compiled and measured."""
 
     code = "E0282"
     title = "{what} for tuning twice"
     labels = (primary("at", "again"), secondary("first", "first here"))
-    help = "leave out one of the two"
+    help = "remove one of the two"
     what: str
     at: Span
     first: Span
 
 
 class NotKnownWhenTuning(Message):
-    """Candidates are chosen among before a kernel is compiled and called. Values and conditions of `tune` may use numbers, names and
+    """A candidate is chosen before a kernel is compiled and called. Values and conditions of `tune` may use numbers, names and
     helpers of the file, and the kernel's compile-time parameters: sizes are known only at the launch, and what the kernel
     computes from its parameters is known for one candidate at a time."""
 
@@ -45,11 +45,12 @@ class NotKnownWhenTuning(Message):
 
 
 class BadTable(Message):
-    """A table of measured tiles beside a kernel (`gemm.tiles` beside `gemm.pipe`) has a row to a line: device, kernel, sizes, values and
-    two times, with `|` between. `pipec tune` writes it. A table with a line that is no row is not used in part: nobody would notice."""
+    """A table of measured tiles beside a kernel (`gemm.tiles` beside `gemm.pipe`) has one row per line: device, kernel, sizes, values
+    and two times, separated by `|`. `pipec tune` writes it. A table with a malformed line is not used at all, because nobody would notice
+    that part of it was ignored."""
 
     code = "E0286"
-    title = "`{name}` is no table of tiles: {problem}"
+    title = "`{name}` is not a table of tiles: {problem}"
     help = "let `pipec tune` write it, or delete it"
     name: str
     problem: str
@@ -57,7 +58,7 @@ class BadTable(Message):
 
 class NoTuning(Message):
     """`pipec tune` chooses among the candidates that a kernel lists with `tune NAME in (...)`. A kernel that lists none, or whose tuned
-    parameters are all set with `-D`, has one form only."""
+    parameters are all set with `-D`, has only one variant."""
 
     code = "E0287"
     title = "`{kernel}` has nothing to choose from"
@@ -66,12 +67,12 @@ class NoTuning(Message):
 
 
 class CannotMeasure(Message):
-    """Candidates are timed on the GPU with torch, whose tensors, streams and graphs they run on. Without torch or a GPU that fits the
-    kernel the model still ranks them: `--device model`."""
+    """Candidates are timed on the GPU with torch, using its tensors, streams and graphs. Without torch, or a GPU that fits the
+    kernel, the model can still rank them: `--device model`."""
 
     code = "E0288"
     title = "candidates cannot be measured here: {problem}"
-    help = "use `--device model` to have them ranked by the model"
+    help = "use `--device model` to rank them with the model"
     problem: str
 
 
@@ -92,7 +93,7 @@ class TooManyCandidates(Message):
 
     code = "E0283"
     title = "`{kernel}` has {count} combinations of tuned values, more than {most}"
-    labels = (primary("at", "multiplies them"),)
+    labels = (primary("at", "multiplies their number"),)
     help = "list fewer values; those that belong together can be one parameter, from which others are computed"
     kernel: str
     count: int
@@ -101,11 +102,11 @@ class TooManyCandidates(Message):
 
 
 class NoCandidates(Message):
-    """`where` keeps the combinations of tuned values that make sense together. When it keeps none there is nothing to choose from."""
+    """`where` keeps the combinations of tuned values that make sense together. If it keeps none, there is nothing to choose from."""
 
     code = "E0284"
     title = "no combination of tuned values is left in `{kernel}`"
-    labels = (primary("at", "never holds for the values listed"),)
+    labels = (primary("at", "false for all of the values listed"),)
     help = "with the values in the file, {values}, is the condition meant the other way round?"
     kernel: str
     values: str

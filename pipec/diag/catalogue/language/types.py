@@ -5,7 +5,7 @@ from pipec.source import Span
 
 
 class WrongType(Message):
-    """An operation got something of another kind than it works on. The label says what was found."""
+    """An operation got an operand of the wrong kind. The label says what was found."""
 
     code = "E0203"
     title = "{what} must be {expected}"
@@ -18,7 +18,7 @@ class WrongType(Message):
 
 class MixedTypes(Message):
     """Two operands of different element types. Only lossless widening is done silently (f16 and bf16 to f32, i8 to i32, i32 to
-    i64); every other conversion is written, because it rounds or wraps."""
+    i64); every other conversion must be written, because it rounds or wraps."""
 
     code = "E0204"
     title = "`{operator}` mixes {left} and {right}"
@@ -61,7 +61,7 @@ class DoesNotFit(Message):
     """A constant outside the range of its type would wrap silently on the GPU."""
 
     code = "E0210"
-    title = "the constant {value} does not fit {type}"
+    title = "the constant {value} does not fit into {type}"
     labels = (primary("at", "used as {type} here"),)
     value: str
     type: str
@@ -69,11 +69,11 @@ class DoesNotFit(Message):
 
 
 class ShapeMismatch(Message):
-    """Two tiles combine element by element: each dimension is equal, or 1 on one side (a per-row or per-column vector)."""
+    """Two tiles are combined element by element: each dimension must be equal, or 1 on one side (a per-row or per-column vector)."""
 
     code = "E0211"
     title = "`{operator}` combines tiles of different shapes: {left} and {right}"
-    labels = (primary("at", "no element pairs up"),)
+    labels = (primary("at", "the elements do not pair up"),)
     operator: str
     left: str
     right: str
@@ -85,7 +85,7 @@ class TypeChanged(Message):
 
     code = "E0213"
     title = "`{name}` is {old} and cannot become {new}"
-    labels = (primary("at", "assigned {new} here"), secondary("first", "it is {old} since here"))
+    labels = (primary("at", "assigned {new} here"), secondary("first", "it has been {old} since here"))
     name: str
     old: str
     new: str
@@ -103,10 +103,10 @@ class DivisionByZero(Message):
 
 
 class WrongRank(Message):
-    """A tile of a tensor is named by one coordinate per dimension, outermost first, in elements."""
+    """A tile of a tensor is given by one coordinate per dimension, outermost first, in elements."""
 
     code = "E0226"
-    title = "`{tensor}` has {rank} and was given {given}"
+    title = "`{tensor}` has {rank}, but was given {given}"
     labels = (primary("at", "{given}"), secondary("declared", "declared here"))
     tensor: str
     rank: str
@@ -120,7 +120,7 @@ class BadRange(Message):
     the tiles of a `TileScheduler`."""
 
     code = "E0231"
-    title = "a loop runs over `range(...)` or the tiles of a scheduler"
+    title = "a loop must run over `range(...)` or the tiles of a scheduler"
     labels = (primary("at", "this is {found}"),)
     found: str
     at: Span

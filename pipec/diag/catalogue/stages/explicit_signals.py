@@ -1,4 +1,4 @@
-"""E03xx: a stage is signalled once on every path, and not touched after its signal."""
+"""E03xx: a stage is signalled once on every path, and not used after its signal."""
 
 from pipec.diag.message import Message, primary, remove_line, replace, secondary
 from pipec.source import Span
@@ -7,8 +7,8 @@ from pipec.source import Span
 class SignalledTwice(Message):
     """A stage's signal is given a second time.
 
-    Each stage is handed over by exactly one signal. `release()` gives it when it was not given before, so an explicit
-    `mma.commit(s.mbar())` or `s.arrive()` followed by `release()` signals once; two explicit ones complete two phases.
+    Each stage is handed over by exactly one signal. `release()` gives it unless it was given before, so an explicit
+    `mma.commit(s.mbar())` or `s.arrive()` followed by `release()` signals once; two explicit signals complete two phases.
 
         mma.commit(s.mbar())
         mma.commit(s.mbar())        # wrong: remove it
@@ -38,8 +38,8 @@ class SignalledTwice(Message):
 class SignalledOnOneBranch(Message):
     """A stage is signalled on one side of a branch only.
 
-    After the branch the release can no longer know whether the signal is still to be given. Signal on both sides, after the
-    branch, or leave it to `release()`.
+    After the branch, the release cannot know whether the signal still has to be given. Signal on both sides, signal after the
+    branch, or leave the signal to `release()`.
 
         if k == last:
             mma.commit(s.mbar())    # wrong: and otherwise?
@@ -54,7 +54,7 @@ class SignalledOnOneBranch(Message):
         secondary("released", "released here on both paths"),
         secondary("obtained", "stage obtained here"),
     )
-    note = "the release cannot give the signal on one path and leave it out on the other: one phase too many or one too few completes"
+    note = "the release cannot signal on one path and not on the other: one phase too many or one too few completes"
     help = "move `{signal}` below the `if`"
     stage: str
     pipeline: str
@@ -135,8 +135,8 @@ class SignalledInLoop(Message):
 class UsedAfterSignal(Message):
     """A stage is used after its signal was given.
 
-    The signal hands the slot over. What comes after it, though still before the release, races with the other side. An
-    `mma.commit` covers the MMAs issued before it, not those after it.
+    The signal hands over the slot. Whatever follows it, even before the release, races with the other side. An `mma.commit`
+    covers the MMAs issued before it, not those after it.
 
         mma.commit(s.mbar())
         mma(acc, s.a, s.b)          # wrong: swap the two lines

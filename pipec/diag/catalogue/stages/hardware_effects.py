@@ -32,7 +32,7 @@ def overrun(side: Side, pipeline: str) -> str:
 def second_phase(side: Side, pipeline: str) -> str:
     """What a second signal does."""
     if side == "producer":
-        return f"the second signal completes the next phase of the full barrier: a consumer of `{pipeline}` reads a slot nobody filled"
+        return f"the second signal completes the next phase of the full barrier: a consumer of `{pipeline}` reads a slot that nobody filled"
     return (
         f"the second signal completes the next phase of the empty barrier: the producer of `{pipeline}` overwrites a slot in use"
     )
@@ -42,7 +42,7 @@ def unused(side: Side, pipeline: str) -> str:
     """What a stage nobody touches means."""
     if side == "producer":
         return f"the consumers of `{pipeline}` read whatever the slot held before"
-    return f"what the producer put into this stage of `{pipeline}` is dropped"
+    return f"the data that the producer put into this stage of `{pipeline}` is dropped"
 
 
 def role_ends(role: str, stage: str) -> str:

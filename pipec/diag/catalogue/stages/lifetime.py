@@ -25,7 +25,7 @@ class NothingAdded(Message):
     code = "E0841"
     title = "no `mma` adds to accumulator `{accumulator}`"
     labels = (primary("at", "stays zero"),)
-    note = "its registers are taken for nothing"
+    note = "its registers are wasted"
     accumulator: str
     at: Span
 
@@ -33,14 +33,14 @@ class NothingAdded(Message):
 class StaleAccumulator(Message):
     """The first `mma` into a freshly obtained accumulator adds to what is there.
 
-    The accumulator still holds the previous tile (or, for the first one, anything). The first `mma` must overwrite: leave
-    `accumulate` out, and the compiler does so, or write `accumulate=k > 0`.
+    The accumulator still holds the previous tile (or anything at all, the first time). The first `mma` must overwrite it: omit
+    `accumulate`, and the compiler takes care of this, or write `accumulate=k > 0`.
     """
 
     code = "E0802"
     title = "the first `mma` into `{stage}` adds to an accumulator that was never cleared"
     labels = (
-        primary("at", "true for the first `mma`, too"),
+        primary("at", "also true for the first `mma`"),
         secondary("obtained", "the accumulator obtained here still holds an older tile"),
     )
     note = "the result is the sum of this tile and whatever the accumulator held before"
@@ -56,8 +56,8 @@ class MaybeStaleAccumulator(Message):
     """Nothing shows that the first `mma` into a freshly obtained accumulator overwrites it.
 
     The accumulator still holds the previous tile. `accumulate=` must be false for the first `mma` after the acquire, and the
-    compiler must see that it is: from a loop variable compared with the loop's start, say. Without `accumulate=` the compiler
-    keeps note itself.
+    compiler must be able to see that it is, for example because a loop variable is compared with the loop's start. Without
+    `accumulate=`, the compiler keeps track by itself.
 
         for k in range(n):
             mma(acc, s.a, s.b, accumulate=k > 0)    # right: false in the first iteration

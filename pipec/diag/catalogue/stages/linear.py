@@ -7,7 +7,7 @@ from pipec.source import Span
 class NeverReleased(Message):
     """A stage obtained with `acquire_...()` is never released.
 
-    Releasing a stage is what hands its slot to the other side: a consumer's release lets the producer fill the slot again, a
+    Releasing a stage hands its slot to the other side: a consumer's release lets the producer fill the slot again, a
     producer's release steps on to the next slot. Without it the ring runs out of slots and both sides wait for ever.
 
         s = input.acquire_consumer()
@@ -36,7 +36,7 @@ class ReleasedTwice(Message):
     """A stage is released a second time.
 
     A release signals the other side and steps on to the next slot. The second one signals a slot that this role does not hold,
-    so the other side goes on too early, and every later stage of this role is off by one.
+    so the other side continues too early, and every later stage of this role is off by one.
 
         s.release()
         s.release()                 # wrong: remove it
@@ -63,8 +63,8 @@ class ReleasedTwice(Message):
 class ReleasedOnOneBranch(Message):
     """A stage is released on one side of a branch and kept on the other.
 
-    Where the two sides meet, the stage would be held or not depending on the path; whichever way the code goes on, one path
-    releases too often or never. Release on both sides, or once, after the branch.
+    Where the two sides join, the stage would be held or not depending on the path; whatever the code does next, one path
+    releases it twice or never. Release on both sides, or once, after the branch.
 
         if k < valid:
             s.release()             # wrong: who releases otherwise?
@@ -97,8 +97,8 @@ class ReleasedOnOneBranch(Message):
 class UsedAfterRelease(Message):
     """A stage's tile or index is used after the stage was released.
 
-    The release gave the slot to the other side, which may fill or read it at any moment. A tile variable is an expression
-    with a name and reads its stage where it is used, so it must be used before the release, too.
+    The release gave the slot to the other side, which may fill or read it at any moment. A tile variable is a named expression
+    that reads its stage where it is used, so it must be used before the release as well.
 
         s.release()
         mma(acc, s.a, s.b)          # wrong: use it before the release
@@ -185,18 +185,18 @@ class ReleasedInsideLoop(Message):
 class TooManyHeld(Message):
     """A role obtains a stage while it holds as many stages of that pipeline as there are.
 
-    The acquire waits for the other side to give a slot, and the other side waits for this role to release one: both wait for
-    ever. Release a stage first, or give the pipeline more stages.
+    The acquire waits for the other side to hand over a slot, and the other side waits for this role to release one: both wait
+    for ever. Release a stage first, or give the pipeline more stages.
     """
 
     code = "E0307"
-    title = "role `{role}` waits for a stage of `{pipeline}` that only itself can release"
+    title = "role `{role}` waits for a stage of `{pipeline}` that only it can release"
     labels = (
         primary("at", "waits here for stage number {wanted}"),
         secondary("held", "still held"),
         secondary("declared", "`{pipeline}` has {count}"),
     )
-    note = "this acquire never returns: the other side cannot go on before this role releases a stage"
+    note = "this acquire never returns: the other side cannot continue until this role releases a stage"
     help = "release `{first}` before this, or declare `stages={wanted}`"
     role: str
     pipeline: str
@@ -216,7 +216,7 @@ class NotUsed(Message):
     """
 
     code = "E0308"
-    title = "stage `{stage}` of `{pipeline}` is obtained but nothing {verb} it"
+    title = "stage `{stage}` of `{pipeline}` is obtained, but nothing {verb} it"
     labels = (primary("at", "obtained here"), secondary("released", "released here without a use"))
     note = "{consequence}"
     stage: str
@@ -228,7 +228,7 @@ class NotUsed(Message):
 
 
 class ObtainedOnOneBranch(Message):
-    """A stage is obtained on one side of a branch and still held where the sides meet.
+    """A stage is obtained on one side of a branch and still held where the sides join.
 
     On the other path there is nothing to use or release. Obtain it before the branch, or release it inside.
     """
@@ -236,11 +236,11 @@ class ObtainedOnOneBranch(Message):
     code = "E0314"
     title = "stage `{stage}` of `{pipeline}` is held on only one branch"
     labels = (
-        primary("at", "obtained here, and still held where the branches meet"),
+        primary("at", "obtained here, and still held where the branches join"),
         secondary("branch", "obtained if this is {yes}, but not if it is {no}"),
         secondary("released", "released outside the branch"),
     )
-    note = "on the other path the release gives up a slot this role never obtained, and every later stage is off by one"
+    note = "on the other path the release frees a slot that this role never obtained, and every later stage is off by one"
     help = "release `{stage}` inside the branch"
     stage: str
     pipeline: str
@@ -265,7 +265,7 @@ class Shadowed(Message):
     title = "stage `{stage}` of `{pipeline}` is replaced while still held"
     labels = (
         primary("at", "`{stage}` names another stage from here on"),
-        secondary("obtained", "the stage obtained here is not released yet"),
+        secondary("obtained", "the stage obtained here has not been released"),
     )
     note = "{consequence}"
     help = "call `{stage}.release()` before this, or choose another name"
@@ -303,9 +303,9 @@ class ReleasedInsideWith(Message):
 
 
 class ReleasedNotHeld(Message):
-    """A release stands on a path on which its stage was not obtained.
+    """A stage is released on a path on which it was not obtained.
 
-    `release_from_epilogue()` names no stage: it gives up the one that was obtained last in the text above it. When that stands in
+    `release_from_epilogue()` names no stage: it releases the one that was obtained last in the text above it. If that is in
     another branch, this role holds nothing here, and the release signals a slot that is not its own.
 
         if block.x < full:
@@ -317,8 +317,8 @@ class ReleasedNotHeld(Message):
 
     code = "E0318"
     title = "stage `{stage}` of `{pipeline}` is released where it is not held"
-    labels = (primary("at", "on this path nothing was obtained"), secondary("obtained", "obtained on another path"))
-    note = "this signals a slot of `{pipeline}` that the role does not hold: the other side takes it for free too early"
+    labels = (primary("at", "nothing was obtained on this path"), secondary("obtained", "obtained on another path"))
+    note = "this signals a slot of `{pipeline}` that the role does not hold: the other side believes it free too early"
     help = "move the release to the path that obtains the stage"
     stage: str
     pipeline: str
@@ -329,8 +329,8 @@ class ReleasedNotHeld(Message):
 class DrainedWhileHeld(Message):
     """A producer drains a pipeline while it still holds one of its stages.
 
-    A drain waits until the consumers gave back every stage that was filled. A stage that the role holds was not handed over yet,
-    so nobody can give it back.
+    A drain waits until the consumers have released every stage that was filled. A stage that the role still holds has not been
+    handed over, so nobody can release it.
 
         s = input.acquire_producer()
         tma.load(s.a, a[0, 0])
@@ -341,8 +341,8 @@ class DrainedWhileHeld(Message):
     code = "E0319"
     title = "`{pipeline}` is drained while stage `{stage}` is still held"
     labels = (
-        primary("at", "waits until every stage was given back"),
-        secondary("obtained", "obtained here, and not handed over yet"),
+        primary("at", "waits until every stage has been released"),
+        secondary("obtained", "obtained here, and not yet handed over"),
     )
     note = "the drain waits for a stage that this role has not handed over: it never returns"
     help = "release `{stage}` before the drain"

@@ -1,15 +1,15 @@
-"""E075x: OutputTilePipeline: what is stated about its accumulators, and the payload of blockwise FP8."""
+"""E075x: OutputTilePipeline: statements about its accumulators, and the payload of blockwise FP8."""
 
 from pipec.diag.message import Message, primary, replace, secondary
 from pipec.source import Span
 
 
 class StageStride(Message):
-    """The accumulators of an OutputTilePipeline stand in tensor memory `stage_stride_cols` columns apart, stage i at
-    base + i * stage_stride_cols. That is at least the columns of one accumulator; without it, exactly those."""
+    """The accumulators of an OutputTilePipeline lie `stage_stride_cols` columns apart in tensor memory, stage i at
+    base + i * stage_stride_cols. The stride is at least the number of columns of one accumulator, and that number by default."""
 
     code = "E0751"
-    title = "the accumulators of `{pipeline}` stand {stride} columns apart, but each has {columns}"
+    title = "the accumulators of `{pipeline}` lie {stride} columns apart, but each has {columns}"
     labels = (primary("at", "{stride} columns from one stage to the next"), secondary("declared", "{columns} columns"))
     note = "the MMAs of one tile would overwrite the accumulator that the epilogue is still reading"
     help = "write `stage_stride_cols={columns}`, or leave it out"
@@ -21,8 +21,8 @@ class StageStride(Message):
 
 
 class ScaleShape(Message):
-    """The scales of a blockwise FP8 payload are one f32 for each row of `a`, for one K block of 128: a tile of one row. In the
-    epilogue `s.a_scales.T` is the column of them, a scale for each row of the accumulator."""
+    """The scales of a blockwise FP8 payload are a tile of one row: one f32 for each row of `a`, for a K block of 128. In the
+    epilogue, `s.a_scales.T` is the same as a column, with a scale for each row of the accumulator."""
 
     code = "E0752"
     title = "the scales of `a` are a {found}"
@@ -36,7 +36,7 @@ class ScaleShape(Message):
 
 
 class BarrierCount(Message):
-    """An OutputTilePipeline has a full and an empty barrier for each stage: `BarrierArray(2 * stages)`. Left out, it is derived."""
+    """An OutputTilePipeline has a full and an empty barrier for each stage: `BarrierArray(2 * stages)`. If omitted, it is derived."""
 
     code = "E0753"
     title = "`{pipeline}` is given {count} barriers, but has {needed}"
@@ -56,8 +56,8 @@ class BarriersShared(Message):
 
     code = "E0754"
     title = "the barriers of `{pipeline}` belong to another pipeline"
-    labels = (primary("at", "taken again here"), secondary("owner", "taken here"), secondary("declared", "declared here"))
-    note = "the arrivals of both would complete phases that neither finished"
+    labels = (primary("at", "used again here"), secondary("owner", "used here"), secondary("declared", "declared here"))
+    note = "the arrivals of both would together complete phases that neither has finished"
     help = "declare another `BarrierArray`"
     pipeline: str
     at: Span
@@ -76,8 +76,8 @@ class AllocationColumns(Message):
 
 
 class SecondAllocation(Message):
-    """A kernel has one allocation of tensor memory, in which all its accumulators stand. It is taken when the kernel starts and given
-    back when it ends."""
+    """A kernel has one allocation of tensor memory, which contains all of its accumulators. It is allocated when the kernel starts and
+    freed when it ends."""
 
     code = "E0756"
     title = "tensor memory is allocated twice"
@@ -89,11 +89,11 @@ class SecondAllocation(Message):
 
 
 class AllocationTooSmall(Message):
-    """A stated allocation of tensor memory holds all accumulators of the kernel."""
+    """An explicit allocation of tensor memory must be large enough for all accumulators of the kernel."""
 
     code = "E0757"
     title = "{columns} columns of tensor memory are allocated, but {needed} are used"
-    labels = (primary("at", "{columns} columns"), secondary("tiles", "stands in tensor memory"))
+    labels = (primary("at", "{columns} columns"), secondary("tiles", "lies in tensor memory"))
     note = "an access beyond the allocation faults, or hits the accumulators of another block"
     help = "write `TmemAllocation({fitting})`"
     edits = (replace("at", "TmemAllocation({fitting})"),)
@@ -105,7 +105,7 @@ class AllocationTooSmall(Message):
 
 
 class AllocationUnused(Message):
-    """Tensor memory that a kernel allocates must be used by it: blocks that run beside it cannot have these columns meanwhile."""
+    """A kernel must use the tensor memory that it allocates, because concurrent blocks cannot have those columns in the meantime."""
 
     code = "E0758"
     title = "{columns} columns of tensor memory are allocated, but nothing uses them"

@@ -1,11 +1,11 @@
-"""E04xx: which threads of a role take part in what."""
+"""E04xx: which threads of a role take part in which operations."""
 
 from pipec.diag.message import Message, primary, secondary
 from pipec.source import Span
 
 
 class NeedsElect(Message):
-    """A one-thread operation stands where every thread of a role with several warps runs.
+    """A one-thread operation is executed by every thread of a role with several warps.
 
     TMA copies, `mma` and `mma.commit` are issued by one thread. In a role of one warp the compiler elects that thread; in a
     larger role the kernel says which part one thread runs:
@@ -34,14 +34,14 @@ class NeedsElect(Message):
 
 
 class RoleWideInElect(Message):
-    """An operation of the whole role stands inside `with elect():`, where one thread runs.
+    """An operation of the whole role is inside `with elect():`, where only one thread runs.
 
     Obtaining and releasing a stage, `arrive`, `store`, `write` and reading tiles into registers involve every thread of the
     role: each one keeps its own count of stages, holds its own part of a tile, or has to arrive on the barrier.
     """
 
     code = "E0410"
-    title = "{operation} takes every thread of role `{role}`, but only one thread runs here"
+    title = "{operation} needs every thread of role `{role}`, but only one thread runs here"
     labels = (primary("at", "reached by one thread"), secondary("guard", "one elected thread runs this block"))
     note = "{consequence}"
     help = "move it out of the `elect()` block"
@@ -53,14 +53,14 @@ class RoleWideInElect(Message):
 
 
 class RoleWideInGuard(Message):
-    """An operation of the whole role stands in a branch that only some of its threads take.
+    """An operation of the whole role is in a branch that only some of its threads take.
 
     The condition depends on the thread (`lane_id()`, `role_thread()`, `role_warp()` or a value computed from them). Obtaining
     and releasing a stage, `store`, `write` and reading tiles into registers must be reached by all threads together.
     """
 
     code = "E0411"
-    title = "{operation} takes every thread of role `{role}`, but only some take this branch"
+    title = "{operation} needs every thread of role `{role}`, but only some take this branch"
     labels = (primary("at", "reached by some threads only"), secondary("guard", "this differs between the threads of the role"))
     note = "{consequence}"
     help = "move it out of the branch"
@@ -72,17 +72,17 @@ class RoleWideInGuard(Message):
 
 
 class OneThreadInGuard(Message):
-    """A one-thread operation stands in a branch taken by threads that the compiler cannot count down to one.
+    """A one-thread operation is in a branch, and the compiler cannot tell that exactly one thread takes it.
 
     TMA copies, `mma` and `mma.commit` are issued by one thread, and a commit covers only the MMAs of the thread that issues
-    it. `with elect():` picks the same thread each time; a guard such as `lane_id() == 0` picks one per warp.
+    it. `with elect():` selects the same thread each time; a guard such as `lane_id() == 0` selects one per warp.
     """
 
     code = "E0412"
-    title = "`{operation}` is issued by one thread, but this branch picks its threads by `{condition}`"
-    labels = (primary("at", "issued by each thread that gets here"), secondary("guard", "picks the threads"))
+    title = "`{operation}` is issued by one thread, but this branch selects threads by `{condition}`"
+    labels = (primary("at", "issued by each thread that gets here"), secondary("guard", "selects the threads"))
     note = "{consequence}"
-    help = "write `with elect():` in place of the condition"
+    help = "write `with elect():` instead of the condition"
     operation: str
     condition: str
     consequence: str
@@ -91,18 +91,16 @@ class OneThreadInGuard(Message):
 
 
 class ArriveInUnknownGuard(Message):
-    """`arrive()` stands in a branch whose number of threads is not known when the kernel is compiled.
+    """`arrive()` is in a branch that is taken by a number of threads unknown at compile time.
 
     The barrier completes after a fixed number of arrivals. `if lane_id() < N:` with a constant N gives N arrivals per warp;
-    of other conditions on the thread the compiler does not know how many threads pass.
+    for other conditions on the thread, the compiler does not know how many threads pass.
     """
 
     code = "E0413"
-    title = "how many threads of role `{role}` arrive on `{stage}` is not known"
+    title = "an unknown number of threads of role `{role}` arrive on `{stage}`"
     labels = (primary("at", "each thread that gets here arrives"), secondary("guard", "passed by an unknown number of threads"))
-    note = (
-        "with fewer arrivals than the barrier expects the producer of `{pipeline}` waits for ever, with more it goes on too early"
-    )
+    note = "with fewer arrivals than the barrier expects, the producer of `{pipeline}` waits for ever; with more, it continues too early"
     help = "write the condition as `lane_id() < N` with a constant N"
     role: str
     stage: str
@@ -112,15 +110,15 @@ class ArriveInUnknownGuard(Message):
 
 
 class NestedElect(Message):
-    """`with elect():` stands where not all threads of the role run.
+    """`with elect():` is executed where not all threads of the role run.
 
-    Electing a thread is an agreement among all threads of a warp (`elect.sync`); those that took another branch never join it.
+    All threads of a warp take part in an election (`elect.sync`); those that took another branch never join it.
     """
 
     code = "E0414"
     title = "`elect()` needs all threads of role `{role}`, but {found}"
-    labels = (primary("at", "elects among all threads"), secondary("guard", "narrows the threads"))
-    note = "the threads that are not here never join the election: the warp hangs"
+    labels = (primary("at", "elects among all threads"), secondary("guard", "restricts the threads"))
+    note = "the missing threads never join the election: the warp hangs"
     help = "{fix}"
     role: str
     found: str
@@ -170,17 +168,17 @@ class NotWarpgroups(Message):
 
 
 class DiffersBetweenThreads(Message):
-    """A value that differs between the threads of a role stands where all of them need the same.
+    """A value that differs between the threads of a role is used where all of them need the same value.
 
-    The place of a tile, and a number that a whole tile is combined with, belong to the tile and not to a thread: which thread
-    works on which elements, and which one issues a copy, is the compiler's choice. `lane_id()`, `role_thread()`, `role_warp()` and what
+    The position of a tile, and a number that a whole tile is combined with, belong to the tile and not to a thread: the compiler
+    chooses which thread works on which elements, and which one issues a copy. `lane_id()`, `role_thread()`, `role_warp()` and what
     is computed from them, or assigned where only some threads pass, may guard an `arrive()` or choose a branch.
     """
 
     code = "E0420"
     title = "{what} differs between the threads of the role"
     labels = (primary("at", "not the same in every thread"), secondary("operation", "all threads must agree here"))
-    note = "which thread works on which part of the tile is not defined, so neither is the result"
+    note = "it is not defined which thread works on which part of the tile, so neither is the result"
     what: str
     at: Span
     operation: Span

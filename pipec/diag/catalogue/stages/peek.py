@@ -1,4 +1,4 @@
-"""Messages for peeks: the result of `try_acquire_...()` is taken up by exactly one wait of the same side."""
+"""Messages for peeks: the result of `try_acquire_...()` is completed by exactly one wait of the same side."""
 
 from pipec.diag.message import Message, primary, replace, secondary
 from pipec.source import Span
@@ -8,7 +8,7 @@ from pipec.vocabulary import Side
 class WrongSideWait(Message):
     """The result of a peek is given to the wait of the other side.
 
-    `try_acquire_producer()` looks whether the consumer has freed the next stage, so what completes it is `wait_consumer_if_needed`:
+    `try_acquire_producer()` tests whether the consumer has freed the next stage, so it is completed by `wait_consumer_if_needed`:
     a producer waits for the CONSUMER. `try_acquire_consumer()` goes with `wait_producer_if_needed`. The wrong one waits on the barrier
     that this role completes itself.
 
@@ -22,7 +22,7 @@ class WrongSideWait(Message):
         primary("at", "waits for the {side}, which is this role"),
         secondary("peeked", "`{token}` says whether the {other} was done"),
     )
-    note = "the role would wait on the {barrier} barrier, which only itself completes: for ever, or not at all"
+    note = "the role would wait on the {barrier} barrier, which only it completes: for ever, or not at all"
     help = "write `{right}`"
     edits = (replace("at", "{right}"),)
     side: Side
@@ -41,7 +41,7 @@ class OtherPipelinesPeek(Message):
     code = "E0433"
     title = "`{token}` is a peek at `{peeked_pipeline}`, but completes a wait for `{pipeline}`"
     labels = (primary("at", "waits for a stage of `{pipeline}`"), secondary("peeked", "looked at `{peeked_pipeline}`"))
-    note = "when `{peeked_pipeline}` was ready, the wait is left out, and a stage of `{pipeline}` is used that may not be"
+    note = "when `{peeked_pipeline}` was ready, the wait is skipped, and a stage of `{pipeline}` is used that may not be ready"
     help = "write `{right}`"
     edits = (replace("at", "{right}"),)
     token: str
@@ -55,8 +55,7 @@ class OtherPipelinesPeek(Message):
 class PeekNeverUsed(Message):
     """The result of a peek is never given to a wait.
 
-    A peek only looks. Until the matching wait has run, the role holds nothing: a peek that found the stage ready is worth nothing
-    without it, and one that did not must wait.
+    A peek only tests. Until the matching wait has run, the role holds no stage, whether or not the peek found one ready.
 
         ready = input.try_acquire_consumer()
         input.wait_producer_if_needed(ready)
@@ -65,7 +64,7 @@ class PeekNeverUsed(Message):
     code = "E0341"
     title = "the peek `{token}` at `{pipeline}` is never completed"
     labels = (primary("at", "looked here"), secondary("end", "{ending}"))
-    note = "a peek holds nothing: what follows would work on a stage that nobody waited for"
+    note = "a peek acquires nothing: the code that follows would use a stage that nobody waited for"
     help = "write `{right}`, or remove the peek"
     token: str
     pipeline: str
@@ -76,23 +75,21 @@ class PeekNeverUsed(Message):
 
 
 class PeekUsedTwice(Message):
-    """The result of a peek is given to a second wait, or to a wait in a loop that does not look again.
+    """The result of a peek is given to a second wait, or to a wait in a loop that does not peek again.
 
-    It says something about one stage. The second wait is for the stage after, and would be left out although nobody looked.
+    The result is about one stage. The second wait is for the next stage, and would be skipped although nobody peeked at it.
     """
 
     code = "E0342"
     title = "the peek `{token}` at `{pipeline}` is used again"
     labels = (
-        primary("at", "waits for the stage after the one that was looked at"),
+        primary("at", "waits for the stage after the one that the peek tested"),
         secondary("loop", "this loop may run any number of times"),
         secondary("first", "used here already"),
         secondary("obtained", "looked once, here"),
     )
-    note = (
-        "if it found the first stage ready, this wait is left out: the role uses a stage that the other side may still be using"
-    )
-    help = "look again before this wait, or wait without a peek"
+    note = "if it found the first stage ready, this wait is skipped: the role uses a stage that the other side may still be using"
+    help = "peek again before this wait, or wait without a peek"
     token: str
     pipeline: str
     at: Span
@@ -102,7 +99,7 @@ class PeekUsedTwice(Message):
 
 
 class PeekOnOneBranch(Message):
-    """The result of a peek is used by a wait on one side of a branch only, or stands for a peek made on one side only."""
+    """The result of a peek is used by a wait on one side of a branch only, or comes from a peek made on one side only."""
 
     code = "E0343"
     title = "the peek `{token}` at `{pipeline}` is {what} on only one branch"
@@ -124,10 +121,10 @@ class PeekOnOneBranch(Message):
 
 
 class PeekOvertaken(Message):
-    """Between a peek and its wait the role took, looked at or drained another stage of the same pipeline.
+    """Between a peek and its wait, the role acquired, peeked at or drained another stage of the same pipeline.
 
-    The peek looked at the stage that comes next. If another operation takes that stage, the wait is for the one after, at which
-    nobody looked.
+    The peek tested the stage that comes next. If another operation acquires that stage, the wait is for the one after, which
+    nobody tested.
     """
 
     code = "E0345"
@@ -136,8 +133,8 @@ class PeekOvertaken(Message):
         primary("at", "this {what} the stage that `{token}` looked at"),
         secondary("obtained", "looked here, and not completed yet"),
     )
-    note = "the wait that completes `{token}` is for the next stage, and is left out when this one was ready"
-    help = "complete `{token}` first: write `{right}` before this, or in place of it"
+    note = "the wait that completes `{token}` is then for the next stage, and is skipped if this one was ready"
+    help = "complete `{token}` first: write `{right}` before this, or instead of it"
     token: str
     pipeline: str
     what: str

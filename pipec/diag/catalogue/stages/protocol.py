@@ -1,4 +1,4 @@
-"""E06xx: the roles' orders of waits and signals do not fit together."""
+"""E06xx: the orders in which the roles wait and signal do not fit together."""
 
 from pipec.diag.message import Message, primary, secondary
 from pipec.source import Span
@@ -6,15 +6,15 @@ from pipec.source import Span
 
 class Deadlock(Message):
     """For the sizes shown, roles wait for each other for ever, whatever the timing: a consumer waits for a stage that no producer will
-    fill any more, or a producer for one that no consumer will give back.
+    fill any more, or a producer for one that no consumer will release.
 
     The usual cause is a loop that runs more often in one role than in the other:
 
         role load produces p:   for k in range(ceildiv(K, 64)): ...
         role mma consumes p:    for k in range(ceildiv(K, 64) + 1): ...     # the last wait never ends
 
-    or two pipelines taken in opposite orders, with fewer stages than the loop in between needs. The sizes are the smallest that
-    were found; larger ones usually fail too.
+    or two pipelines acquired in opposite orders, with fewer stages than the loop in between needs. The sizes are the smallest
+    found; larger ones usually fail too.
     """
 
     code = "E0601"
@@ -30,10 +30,10 @@ class Deadlock(Message):
 
 
 class Uneven(Message):
-    """For the sizes shown, every role ends, but stages were filled that a consuming role never took. The block then exits while copies may
-    still be writing its shared memory, and the next block on the multiprocessor finds it changed.
+    """For the sizes shown, every role ends, but some stages were filled that a consuming role never acquired. The block then exits while
+    copies may still be writing its shared memory, which may already belong to the next block on the multiprocessor.
 
-    Let the loops of both sides run equally often, or drain what is left.
+    Let the loops of both sides run equally often, or drain the remaining stages.
     """
 
     code = "E0602"
@@ -49,17 +49,17 @@ class Uneven(Message):
 
 
 class NotDecided(Message):
-    """Neither a proof that no role waits for ever was found, nor sizes at which one does. The kernel may well be right: the search follows
-    one order of the roles' steps through all situations that their branches lead to, and keeps linear relations between loop variables
-    and sizes. It gives up where those do not suffice, where too many situations arise, and where arithmetic on loop variables might
-    leave 32 bits.
+    """The search found neither a proof that no role waits for ever, nor sizes at which one does. The kernel may well be correct. The
+    search follows one order of the roles' steps through all situations that their branches lead to, and tracks linear relations
+    between loop variables and sizes. It gives up where those do not suffice, where there are too many situations, and where
+    arithmetic on loop variables might overflow 32 bits.
 
-    Bounds and conditions that are the same linear expressions of sizes in all roles are easiest to follow. Otherwise `--allow-undecided`
-    (Python: `allow_undecided=True`) takes the kernel as it is; run it with `--watchdog` then.
+    Bounds and conditions that are the same linear expressions of sizes in all roles are the easiest to follow. If nothing else helps,
+    `--allow-undecided` (Python: `allow_undecided=True`) accepts the kernel as it is; run it with `--watchdog` then.
     """
 
     code = "E0604"
-    title = "whether roles of kernel `{kernel}` wait for each other for ever is not decided{tried}"
+    title = "it is not decided whether roles of kernel `{kernel}` wait for each other for ever{tried}"
     labels = (primary("at", "{why}"),)
     note = "if they do, the kernel hangs until a watchdog ends the process"
     help = "{advice}, or pass `--allow-undecided`"
@@ -71,18 +71,18 @@ class NotDecided(Message):
 
 
 class TurnMayNotCome(Message):
-    """Blocks start in the order of their numbers, and the GPU may have room for one at a time only. A block whose turn comes only when a
-    later block has passed it on then waits for a block that cannot start before it has ended.
+    """Blocks start in the order of their numbers, and the GPU may have room for only one at a time. If the turn of a block is passed
+    on by a later block, the two wait for each other: the later block cannot start before this one has ended.
 
-    Turns are counted from 0. The turn of a block is its place along an axis (`block.z`), every block along the axis takes its turn once,
-    and blocks at other places have counters of their own.
+    Turns are counted from 0. The turn of a block is its position along an axis (`block.z`), every block along the axis takes its turn
+    once, and blocks at other positions have counters of their own.
     """
 
     code = "E0617"
     title = "block {block} waits for a turn that no block before it passes on{when}"
     labels = (primary("at", "waits until the counter is {turn}"),)
-    note = "the counter is {found} when all blocks before it have ended: where they leave no room for the next ones, the kernel hangs"
-    help = "let each block take one turn, that of its place along an axis of the grid"
+    note = "the counter is {found} when all blocks before it have ended: if there is no room for later blocks, the kernel hangs"
+    help = "let each block take one turn, its position along an axis of the grid"
     block: str
     turn: int
     found: int
@@ -91,17 +91,17 @@ class TurnMayNotCome(Message):
 
 
 class Wraps(Message):
-    """For the sizes shown, a number that a branch or a loop of a role depends on leaves the range of 32 bits. The machine goes on with what
-    is left of it, so the role takes a way that the source does not say: it may signal too often, or wait for ever.
+    """For the sizes shown, a number that a branch or a loop of a role depends on overflows 32 bits. The hardware continues with the
+    wrapped value, so the role takes a path that the source does not describe: it may signal too often, or wait for ever.
 
-    The value is computed as written, in `i32`. Keep it small: subtract before adding, compare `i > -n` in place of `i + n > 0`, or compare
-    indices of tiles in place of indices of elements.
+    The value is computed as written, in `i32`. Keep it small: subtract before adding, compare `i > -n` instead of `i + n > 0`, or
+    compare indices of tiles instead of indices of elements.
     """
 
     code = "E0605"
-    title = "arithmetic that role `{role}` branches on leaves 32 bits{when}"
+    title = "arithmetic that role `{role}` branches on overflows 32 bits{when}"
     labels = (primary("at", "before this statement or its branch"),)
-    note = "the number wraps around, and the role takes another branch than the source says"
+    note = "the number wraps around, and the role takes a different branch than the source says"
     role: str
     when: str
     at: Span

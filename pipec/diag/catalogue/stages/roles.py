@@ -63,12 +63,12 @@ class NeverProduces(Message):
 
 
 class NeverConsumes(Message):
-    """A role declares `consumes` for a pipeline and never obtains a stage of it: no slot is ever given back to the producer."""
+    """A role declares `consumes` for a pipeline and never obtains a stage of it: no slot is ever released to the producer."""
 
     code = "E0404"
     title = "role `{role}` declares `consumes {pipeline}` but never takes a stage of it"
     labels = (primary("at", "declared by this role"),)
-    note = "no slot is given back: the producer of `{pipeline}` blocks once all {stages} are full"
+    note = "no slot is released: the producer of `{pipeline}` blocks once all {stages} are full"
     help = "remove `consumes {pipeline}`, or obtain a stage with `{pipeline}.{call}()`"
     role: str
     pipeline: str
@@ -80,14 +80,14 @@ class NeverConsumes(Message):
 class TwoProducers(Message):
     """Two roles fill the same pipeline.
 
-    Each role counts the stages it fills by itself, so both would fill slot 0 first and wait for the same barrier phase.
-    Give each producer a pipeline of its own.
+    Each role counts only the stages that it fills itself, so both would fill slot 0 first and wait for the same barrier phase.
+    Give each producer its own pipeline.
     """
 
     code = "E0405"
     title = "pipeline `{pipeline}` has two producers: roles `{first}` and `{second}`"
     labels = (
-        primary("at", "`{second}` fills `{pipeline}`, too"),
+        primary("at", "`{second}` also fills `{pipeline}`"),
         secondary("other", "`{first}` fills `{pipeline}`"),
         secondary("declared", "declared here"),
     )
@@ -121,7 +121,7 @@ class NoConsumer(Message):
     code = "E0407"
     title = "pipeline `{pipeline}` has no consumer"
     labels = (primary("at", "no role takes stages from this pipeline"), secondary("producer", "role `{role}` fills it"))
-    note = "no slot is given back: role `{role}` blocks when it wants to fill stage number {blocked}"
+    note = "no slot is released: role `{role}` blocks when it tries to fill stage number {blocked}"
     help = "add `consumes {pipeline}` to the role that reads it"
     pipeline: str
     role: str
@@ -145,7 +145,7 @@ class UnusedPipeline(Message):
 class FillsConsumerStage(Message):
     """A stage obtained for reading is written, by a TMA load, a `write` or as the accumulator of an MMA.
 
-    Its producer owns what is in the slot; other consumers may be reading it. Fill a stage obtained with `produce()` or
+    The producer owns the contents of the slot; other consumers may be reading it. Fill a stage obtained with `produce()` or
     `acquire_producer()`.
     """
 
@@ -166,7 +166,7 @@ class ReadsProducerStage(Message):
     """A stage obtained for filling is read.
 
     While the producer holds the slot its contents are undefined: a TMA load or an MMA into it may still be running, and only
-    the full barrier tells when it is done. Read from a stage obtained with `consume()`.
+    the full barrier says when it is complete. Read from a stage obtained with `consume()`.
     """
 
     code = "E0417"
@@ -192,7 +192,7 @@ class OtherWayRound(Message):
     code = "E0418"
     title = "role `{role}` declares `{declares} {pipeline}` but obtains its stages {use}"
     labels = (primary("at", "obtained {use} here"), secondary("declared", "this role declares `{declares} {pipeline}`"))
-    note = "this waits for the other barrier of `{pipeline}`: the role goes on before a slot is its own"
+    note = "this waits for the other barrier of `{pipeline}`: the role continues before it owns a slot"
     help = "obtain the stage with `{pipeline}.{call}()`, or declare `{clause} {pipeline}`"
     role: str
     pipeline: str
@@ -207,7 +207,7 @@ class OtherWayRound(Message):
 class DrainsForeign(Message):
     """A role drains a pipeline that it does not fill.
 
-    Draining is the producer's last wait: until the consumers gave back every stage it filled. A role that does not declare
+    Draining is the producer's last wait, until the consumers have released every stage that it filled. A role that does not declare
     `produces` for the pipeline keeps no count of its stages.
     """
 

@@ -1,4 +1,4 @@
-"""E05xx: a stage's barrier receives exactly the arrivals and bytes it waits for."""
+"""E05xx: a stage's barrier receives exactly the arrivals and bytes that it waits for."""
 
 from pipec.diag.message import Message, primary, replace, secondary
 from pipec.source import Span
@@ -8,7 +8,7 @@ class TileNeverFilled(Message):
     """A tile of the payload is not filled before the stage is handed over.
 
     The consumers are told that the whole stage is ready. Load (`tma.load`) or `write` every tile of the payload, once, on
-    every path, or take the tile out of the payload.
+    every path, or remove the tile from the payload.
 
         with input.produce() as s:
             tma.load(s.a, a[0, 0])
@@ -116,7 +116,7 @@ class MixedFill(Message):
     """One stage is filled in two ways, for example by TMA and by threads.
 
     A TMA copy completes the full barrier by bytes, a `write` by arrivals of threads, an MMA by a commit. A stage is handed over
-    by one of them. Use a pipeline of its own for each.
+    by only one of these. Use a separate pipeline for each.
     """
 
     code = "E0505"
@@ -136,15 +136,15 @@ class MixedFill(Message):
 class MixedDrain(Message):
     """One stage is read in two ways, for example by an MMA and by threads.
 
-    MMAs give a stage back by a commit, threads by arriving, TMA stores when the copy has read it. A stage is given back by one
-    of them. Let another role read it the other way: each consumer role of a pipeline gives the stage back for itself.
+    MMAs release a stage by a commit, threads by arriving, TMA stores when the copy has read it. A role releases a stage in only
+    one of these ways. Let another role read it the other way: each consumer role of a pipeline releases the stage for itself.
     """
 
     code = "E0506"
     title = "stage `{stage}` of `{pipeline}` is read in two ways"
     labels = (primary("at", "read by {second}"), secondary("first", "read by {one}"), secondary("obtained", "obtained here"))
-    note = "the stage is given back when one kind of reader is done: the producer may overwrite what the other still reads"
-    help = "read it in a second role that `consumes {pipeline}`, too"
+    note = "the stage is released when one kind of reader is done: the producer may overwrite what the other is still reading"
+    help = "read it in a second role that also `consumes {pipeline}`"
     stage: str
     pipeline: str
     one: str
@@ -158,7 +158,7 @@ class SignalsDiffer(Message):
     """A role signals the same side of a pipeline in two ways, or with two numbers of arrivals.
 
     A barrier completes after a number of arrivals that is fixed when it is initialised: one for TMA bytes or a commit, one per
-    thread for arrivals. Every stage of a pipeline must therefore be signalled alike.
+    thread for arrivals. Every stage of a pipeline must therefore be signalled in the same way.
     """
 
     code = "E0507"
@@ -208,7 +208,7 @@ class SignalDoesNotWait(Message):
 
 
 class NoArrival(Message):
-    """`arrive()` stands under a guard that no lane passes."""
+    """`arrive()` is under a condition that is false for every lane."""
 
     code = "E0509"
     title = "no thread arrives on stage `{stage}`"
@@ -245,17 +245,17 @@ class TileFilledInLoopOnly(Message):
 
 
 class BufferOfTwoPipelines(Message):
-    """A buffer that the kernel declares is picked by the stages of two pipelines.
+    """A buffer that the kernel declares is indexed by the stages of two pipelines.
 
-    A slot of the buffer belongs to the stage whose index picks it, from its acquire to its release. Two pipelines know nothing of
-    each other: while one hands a slot over, the other may be filling or reading the same slot. Declare a buffer for each.
+    A slot of the buffer belongs to the stage whose index selects it, from its acquire to its release. Two pipelines are independent
+    of each other: while one hands over a slot, the other may be filling or reading the same slot. Declare a buffer for each.
     """
 
     code = "E0511"
     title = "buffer `{buffer}` is handed over by two pipelines: `{one}` and `{second}`"
     labels = (
-        primary("at", "picked by a stage of `{second}`"),
-        secondary("first", "picked by a stage of `{one}`"),
+        primary("at", "indexed by a stage of `{second}`"),
+        secondary("first", "indexed by a stage of `{one}`"),
         secondary("declared", "declared here"),
     )
     note = "neither pipeline waits for the other's roles: one fills a slot of `{buffer}` that the other is still using"
@@ -269,15 +269,15 @@ class BufferOfTwoPipelines(Message):
 
 
 class StatedBytes(Message):
-    """`expect_bytes(n)` says another number of bytes than the loads into the stage bring.
+    """`expect_bytes(n)` states a number of bytes that differs from what the loads into the stage bring.
 
-    The compiler derives the bytes from the loads and expects them at the acquire; `expect_bytes` only states what the author counts on.
+    The compiler derives the bytes from the loads and expects them at the acquire; `expect_bytes` only states what the author expects.
     """
 
     code = "E0521"
     title = "`expect_bytes` states {stated} bytes for stage `{stage}`, but its loads bring {derived}"
     labels = (primary("at", "states {stated} bytes"), secondary("loads", "loaded here"), secondary("obtained", "obtained here"))
-    note = "a full barrier that expects another number of bytes than arrive completes too early or never"
+    note = "a full barrier that expects more or fewer bytes than arrive completes too early or never"
     help = "write `{stage}.expect_bytes({derived})`, or remove it"
     edits = (replace("at", "{stage}.expect_bytes({derived})"),)
     stage: str
@@ -289,16 +289,16 @@ class StatedBytes(Message):
 
 
 class StatedArrivals(Message):
-    """`init_barriers(p, c)` or `init_mbars(p, c)` says other arrival counts than those derived from the roles.
+    """`init_barriers(p, c)` or `init_mbars(p, c)` states arrival counts that differ from those derived from the roles.
 
     The full barrier of a stage completes after the producer's arrivals: one for TMA bytes or a commit of MMAs, one per thread that
-    writes. The empty barrier completes after the consumers' arrivals, counted alike.
+    writes. The empty barrier completes after the consumers' arrivals, counted in the same way.
     """
 
     code = "E0522"
     title = "`{call}` states {stated} for `{pipeline}`, but its roles give {derived}"
     labels = (primary("at", "states {stated}"), secondary("declared", "declared here"), secondary("roles", "{part}"))
-    note = "a barrier that waits for another number of arrivals than it gets completes too early or never"
+    note = "a barrier that waits for more or fewer arrivals than it gets completes too early or never"
     help = "write `{pipeline}.{call}({producer}, {consumer})`, or remove it"
     edits = (replace("at", "{pipeline}.{call}({producer}, {consumer})"),)
     pipeline: str

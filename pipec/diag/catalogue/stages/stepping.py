@@ -8,8 +8,8 @@ from pipec.vocabulary import Side
 class NoCurrentStage(Message):
     """A stage is named, signalled or stepped past before the role waited for it.
 
-    `wait_consumer()` makes a free stage the producer's current one, `wait_producer()` a filled stage the consumer's. Only then there
-    is a stage to work on, and only that one may be stepped past.
+    `wait_consumer()` makes a free stage the producer's current one, `wait_producer()` a filled stage the consumer's. Only then is
+    there a stage to work on, and only that stage may be stepped past.
 
         ring.wait_consumer()
         tma.load(tiles[ring.producer_stage()], a[0, 0])
@@ -17,7 +17,7 @@ class NoCurrentStage(Message):
     """
 
     code = "E0241"
-    title = "`{call}` has no current stage of `{pipeline}`: nothing waited for one"
+    title = "`{call}` has no current stage of `{pipeline}`: the role has not waited for one"
     labels = (primary("at", "no `{wait}` comes before this"),)
     note = "{consequence}"
     help = "write `{wait}` before this"
@@ -30,14 +30,14 @@ class NoCurrentStage(Message):
 
 
 class StageNumberChanged(Message):
-    """A variable that holds a stage's number, and has picked a slot or barrier by it, is given another value.
+    """A variable that holds a stage's number, and was used to select a slot or barrier, is assigned another value.
 
-    The slot belongs to the stage that is held; a variable that may hold another number could pick a slot that is not. Use a
-    variable of its own for the other value.
+    The slot belongs to the stage that is held; a variable that may have another value could select a different slot. Use a
+    separate variable for the other value.
     """
 
     code = "E0242"
-    title = "`{name}` is the number of a stage and is given another value"
+    title = "`{name}` is the number of a stage, but is assigned another value"
     labels = (primary("at", "from here on `{name}` need not be the stage that is held"), secondary("first", "the stage's number"))
     help = "give the other value its own name"
     name: str
@@ -49,7 +49,8 @@ class OtherSidesBarrier(Message):
     """A role signals, or hands to a copy, the barrier that the other side completes.
 
     The producer completes the full barrier, `producer_mbar`, when a stage is filled; the consumer completes the empty barrier,
-    `consumer_mbar`, when it has read it. An arrival on the other side's barrier completes a phase that the other side has not earned.
+    `consumer_mbar`, when it has read it. An arrival on the other side's barrier completes a phase although the other side has not done
+    its work.
     """
 
     code = "E0431"
@@ -73,15 +74,15 @@ class OtherSidesBarrier(Message):
 
 def never_stepped(side: Side) -> str:
     """What a wait without a step does on the hardware."""
-    again = "fills the slot that was just handed over" if side == "producer" else "reads the slot that was just given back"
-    return f"stage and phase stay what they were: the next wait returns at once, and this role {again}"
+    again = "fills the slot that was just handed over" if side == "producer" else "reads the slot that was just released"
+    return f"stage and phase stay the same: the next wait returns at once, and this role {again}"
 
 
 class NeverStepped(Message):
-    """A stage is waited for, and nothing steps on.
+    """A stage is waited for, but never stepped past.
 
-    `producer_step()` and `consumer_step()` end the work on a stage: they go on to the next slot and, after the last, to the next phase.
-    Without the step the next wait looks at the same stage and the same phase again.
+    `producer_step()` and `consumer_step()` end the work on a stage: they move to the next slot and, after the last, to the next phase.
+    Without the step, the next wait tests the same stage and the same phase again.
 
         ring.wait_producer()
         store(d[0, 0], tiles[ring.consumer_stage()])
@@ -90,7 +91,7 @@ class NeverStepped(Message):
     """
 
     code = "E0331"
-    title = "the stage of `{pipeline}` is waited for and never stepped past"
+    title = "the stage of `{pipeline}` is waited for, but never stepped past"
     labels = (primary("at", "waited for here"), secondary("end", "{ending}"))
     note = "{consequence}"
     help = "add `{step}` after its last use"
@@ -103,9 +104,9 @@ class NeverStepped(Message):
 
 
 class SteppedAgain(Message):
-    """A role steps without having waited for the stage: after another step, or in a loop whose wait stands before it.
+    """A role steps without having waited for the stage: after another step, or in a loop whose wait comes before the loop.
 
-    Each step belongs to one wait. A step too many skips a slot that the other side still uses, and every later wait of this role
+    Each step belongs to one wait. An extra step skips a slot that the other side is still using, and every later wait of this role
     is off by one.
     """
 
@@ -117,7 +118,7 @@ class SteppedAgain(Message):
         secondary("first", "stepped past here already"),
         secondary("obtained", "the wait it belongs to"),
     )
-    note = "the step skips a slot that the other side still uses: every later wait of this role looks at the wrong stage"
+    note = "the step skips a slot that the other side is still using: every later wait of this role is for the wrong stage"
     help = "{edit}"
     step: str
     pipeline: str
@@ -131,15 +132,15 @@ class SteppedAgain(Message):
 class WaitedTwice(Message):
     """A role waits for a stage while the one before is still current.
 
-    By hand there is one current stage per pipeline and side. The second wait looks at the same stage and phase and returns at once;
-    the stage it is meant to wait for is never looked at. To hold several stages, acquire them: `s = ring.acquire_consumer()`.
+    With hand-written waits there is one current stage per pipeline and side. The second wait tests the same stage and phase and returns
+    at once; nobody waits for the stage that was meant. To hold several stages, acquire them: `s = ring.acquire_consumer()`.
     """
 
     code = "E0333"
     title = "the {side} waits twice for the same stage of `{pipeline}`"
-    labels = (primary("at", "waits again here"), secondary("first", "waited here, and not stepped since"))
-    note = "the second wait looks at the same stage and phase and returns at once: it waits for nothing"
-    help = "remove it, or hand the stage over first, up to `{step}`"
+    labels = (primary("at", "waits again here"), secondary("first", "waited here, with no step since"))
+    note = "the second wait tests the same stage and phase and returns at once: it waits for nothing"
+    help = "remove it, or finish the first stage before it, up to `{step}`"
     edits = (remove_line("at"),)
     side: Side
     pipeline: str
@@ -171,17 +172,17 @@ class SteppedOnOneBranch(Message):
 
 
 class WaitedOnOneBranch(Message):
-    """A stage is waited for on one side of a branch and still current where the sides meet. On the other path nothing was waited
+    """A stage is waited for on one side of a branch and still current where the sides join. On the other path nothing was waited
     for: wait before the branch, step inside it, or wait on both sides by one wait before."""
 
     code = "E0335"
     title = "the stage of `{pipeline}` is waited for on only one branch"
     labels = (
-        primary("at", "waited for here, and still current where the branches meet"),
+        primary("at", "waited for here, and still current where the branches join"),
         secondary("branch", "runs if this is {yes}, but not if it is {no}"),
         secondary("released", "stepped past outside the branch"),
     )
-    note = "on the other path the step skips a slot that the other side still uses"
+    note = "on the other path the step skips a slot that the other side is still using"
     help = "move `{wait}` before the `if`"
     pipeline: str
     yes: str
@@ -219,8 +220,8 @@ class UsedAfterStep(Message):
 class SteppedWithoutSignal(Message):
     """A role steps past a stage that nothing has signalled.
 
-    A step goes on and signals nothing. Copies (`tma.load`, `cp.async`) signal by themselves when they land; everything else needs
-    a signal by hand: `mma.commit(p.producer_mbar(stage))`, `arrive(p.consumer_mbar(stage))`.
+    A step does not signal. Copies (`tma.load`, `cp.async`) signal by themselves when they complete; everything else needs an
+    explicit signal: `mma.commit(p.producer_mbar(stage))`, `arrive(p.consumer_mbar(stage))`.
     """
 
     code = "E0337"
@@ -240,7 +241,7 @@ class SteppedAfterLoop(Message):
     """A stage is waited for in a loop, but stepped past only after it: each iteration but the last waits for the same stage."""
 
     code = "E0338"
-    title = "the stage of `{pipeline}` is waited for in every iteration but stepped past after the loop"
+    title = "the stage of `{pipeline}` is waited for in every iteration, but stepped past only after the loop"
     labels = (
         primary("at", "waited for in each iteration"),
         secondary("loop", "each iteration of this loop must step past what it waits for"),

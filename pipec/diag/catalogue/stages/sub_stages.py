@@ -6,7 +6,7 @@ from pipec.vocabulary import Side
 
 
 class SubStageRange(Message):
-    """A sub-stage that the pipeline does not have.
+    """A sub-stage index is out of range.
 
     `RolePipeline(stages=n, producer_sub_stages=p, consumer_sub_stages=c)` has n * p producer barriers and n * c consumer barriers.
     The sub-stage of `acquire`, `release`, `release_no_step` and `consumer_mbar` is below c; that of `wait` and `producer_mbar`
@@ -16,7 +16,7 @@ class SubStageRange(Message):
     code = "E0320"
     title = "`{operation}[{index}]`: `{pipeline}` has {count}"
     labels = (primary("at", "there is no sub-stage {index}: {last}"), secondary("declared", "declared with {count}"))
-    note = "the barrier at this place belongs to another stage, or to none: its phases would come from a foreign hand-over"
+    note = "the barrier at this index belongs to another stage, or to none: its phases would belong to another hand-over"
     operation: str
     pipeline: str
     index: int
@@ -27,10 +27,10 @@ class SubStageRange(Message):
 
 
 class NoSubStages(Message):
-    """A sub-stage is given to an operation that has none.
+    """An operation is given a sub-stage, but does not take one.
 
     Only `acquire`, `wait`, `release`, `release_no_step`, `producer_mbar`, `consumer_mbar` and `index` of a RolePipeline work on a
-    sub-stage. `commit` and `commit_mma` signal sub-stage 0; of others, `producer_mbar[sub]().arrive()` gives the signal.
+    sub-stage. `commit` and `commit_mma` signal sub-stage 0; `producer_mbar[sub]().arrive()` signals any other.
     """
 
     code = "E0321"
@@ -43,16 +43,16 @@ class NoSubStages(Message):
 
 
 class NothingObtained(Message):
-    """A stage is signalled, stepped or asked for before the role waited for it.
+    """A stage is signalled, stepped past or used before the role waited for it.
 
-    The producer of a RolePipeline obtains a stage with `acquire()`, the consumer with `wait()`; what follows, up to the step, is
-    about that stage.
+    The producer of a RolePipeline obtains a stage with `acquire()`, the consumer with `wait()`; everything that follows, up to the
+    step, refers to that stage.
     """
 
     code = "E0322"
     title = "`{operation}` of `{pipeline}`, but the role holds no {side} stage of it"
     labels = (primary("at", "there is no {side} stage here: the role {reason}"),)
-    note = "a {side} that does not wait signals a slot which the other side still uses"
+    note = "a {side} that does not wait signals a slot that the other side is still using"
     help = "{instead}"
     edits = (add_line_above("at", "{call}"),)
     call: str | None
@@ -65,9 +65,9 @@ class NothingObtained(Message):
 
 
 class SubStageNotSignalled(Message):
-    """A stage is stepped over while one of its sub-stages was not signalled.
+    """A stage is stepped past although one of its sub-stages has not been signalled.
 
-    Every barrier of the stage has to complete once per lap. The producer signals with `commit()`, `commit_mma()` or
+    Every barrier of the stage must complete once per round of the ring. The producer signals with `commit()`, `commit_mma()` or
     `producer_mbar[sub]().arrive()`, the consumer with `release[sub]()` or `release_no_step[sub]()`.
 
         s.wait()
@@ -78,7 +78,7 @@ class SubStageNotSignalled(Message):
     code = "E0323"
     title = "sub-stage {missing} of `{pipeline}` is not {verb} before the step"
     labels = (
-        primary("at", "steps on, and nothing has signalled sub-stage {missing}"),
+        primary("at", "steps on, but nothing has signalled sub-stage {missing}"),
         secondary("given", "signals another sub-stage"),
         secondary("obtained", "stage obtained here"),
     )
@@ -96,16 +96,16 @@ class SubStageNotSignalled(Message):
 
 
 class SubStageNotAwaited(Message):
-    """A stage is stepped over while one of its sub-stages was not waited for.
+    """A stage is stepped past although one of its sub-stages has not been waited for.
 
-    The other side signals every sub-stage. One that is not waited for is still in use when the role goes on, and in the next
-    lap the wait sees the phase of the lap before.
+    The other side signals every sub-stage. One that is not waited for may still be in use when the role continues, and in the next
+    round of the ring the wait sees the phase of the previous round.
     """
 
     code = "E0324"
     title = "sub-stage {missing} of `{pipeline}` is not waited for before the step"
     labels = (
-        primary("at", "steps on, and nothing has waited for sub-stage {missing}"),
+        primary("at", "steps on, but nothing has waited for sub-stage {missing}"),
         secondary("awaited", "waits for another sub-stage"),
     )
     note = "the {other} may still be working on this part of the stage when the role steps on"
@@ -122,14 +122,14 @@ class SubStageNotAwaited(Message):
 class SubStageAwaitedTwice(Message):
     """The same sub-stage of a stage is waited for twice.
 
-    The second wait is for the same barrier and the same phase: it stands for a stage that was meant to be another one. A step is
-    missing between the two.
+    The second wait is for the same barrier and the same phase, though it was meant for the next stage. A step is missing between the
+    two.
     """
 
     code = "E0325"
     title = "sub-stage {sub_stage} of `{pipeline}` is waited for twice without a step"
     labels = (primary("at", "waited for again"), secondary("first", "waited for here"))
-    note = "without a step between them both waits are about the same stage: {consequence}"
+    note = "without a step in between, both waits refer to the same stage: {consequence}"
     help = "{fix}"
     sub_stage: int
     pipeline: str
@@ -142,14 +142,14 @@ class SubStageAwaitedTwice(Message):
 class SubStageOnOneBranch(Message):
     """A sub-stage is waited for on some paths only.
 
-    What follows works on the stage on every path. Wait for all sub-stages on each path, or before the branch or loop.
+    The code that follows uses the stage on every path. Wait for all sub-stages on each path, or before the branch or loop.
     """
 
     code = "E0326"
     title = "sub-stage {sub_stage} of `{pipeline}` is waited for on some paths only"
     labels = (
         primary("at", "waited for here"),
-        secondary("branch", "some paths of this leave the wait out, or run it again"),
+        secondary("branch", "some paths through this skip the wait, or repeat it"),
         secondary("obtained", "stage obtained here"),
     )
     note = "on the other paths the {other} may still be working on this part of the stage"
@@ -173,7 +173,7 @@ class UsedBeforeWait(Message):
     title = "`{tile}` is {use} before sub-stage {missing} of `{pipeline}` was waited for"
     labels = (primary("at", "{use} here"), secondary("awaited", "only this sub-stage was waited for"))
     note = "the {other} may still be working on it"
-    help = "call `{pipeline}.{wait}[{missing}]()` before this, and not again up to the step"
+    help = "call `{pipeline}.{wait}[{missing}]()` before this, and not again before the step"
     tile: str
     use: str
     missing: str
@@ -185,7 +185,7 @@ class UsedBeforeWait(Message):
 
 
 class SubStageCount(Message):
-    """A RolePipeline with a number of sub-stages or CTAs that it cannot have."""
+    """A RolePipeline is declared with an unsupported number of sub-stages or CTAs."""
 
     code = "E0328"
     title = "`{pipeline}` is declared with {what}={count}"
@@ -200,12 +200,12 @@ class SubStageCount(Message):
 class SubStageUnwritten(Message):
     """An accumulator that a sub-stage hands over may not have been written by an MMA.
 
-    Where one barrier hands over an accumulator that no MMA wrote, pipec makes it read as zero. With several producer sub-stages it
-    does not: let an MMA write every accumulator on each path.
+    Where a single barrier hands over an accumulator that no MMA wrote, pipec makes it read as zero. With several producer sub-stages
+    it does not: let an MMA write every accumulator on each path.
     """
 
     code = "E0330"
-    title = "no MMA may have written `{buffer}` when `{pipeline}` hands it over"
+    title = "`{buffer}` may be handed over by `{pipeline}` without an MMA having written it"
     labels = (primary("at", "declared here"), secondary("declared", "declared with {count} producer sub-stages"))
     note = "the consumers read whatever the columns held before"
     help = "move the `mma` out of its branch or loop"
@@ -234,9 +234,9 @@ class SubStageCopies(Message):
 
 
 class WrongSubStage(Message):
-    """A tile that is picked by the index of a sub-stage belongs to that sub-stage: its signal says that the tile is filled, and its release
-    that the tile may be filled again. Under another sub-stage of the same pipeline nothing has been waited for. A tile picked by the index
-    of the whole stage (`p.index()`) belongs to all of them."""
+    """A tile that is selected by the index of a sub-stage belongs to that sub-stage: its signal says that the tile is filled, and its
+    release that the tile may be filled again. A wait for another sub-stage of the same pipeline says nothing about it. A tile
+    selected by the index of the whole stage (`p.index()`) belongs to all of them."""
 
     code = "E0339"
     title = "`{buffer}` is {used} under sub-stage {sub_stage} of `{pipeline}`, but belongs to sub-stage {other}"

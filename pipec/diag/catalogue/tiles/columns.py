@@ -7,15 +7,15 @@ from pipec.source import Span
 class UnknownStart(Message):
     """The first column is made of compile-time numbers and of variables of `for` loops with compile-time bounds.
 
-    Then every value it takes is known while compiling and can be checked against the tile, and all threads of a warp have the same
-    one, as loads from tensor memory ask for.
+    Every value that it takes is then known at compile time and can be checked against the tile, and it is the same in all threads of a
+    warp, as loads from tensor memory require.
 
         for j in range(BN // 32):
             x = columns(acc, j * 32, 32)
     """
 
     code = "E0243"
-    title = "the first of the columns, `{start}`, is not known while compiling"
+    title = "the first column, `{start}`, is not known at compile time"
     labels = (primary("at", "made of something other than numbers and variables of loops with compile-time bounds"),)
     note = "a column beyond the tile belongs to another stage, and a load from tensor memory takes one address per warp"
     start: str
@@ -23,12 +23,13 @@ class UnknownStart(Message):
 
 
 class ColumnsOutside(Message):
-    """The columns lie inside the tile for every value that the start takes. Beyond it stands another stage or another buffer."""
+    """The columns must lie inside the tile for every value that the start takes. Memory beyond the tile belongs to another stage or
+    buffer."""
 
     code = "E0244"
-    title = "{count} columns from {start} on are not inside `{tile}`, which has {columns}"
+    title = "{count} columns from {start} on do not fit into `{tile}`, which has {columns}"
     labels = (primary("at", "takes columns from {start} on"), secondary("declared", "{columns} columns"))
-    note = "what stands beyond the tile belongs to another stage"
+    note = "memory beyond the tile belongs to another stage"
     tile: str
     columns: int
     count: int
@@ -38,13 +39,13 @@ class ColumnsOutside(Message):
 
 
 class ColumnsSplit(Message):
-    """In shared memory the columns start at a multiple of what a thread reads at once: the largest power of two that divides their
-    number, up to 32. Otherwise one wide load would reach over the end of a swizzle span."""
+    """In shared memory, the columns start at a multiple of the number that a thread reads at once: the largest power of two that divides
+    their count, up to 32. Otherwise a wide load would cross the end of a swizzle span."""
 
     code = "E0245"
-    title = "{count} columns of `{tile}` start at a multiple of {unit}, not at {start}"
+    title = "{count} columns of `{tile}` must start at a multiple of {unit}, not at {start}"
     labels = (primary("at", "takes the value {start}"),)
-    note = "a thread reads {unit} columns at once, by wide loads that a swizzled row holds in one piece only from a multiple of {unit} on"
+    note = "a thread reads {unit} columns at once, by wide loads; in a swizzled row they are contiguous only from a multiple of {unit} on"
     help = "start at a multiple of {unit}"
     tile: str
     count: int
@@ -54,11 +55,11 @@ class ColumnsSplit(Message):
 
 
 class ColumnsCount(Message):
-    """How many columns a thread works on at a time depends on the number of rows: at least 8, for an accumulator of wgmma spreads them
-    over the threads of a row by eights, and 16 for tiles of 64 rows, which the halves of a warp share."""
+    """How many columns a thread works on at a time depends on the number of rows: at least 8, because an accumulator of wgmma distributes
+    them over the threads of a row in groups of eight, and 16 for tiles of 64 rows, which the halves of a warp share."""
 
     code = "E0246"
-    title = "{count} columns are no panel of a tile"
+    title = "a tile cannot be read in panels of {count} columns"
     labels = (primary("at", "{needed}"),)
     note = "a thread works on a panel in whole groups of columns"
     count: int

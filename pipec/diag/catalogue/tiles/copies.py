@@ -1,14 +1,14 @@
-"""E07xx: the shapes, types and places that copies between memories take."""
+"""E07xx: the shapes, types and coordinates of copies between memories."""
 
 from pipec.diag.message import Message, primary, secondary
 from pipec.source import Span
 
 
 class RowBytes(Message):
-    """The rows of a tile in shared memory are a multiple of 16 bytes long.
+    """The rows of a tile in shared memory must be a multiple of 16 bytes long.
 
     TMA copies and MMAs address shared memory in units of 16 bytes (the inner box extent of a tensor map, the core matrices of an
-    MMA operand). For 2-byte elements the last tile size is a multiple of 8, for 1-byte elements a multiple of 16.
+    MMA operand). For 2-byte elements the last tile size must be a multiple of 8, for 1-byte elements a multiple of 16.
     """
 
     code = "E0702"
@@ -27,7 +27,7 @@ class RowBytes(Message):
 class CopyType(Message):
     """A tile and the tensor it is copied from or to have different element types.
 
-    A tensor copy moves bytes; it converts nothing. Give the tile the tensor's type, or convert with `cast[...]` on the way
+    A tensor copy moves bytes and does not convert them. Give the tile the tensor's type, or convert with `cast[...]` on the way
     through registers. (A tf32 tile takes an f32 tensor: tf32 is how an MMA reads f32.)
     """
 
@@ -38,7 +38,7 @@ class CopyType(Message):
         secondary("slice", "the tensor holds {tensor}"),
         secondary("declared", "declared here"),
     )
-    note = "a copy moves bytes and converts nothing: {tile} values would be read as {tensor} bits"
+    note = "a copy moves bytes without converting them: {tile} values would be read as {tensor} bits"
     help = "{hint}"
     operation: str
     tile: str
@@ -52,7 +52,7 @@ class CopyType(Message):
 class CopyRank(Message):
     """A tile of several rows is copied from or to a tensor of one dimension, which has only one row.
 
-    Only `store.direct` takes a tile of one column there: a value for each row, `row_sum(x)` say, goes to an element of its own.
+    Only `store.direct` takes a tile of one column there: a value for each row, such as `row_sum(x)`, goes to an element of its own.
     """
 
     code = "E0708"
@@ -100,15 +100,15 @@ class StoreRowBytes(Message):
 class TransposedStore(Message):
     """`store(d[i, j], x.T)` stores a register tile with its rows as columns, on its way through shared memory to a TMA store.
 
-    The warps turn it by `stmatrix`, which takes 8 x 8 elements of 16 bits as accumulators in registers (sm_90a) hold them. Any other
-    tile is stored so by `store.direct`, element by element: neighbouring threads then store neighbouring elements where each
-    has a row. A tile that is turned is stored whole: `rows` would cut its columns.
+    The warps transpose it with `stmatrix`, which takes 8 x 8 elements of 16 bits as accumulators in registers (sm_90a) hold them.
+    `store.direct` stores any other tile transposed, element by element: neighbouring threads then store neighbouring elements if each
+    has a row. A transposed tile is stored whole, because `rows` would cut its columns.
     """
 
     code = "E0740"
     title = "this tile cannot be stored transposed"
     labels = (primary("at", "{problem}"),)
-    note = "`stmatrix` turns matrices of 8 x 8 elements of 16 bits, which lie in the registers of a warp as `wgmma` leaves them"
+    note = "`stmatrix` transposes 8 x 8 matrices of 16-bit elements, in the register layout of a `wgmma` accumulator"
     help = "{hint}"
     problem: str
     hint: str | None
@@ -137,7 +137,7 @@ class TensorStride(Message):
 
 
 class TileRows(Message):
-    """A tile has more rows than one TMA copy takes, and no equal parts of it start at addresses that TMA can reach.
+    """A tile has more rows than one TMA copy takes, and cannot be divided into equal parts that start at addresses which TMA can reach.
 
     One copy takes up to 256 rows; a taller tile is copied in equal parts. Each part must start at a multiple of 128 bytes in
     shared memory, so with rows shorter than 128 bytes the parts have a multiple of 2, 4 or 8 rows.
@@ -146,7 +146,7 @@ class TileRows(Message):
     code = "E0723"
     title = "{tile} has {rows} rows, which cannot be copied in equal parts"
     labels = (primary("at", "{rows} rows of {columns} elements of {dtype}"),)
-    note = "one copy takes up to 256 rows; equal parts of this tile need a number of rows that is a multiple of {step}"
+    note = "one copy takes up to 256 rows; equal parts of this tile must have a number of rows that is a multiple of {step}"
     help = "use {fitting} rows"
     tile: str
     rows: int
@@ -161,7 +161,7 @@ class CopyStart(Message):
     """A TMA copy starts inside a row at an element that is not a multiple of 16 bytes from the row's start.
 
     TMA reaches global memory in units of 16 bytes: 4 elements of 32 bits, 8 of 16, 16 of 8. The innermost coordinate must always
-    be such a multiple. Sizes and scalar parameters are known only at launch and are taken to fit.
+    be such a multiple. Sizes and scalar parameters are known only at launch and are assumed to fit.
     """
 
     code = "E0724"
@@ -205,16 +205,16 @@ class AsyncCopyShape(Message):
 
 
 class AsyncCopyElement(Message):
-    """cp.async moves 4, 8 or 16 bytes from an address that is a multiple of as many.
+    """cp.async moves 4, 8 or 16 bytes from an address that is a multiple of that number.
 
-    An element of 4 or 8 bytes can start anywhere in its tensor; one of 1 or 2 bytes need not stand on a multiple of 4.
+    An element of 4 or 8 bytes can start anywhere in its tensor; an element of 1 or 2 bytes need not be at a multiple of 4.
     """
 
     code = "E0772"
-    title = "`cp.async` moves at least 4 bytes, and an element of {dtype} has {bytes}"
+    title = "`cp.async` moves at least 4 bytes, but an element of {dtype} has {bytes}"
     labels = (primary("at", "copies elements of {bytes}"), secondary("declared", "declared here"))
-    note = "a copy of 4 bytes from an address that is no multiple of 4 is a misaligned access"
-    help = "declare it f32, or read it by `per_column(...)` or `tma.load`"
+    note = "a copy of 4 bytes from an address that is not a multiple of 4 is a misaligned access"
+    help = "declare it as f32, or read it with `per_column(...)` or `tma.load`"
     dtype: str
     bytes: str
     at: Span
@@ -224,15 +224,16 @@ class AsyncCopyElement(Message):
 class AsyncProxyOfCopy(Message):
     """A tile that `cp.async` fills is read by TMA or by an MMA.
 
-    Both read through the async proxy, which does not see what threads wrote through the generic one unless a fence stands between;
-    the threads that copy do not wait for their copies, so none of them could give it. Read the tile as a register tile.
+    Both read through the async proxy, which does not see what threads wrote through the generic proxy unless there is a fence in
+    between. The threads that copy do not wait for their copies, so none of them could execute that fence. Read the tile as a register
+    tile.
     """
 
     code = "E0773"
     title = "`{tile}` is filled by `cp.async` and read by {reader}"
     labels = (primary("at", "read through the async proxy"), secondary("filled", "filled through the generic proxy"))
-    note = "{reader} may read what stood there before the copies"
-    help = "fill it by `tma.load`"
+    note = "{reader} may read the old contents, from before the copies"
+    help = "fill it with `tma.load`"
     tile: str
     reader: str
     at: Span

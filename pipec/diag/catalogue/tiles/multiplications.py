@@ -16,7 +16,7 @@ class AccumulatorRows(Message):
 
 
 class MmaColumns(Message):
-    """The N of an MMA, the columns of its accumulator, must be one the hardware takes.
+    """The N of an MMA, the number of columns of its accumulator, must be one that the hardware supports.
 
     N is a multiple of 8 from 8 to 256; with 8-bit integer operands 8, 16, 24, 32 or a multiple of 16 up to 256; with a transposed
     8-bit operand `b` a multiple of 16.
@@ -78,7 +78,7 @@ class MmaShapes(Message):
 
 
 class MmaOperandTypes(Message):
-    """The two operands of an MMA have types that the hardware does not multiply with each other.
+    """The hardware cannot multiply the types of the two operands of an MMA with each other.
 
     f16 with f16, bf16 with bf16, tf32 with tf32; e4m3, e5m2, e2m3, e3m2 and e2m1 in any mix; i8 and u8 in any mix. f32 data is multiplied
     as tf32: declare the tiles with `tf32`.
@@ -98,14 +98,14 @@ class MmaOperandTypes(Message):
 
 
 class AccumulatorType(Message):
-    """The accumulator of an MMA has a type in which the hardware does not add up these operands.
+    """The accumulator of an MMA has a type in which the hardware cannot accumulate products of these operands.
 
     f32 for all float operands; f16 also for f16 and narrower float operands; i32 for integer operands.
     """
 
     code = "E0714"
-    title = "an MMA of {operands} operands does not add up in {accumulator}"
-    labels = (primary("at", "adds up in {accumulator}"), secondary("declared", "declared as {accumulator}"))
+    title = "an MMA of {operands} operands cannot accumulate in {accumulator}"
+    labels = (primary("at", "accumulates in {accumulator}"), secondary("declared", "declared as {accumulator}"))
     help = "declare the accumulator as `{declaration}`"
     edits = (replace("declared", "{declaration}"),)
     operands: str
@@ -116,13 +116,13 @@ class AccumulatorType(Message):
 
 
 class AccumulatorShare(Message):
-    """The rows of an accumulator in registers cannot be shared out to the warpgroups of its role.
+    """The rows of an accumulator in registers cannot be divided among the warpgroups of its role.
 
     One `wgmma` gives a warpgroup (4 warps) 64 rows, so a role of 8 warps holds a multiple of 128 rows.
     """
 
     code = "E0741"
-    title = "the {rows} rows of accumulator `{accumulator}` cannot be shared out to {groups}"
+    title = "the {rows} rows of accumulator `{accumulator}` cannot be divided among {groups}"
     labels = (primary("at", "{rows} rows"), secondary("declared", "a role of {groups}"))
     note = "each warpgroup takes a multiple of 64 rows"
     help = "use {fitting} rows"
@@ -148,7 +148,7 @@ class AccumulatorRegisters(Message):
         secondary("others", "in registers too"),
         secondary("declared", "a role of {warps} warps"),
     )
-    note = "about {reserve} are needed for everything else; what does not fit would go to slow local memory"
+    note = "about {reserve} are needed for everything else; what does not fit would be spilled to slow local memory"
     help = "{hint} the rows out to more warps, or use fewer columns"
     role: str
     registers: int
@@ -164,17 +164,17 @@ class AccumulatorRegisters(Message):
 class MmaRegisters(Message):
     """One MMA in registers needs more registers than a thread of the kernel starts with.
 
-    The registers of an instruction are allotted from what the launch gives, 65536 shared out to the threads of the block in whole groups
-    of 4 warps. `registers=` raises a role's budget afterwards, which leaves room for more accumulators, but not for a wider one:
-    the assembler refuses the instruction. 256 columns of f32 take 128 registers and about 26 more, which 12 warps leave to each thread;
-    a 13th warp costs as much as 4.
+    An instruction can use only the registers that the launch gives each thread: 65536, divided among the threads of the block in whole
+    groups of 4 warps. `registers=` raises a role's budget afterwards, which leaves room for more accumulators, but not for a wider
+    one: the assembler refuses the instruction. 256 columns of f32 take 128 registers and about 26 more, which are available to each
+    thread of 12 warps; a 13th warp costs as much as 4.
     """
 
     code = "E0745"
     title = "an MMA of {columns} columns takes {needed} registers of each thread, which starts with {start}"
     labels = (
-        primary("at", "adds up in {columns} columns of {dtype}"),
-        secondary("declared", "budgets of roles come after the start"),
+        primary("at", "accumulates in {columns} columns of {dtype}"),
+        secondary("declared", "budgets of roles take effect only after the start"),
     )
     note = "the block has {threads} threads, and those of whole groups of 4 warps share 65536 registers; the assembler refuses the MMA"
     help = "use at most {fitting} columns, or fewer warps"
@@ -189,7 +189,7 @@ class MmaRegisters(Message):
 
 
 class TransposedOperand(Message):
-    """A transposed MMA operand (`.T`, stored with K outermost) has a type or row length the MMA cannot read that way.
+    """A transposed MMA operand (`.T`, stored with K outermost) has a type or row length that the MMA cannot read that way.
 
     MMAs in registers (sm_90a) read only 16-bit operands stored with K outermost. In tensor memory all types can be:
     32-bit operands stored with K outermost need rows that are a multiple of 128 bytes (the 128-byte swizzle with 32-byte atoms is

@@ -1,4 +1,4 @@
-"""E07xx: what a CTA has: memory, warps, registers, named barriers."""
+"""E07xx: the resources of a CTA: memory, warps, registers, named barriers."""
 
 from pipec.diag.message import Message, primary, secondary, set_keyword
 from pipec.source import Span
@@ -7,7 +7,7 @@ from pipec.source import Span
 class StageCount(Message):
     """A pipeline has at most 32 stages. Two to eight hide the latency of loads; more only take shared memory.
 
-    With `k_group_size=G` what counts are the group stages, `stages` divided by G.
+    With `k_group_size=G` the limit applies to the group stages, `stages` divided by G.
     """
 
     code = "E0701"
@@ -28,7 +28,7 @@ class NoStages(Message):
     code = "E0744"
     title = "pipeline `{pipeline}` has {stages} stages"
     labels = (primary("at", "a pipeline has at least 1 stage"),)
-    note = "there would be no barrier and no slot: the first acquire would wait on memory that is not its own"
+    note = "there would be no barrier and no slot: the first acquire would wait on memory that belongs to something else"
     help = "write `stages=1`, or `stages=2` for a producer that runs ahead"
     edits = (set_keyword("at", "stages", "1"),)
     pipeline: str
@@ -55,7 +55,7 @@ class Threads(Message):
 
     code = "E0704"
     title = "kernel `{kernel}` needs {threads} threads, but a block has at most {most}"
-    labels = (primary("at", "its roles run side by side"), secondary("roles", "part of the block's threads"))
+    labels = (primary("at", "its roles run concurrently"), secondary("roles", "part of the block's threads"))
     note = "{list}"
     kernel: str
     threads: int
@@ -69,7 +69,7 @@ class RegisterBudget(Message):
     """A role's register budget is a multiple of 8 from 24 to 256 (what `setmaxnreg` takes), per thread."""
 
     code = "E0705"
-    title = "role `{role}` asks for {registers} registers per thread"
+    title = "role `{role}` requests {registers} registers per thread"
     labels = (primary("at", "a budget is a multiple of 8 from 24 to 256"),)
     help = "write `registers={fitting}`"
     edits = (set_keyword("at", "registers", "{fitting}"),)
@@ -83,16 +83,16 @@ class RegisterTotal(Message):
     """The register budgets of the roles add up to more than the launch gives one thread block.
 
     Every thread starts with the same number of registers: 65536 divided by the threads of the block, rounded down to a multiple of 8,
-    and at most 248. What a role gives back (`setmaxnreg.dec`) another may take (`setmaxnreg.inc`), and no more: a role that asks for
-    more waits for registers that never come, so the kernel hangs. Budgets hold for whole groups of 4 warps; a group without one keeps
-    what the launch gave it. Give copying roles few (`registers=40`), computing roles the rest.
+    and at most 248. Registers that one role releases (`setmaxnreg.dec`) another may take (`setmaxnreg.inc`), but no others: a role
+    that requests more waits for registers that never become free, so the kernel hangs. Budgets hold for whole groups of 4 warps; a
+    group without one keeps what the launch gave it. Give copying roles few (`registers=40`), computing roles the rest.
 
-    Where all roles have the same budget every thread starts with it, so that more blocks fit a multiprocessor, and nobody takes or gives.
+    If all roles have the same budget, every thread starts with it, so that more blocks fit a multiprocessor, and no registers move.
     """
 
     code = "E0706"
     title = "the register budgets of kernel `{kernel}` add up to {total}, but a block starts with {most}"
-    labels = (primary("at", "its roles ask for too much together"), secondary("roles", "has a budget"))
+    labels = (primary("at", "its roles together request too many"), secondary("roles", "has a budget"))
     note = "{threads} threads start with {launch} registers each{consequence}. Budgets hold for groups of 4 warps: {list}"
     kernel: str
     total: int
@@ -151,10 +151,10 @@ class TensorMemory(Message):
 
 
 class NamedBarriers(Message):
-    """Each role of several warps takes one of the 15 hardware barriers that the block itself does not use."""
+    """Each role with several warps uses one of the 15 hardware barriers that the block itself does not use."""
 
     code = "E0721"
-    title = "kernel `{kernel}` has {count} roles of several warps, but there are only {most} barriers for them"
+    title = "kernel `{kernel}` has {count} roles with several warps, but there are only {most} barriers for them"
     labels = (primary("at", "too many roles"),)
     help = "join roles, or give some of them one warp"
     kernel: str
@@ -164,11 +164,11 @@ class NamedBarriers(Message):
 
 
 class EmptyBuffer(Message):
-    """A buffer that the kernel declares holds at least one tile; one per stage of the pipeline whose index picks it."""
+    """A buffer that the kernel declares needs at least one tile for each stage of the pipeline whose index selects it."""
 
     code = "E0722"
     title = "buffer `{buffer}` holds {count} tiles, but {need}"
-    labels = (primary("at", "{count} tiles"), secondary("used", "picked by the index of a stage of `{pipeline}`"))
+    labels = (primary("at", "{count} tiles"), secondary("used", "indexed by a stage of `{pipeline}`"))
     note = "the index of the last stage would reach past the buffer"
     help = "declare `count={stages}`"
     buffer: str
@@ -181,15 +181,15 @@ class EmptyBuffer(Message):
 
 
 class StageGroups(Message):
-    """The stages of a pipeline are a multiple of its k group size.
+    """The number of stages of a pipeline must be a multiple of its k group size.
 
-    With `k_group_size=G` one pair of barriers stands for G tiles of each payload member, so `stages=S` makes S / G group stages.
+    With `k_group_size=G` one pair of barriers covers G tiles of each payload member, so `stages=S` makes S / G group stages.
     """
 
     code = "E0731"
     title = "pipeline `{pipeline}` has {stages} stages, which do not divide into groups of {group}"
     labels = (primary("at", "groups of {group}"), secondary("counted", "{stages} stages"))
-    note = "the barriers belong to whole groups: a part of a group would never be complete"
+    note = "the barriers belong to whole groups: an incomplete group would never complete its barrier"
     help = "write `{fix}`"
     pipeline: str
     stages: int

@@ -5,7 +5,7 @@ from pipec.source import Span
 
 
 class ScaledOperands(Message):
-    """The operands of an MMA with scale factors have types that no block-scaled MMA multiplies.
+    """No block-scaled MMA multiplies the types of these operands.
 
     There are block-scaled MMAs for e4m3, e5m2, e2m3, e3m2 and e2m1 in any mix. Other types are multiplied without factors.
     """
@@ -46,7 +46,7 @@ class ScaleTile(Message):
 
 
 class ScaleBlock(Message):
-    """The type of the scale factors and the number of elements under one factor do not go with the operand types.
+    """The type of the scale factors, or the number of elements per factor, does not match the operand types.
 
     e4m3, e5m2, e2m3, e3m2, or a mix of types: ue8m0 for blocks of 32 (MXFP8). Two e2m1 operands: ue8m0 for blocks of 32 (MXFP4), ue4m3
     or ue8m0 for blocks of 16 (NVFP4). The block is the K of the operand tile divided by the factors in a row of its scale tile.
@@ -75,12 +75,12 @@ class ScaleBlock(Message):
 
 
 class ScaledAccumulator(Message):
-    """A block-scaled MMA adds up in f32, 128 rows at a time."""
+    """A block-scaled MMA accumulates in f32, 128 rows at a time."""
 
     code = "E0785"
-    title = "a block-scaled MMA does not add up in {rows} rows of {dtype}"
+    title = "a block-scaled MMA cannot accumulate in {rows} rows of {dtype}"
     labels = (primary("at", "has scale factors"), secondary("declared", "{rows} rows of {dtype}"))
-    note = "block-scaled MMAs have M = 128 and add up in f32"
+    note = "block-scaled MMAs have M = 128 and accumulate in f32"
     help = "declare the accumulator as `tmem[f32, 128, {columns}]`, and `a` with as many rows"
     edits = (replace("declared", "tmem[f32, 128, {columns}]"),)
     rows: int
@@ -98,7 +98,7 @@ class ScaleTensor(Message):
     """
 
     code = "E0786"
-    title = "`{tensor}` is no tensor of scale chunks: {problem}"
+    title = "`{tensor}` is not a tensor of scale chunks: {problem}"
     labels = (primary("at", "{problem}"), secondary("declared", "declared here"), secondary("tile", "a scale tile"))
     note = "the factors of 128 rows and 4 blocks of K lie in one chunk of 512 bytes, which is copied as a whole"
     help = "{hint}"
@@ -111,7 +111,7 @@ class ScaleTensor(Message):
 
 
 class NarrowTile(Message):
-    """A tile of 4- or 6-bit elements is stored or read in a way that the hardware does not have.
+    """A tile of 4- or 6-bit elements is stored or read in a way that the hardware does not support.
 
     Two e2m1 operands with scale factors are read packed, two elements per byte. Every other MMA reads 4- and 6-bit elements one per
     byte, as TMA unpacks them: 128 elements of a row at a time. Neither is read with K outermost.
@@ -137,13 +137,14 @@ class NarrowTile(Message):
 class MmaOnly(Message):
     """A 4- or 6-bit element or a scale factor is used as a value.
 
-    e2m1, e2m3, e3m2, ue8m0 and ue4m3 are stored, copied by `tma.load`, and read by MMAs; the threads of a role have no values of them.
+    e2m1, e2m3, e3m2, ue8m0 and ue4m3 are stored, copied by `tma.load`, and read by MMAs; the threads of a role cannot have values of
+    these types.
     """
 
     code = "E0788"
     title = "{dtype} elements are read by MMAs only"
     labels = (primary("at", "{use}"),)
-    note = "threads have no values of {dtype}: nothing converts them in registers"
+    note = "threads cannot have values of {dtype}: no instruction converts them in registers"
     dtype: str
     use: str
     at: Span

@@ -8,7 +8,7 @@ class TensorTileRows(Message):
     """A tile in tensor memory that threads write, or an MMA reads as operand `a`, has 64 rows.
 
     Threads write 32 lanes per warp, four warps the 128 lanes of tensor memory: a tile of 128 rows. The rows of a 64-row
-    accumulator stand in every second group of 16 lanes, which only MMAs and reads follow.
+    accumulator occupy every second group of 16 lanes; only MMAs and reads support that layout.
     """
 
     code = "E0736"
@@ -24,7 +24,7 @@ class TensorTileRows(Message):
 
 
 class TensorTileType(Message):
-    """A tile in tensor memory that threads write has elements of a size that columns do not hold.
+    """A tile in tensor memory that threads write has elements of an unsupported size.
 
     A column holds one element of 16 or 32 bits. Operand `a` of an MMA is packed, and may have 8-bit elements as well.
     """
@@ -43,18 +43,18 @@ class TensorTileType(Message):
 class OperandAndAccumulator(Message):
     """One tile in tensor memory is both operand `a` of an MMA and an accumulator.
 
-    As an operand its 16-bit elements stand two to a column, as an accumulator each in a column of its own. Declare two tiles.
+    As an operand, its 16-bit elements are packed two to a column; as an accumulator, each has its own column. Declare two tiles.
     """
 
     code = "E0738"
     title = "`{buffer}` is operand `a` of an MMA and an accumulator"
     labels = (
-        primary("at", "read as an operand: elements fill the columns"),
+        primary("at", "read as an operand: elements are packed into columns"),
         secondary("accumulator", "written as an accumulator: a column per element"),
         secondary("declared", "declared here"),
     )
     note = "the MMA would read every second element, and zeros between them"
-    help = "declare a tile of its own for the operand"
+    help = "declare a separate tile for the operand"
     buffer: str
     at: Span
     accumulator: Span
@@ -63,13 +63,13 @@ class OperandAndAccumulator(Message):
 
 class FoldedAccumulator(Message):
     """An accumulator of 64 rows in a pair of CTAs (M = 128 over the pair) lies folded in tensor memory: lanes 0 to 63 hold the left half
-    of its columns, lanes 64 to 127 the right half. Threads that share a row stand in different warps, so the accumulator of an
-    OutputTilePipeline can be converted, combined element by element and stored, but not reduced, shifted or kept."""
+    of its columns, lanes 64 to 127 the right half. The threads that share a row are in different warps, so the accumulator of
+    an OutputTilePipeline can be converted, combined element by element and stored, but not reduced, shifted or kept in registers."""
 
     code = "E0797"
     title = "`{buffer}`, 64 rows in a pair of CTAs, is {use}"
-    labels = (primary("at", "the halves of a row stand in different warps"), secondary("declared", "64 rows with `cta_group=2`"))
-    note = "a thread would see {columns} / 2 columns of its row and take them for all"
+    labels = (primary("at", "the halves of a row are in different warps"), secondary("declared", "64 rows with `cta_group=2`"))
+    note = "a thread would see {columns} / 2 columns of its row as if they were all of it"
     help = "use 128 rows per CTA: M = 256 over the pair"
     buffer: str
     use: str

@@ -10,22 +10,22 @@ class RowsAlongAnother(Message):
         kernel k(q: tensor[bf16, T, H, D], ...)
             tma.load(s.x, q[block.x * 64, 0, 0])    # 64 rows: the heads 0 to 63 of every 64th token
 
-    Where the place moves along another dimension by as many elements as the tile has rows, and not so along the dimension of the rows,
-    most of that dimension would never be read. A tile of one head of 64 tokens is one of a tensor with two dimensions, whose
-    columns hold the heads one behind the other: the array is the same in memory, and needs no copy.
+    If the coordinates advance along another dimension by as many elements as the tile has rows, but not along the dimension of the rows,
+    most of that dimension would never be read. To get a tile of one head and 64 tokens, declare the tensor with two dimensions, whose
+    columns hold the heads one after the other: the array is the same in memory, and needs no copy.
 
         kernel k(q: tensor[bf16, T, HD], ...)
             tma.load(s.x, q[block.x * 64, head * D])
     """
 
     code = "E0739"
-    title = "the {rows} rows of this tile run along `{dimension}` of `{tensor}`, but its place moves by {rows} along `{moved}`"
+    title = "the {rows} rows of this tile run along `{dimension}` of `{tensor}`, but its position moves by {rows} along `{moved}`"
     labels = (
         primary("at", "moves by {rows}, and the tile takes one element of `{moved}`"),
         secondary("along", "the rows start here and run along `{dimension}`"),
         secondary("declared", "rows and columns of a tile lie along the last two dimensions"),
     )
-    note = "of every {rows} elements along `{moved}` only the first is reached"
+    note = "of every {rows} elements along `{moved}`, only the first is accessed"
     help = "declare `{tensor}` with `{dimension}` and `{columns}` as one dimension: a tile's column is then `index * {columns}`"
     tensor: str
     rows: int

@@ -169,7 +169,7 @@ def fused(d: Decoder, type_: Type) -> Execute:
     write = d.destination(0, type_)
     readers = d.sources(1, 2, 3, type_=type_)
     if type_.name == "f64":
-        return lambda warp: write(warp, _fused_double(readers[0](warp), readers[1](warp), readers[2](warp), mode))
+        return lambda warp: write(warp, fused_double(readers[0](warp), readers[1](warp), readers[2](warp), mode))
     a, b, c = (widen(read, type_, ftz) for read in readers)
     add = down_sum if mode == "rm" else to_odd_sum
 
@@ -182,7 +182,7 @@ def fused(d: Decoder, type_: Type) -> Execute:
     return execute
 
 
-def _fused_double(a: LaneValues, b: LaneValues, c: LaneValues, mode: Rounding) -> LaneValues:
+def fused_double(a: LaneValues, b: LaneValues, c: LaneValues, mode: Rounding) -> LaneValues:
     out = np.empty(LANES)
     for lane in range(LANES):
         x, y, z = float(a[lane]), float(b[lane]), float(c[lane])

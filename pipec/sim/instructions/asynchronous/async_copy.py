@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 
 import numpy as np
@@ -11,7 +10,7 @@ from ...errors import SimulationError
 from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
 from ...machine.races.clocks import UNKNOWING, Knowledge, learned, merged
-from ...machine.races.shadow import Access
+from ...machine.races.ledger import Access
 from ...machine.threads.barriers import TrackedBarrier
 from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.divergence import Outcome
@@ -50,8 +49,11 @@ def copy(d: Decoder) -> Execute:
         if warp.watched is not None:
             shadow = cta.shared.shadow
             machine.races.begin(warp.watched, access, shadow, shadow.pieces(offsets // size, size))
-            reading = dataclasses.replace(access, writes=False)
-            machine.memory.begin(warp.watched, reading, _read_places(origins, counts), warp.thread.knowledge)
+            reading = Access("cp.async", warp.thread, access.pc, access.time, False, ends=ends)
+            if (whole := counts == size).all() or not counts[~whole].any():
+                machine.memory.begin_pieces(warp.watched, reading, origins[whole], size, warp.thread.knowledge)
+            else:
+                machine.memory.begin(warp.watched, reading, _read_places(origins, counts), warp.thread.knowledge)
 
         def arrive() -> None:
             if not _copied_at_once(cta, offsets, origins, counts, size):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import SimulationError
 from ...machine.program import Execute
-from ...machine.races.shadow import Access
+from ...machine.races.ledger import Access
 from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES, Addresses, Bytes, Type
 from ...units.copies.reductions import REDUCTIONS, Reduction, reduce_elements

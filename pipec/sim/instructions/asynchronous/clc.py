@@ -10,7 +10,7 @@ from ...errors import SimulationError
 from ...machine.machine import Machine, Triple
 from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
-from ...machine.races.shadow import Access
+from ...machine.races.ledger import Access
 from ...machine.threads.cta import Cta, Warp
 from ...ptx.types import LANES, TYPES, Addresses
 from ..decode import Decoder, instruction

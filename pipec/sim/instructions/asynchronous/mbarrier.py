@@ -10,7 +10,7 @@ from ...errors import SimulationError
 from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
 from ...machine.races.clocks import REACHES, Reach, merged
-from ...machine.races.shadow import Access
+from ...machine.races.ledger import Access
 from ...machine.threads.barriers import TrackedBarrier
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import AwaitedPhase, Outcome, Wait
@@ -57,8 +57,10 @@ def init(d: Decoder) -> Execute:
             if offset in cta.mbarriers:
                 raise SimulationError("undefined", f"mbarrier.init on shared address 0x{offset:x}, where a live mbarrier is")
             if warp.watched is not None:
+                # The words of a barrier were ordinary memory until now: whatever wrote them has to be over.
                 cta.machine.races.store(warp.watched, cta.shared.shadow, np.array([offset // 8]), 8)
             thread = warp.thread
+            # Kept with the barrier: a thread that uses it without being ordered after its init is reported (`too_early`).
             made = Access("mbarrier.init", thread, warp.fragment.pc, thread.time, True)
             thread.touched = True
             cta.mbarriers[offset] = TrackedBarrier(Mbarrier(int(counts[lane])), offset, cta.machine.actors.new(), made)
@@ -79,6 +81,7 @@ def invalidate(d: Decoder) -> Execute:
             barrier = local_barrier(warp, int(addresses[lane]), "mbarrier.inval")
             if barrier.waiting:
                 raise SimulationError("undefined", f"mbarrier.inval on 0x{barrier.offset:x} while threads wait on it")
+            # A copy that completes afterwards would count bytes on memory that is no barrier any more.
             if barrier.state.tx:
                 raise SimulationError(
                     "byte_mismatch", f"mbarrier.inval on 0x{barrier.offset:x} with {barrier.state.tx} bytes outstanding"
@@ -134,6 +137,7 @@ def _arriving(
                 # Without .sem an arrival releases; without .scope to the threads of its own CTA.
                 reach: Reach = "cta" if cta is warp.cta else "cluster"
                 releases = told.semantics != "relaxed" and reach in REACHES[told.scope or "cta"]
+                # Collected until the phase ends: a wait receives what all of its arrivals told, and nothing before the last of them.
                 barrier.gathers = merged(barrier.gathers, warp.thread.tell(releases, reach))
             flipped = operation(barrier.state, default if values is None else int(values[lane]))
             cta.after_barrier_operation(barrier, flipped)
@@ -198,6 +202,8 @@ def wait(d: Decoder) -> Execute:
         results = np.zeros(LANES, bool)
         pending: list[tuple[TrackedBarrier, int]] = []
         known: dict[tuple[int, int], tuple[bool, TrackedBarrier, int]] = {}
+        # Under `--timing explore` every test that could have come earlier fails once, so that the wait behind a successful peek runs as
+        # well.
         fails, failed = warp.cta.machine.schedule.fails, False
         seen = warp.seen.copy() if fails else warp.seen
         for lane in warp.lanes():
@@ -240,6 +246,7 @@ def _test(warp: Warp, address: int, wanted: int, parity: bool, what: str) -> tup
     done = state.test_parity(wanted) if parity else state.test_token(wanted)
     if not parity:
         return done, barrier, state.phase
+    # A wait by parity that lags two phases finds the same parity again and succeeds or blocks wrongly; the warp's own history shows it.
     last = warp.seen.get(barrier.offset)
     following = None if last is None else last + 1
     if following is not None and following & 1 == wanted & 1 and state.phase >= following + 2:
@@ -259,6 +266,7 @@ def _may_fail(warp: Warp, barrier: TrackedBarrier) -> bool:
     phase = barrier.state.phase
     if not phase or warp.thread.knowledge.order.get(barrier.actor, 0) >= phase:
         return False
+    # Once for each phase and place in the text, so that a loop that polls still gets on.
     failed, key = warp.cta.machine.failed, (warp.thread.number, warp.fragment.pc, barrier.actor, phase)
     if key in failed:
         return False
@@ -270,10 +278,12 @@ def _park(warp: Warp, blocking: bool, pending: list[tuple[TrackedBarrier, int]],
     fragment, machine = warp.fragment, warp.cta.machine
     if fragment.give_up:
         return None
+    # try_wait may return false although the phase would complete soon: code that takes false for "not in this phase" shows itself.
     if blocking and machine.events.timing == "random" and machine.events.random.random() < 0.1:
         return None
     if not blocking:
         seen = (fragment.pc, machine.progress)
+        # (The program counter and the count of effects: the same test again, and nothing in the machine has changed in between.)
         repeated, fragment.polls = fragment.polls == seen, seen
         if not repeated:
             return None

@@ -8,7 +8,7 @@ from ...errors import SimulationError
 from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
 from ...machine.races.clocks import Agent
-from ...machine.races.shadow import Access, Proxy
+from ...machine.races.ledger import Access, Proxy
 from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.divergence import Outcome, Wait
 from ...machine.threads.groups import TOGETHER, GroupKind, Groups, Operation

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...errors import SimulationError
-from ...machine.memory.spaces import OFFSET_MASK, GlobalMemory
+from ...machine.memory.global_memory import GlobalMemory
+from ...machine.memory.spaces import OFFSET_MASK
 from ...machine.program import Execute
 from ...machine.races.clocks import Agent, Knowledge
-from ...machine.races.shadow import Access
+from ...machine.races.ledger import Access
 from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.groups import Operation
 from ...ptx.types import TYPES, Addresses, Bytes, LaneValues

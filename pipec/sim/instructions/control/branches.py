@@ -39,12 +39,10 @@ def bra(d: Decoder) -> Execute:
             taken = taken & fragment.active
         lanes = np.count_nonzero(taken)
         if not lanes:
-            if target > pc:
-                warp.thread.route[pc] = pc + 1
+            warp.took(pc, pc + 1)
             return None
         whole = lanes == fragment.count
-        if target > pc:
-            warp.thread.route[pc] = target if whole else -1
+        warp.took(pc, target if whole else None)
         return target if whole else Diverge(taken, target)
 
     return branch
@@ -63,7 +61,7 @@ def brx(d: Decoder) -> Execute:
         lanes = targets[np.minimum(chosen, targets.size - 1)]
         first = int(lanes[warp.active][0])
         if (lanes[warp.active] == first).all() and warp.fragment.count == np.count_nonzero(warp.active):
-            warp.thread.route[warp.fragment.pc] = first
+            warp.took(warp.fragment.pc, first)
             return first
         return Scatter(np.where(warp.active, lanes, warp.fragment.pc + 1))
 

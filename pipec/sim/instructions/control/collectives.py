@@ -7,7 +7,7 @@ import numpy as np
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import Outcome, Wait
-from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneMask, Type
+from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneMask, LaneValues, Type
 from ..decode import Decoder, Reader, instruction
 
 
@@ -43,6 +43,16 @@ def _members(d: Decoder, index: int) -> Reader:
     return d.source(index, TYPES["b32"])
 
 
+def _taking(warp: Warp, members: Reader) -> LaneMask:
+    """The active lanes that are members: all active lanes have the same mask."""
+    found: LaneMask = warp.active & (members(warp) >> _LANE & np.uint32(1)).astype(bool)
+    return found
+
+
+_LANE = LANE.astype(np.uint32)
+_BITS = np.uint32(1) << _LANE
+
+
 def collective(members: Reader, action: Execute, ordering: bool = False) -> Execute:
     """`action(warp)` once the lanes of the mask have converged. `ordering`: what they did in memory is in order then; of the others
     PTX promises nothing, though the lanes meet all the same."""
@@ -53,8 +63,7 @@ def collective(members: Reader, action: Execute, ordering: bool = False) -> Exec
             wait = gather_members(warp, int(members(warp)[warp.active][0]))
             if wait is not None:
                 return wait
-        if ordering or warp.cta.machine.rules == "practice":
-            warp.thread.lanes_met()
+        warp.meets(ordering)
         return action(warp)
 
     return execute
@@ -78,10 +87,10 @@ def elect(d: Decoder) -> Execute:
     members = _members(d, 1)
 
     def action(warp: Warp) -> None:
-        mask = int(members(warp)[warp.active][0])
-        lane = (mask & -mask).bit_length() - 1
-        write(warp, np.full(LANES, lane, np.uint32))
-        write_predicate(warp, LANE == lane)
+        mask = members(warp)
+        lane = np.bitwise_count((mask & -mask) - np.uint32(1)).astype(np.uint32)
+        write(warp, lane)
+        write_predicate(warp, lane == _LANE)
 
     return collective(members, action)
 
@@ -101,12 +110,12 @@ def vote(d: Decoder) -> Execute:
     read, members = d.source(1, TYPES["pred"]), _members(d, 2)
 
     def action(warp: Warp) -> None:
-        taking = warp.active & mask_lanes(int(members(warp)[warp.active][0]))
+        taking = _taking(warp, members)
         yes = read(warp) & taking
         if mode == "ballot":
-            return write(warp, np.full(LANES, mask_bits(yes), np.uint32))
-        count, total = int(np.count_nonzero(yes)), int(np.count_nonzero(taking))
-        return write(warp, np.full(LANES, {"all": count == total, "any": count > 0, "uni": count in (0, total)}[mode]))
+            return write(warp, np.broadcast_to(np.bitwise_or.reduce(np.where(yes, _BITS, np.uint32(0))), LANES))
+        some, every = np.logical_or.reduce(yes), np.logical_and.reduce(yes | ~taking)
+        return write(warp, np.broadcast_to({"all": every, "any": some, "uni": every | ~some}[mode], LANES))
 
     return collective(members, action)
 
@@ -147,13 +156,15 @@ def shuffle(d: Decoder) -> Execute:
 
     def action(warp: Warp) -> None:
         amounts, limits = b(warp), c(warp)
-        key = amounts.tobytes(), limits.tobytes()
-        found = known.get(key)
+        key = (amounts.tobytes(), limits.tobytes()) if isinstance(amounts, np.ndarray) else None
+        found = known.get(key) if key is not None else None
         if found is None:
             lanes, inside = _shuffle_sources(mode, amounts.astype(np.int64) & 31, limits.astype(np.int64))
+            found = np.where(inside, lanes, LANE), inside
             if len(known) >= _SHUFFLES:
                 known.clear()
-            found = known[key] = np.where(inside, lanes, LANE), inside
+            if key is not None:
+                known[key] = found
         source, inside = found
         write(warp, value(warp)[source])
         if write_predicate:
@@ -189,14 +200,25 @@ def reduce_lanes(d: Decoder) -> Execute:
     type_ = d.type()
     if type_.meaning == "f":
         return _reduce_floats(d, name, type_, absolute, keep_nan)
-    function = _REDUCTIONS[name]
+    function, neutral = _REDUCTIONS[name], _neutral(name, type_)
     write, read, members = d.destination(0, type_), d.source(1, type_), _members(d, 2)
 
     def action(warp: Warp) -> None:
-        taking = warp.active & mask_lanes(int(members(warp)[warp.active][0]))
-        write(warp, np.full(LANES, function.reduce(read(warp)[taking], dtype=type_.dtype), type_.dtype))
+        values = np.where(_taking(warp, members), read(warp), neutral)
+        write(warp, np.broadcast_to(function.reduce(values, dtype=type_.dtype), LANES))
 
     return collective(members, action)
+
+
+def _neutral(name: str, type_: Type) -> LaneValues:
+    """What changes no reduction."""
+    if name in ("min", "max"):
+        limits = np.iinfo(type_.dtype)
+        return np.array(limits.max if name == "min" else limits.min, type_.dtype)
+    return np.array(-1 if name == "and" else 0).astype(type_.dtype)
+
+
+_NAN = np.int32(0x7FFFFFFF)
 
 
 def _reduce_floats(d: Decoder, name: str, type_: Type, absolute: bool, keep_nan: bool) -> Execute:
@@ -205,13 +227,20 @@ def _reduce_floats(d: Decoder, name: str, type_: Type, absolute: bool, keep_nan:
         d.fail("floating-point numbers are reduced by min and max only", "malformed")
     write, read, members = d.destination(0, type_), d.source(1, type_), _members(d, 2)
 
+    function = _REDUCTIONS[name]
+    neutral = _NAN if name == "min" else np.int32(-(1 << 31))
+
     def action(warp: Warp) -> None:
-        taking = warp.active & mask_lanes(int(members(warp)[warp.active][0]))
-        values = np.abs(read(warp)[taking]) if absolute else read(warp)[taking]
-        numbers = values[~np.isnan(values)]
-        if not numbers.size or (keep_nan and numbers.size < values.size):
-            return write(warp, np.full(LANES, 0x7FFFFFFF, np.uint32).view(np.float32))
-        order = np.lexsort((~np.signbit(numbers), numbers))
-        return write(warp, np.full(LANES, numbers[order[0 if name == "min" else -1]], np.float32))
+        values, taking = read(warp), _taking(warp, members)
+        if absolute:
+            values = np.abs(values)
+        numbers = taking & ~np.isnan(values)
+        # As whole numbers, with the bits of the negative ones turned, they are in order.
+        bits = values.view(np.int32)
+        keys = np.where(bits < 0, bits ^ _NAN, bits)
+        best = function.reduce(np.where(numbers, keys, neutral))
+        bits = np.where(best < 0, best ^ _NAN, best)
+        known = np.logical_and.reduce(numbers | ~taking) if keep_nan else np.logical_or.reduce(numbers)
+        write(warp, np.broadcast_to(np.where(known, bits, _NAN), LANES).view(np.float32))
 
     return collective(members, action)

@@ -85,6 +85,10 @@ def load(d: Decoder) -> Execute:
     d.choose("L2::cache_hint")
     where, count = space_at(d, 1), _vector_length(d)
     type_ = d.type()
+    base = d.address_operand(1).base
+    if where == "param" and isinstance(base, Symbol) and type_.bits < 128:
+        d.offset = d.image.addresses[base.name] + d.address_operand(1).offset
+        return _load_parameter([d.destination(item, type_) for item in d.vector(0)], d.offset, type_)
     read = address_reader(d, 1, where)
     if type_.bits == 128:
         return _load_wide(d, where, read, use)
@@ -93,29 +97,24 @@ def load(d: Decoder) -> Execute:
         d.fail(f"{len(items)} destinations for .v{count}", "malformed")
     writers = [d.destination(item, type_) for item in items]
     total, raw = size * count, unsigned(type_.bits).dtype
-    unit = min(8, total)
-    base = d.address_operand(1).base
-    if where == "param" and isinstance(base, Symbol):
-        return _load_parameter(writers, d.image.addresses[base.name] + d.address_operand(1).offset, type_)
 
     def execute(warp: Warp) -> None:
         addresses = active_addresses(warp, read(warp))
         warp.polls += polls
-        if count > 1:
-            check_vector(warp, addresses, total)
         cta, by = warp.cta, warp.watched
-        if use is not None:
-            cta.strong(warp, where, addresses, total, use)
-            by = None
-        else:
+        if use is None:
             if by is not None:
                 by.note((addresses, warp.mask))
-            words = cta.load_words(where, addresses, unit, total // unit, by)
-            if words is not None:
-                elements = words.view(raw)
+            elements = cta.load_words(where, addresses, raw, count, by)
+            if elements is not None:
                 for number, write in enumerate(writers):
                     write(warp, spread(warp, elements[:, number]).view(type_.dtype))
                 return
+        if count > 1:
+            check_vector(warp, addresses, total)
+        if use is not None:
+            cta.strong(warp, where, addresses, total, use)
+            by = None
         for number, write in enumerate(writers):
             values = cta.load(warp, where, addresses + number * size if number else addresses, size, by, total)
             by = None
@@ -178,28 +177,27 @@ def store(d: Decoder) -> Execute:
     if len(items) != count:
         d.fail(f"{len(items)} sources for .v{count}", "malformed")
     readers = [d.source(item, raw if type_.meaning != "f" else type_) for item in items]
-    unit = min(8, size * count)
 
     def execute(warp: Warp) -> None:
         addresses = active_addresses(warp, read(warp))
         cta, by = warp.cta, warp.watched
-        if count > 1:
-            check_vector(warp, addresses, size * count)
         values = []
         for value in readers:
             lanes = value(warp)
             values.append((lanes if warp.mask is None else lanes[warp.mask]).view(raw.dtype))
         same = functools.partial(_stored, warp, where, addresses, size, values) if count > 1 else None
+        if use is None:
+            if by is not None:
+                by.note((addresses, warp.mask))
+            elements = np.stack(values, 1) if count > 1 else values[0].reshape(-1, 1)
+            if cta.store_words(where, addresses, elements, by, same):
+                cta.machine.progress += count
+                return
+        if count > 1:
+            check_vector(warp, addresses, size * count)
         if use is not None:
             cta.strong(warp, where, addresses, size * count, use)
             by = None
-        else:
-            if by is not None:
-                by.note((addresses, warp.mask))
-            words = np.stack(values, axis=1).view(f"u{unit}") if count > 1 else values[0][:, None]
-            if cta.store_words(where, addresses, words, unit, by, same):
-                cta.machine.progress += count
-                return
         for number, lanes in enumerate(values):
             cta.store(warp, where, addresses + number * size if number else addresses, lanes, size, by, size * count, same)
             by = None

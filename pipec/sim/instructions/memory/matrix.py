@@ -41,6 +41,8 @@ def load_matrix(d: Decoder) -> Execute:
     count, transposed, generic = _form(d)
     writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
     read = shared_addresses(d, 1, generic)
+    halves = [_places(transposed, half) for half in (0, 1)]
+    places = np.stack([8 * row + column for row, column in halves], axis=1).reshape(-1)
 
     def execute(warp: Warp) -> None:
         require_converged(warp, "ldmatrix")
@@ -49,14 +51,13 @@ def load_matrix(d: Decoder) -> Execute:
         shared.check(offsets, 16, "ldmatrix")
         if warp.watched is not None:
             warp.cta.machine.races.load(warp.watched, shared.shadow, offsets // 16, 16)
-        rows = shared.load_words(offsets, 8, 2, None)
+        rows = shared.load_words(offsets, np.dtype(np.uint16), 8, None)
+        if rows is None:  # element by element it shows what is wrong
+            parts = [shared.load(_rows(offsets, matrix).reshape(-1), 2).reshape(8, 8) for matrix in range(count)]
+            rows = np.concatenate(parts)
+        words = np.ascontiguousarray(rows.reshape(count, 64)[:, places]).view(np.uint32)
         for matrix, write in enumerate(writers):
-            if rows is None:  # element by element it shows what is wrong
-                values = shared.load(_rows(offsets, matrix).reshape(-1), 2).reshape(8, 8)
-            else:
-                values = rows[8 * matrix : 8 * matrix + 8].view(np.uint16)
-            low, high = (values[_places(transposed, half)].astype(np.uint32) for half in (0, 1))
-            write(warp, high << np.uint32(16) | low)
+            write(warp, words[matrix])
 
     return execute
 

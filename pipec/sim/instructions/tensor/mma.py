@@ -13,12 +13,15 @@ from ...units.errors import UnitError
 from ...units.matrix.mma import Instruction, mma
 from ..control.branches import require_converged
 from ..decode import Decoder, instruction
+from .mma_doubles import multiply_doubles
 
 _SHAPE = re.compile(r"m16n8k(\d+)")
 
 
 @instruction("mma.sync", "mma.sp", "mma.sp::ordered_metadata")
 def multiply(d: Decoder) -> Execute:
+    if d.item.opcode.startswith("mma.sync") and "f64" in d.modifiers:
+        return multiply_doubles(d)
     what = _decode(d)
     metadata = d.source(4, TYPES["b32"]) if what.sparse else None
     selector = d.integer(5) if what.sparse else 0

@@ -35,7 +35,7 @@ def registers(operand: Operand | int) -> Iterator[int]:
             yield from registers(operand.operand)
 
 
-def _all(item: Instruction) -> frozenset[int]:
+def all_registers(item: Instruction) -> frozenset[int]:
     guard = [item.guard.register.index] if item.guard else []
     return frozenset([*guard, *(index for operand in item.operands for index in registers(operand))])
 
@@ -60,7 +60,7 @@ def early_uses(items: Sequence[Instruction], successors: Sequence[Sequence[int]]
                 pending[following] = after | (known or frozenset())
                 work.append(following)
     for index, before in pending.items():
-        used = before & _all(items[index])
+        used = before & all_registers(items[index])
         if used and not items[index].opcode.startswith(_WAIT):
             found[index] = used
     return found

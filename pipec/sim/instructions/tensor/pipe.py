@@ -40,6 +40,7 @@ def multiply(d: Decoder) -> Execute:
     collector = _Collector.of(d)
     scaled = d.flag("block_scale")
     vector = d.choose(*_SCALE_VECTORS)
+    # Defined by a figure of the PTX ISA alone, which was not available.
     if d.flag("ashift"):
         d.fail(".ashift is not simulated")
     address, a_operand = d.address(0), d.operand(1)
@@ -63,6 +64,7 @@ def multiply(d: Decoder) -> Execute:
             metadata_address = int(metadata(warp)[lane]) & 0xFFFFFFFF if metadata else None
             if collector is not None:
                 collector.check(state_of(ctas[0]), words[1] if collector.buffer == "a" else words[2])
+            # What is read and written is worked out at the issue, for race detection; the arithmetic is done when the pipe gets to it.
             footprint = mma_footprint(
                 kind,
                 *words,
@@ -93,6 +95,7 @@ def multiply(d: Decoder) -> Execute:
                 zero_columns=values.zero_columns,
                 disable_output_lane=values.disable_output_lane,
                 scale_input_d=values.scale_input_d,
+                # Bit-accurate by default; "fast" is a matrix product in float64.
                 numerics=cta.machine.options.numerics,
             )
             cta.trace("mma_issued", warp=warp.index, d=d_address, group=group)

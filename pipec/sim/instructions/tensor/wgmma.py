@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import SimulationError
 from ...machine.program import Execute
-from ...machine.races.shadow import Access
+from ...machine.races.ledger import Access
 from ...machine.threads.cta import Meeting, Warp
 from ...machine.threads.divergence import Outcome
 from ...machine.threads.groups import Operation
@@ -23,8 +23,9 @@ from ...ptx.tree import Operand, Register, Vector
 from ...ptx.types import LANES, TYPES, LaneValues
 from ...units.matrix.wgmma import BITS, Instruction, shared_granules, shared_operands, wgmma
 from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of, wait_for_groups
-from ..control.branches import nothing, require_converged
+from ..control.branches import require_converged
 from ..decode import Decoder, Reader, instruction
+from .register_fences import check_fence, fenced
 
 _LATENCY, _SLOTS = 64, 32
 _WARPS = 4
@@ -34,7 +35,7 @@ _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
 @instruction("wgmma.fence")
 def fence(d: Decoder) -> Execute:
     d.ignore("sync", "aligned")
-    return nothing
+    return fenced
 
 
 @instruction("wgmma.commit_group")
@@ -170,8 +171,11 @@ def multiply(d: Decoder) -> Execute:
     operands, line = _decode(d), d.item.line
     what = operands.instruction()
 
+    touched = (*operands.d, *(operands.a or ()))
+
     def execute(warp: Warp) -> None:
         require_converged(warp, "wgmma")
+        check_fence(warp, touched, d.item.opcode)
         cta = warp.cta
         meeting = _meet(warp, line)
         operation = Operation()

@@ -20,8 +20,10 @@ from ...ptx.types import Addresses
 from ...units.tcgen05.footprint import PLACE_LANES, PLACES, Footprint
 from ...units.tcgen05.memory import COLUMNS, TensorMemory
 from ..races.clocks import Agent, Thread
-from ..races.detector import DEALLOCATION, Races
-from ..races.shadow import Access, Shadow
+from ..races.detector import Races
+from ..races.ledger import Access
+from ..races.missing import DEALLOCATION
+from ..races.shadow import Shadow
 from ..threads.divergence import Fragment
 
 CtaGroup = Literal[1, 2]

@@ -8,11 +8,14 @@ never changed once made, so that all who hear of the same barrier share one.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from ...ptx.types import Addresses, LaneMask
+import numpy as np
+
+from ...compiled import access as native
+from ...ptx.types import Addresses
+from .executions import Executions, Lanes
 
 Clock = dict[int, int]
 NOTHING: Final[Clock] = {}
@@ -26,12 +29,10 @@ REACHES: Final[dict[str, tuple[Reach, ...]]] = {
     "sys": ("cta", "cluster", "gpu"),
 }
 
+_TIME, _TOUCHED, _MEET, _STAMP = (place // 8 for place in (native.TIME, native.TOUCHED, native.MEET, native.STAMP))
+
 # What a warp sets going and waits for in order of issue. Bulk copies are waited for twice: read, and done.
 Agent = Literal["bulk read", "bulk", "cp.async", "wgmma", "pipe", "ld", "st"]
-
-
-# Addresses of the active lanes in lane order, and which lanes these are (None: all).
-Lanes = tuple[Addresses, LaneMask | None]
 
 
 def join(first: Clock, second: Clock) -> Clock:
@@ -95,6 +96,29 @@ def merged(old: Knowledge, new: Knowledge, values: bool = True) -> Knowledge:
     return found
 
 
+def _all_of(clocks: Iterable[Clock]) -> Clock:
+    """What any of them knows."""
+    different = list({id(clock): clock for clock in clocks}.values())
+    different.sort(key=len, reverse=True)
+    first, *others = different
+    if not any(others):
+        return first
+    whole = first.copy()
+    for other in others:
+        for actor, time in other.items():
+            if whole.get(actor, 0) < time:
+                whole[actor] = time
+    return whole
+
+
+def gather(told: Sequence[Knowledge]) -> Knowledge:
+    """What any of them tells."""
+    order = _all_of(one.order for one in told)
+    alike = all(one.values is one.order for one in told)
+    others = zip(*(one[2:] for one in told), strict=True)
+    return Knowledge(order, order if alike else _all_of(one.values for one in told), *map(_all_of, others))
+
+
 def learned(old: Knowledge, actor: int, time: int) -> Knowledge:
     """`old`, and that `actor` has come to `time`."""
     if old.order.get(actor, 0) >= time and old.values.get(actor, 0) >= time:
@@ -123,21 +147,23 @@ class Actors:
         return self.count
 
 
-# Executions of a load or store by which a warp may be ahead of another.
-_REMEMBERED = 4
-
-
 class Thread:
     """The clock of a warp: its lanes are one actor. `time` is that of the accesses it makes now, `usable` what its last
-    tcgen05.fence::after_thread_sync has put before its own tensor instructions."""
+    tcgen05.fence::after_thread_sync has put before its own tensor instructions. `state` is what machine code has of it."""
 
     def __init__(self, actors: Actors, index: int, who: str, cta: str, cluster: int, pc: Callable[[], int]) -> None:
         self.actors, self.index, self.who, self.cta, self.cluster, self.pc = actors, index, who, cta, cluster, pc
         self.number = actors.new()
-        self.time = 1
-        self.touched = False
-        # Where it went at branches that it took as a whole (-1: its lanes parted there), and the warps of its CTA.
-        self.route: dict[int, int] = {}
+        self.state = np.zeros(native.STATE_WORDS, np.int64)
+        self.words, self.address = self.state.data, self.state.ctypes.data
+        self.words[native.TIME // 8] = self.words[native.STAMP // 8] = 1
+        self.who_number = -1  # in the ledger
+        self.executed: Executions | None = None
+        self.clock = np.zeros(0, np.int64)
+        self.known = np.zeros(0, np.int32)
+        # Where it went at branches forward, by their numbers: the program counter + 1, -1 where its lanes parted, 0 if it was not there;
+        # and the warps of its CTA.
+        self.routes = np.zeros(0, np.int32)
         self.peers: list[Thread] = []
         self.running: set[int] = set()  # ranks of the CTAs of its cluster that it knows to have started
         self.barrier_used = -1  # the mbarrier the warp last waited or arrived on
@@ -151,46 +177,105 @@ class Thread:
         self.acquirable: dict[Reach, Knowledge] = {}
         self.agents: dict[Agent, int] = {}
         self.issued: dict[Agent, int] = {}
-        # Sets of accesses (`shadow.Sets`) that this warp is known to come after: as writers, and as readers.
+        # Sets of accesses (`ledger.Ledger`) that this warp is known to come after: as writers, and as readers.
         self.after_writers: set[int] = {0}
         self.after_readers: set[int] = {0}
         self.accesses: dict[tuple[int, bool], Any] = {}  # by instruction: what `detector` has made of it last
-        # By ordinary load or store: the addresses of its last executions.
-        self.places: dict[int, deque[Lanes]] = {}
-        # Sets of accesses (`shadow.Sets`) that have one of this warp's since its lanes last met: as writers, and as readers.
-        self.stored: set[int] = set()
-        self.loaded: set[int] = set()
         self._published: tuple[Knowledge, int, Knowledge] | None = None
+
+    def connect(self, number: int, first: int, peers: int, executed: Executions, branches: int) -> None:
+        """Its number in the ledger, that of the first warp of its CTA, which has so many, what it has of its loads and stores, and how
+        many branches there are."""
+        words = self.words
+        self.routes = np.zeros(branches, np.int32)
+        words[native.ROUTES // 8] = self.routes.ctypes.data
+        self.who_number, self.executed = number, executed
+        self.clock, self.known = np.zeros(peers, np.int64), np.zeros(2 * native.KNOWN, np.int32)
+        words[native.WHO // 8], words[native.FIRST // 8], words[native.WARPS // 8] = number, first, peers
+        words[native.CLOCK // 8], words[native.KNOWN_WRITERS // 8] = self.clock.ctypes.data, self.known.ctypes.data
+        words[native.KNOWN_READERS // 8] = self.known.ctypes.data + 4 * native.KNOWN
+        words[native.RECORDS // 8] = executed.data.ctypes.data
+        words[native.PLACES // 8] = executed.data.ctypes.data + executed.records.size
 
     def retire(self) -> None:
         """It has ended; what it did may be asked for still."""
         self.pc, self.knowledge, self.usable, self._published = _nowhere, UNKNOWING, NOTHING, None
         self.released, self.acquirable = {}, {}
         self.accesses.clear()
-        self.places.clear()
+        self.executed = None
         self.after_writers, self.after_readers = {0}, {0}
+
+    @property
+    def time(self) -> int:
+        return self.words[_TIME]
+
+    @property
+    def touched(self) -> bool:
+        return bool(self.words[_TOUCHED])
+
+    @touched.setter
+    def touched(self, told: bool) -> None:
+        self.words[_TOUCHED] = told
+
+    @property
+    def meet(self) -> int:
+        """How often its lanes have met."""
+        return self.words[_MEET]
 
     def lanes_met(self) -> None:
         """What any lane did comes before what any does from now on."""
-        self.stored.clear()
-        self.loaded.clear()
+        self.words[_MEET] += 1
 
     def note(self, lanes: Lanes) -> None:
         """The ordinary load or store that executes touches these."""
-        pc = self.pc()
-        places = self.places.get(pc)
-        if places is None:
-            places = self.places[pc] = deque(maxlen=_REMEMBERED)
-        places.append(lanes)
+        if self.executed is not None:
+            self.executed.note(self.pc(), lanes)
+
+    def executions(self, pc: int) -> list[Addresses]:
+        """The addresses of the last executions of an ordinary load or store by lane, the oldest first."""
+        return self.executed.of(pc) if self.executed is not None else []
+
+    # ---- what it comes after
+
+    def comes_after_writers(self, numbers: set[int]) -> None:
+        """It comes after all that these sets of accesses wrote."""
+        self.after_writers |= numbers
+        self._aware(numbers, 0)
+
+    def comes_after_readers(self, numbers: set[int]) -> None:
+        self.after_readers |= numbers
+        self._aware(numbers, native.KNOWN)
+
+    def _aware(self, numbers: set[int], start: int) -> None:
+        if self.known.size:
+            for number in numbers:
+                self.known[start + (number & native.KNOWN - 1)] = number
+            self.comes_after(self.times_of_peers(self.knowledge.values))
+
+    def times_of_peers(self, clock: Clock) -> np.ndarray:
+        return np.array([clock.get(peer.number, 0) for peer in self.peers], np.int64)
+
+    def comes_after(self, times: np.ndarray) -> None:
+        """It comes after what the warps of its CTA did up to these times."""
+        if self.clock.size:
+            np.maximum(self.clock, times, out=self.clock)
+
+    def numbers_changed(self) -> None:
+        """The numbers of sets that it has are no longer theirs."""
+        self.after_writers, self.after_readers = {0}, {0}
+        self.known[:] = 0
+        self.words[native.STAMP // 8] += 1
 
     # ---- telling
 
     def _advance(self) -> int:
         """The time up to which all accesses are past."""
-        if self.touched:
-            self.time += 1
-            self.touched = False
-        return self.time - 1
+        words = self.words
+        if words[_TOUCHED]:
+            words[_TIME] += 1
+            words[_STAMP] += 1
+            words[_TOUCHED] = 0
+        return words[_TIME] - 1
 
     def publish(self) -> Knowledge:
         """All that a signal with release semantics tells now."""
@@ -328,43 +413,3 @@ class Log:
             if latest > asked.get(other, 0) and self.actors.logs[other].knows(latest, actor, time, asked):
                 return True
         return False
-
-
-_FACETS = Knowledge._fields[:5]  # order to tensor: what signals tell
-
-
-class Signal:
-    """What threads have told by strong writes to one place in memory, for those who read them there: to all, and to the cluster or the
-    CTA with that number or name."""
-
-    def __init__(self, actors: Actors) -> None:
-        self.logs = {facet: Log(actors) for facet in _FACETS}
-        self.near: dict[int | str, Knowledge] = {}
-        self.ctas: set[str] = set()
-
-    def write(self, thread: Thread, scope: str, releases: bool) -> None:
-        """What was told before goes on being told, as by a read-modify-write."""
-        if len(self.ctas) < 2:
-            self.ctas.add(thread.cta)
-        far = "gpu" in REACHES[scope]
-        known = thread.tell(releases, "gpu") if far else merged(UNKNOWING, thread.publish(), values=False)
-        for facet, log in self.logs.items():
-            clock: Clock = getattr(known, facet)
-            if clock:
-                log.tell(clock)
-        near: tuple[Reach, ...] = () if far and releases else ("cta",) if scope == "cta" else ("cta", "cluster")
-        for reach in near:
-            audience = thread.cta if reach == "cta" else thread.cluster
-            told = thread.tell(releases, reach)
-            if told.values:
-                self.near[audience] = merged(self.near.get(audience, UNKNOWING), told)
-
-    def read(self, thread: Thread, scope: str, acquires: bool) -> None:
-        """Who reads with a narrow scope hears of the order alone where others than its CTA have written."""
-        reach: Reach = "cta" if self.ctas == {thread.cta} else "gpu"
-        acquires = acquires and (scope != "cta" or reach == "cta")
-        told = {facet: {log.number: log.version} if log.version else NOTHING for facet, log in self.logs.items()}
-        thread.hear_signal(Knowledge(**told), acquires, reach)
-        for audience in (thread.cta, thread.cluster):
-            if audience in self.near:
-                thread.hear_signal(self.near[audience], acquires, reach)

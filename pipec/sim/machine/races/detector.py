@@ -9,7 +9,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -17,23 +16,12 @@ from ...errors import SimulationError
 from ...ptx.types import Addresses
 from ...units.layouts import GRANULE, NO_TILE, Reading, Tile, disagreement
 from ..practice import PracticeName
-from .clocks import Knowledge, Lanes, Signal, Thread
-from .shadow import NOBODY, Access, Cells, Index, ReadLog, Scope, Sets, Shadow, distinct
+from .clocks import Knowledge, Thread
+from .ledger import NOBODY, Access, Cells, Ledger, Scope
+from .missing import Missing, missing_between, together
+from .shadow import Index, Shadow, distinct
+from .signals import Signal
 
-Missing = Literal[
-    "wait",
-    "values",
-    "scopes",
-    "proxy",
-    "overwrite",
-    "tensormap",
-    "lanes",
-    "tcgen05.wait::ld",
-    "tcgen05.wait::st",
-    "tcgen05.commit",
-    "before",
-    "after",
-]
 Same = Callable[[], bool]
 
 
@@ -84,13 +72,20 @@ class Races:
         self.complain, self.misread, self.unwritten, self.practised = complain, misread, unwritten, practised
         # The preceding grid, as an actor whose end a griddepcontrol.wait tells of; and who hears of accesses that do not come after it.
         self.preceding = 0
-        self.early: Callable[[Access], None] | None = None
+        self._early: Callable[[Access], None] | None = None
         self.lanes = True  # whether races among the lanes of a warp are looked for
         self.judged: dict[tuple[Reading, tuple[Tile, ...], bytes], tuple[Tile, str] | None] = {}
         self.raced = 0
-        self.sets = Sets()
+        self.sets = Ledger()
         self.shadows: weakref.WeakSet[Shadow] = weakref.WeakSet()
-        self.threads: weakref.WeakSet[Thread] = weakref.WeakSet()
+
+    @property
+    def early(self) -> Callable[[Access], None] | None:
+        return self._early
+
+    @early.setter
+    def early(self, told: Callable[[Access], None]) -> None:
+        self._early, self.sets.early = told, True
 
     # ---- what warps do themselves
 
@@ -109,9 +104,9 @@ class Races:
         if not found <= thread.after_writers:
             self._after_writers(thread, self._own(thread, False, scope), shadow, size, index, found)
         if scope is None and self.lanes:
-            if thread.stored and not found.isdisjoint(thread.stored):
-                self._among_lanes(thread, self._own(thread, False, None), shadow, size, index, writers, found & thread.stored)
-            thread.loaded |= self._add(thread, self._own(thread, False, scope), readers, index)
+            if stored := self.sets.of_lanes(thread, found):
+                self._among_lanes(thread, self._own(thread, False, None), shadow, size, index, writers, stored)
+            self.sets.touched(thread, self._add(thread, self._own(thread, False, scope), readers, index))
         else:
             self._add(thread, self._own(thread, False, scope), readers, index)
         return self.raced != before
@@ -130,26 +125,28 @@ class Races:
         if not found <= thread.after_writers:
             self._after_writers(thread, access, shadow, size, index, found, same)
         if scope is None and self.lanes:
-            if thread.stored and not found.isdisjoint(thread.stored):
-                self._among_lanes(thread, access, shadow, size, index, writers, found & thread.stored)
-            if thread.loaded:
-                read = distinct(readers[index]) & thread.loaded
-                if read:
-                    self._among_lanes(thread, access, shadow, size, index, readers, read)
+            if stored := self.sets.of_lanes(thread, found):
+                self._among_lanes(thread, access, shadow, size, index, writers, stored)
+            if loaded := self.sets.of_lanes(thread, distinct(readers[index])):
+                self._among_lanes(thread, access, shadow, size, index, readers, loaded)
         self._after_readers(thread, access, shadow, size, index, readers)
         if scope is None:
+            # A write that is in order after everything before it stands for all of that: who comes after the write comes after the
+            # rest.
             writers[index] = number = self.sets.alone(access)
-            thread.stored.add(number)
+            self.sets.touched(thread, (number,))
+            if self.sets.full:
+                self._collect()
         else:
             self._add(thread, access, writers, index)
 
     def _own(self, thread: Thread, writes: bool, scope: Scope | None) -> Access:
         """The access of the instruction that executes; one for all its executions until the warp tells others of it."""
         thread.touched = True
-        key = thread.pc(), writes
+        key, time = (thread.pc(), writes), thread.time
         access = thread.accesses.get(key)
-        if access is None or access.time != thread.time:
-            access = thread.accesses[key] = Access("", thread, key[0], thread.time, writes, scope=scope)
+        if access is None or access.time != time:
+            access = thread.accesses[key] = Access("", thread, key[0], time, writes, scope=scope)
         return access
 
     def strong(self, thread: Thread, shadow: Shadow, offsets: Addresses, size: int, use: StrongUse) -> None:
@@ -194,6 +191,8 @@ class Races:
         if found != {NOBODY}:
             self._check(thread, access, shadow, size, index, readers, found, knowledge)
             readers[index] = NOBODY
+        # An atomic does not replace what stood there: others to the same place are concurrent with it, and all of them have to be
+        # ordered before an ordinary access.
         if access.scope is None:
             writers[index] = self.sets.alone(access)
         else:
@@ -219,6 +218,8 @@ class Races:
             tiles, marks = self._tiles(found)
             if not tiles:
                 continue
+            # The same operands come back in each round of the ring, and comparing layouts is slow: a verdict is kept for the tiles and
+            # where they lie.
             key = reading, tuple(tile for tile, _ in tiles), b"" if len(tiles) == 1 and not marks.any() else marks.tobytes()
             if key not in self.judged:
                 self.judged[key] = disagreement(reading, key[1], marks)
@@ -232,7 +233,7 @@ class Races:
         tiles: list[tuple[Tile, Access]] = []
         marks = np.full(found.shape, NO_TILE, np.int8)
         for number in sorted(distinct(found)):
-            writer = next((one for one in self.sets.members[number] if one.tile is not None), None)
+            writer = next((one for one in self.sets.members(number) if one.tile is not None), None)
             if writer is not None and writer.tile is not None and len(tiles) < 127:
                 marks[found == number] = len(tiles)
                 tiles.append((writer.tile, writer))
@@ -244,9 +245,10 @@ class Races:
             return
         writers, _ = shadow.of(size)
         for number in distinct(writers[index]):
-            for old in self.sets.members[number]:
+            for old in self.sets.members(number):
                 if old.over(thread.maps):
                     continue
+                # With the order alone the map may still be read from the tensormap proxy's own cache (PTX ISA, fence.proxy.tensormap).
                 missing: Missing = "tensormap" if old.over(thread.knowledge.order, thread.number) else "wait"
                 self.raced += 1
                 access = Access("tensor map", thread, thread.pc(), thread.time, False, "async", ())
@@ -286,16 +288,13 @@ class Races:
         return made
 
     def _collect(self) -> None:
-        self.sets.collect(cells for shadow in self.shadows for cells in (shadow.writes, shadow.reads))
-        for thread in self.threads:
-            thread.after_writers, thread.after_readers = {NOBODY}, {NOBODY}
-            thread.lanes_met()
+        shadows = list(self.shadows)
+        cells = [one for shadow in shadows for one in (shadow.writes, shadow.reads)]
+        self.sets.collect([*cells, *(shadow.log.numbers for shadow in shadows if shadow.log is not None)])
 
     def _replay(self, shadow: Shadow) -> None:
         """The reads that were only noted so far leave their marks."""
-        log, shadow.log = shadow.log, None
-        assert isinstance(log, ReadLog)
-        for access, index, size in log.entries:
+        for access, index, size in shadow.end_log(self.sets):
             _, readers = shadow.of(size)
             old = readers[index]
             marks = np.empty_like(old)
@@ -310,14 +309,15 @@ class Races:
     ) -> None:
         writers, _ = shadow.of(size)
         ordered = self._check(thread, access, shadow, size, index, writers, found - thread.after_writers, None, same)
-        thread.after_writers |= ordered
+        thread.comes_after_writers(ordered)
 
     def _after_readers(self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, readers: Cells) -> None:
         found = distinct(readers[index])
         if found == {NOBODY}:
             return
         if not found <= thread.after_readers:
-            thread.after_readers |= self._check(thread, access, shadow, size, index, readers, found - thread.after_readers, None)
+            found -= thread.after_readers
+            thread.comes_after_readers(self._check(thread, access, shadow, size, index, readers, found, None))
         readers[index] = NOBODY
 
     def _check(
@@ -336,13 +336,13 @@ class Races:
         knowledge, ordered = knowledge or thread.knowledge, set[int]()
         for number in found:
             clean = True
-            for old in self.sets.members[number]:
+            for old in self.sets.members(number):
                 if old is access:
                     continue
-                if _together(old, access):
+                if together(old, access):
                     clean = False
                     continue
-                missing = _missing(thread, knowledge, old, access, shadow)
+                missing = missing_between(thread, knowledge, old, access, shadow)
                 if missing is None:
                     continue
                 clean = False
@@ -350,6 +350,7 @@ class Races:
                     continue
                 if self._replicated(old, access, cells, index, number):
                     continue
+                # Last, since comparing the values reads memory.
                 if old.writes and access.writes and same is not None and same() and self.practised("equal stores"):
                     continue
                 self.raced += 1
@@ -362,19 +363,19 @@ class Races:
         self, thread: Thread, access: Access, shadow: Shadow, size: int, index: Index, cells: Cells, numbers: set[int]
     ) -> None:
         """Complains where another lane of the warp has touched these places and the lanes have not met since."""
-        latest = thread.places.get(access.pc)
+        latest = thread.executions(access.pc)
         if not latest or isinstance(index, slice):
             return
-        now = _by_lane(latest[-1])
+        now = latest[-1]
         for number in numbers:
-            for old in self.sets.members[number]:
+            for old in self.sets.members(number):
                 if old.thread is not thread or old.ends is not None or old.scope is not None or not (old.writes or access.writes):
                     continue
-                lanes = thread.places.get(old.pc, ())
+                lanes = thread.executions(old.pc)
                 itself = old.pc == access.pc
                 if len(lanes) <= itself:
                     continue
-                before = _by_lane(lanes[-2 if itself else -1])
+                before = lanes[-2 if itself else -1]
                 # A lane that comes back to its own place meets nobody there whom it did not meet before.
                 others = now[(now != before) & (now >= 0)]
                 if others.size and (others[:, None] == before).any():
@@ -385,30 +386,21 @@ class Races:
         are copies of theirs."""
         if old.writes == new.writes or any(one.ends is not None or one.scope is not None for one in (old, new)):
             return False
-        latest = new.thread.places.get(new.pc)
+        latest = new.thread.executions(new.pc)
         marks = cells[index] == number
         concerned = marks.any(axis=1) if marks.ndim > 1 else marks
-        if not latest or isinstance(index, slice) or concerned.size != latest[-1][0].size:
+        if not latest or isinstance(index, slice):
+            return False
+        touched = latest[-1][latest[-1] >= 0]
+        if concerned.size != touched.size:
             return False
         store, load = (old, new) if old.writes else (new, old)
-        places = store.thread.places
-        for stored in places.get(store.pc, ()):
-            for loaded in places.get(load.pc, ()):
-                own = _by_lane(stored)
-                own = own[own == _by_lane(loaded)]
-                if np.isin(latest[-1][0][concerned], own).all():
+        for stored in store.thread.executions(store.pc):
+            for loaded in store.thread.executions(load.pc):
+                own = stored[(stored == loaded) & (stored >= 0)]
+                if np.isin(touched[concerned], own).all():
                     return self.practised("replicated loads")
         return False
-
-
-def _by_lane(lanes: Lanes) -> Addresses:
-    """The address of each lane, -1 for one that is not active."""
-    addresses, mask = lanes
-    if mask is None:
-        return addresses
-    whole = np.full(mask.size, -1, np.int64)
-    whole[mask] = addresses
-    return whole
 
 
 def _where(cells: Cells, index: Index, number: int, size: int) -> int:
@@ -423,53 +415,4 @@ def _where(cells: Cells, index: Index, number: int, size: int) -> int:
     return int(first * size + inside)
 
 
-def _together(old: Access, new: Access) -> bool:
-    """Strong accesses whose scopes include each other never race."""
-    if old.scope is None or new.scope is None:
-        return False
-    if old.thread.cta == new.thread.cta:
-        return True
-    neighbours = old.thread.cluster == new.thread.cluster
-    return all(one.scope in ("gpu", "sys") or (one.scope == "cluster" and neighbours) for one in (old, new))
-
-
-def _missing(thread: Thread, knowledge: Knowledge, old: Access, new: Access, shadow: Shadow) -> Missing | None:
-    """What is missing between the two; None if they are in order."""
-    if shadow.kind == "tensor":
-        return _missing_in_tensor_memory(thread, knowledge, old, new)
-    if not old.over(knowledge.order, thread.number):
-        return "scopes" if old.scope and new.scope else "wait"
-    if not old.writes:
-        # A reader that lets a writer go on has read, whatever the scope of its signal.
-        return None
-    if new.writes and old.proxy != "generic":
-        # Nor does what no thread wrote need to be told to whom overwrites it.
-        return None
-    if not old.over(knowledge.values, thread.number):
-        return "scopes" if old.scope and new.scope else "values"
-    if new.proxy == "async" and old.proxy == "generic":
-        fenced = knowledge.shared if shadow.kind == "shared" else knowledge.global_
-        return None if old.over(fenced) else "overwrite" if new.writes else "proxy"
-    return None
-
-
-def _missing_in_tensor_memory(thread: Thread, knowledge: Knowledge, old: Access, new: Access) -> Missing | None:
-    """The tensor pipe keeps the order of issue; between threads, the fences of tcgen05 must stand around what orders them."""
-    own = old.thread is thread
-    if old.pipe and new.pipe:
-        if not old.issued(knowledge.order, thread.number):
-            return "wait"
-        if own or old.issued(thread.usable, -1):
-            return None
-        return "after" if old.issued(knowledge.tensor, -1) else "before"
-    if not old.over(knowledge.order, thread.number if old.ends is None else -1):
-        if not old.issued(knowledge.order, thread.number):
-            return "wait"
-        return "tcgen05.commit" if old.pipe else "tcgen05.wait::st" if old.writes else "tcgen05.wait::ld"
-    if DEALLOCATION in (old.what, new.what) or (own and not old.pipe) or old.over(thread.usable):
-        return None
-    return "after" if old.over(knowledge.tensor) else "before"
-
-
 _SIGNALS = 4  # places of one read-modify-write that others may be waiting at
-DEALLOCATION = "tcgen05.dealloc"

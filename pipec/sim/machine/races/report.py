@@ -10,8 +10,9 @@ from ...findings import CheckName
 from ..image import Image
 from ..machine import Machine
 from ..threads.roles import role_of, who
-from .detector import DEALLOCATION, Misreading, Missing, Race
-from .shadow import Access
+from .detector import Misreading, Race
+from .ledger import Access
+from .missing import DEALLOCATION, Missing
 
 # What each gap is called in a report, and the name of its check.
 _GAPS: dict[Missing, tuple[CheckName, str]] = {

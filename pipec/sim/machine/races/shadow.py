@@ -6,130 +6,20 @@ wrote it last, and one for those that read it since. Sets are made once and shar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import numpy as np
 
+from ...compiled import access as native
 from ...ptx.types import Addresses
-from ...units.layouts import Tile
-from .clocks import Clock, Signal, Thread
+from .ledger import Access, Cells, Ledger
+from .signals import Signal
 
-Proxy = Literal["generic", "async", "either", "tensor"]
-Scope = Literal["cta", "cluster", "gpu", "sys"]
 Memory = Literal["shared", "global", "tensor"]
-Cells = np.ndarray
 Index = Addresses | slice  # one number for each piece, or a run of places
-NOBODY = 0
 _FEW = 128
-_COLLECT = 1 << 17
-# Of the accesses to one place that nothing orders: who comes after so many of the last has almost surely waited for all.
-_MOST = 31
-_LOGGED_CELLS, _LOGGED_ENTRIES = 1 << 22, 1 << 14
-
-
-@dataclass(eq=False, slots=True)
-class Access:
-    """One thing that the warp `thread` did, or set going, at the instruction `pc` and at its `time`.
-
-    `what` names an operation; an access that is over at once is called as its instruction is. `ends`: any of these (actor, time)
-    tells that it is over; None: it is over at once, empty: it is under way. `pipe`: it went through the tensor pipe, which keeps
-    the order of issue. `scope`: of an access that is strong (atomic, volatile, relaxed, acquire, release).
-    `tile`: of a tensor copy, what it writes.
-    """
-
-    what: str
-    thread: Thread
-    pc: int
-    time: int
-    writes: bool
-    proxy: Proxy = "generic"
-    ends: tuple[tuple[int, int], ...] | None = None
-    pipe: bool = False
-    scope: Scope | None = None
-    tile: Tile | None = None
-
-    def over(self, clock: Clock, actor: int = -1) -> bool:
-        """Whether `clock` knows that it is over; for `actor` itself its own accesses are."""
-        if self.ends is None:
-            return self.issued(clock, actor)
-        reached = self.thread.actors.reached
-        return any(reached(clock, one, time) for one, time in self.ends)
-
-    def issued(self, clock: Clock, actor: int) -> bool:
-        return self.thread.number == actor or self.thread.actors.reached(clock, self.thread.number, self.time)
-
-
-class Sets:
-    """All sets of accesses that some place has, by number; 0 is the empty one."""
-
-    def __init__(self) -> None:
-        self.members: list[tuple[Access, ...]] = [()]
-        self.numbers: dict[tuple[Access, ...], int] = {(): NOBODY}
-        self.successors: dict[tuple[int, Access], int] = {}
-        self.free: list[int] = []
-        self.limit = _COLLECT
-
-    def number(self, members: tuple[Access, ...]) -> int:
-        found = self.numbers.get(members)
-        if found is not None:
-            return found
-        if self.free:
-            found = self.free.pop()
-            self.members[found] = members
-        else:
-            found = len(self.members)
-            self.members.append(members)
-        self.numbers[members] = found
-        return found
-
-    def alone(self, access: Access) -> int:
-        return self.number((access,))
-
-    def joined(self, old: int, access: Access, clock: Clock) -> int:
-        """`old` and `access`, without those that `access` comes after."""
-        if old == NOBODY:
-            return self.number((access,))
-        key = old, access
-        found = self.successors.get(key)
-        if found is None:
-            left = tuple(one for one in self.members[old] if not _covered(one, access, clock))[-_MOST:]
-            found = self.successors[key] = self.number((*left, access))
-        return found
-
-    @property
-    def full(self) -> bool:
-        return len(self.members) - len(self.free) > self.limit
-
-    def collect(self, used: Iterable[Cells]) -> None:
-        """Forgets the sets that no shadow has."""
-        live = np.zeros(len(self.members), bool)
-        live[NOBODY] = True
-        for cells in used:
-            live[cells] = True
-        self.successors.clear()
-        known = set(self.free)
-        for number in np.flatnonzero(~live).tolist():
-            if number not in known:
-                del self.numbers[self.members[number]]
-                self.members[number] = ()
-                self.free.append(number)
-        self.limit = max(_COLLECT, 2 * (len(self.members) - len(self.free)))
-
-
-def _covered(old: Access, new: Access, clock: Clock) -> bool:
-    """Whoever comes after `new` comes after `old`."""
-    if old is new:
-        return True
-    if new.scope is not None and old.scope is None:
-        # Other strong accesses need not come after `new`.
-        return False
-    if old.ends is None:
-        return old.over(clock, new.thread.number if new.ends is None else -1)
-    if new.ends and old.ends and old.ends[0][0] == new.ends[0][0]:
-        return old.ends[0][1] <= new.ends[0][1]
-    return old.over(clock)
+_LOGGED_CELLS, _LOGGED_ENTRIES, _FIRST_ENTRIES = 1 << 22, 1 << 15, 1 << 9
 
 
 class Shadow:
@@ -139,6 +29,7 @@ class Shadow:
         self.kind, self.size, self.granule, self.place = kind, size, granule, place
         self.writes = self.reads = np.zeros(0, np.int32)
         self.rows: dict[int, tuple[Cells, Cells]] = {}
+        self.block = np.zeros(native.SHADOW_WORDS, np.int64)  # what machine code finds it by
         self.log: ReadLog | None = None
         self.signals: dict[int, Signal] = {}  # by address
         self.filled_by: Callable[[int], int] = lambda address: -1  # the mbarrier that tells which stage an address belongs to
@@ -158,10 +49,25 @@ class Shadow:
             self.writes, self.reads = np.repeat(self.writes, times), np.repeat(self.reads, times)
             self.granule = size
             self.rows.clear()
+        for place, cells in ((native.WRITERS, self.writes), (native.READERS, self.reads)):
+            self.block[place // 8] = cells.ctypes.data
+        self.block[native.SHIFT // 8] = self.granule.bit_length() - 1
         each = size // self.granule
         shape = (-1, each) if each > 1 else (-1,)
         self.rows[size] = found = self.writes.reshape(shape), self.reads.reshape(shape)
         return found
+
+    def keep_log(self) -> None:
+        """From now on reads are only written down, until somebody writes."""
+        self.log = ReadLog(self.block)
+
+    def end_log(self, ledger: Ledger) -> Iterator[tuple[Access, Addresses, int]]:
+        """The reads that were written down, to be marked now: the access, the pieces, and their size."""
+        log, self.log = self.log, None
+        if log is not None:
+            self.block[native.LOG // 8] = 0
+            yield from log.entries
+            yield from log.by_machine_code(ledger)
 
     @property
     def cells(self) -> tuple[Cells, Cells]:
@@ -175,17 +81,42 @@ class Shadow:
 
 
 class ReadLog:
-    """Reads of a memory that nobody has written: they matter once somebody does."""
+    """Reads of a memory that nobody has written: they matter once somebody does. Machine code writes its own into `rows`."""
 
-    def __init__(self) -> None:
+    def __init__(self, block: np.ndarray) -> None:
         self.entries: list[tuple[Access, Addresses, int]] = []
-        self.cells = 0
+        self.cells, self.block = 0, block
+        self.rows = np.empty((0, native.LOG_WORDS), np.int64)
+        block[native.LOG_COUNT // 8] = 0
+        self._make_room(_FIRST_ENTRIES)
 
     def note(self, access: Access, index: Addresses, size: int) -> bool:
         """Whether there is room for more."""
         self.entries.append((access, index, size))
         self.cells += index.size
-        return self.cells < _LOGGED_CELLS and len(self.entries) < _LOGGED_ENTRIES
+        if self.count == len(self.rows) < _LOGGED_ENTRIES:
+            self._make_room(4 * self.count)
+        return self.cells < _LOGGED_CELLS and len(self.entries) < _LOGGED_ENTRIES and self.count < _LOGGED_ENTRIES
+
+    def _make_room(self, entries: int) -> None:
+        rows = np.empty((entries, native.LOG_WORDS), np.int64)
+        rows[: len(self.rows)] = self.rows
+        self.rows = rows
+        self.block[native.LOG // 8], self.block[native.LOG_LIMIT // 8] = rows.ctypes.data, entries
+
+    @property
+    def count(self) -> int:
+        return int(self.block[native.LOG_COUNT // 8])
+
+    @property
+    def numbers(self) -> Cells:
+        """The sets that it names."""
+        return self.rows[: self.count, 0]
+
+    def by_machine_code(self, ledger: Ledger) -> Iterator[tuple[Access, Addresses, int]]:
+        for row in self.rows[: self.count]:
+            size, offsets = int(row[1]), row[2:]
+            yield ledger.members(int(row[0]))[-1], offsets[offsets >= 0] // size, size
 
 
 def distinct(cells: Cells) -> set[int]:

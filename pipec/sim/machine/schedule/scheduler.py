@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
+from ...compiled import access as native
 from ...compiled import forms
 from ...compiled.runner import runner
 from ...errors import SimulationError
@@ -20,7 +21,11 @@ from ..threads.divergence import Diverge, Exit, Fragment, Outcome, Scatter, Wait
 from .deadlock import deadlock_error, spinning_error
 from .events import FAR
 
+_EXECUTED, _PROGRESS = native.EXECUTED // 8, native.PROGRESS // 8
+# Instructions of a warp before the next one runs: more would save switches, and let one warp run far ahead of those it races with.
 QUANTUM = 32
+# A try_wait may return false at any time, and a kernel may do something useful then. After a few rounds of that without any effect the
+# warps are taken to be blocked for good.
 FALSE_RETURN_ROUNDS = 3
 # Random timing: how often a warp falls behind, and for at most how many rounds.
 DOZE, LONGEST_DOZE = 0.03, 200
@@ -79,6 +84,7 @@ class Scheduler:
             due = events.next_due()
             if (due is None or due >= FAR // 2) and self._start_delayed():
                 continue
+            # Nobody can run, so time jumps to the next completion; a try_wait whose limit ends before that gives up first.
             if due is not None:
                 if not self._time_out(warps, before=due):
                     self._skip_to_next_event(due)
@@ -90,10 +96,16 @@ class Scheduler:
             seen_progress = machine.progress
             if stuck_rounds < FALSE_RETURN_ROUNDS and self._return_false(warps):
                 continue
+            # Lanes that wait at a reconvergence point for lanes that are blocked: hardware with independent thread scheduling lets them
+            # go on.
             released = [warp.force_joins() for warp in warps]
             if any(released):
                 continue
+            # Nothing is runnable, nothing is in flight, no wait can time out and no lane waits for others of its warp: a deadlock in
+            # every schedule that gets here.
             raise deadlock_error(self.clusters, machine.now)
+        # What is still in flight after the last exit has to finish before the cluster's end is checked: bytes that arrive late are an
+        # error of the kernel.
         self._drain()
         for cluster in self.clusters:
             cluster.check_end()
@@ -203,6 +215,7 @@ class Scheduler:
             if join.progress != self.machine.progress:
                 join.since, join.progress = warp.polls, self.machine.progress
             elif warp.polls - join.since > self.patience.get(join.pc, PATIENCE):
+                # (A spin lock inside a warp would otherwise cost the full patience at each turn.)
                 self.patience[join.pc] = PATIENCE_AFTERWARDS
                 warp.try_release(join, force=True)
 
@@ -245,6 +258,7 @@ class Scheduler:
         while (due := self.events.next_due()) is not None:
             self.machine.now = max(self.machine.now, min(due, self.machine.now + 1))
             self.events.fire_one()
+        # Channels keep operations of one kind in order; the next cluster begins with its own.
         self.events.channels.clear()
 
     # ---- instructions
@@ -252,7 +266,7 @@ class Scheduler:
     def run_fragment(self, warp: Warp, fragment: Fragment, quantum: int) -> int:
         """Executes up to `quantum` instructions; returns how many."""
         code, registers, executed = self.code, warp.registers, 0
-        table = self.program.table
+        table, words, state = self.program.table, warp.thread.words, warp.thread.address
         warp.fragment = fragment
         self.machine.acting, self.machine.thread = warp.here, warp.thread
         try:
@@ -261,19 +275,23 @@ class Scheduler:
                 if pc == fragment.join_pc:
                     warp.arrive_at_join(fragment, self.machine.progress)
                     break
-                end = table.ends[pc]
-                if end > pc and not warp.in_flight:
-                    stop = min(end, pc + quantum - executed)
-                    if pc < fragment.join_pc < stop:
-                        stop = fragment.join_pc
-                    fragment.pc = reached = self.run_rows(warp.file.address, fragment.address, table.address, pc, stop)
-                    executed += reached - pc
-                    if reached > pc:
+                if table.known[pc] and not warp.in_flight:
+                    budget = quantum - executed
+                    fragment.pc = pc = self.run_rows(
+                        warp.file.address, fragment.address, table.address, pc, fragment.join_pc, budget, state
+                    )
+                    executed += words[_EXECUTED]
+                    if words[_PROGRESS]:
+                        self.machine.progress += words[_PROGRESS]
+                        words[_PROGRESS] = 0
+                    if executed >= quantum or pc == fragment.join_pc:
                         continue
                 step = code[pc]
                 executed += 1
                 if step.form is not None:
                     self._count(step.form)
+                # Most instructions have no predicate, and most warps no inactive lane: both are told apart here, so that the common
+                # case copies no mask.
                 if step.guard < 0:
                     warp.active = fragment.active
                     warp.mask = None if fragment.full else fragment.active
@@ -296,10 +314,12 @@ class Scheduler:
                     break
         except SimulationError as error:
             raise warp.located(error, fragment.pc) from error.__cause__
+        # Units know nothing of warps and lines: the place is added here.
         except UnitError as error:
             raise warp.located(SimulationError.of_unit(error), fragment.pc) from error
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             item = self.code[fragment.pc].item
+            # A fault of the simulator is reported at the instruction that met it, and never as a traceback.
             message = f"the simulator failed on `{item.opcode if item else 'end'}`: {type(error).__name__}: {error}"
             raise warp.located(SimulationError("internal", message), fragment.pc) from error
         self.machine.warp_instructions += executed

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from ...errors import SimulationError
 from ...ptx.types import LaneMask
 from ...units.mbarrier import Mbarrier
-from ..races.clocks import UNKNOWING, Knowledge, Thread, learned, merged
-from ..races.shadow import Access
+from ..races.clocks import UNKNOWING, Knowledge, Thread, gather, learned
+from ..races.ledger import Access
 from .divergence import Fragment
 
 NAMED_BARRIERS = 16
@@ -32,8 +32,8 @@ class NamedBarrier:
     expected: int | None = None
     waiting: list[Fragment] = field(default_factory=list)
     votes: list[Vote] = field(default_factory=list)
-    gathers: Knowledge = UNKNOWING
-    hearing: list[Thread] = field(default_factory=list)
+    told: list[Knowledge] = field(default_factory=list)
+    hearing: list[tuple[Thread, Knowledge]] = field(default_factory=list)  # with what each knew when it arrived
 
     def arrive(self, threads: int, expected: int | None, who: Thread, hears: bool) -> None:
         if self.arrived and self.expected != expected:
@@ -42,9 +42,9 @@ class NamedBarrier:
             )
         self.expected = expected
         self.arrived += threads
-        self.gathers = merged(self.gathers, who.publish())
+        self.told.append(who.publish())
         if hears:
-            self.hearing.append(who)
+            self.hearing.append((who, who.knowledge))
 
     def settle(self, live_threads: int) -> bool:
         """Completes the barrier if everybody is there; true if it did."""
@@ -56,11 +56,20 @@ class NamedBarrier:
         for fragment in self.waiting:
             fragment.wait = None
         self.waiting.clear()
-        for thread in self.hearing:
-            thread.hear(self.gathers)
+        gathered = gather(self.told)
+        times = self.hearing[0][0].times_of_peers(gathered.values) if self.hearing else None
+        for thread, knew in self.hearing:
+            # What it has told since is part of what all have gathered, unless other lanes of it have heard more meanwhile.
+            if thread.knowledge is knew:
+                thread.knowledge = gathered
+            else:
+                thread.hear(gathered)
             thread.lanes_met()
+            if times is not None:
+                thread.comes_after(times)
         self.hearing.clear()
-        self.arrived, self.expected, self.gathers = 0, None, UNKNOWING
+        self.told.clear()
+        self.arrived, self.expected = 0, None
         return True
 
 

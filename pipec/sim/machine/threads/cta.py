@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...compiled import access as native
+from ...compiled.runner import TAKEN
 from ...errors import SimulationError
 from ...ptx.types import LANE, LANES, Addresses, LaneMask, LaneValues
 from ...units.errors import UnitError
@@ -57,13 +59,15 @@ class Warp(Divergence):
         self.waited_on: set[int] = set()
         self.seen: dict[int, int] = {}  # mbarrier -> the phase last seen complete
         self.loading: dict[int, int] = {}  # registers that tcgen05.ld loads and no wait has covered, by slot: the PTX line
+        # Registers touched since the last wgmma.fence, where a wgmma may come to them without another: the PTX line; and if there was one.
+        self.unfenced: dict[int, int] = {}
+        self.fenced = False
         self.in_flight: dict[int, InFlight] = {}  # registers that wgmma works on, by slot
         actors, cluster = cta.machine.actors, cta.cluster
         self.thread = Thread(actors, index, self.who, cta.name, cluster.number, lambda: self.fragment.pc)
         # Nobody looks at accesses where nobody watches.
         self.watched = self.thread if cta.machine.watching else None
         if self.watched:
-            cta.machine.races.threads.add(self.thread)
             # That it runs is the first thing that it has to tell.
             self.thread.touched = prod(cluster.shape) > 1
 
@@ -71,6 +75,17 @@ class Warp(Divergence):
         """Active lane numbers of the executing instruction."""
         lanes: list[int] = np.flatnonzero(self.active).tolist()
         return lanes
+
+    def meets(self, ordering: bool) -> None:
+        """Its lanes meet at a collective instruction, which orders what they did in memory, or is known to."""
+        if ordering or self.cta.machine.rules == "practice":
+            self.thread.lanes_met()
+
+    def took(self, pc: int, target: int | None) -> None:
+        """It went there, as a whole or (None) in part, at the branch at `pc`."""
+        number = self.cta.image.branches.get(pc)
+        if number is not None:
+            self.thread.routes[number] = -1 if target is None else target + TAKEN
 
     def park(self, wait: Wait) -> Wait:
         """The fragment that executes waits; returns `wait`, as an instruction does."""
@@ -148,8 +163,30 @@ class Cta:
         threads = self.block[0] * self.block[1] * self.block[2]
         self.warps = [Warp(self, number, number * LANES + LANE < threads) for number in range(-(-threads // LANES))]
         peers = [warp.thread for warp in self.warps]
-        for thread in peers:
+        self._connect(peers)
+
+    def _connect(self, peers: list[Thread]) -> None:
+        """Tells the warps of each other, and machine code where it finds what they have."""
+        ledger, machine = self.machine.races.sets, self.machine
+        numbers = [ledger.enter(thread) for thread in peers]
+        common = {
+            native.PRACTICE: machine.rules == "practice",
+            native.WATCHED: machine.watching,
+            native.SHARED_DATA: self.shared.data.ctypes.data,
+            native.SHARED_STATE: self.shared.state.ctypes.data,
+            native.SHARED_SIZE: self.shared.size,
+            native.RANK: self.rank << RANK_SHIFT,
+            native.SHARED_SHADOW: self.shared.shadow.block.ctypes.data,
+            native.ALLOCATIONS: machine.memory.table.ctypes.data,
+            native.LEDGER: ledger.block.ctypes.data,
+            native.PARAMETERS: machine.parameters.data.ctypes.data,
+            native.PARAMETER_BYTES: machine.parameters.data.size,
+        }
+        for thread, number in zip(peers, numbers, strict=True):
             thread.peers = peers
+            for place, value in common.items():
+                thread.words[place // 8] = value
+            thread.connect(number, numbers[0], len(peers), self.image.executions(), len(self.image.branches))
 
     @property
     def live_threads(self) -> int:
@@ -172,6 +209,7 @@ class Cta:
         (launch,) = self.image.function.directives.get("maxnreg") or (None,)
         if launch is not None:
             others = sum(self.register_counts.get(one.index, launch) for one in self.warps if one is not warp)
+            # The pool belongs to the CTA: what one warp gives back another may take, whatever the order.
             free = launch * len(self.warps) - others
             if count > free:
                 self.register_waiters.append(warp.fragment)
@@ -188,6 +226,7 @@ class Cta:
 
     def own_offset(self, addresses: Addresses) -> Addresses:
         """Offsets of `.shared::cta` addresses; a foreign rank byte faults (measured)."""
+        # One operation for the check and the offset: the rank's bits vanish where the address is this CTA's, and stay otherwise.
         offsets = addresses ^ (self.rank << RANK_SHIFT)
         if int(np.bitwise_or.reduce(offsets, axis=None)) & ~OFFSET_MASK:
             bad = int(addresses[addresses >> RANK_SHIFT != self.rank][0])
@@ -223,6 +262,7 @@ class Cta:
         if any(warp.thread.number in clock for warp in peer.warps) or any(
             thread.actors.reached(clock, warp.thread.number, 1) for warp in peer.warps
         ):
+            # Kept, since a CTA that has started stays so until it exits, which is an error of its own.
             thread.running.add(peer.rank)
             return
         message = f"{what} works on {peer.name}, and no cluster barrier or other signal has shown that it runs"
@@ -279,19 +319,21 @@ class Cta:
         else:
             self._flat(warp, space).store(self._flat_address(warp, space, addresses, size), values, size)
 
-    def load_words(self, space: Space, addresses: Addresses, unit: int, count: int, by: Thread | None) -> LaneValues | None:
+    def load_words(
+        self, space: Space, addresses: Addresses, dtype: np.dtype[Any], count: int, by: Thread | None
+    ) -> LaneValues | None:
         """An ordinary load of the usual kind in one step (`SharedMemory.load_words`); None where it is none."""
         if space == "global":
-            return self.machine.memory.load_words(addresses, unit, count, by)
-        return self.shared.load_words(addresses ^ (self.rank << RANK_SHIFT), unit, count, by) if space == "shared" else None
+            return self.machine.memory.load_words(addresses, dtype, count, by)
+        if space == "shared":
+            return self.shared.load_words(addresses ^ (self.rank << RANK_SHIFT), dtype, count, by)
+        return None
 
-    def store_words(
-        self, space: Space, addresses: Addresses, words: LaneValues, unit: int, by: Thread | None, same: Same | None
-    ) -> bool:
+    def store_words(self, space: Space, addresses: Addresses, elements: LaneValues, by: Thread | None, same: Same | None) -> bool:
         """The same for a store; whether it was one."""
         if space == "global":
-            return self.machine.memory.store_words(addresses, words, unit, by, same)
-        return space == "shared" and self.shared.store_words(addresses ^ (self.rank << RANK_SHIFT), words, unit, by, same)
+            return self.machine.memory.store_words(addresses, elements, by, same)
+        return space == "shared" and self.shared.store_words(addresses ^ (self.rank << RANK_SHIFT), elements, by, same)
 
     def strong(self, warp: Warp, space: Space, addresses: Addresses, size: int, use: StrongUse) -> None:
         """Strong accesses (atomic, volatile, relaxed, acquire, release) of the active lanes: marks, and what threads tell each other."""
@@ -326,6 +368,7 @@ class Cta:
 
     def _by_window(self, addresses: Addresses) -> list[tuple[Space, Addresses, Chosen]]:
         """Generic addresses by the window they lie in. A warp practically always touches one."""
+        # No lane takes part, so there is no first address to tell the window by.
         if not addresses.size:
             return [("global", addresses, slice(None))]
         windows = addresses & ~0xFF_FFFF_FFFF
@@ -375,6 +418,7 @@ class Cta:
         self.machine.progress += 1
         if not flipped:
             return
+        # Before the waiters wake: what they learn is what the arrivals of this phase have told.
         barrier.publish()
         self.trace("phase", address=barrier.offset, phase=barrier.state.phase - 1)
         for fragment in barrier.waiting:
@@ -441,6 +485,7 @@ class Cluster:
     def settle_barrier(self) -> None:
         """Completes barrier.cluster when all live threads have arrived."""
         live = sum(cta.live_threads for cta in self.ctas)
+        # Exited threads are not waited for (PTX ISA, barrier.cluster: all non-exited threads of the cluster).
         if self.barrier_arrived and self.barrier_arrived >= live:
             self.barrier_arrived = 0
             self.barrier_phase += 1
@@ -476,6 +521,8 @@ class Cluster:
             if leak is not None:
                 findings.add("leak", "", leak)
         for warp in self.warps:
+            if warp.thread.executed is not None:
+                self.image.spare_executions.append(warp.thread.executed)
             warp.thread.retire()
             if not warp.in_flight:
                 self.image.spare.append(warp.file)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...compiled.runner import TAKEN
 from ..image import Image
 from ..races.clocks import Thread
 
@@ -18,7 +19,7 @@ def role_of(image: Image, thread: Thread, pc: int) -> str | None:
     if named is not None or not image.successors or image.names.roles:
         return named
     smallest: tuple[int, str] | None = None
-    for branch, arm in _dispatches(thread):
+    for branch, arm in _dispatches(image, thread):
         region = _only_through(image, branch, arm)
         if pc in region and (smallest is None or len(region) < smallest[0]):
             smallest = len(region), _name(image, branch, arm)
@@ -30,13 +31,13 @@ def who(image: Image, thread: Thread, pc: int) -> str:
     return f"role `{role}` (warp {thread.index})" if role else thread.who
 
 
-def _dispatches(thread: Thread) -> list[tuple[int, int]]:
+def _dispatches(image: Image, thread: Thread) -> list[tuple[int, int]]:
     """The branches that this warp took as a whole, and others of its CTA in another direction: (branch, where it went)."""
     found = []
-    for branch, arm in thread.route.items():
-        others = {peer.route[branch] for peer in thread.peers if branch in peer.route}
-        if len(others) > 1 and -1 not in others:
-            found.append((branch, arm))
+    for branch, number in image.branches.items():
+        routes = {int(peer.routes[number]) for peer in thread.peers} - {0}
+        if thread.routes[number] and len(routes) > 1 and -1 not in routes:
+            found.append((branch, int(thread.routes[number]) - TAKEN))
     return found
 
 

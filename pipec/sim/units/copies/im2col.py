@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from ..errors import UnitError
+from ..swizzle import SwizzleName
 from .mapbits import Layout
-from .tensormap import DTYPE_NAMES, FILLS, SWIZZLE_NAMES, MapProperties, TensorMap
+from .tensormap import DTYPE_NAMES, FILLS, SWIZZLE_NAMES, Fill, Interleave, MapProperties, TensorMap
 
 MAXIMUM_CHANNELS = 256
 MAXIMUM_PIXELS = 1024
@@ -70,11 +71,11 @@ class Im2colMap(MapProperties):
     channels: int
     pixels: int
     element_strides: tuple[int, ...] | None = None
-    swizzle: str = "none"
-    fill: str = "zero"
+    swizzle: SwizzleName = "none"
+    fill: Fill = "zero"
     address: int = 0
     wide: Wide = "no"
-    interleave = "none"
+    interleave: ClassVar[Interleave] = "none"
 
     @property
     def unit_bits(self) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Final, Literal, get_args
 
 from ..errors import UnitError, UnitErrorKind
-from ..swizzle import SWIZZLES, Swizzle
+from ..swizzle import SWIZZLES, Swizzle, SwizzleName
 from .mapbits import MEANT_BYTES, Layout
 
 
@@ -42,10 +43,12 @@ ELEMENT_TYPES = {
     "b4x16_p64": ElementType(4, payload=8, packed=True),
     "b6x16_p32": ElementType(6, payload=12, packed=True),
 }
-INTERLEAVES = ("none", "16B", "32B")
+Interleave = Literal["none", "16B", "32B"]
+INTERLEAVES: Final[tuple[Interleave, ...]] = get_args(Interleave)
 _SLICE_BITS = {"16B": 128, "32B": 256}
-FILLS = ("zero", "nan")
-SWIZZLE_NAMES = tuple(SWIZZLES)
+Fill = Literal["zero", "nan"]
+FILLS: Final[tuple[Fill, ...]] = get_args(Fill)
+SWIZZLE_NAMES: Final[tuple[SwizzleName, ...]] = get_args(SwizzleName)
 DTYPE_NAMES = tuple(ELEMENT_TYPES)
 
 # cuTensorMapEncodeTiled refuses larger boxes, counted without row padding (measured: 228 KB).
@@ -73,7 +76,7 @@ class MapProperties:
 
     dtype: str
     dims: tuple[int, ...]
-    swizzle: str
+    swizzle: SwizzleName
 
     @property
     def rank(self) -> int:
@@ -106,9 +109,9 @@ class TensorMap(MapProperties):
     strides: tuple[int, ...]
     box: tuple[int, ...]
     element_strides: tuple[int, ...] | None = None
-    swizzle: str = "none"
-    interleave: str = "none"
-    fill: str = "zero"
+    swizzle: SwizzleName = "none"
+    interleave: Interleave = "none"
+    fill: Fill = "zero"
     address: int = 0
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ..numbers import numerics as accumulation
 from ..numbers.formats import decode, decompose, integers
 from ..numbers.numerics import Numerics
 from ..protocols import SharedMemory
+from ..swizzle import SwizzleName
 from ..tcgen05.descriptors import MatrixDescriptor
 from ..tcgen05.footprint import operand_granules
 from ..tcgen05.operands import operand_offsets
@@ -25,7 +27,7 @@ FP8 = frozenset({"e4m3", "e5m2"})
 INTEGERS = frozenset({"s8", "u8"})
 BITS = "b1"
 _INTEGER_N = (8, 16, 24, *range(32, 257, 16))
-_LAYOUT_NAMES = ("none", "128B", "64B", "32B")
+_LAYOUT_NAMES: Final[tuple[SwizzleName, ...]] = ("none", "128B", "64B", "32B")
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Literal
+from typing import Final, Literal
 
 from ..errors import UnitError
+from ..swizzle import SwizzleName
 
 _F8F6F4 = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
 
@@ -87,7 +88,7 @@ class MatrixDescriptor:
     start: int
     leading_offset: int
     stride_offset: int
-    layout: str
+    layout: SwizzleName
     base_offset: int = 0
 
 
@@ -279,7 +280,7 @@ def _shorten(values: tuple[int, ...]) -> str:
     return f"{values[0]}, {values[1]}, {values[2]} .. {values[-1]}"
 
 
-_LAYOUT_NAMES = {0: "none", 1: "128B_ATOM_32B", 2: "128B", 4: "64B", 6: "32B"}
+_LAYOUT_NAMES: Final[dict[int, SwizzleName]] = {0: "none", 1: "128B_ATOM_32B", 2: "128B", 4: "64B", 6: "32B"}
 
 
 @lru_cache(maxsize=4096)

@@ -1,7 +1,7 @@
 """Control flow of a kernel: blocks of instructions, what must come after what, which branch decides about which block, loops."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pipec.verify.network import Unreadable
@@ -22,6 +22,31 @@ class Stretch:
     last: int
     next: tuple[int, ...] = ()
     branch: Instruction | None = None
+
+
+@dataclass
+class Step:
+    """An instruction of the slice. `defines`, `uses`: registers as bits of a number, see Flow.bit. `spin`: a wait, the whole loop."""
+
+    instruction: Instruction
+    kind: Kind
+    defines: int
+    uses: int
+    spin: bool = False
+    until: str = ""  # of a loop that looks at memory: the operand for which it waits
+    partly: bool = False  # in a section (flow/sections.py), where some threads may be by themselves
+
+
+@dataclass
+class Block(Stretch):
+    """`steps`: what is left of it in the slice. `next`: one block only where the branch is outside of the slice; `test`: it is inside.
+    `loop`, `carried`: for the first block of a loop, the blocks of the loop, and the registers defined in it."""
+
+    steps: list[Step] = field(default_factory=list)
+    test: bool = False
+    live: int = 0
+    loop: frozenset[int] = frozenset()
+    carried: int = 0
 
 
 class Graph:

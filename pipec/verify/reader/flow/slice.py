@@ -6,39 +6,16 @@ slice is passed over: both its sides come together again (at its immediate post-
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.flow.graph import EXIT, Graph, Stretch, natural_loops, reached
-from pipec.verify.reader.text.opcodes import EVENTS, Kind, deciding, defines
+from pipec.verify.reader.flow.graph import EXIT, Block, Graph, Step, natural_loops, reached
+from pipec.verify.reader.flow.sections import Section, members, sections
+from pipec.verify.reader.text.opcodes import EVENTS, MEETINGS, Kind, deciding, defines
 from pipec.verify.reader.text.operations import computable
 from pipec.verify.reader.text.statements import Instruction, registers
 
 _MBARRIER = frozenset({Kind.TRY, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER})
-
-
-@dataclass
-class Step:
-    """An instruction of the slice. `defines`, `uses`: registers as bits of a number, see Flow.bit. `spin`: a wait, the whole loop."""
-
-    instruction: Instruction
-    kind: Kind
-    defines: int
-    uses: int
-    spin: bool = False
-    until: str = ""  # of a loop that looks at memory: the operand for which it waits
-
-
-@dataclass
-class Block(Stretch):
-    """`steps`: what is left of it in the slice. `next`: one block only where the branch is outside of the slice; `test`: it is inside.
-    `loop`, `carried`: for the first block of a loop, the blocks of the loop, and the registers defined in it."""
-
-    steps: list[Step] = field(default_factory=list)
-    test: bool = False
-    live: int = 0
-    loop: frozenset[int] = frozenset()
-    carried: int = 0
 
 
 class Flow:
@@ -54,8 +31,25 @@ class Flow:
         left = reached(self.blocks)
         self._loops(left)
         self._liveness(left)
+        self.sections = sections(self.blocks, graph.after, left)
+        for section in self.sections.values():
+            self._mark(section)
         self._to_come: dict[tuple[Question, int, int], bool] = {}
         self.leading: dict[Question, set[int]] = {asks: self._leading_to(left, asks) for asks in QUESTIONS}
+
+    @cached_property
+    def waiting(self) -> dict[int, tuple[bool, bool]]:
+        """By first block of a loop: whether a barrier is waited for in it, and whether lanes of warps meet."""
+        found = {}
+        for block in self.blocks:
+            kinds = {step.kind for inner in block.loop for step in self.blocks[inner].steps if step.spin or step.kind in MEETINGS}
+            found[block.number] = Kind.TRY in kinds, not kinds.isdisjoint(MEETINGS)
+        return found
+
+    def _mark(self, section: Section) -> None:
+        for number in members(self.blocks, section):
+            for step in self.blocks[number].steps:
+                step.partly = True
 
     def bit(self, name: str) -> int:
         found = self.bits.get(name)
@@ -72,6 +66,7 @@ class Flow:
 
     def _slice(self, roots: frozenset[Kind]) -> None:
         graph = self.graph
+        # A predicated exit decides who is there for everything after it, so it is wanted even where nobody reads a register of it.
         work = [at for at, what in self.kinds.items() if what in roots or what is Kind.END and self.code[at].predicate]
         wanted: dict[int, list[str]] = {}
         tests: set[int] = set()
@@ -98,6 +93,8 @@ class Flow:
                 if at in wanted and self.kinds[at] is not Kind.BRANCH
             ]
             block.test = block.number in tests
+            # Nothing that matters depends on which way it goes: skip to where both ways meet again. The walk would otherwise double its
+            # states at each such branch.
             if len(block.next) > 1 and not block.test:
                 block.next = (graph.after[block.number],)
             if block.test:
@@ -113,6 +110,7 @@ class Flow:
                     self.blocks[number].carried |= step.defines
 
     def _liveness(self, reached: set[int]) -> None:
+        # Backwards in the text is nearly post-order, so few rounds are needed.
         order = sorted(reached, reverse=True)
         changed = True
         while changed:
@@ -160,7 +158,12 @@ def touches(step: Step) -> bool:
 
 def signals_in_part(step: Step) -> bool:
     """Whether some threads of a class may signal an mbarrier, and others not."""
-    return step.kind in _MBARRIER and step.instruction.predicate is not None
+    return step.kind in _MBARRIER and (step.partly or step.instruction.predicate is not None)
+
+
+def initialises(step: Step) -> bool:
+    """Whether the step makes an mbarrier ready."""
+    return step.kind is Kind.INIT
 
 
 def shuffles(step: Step) -> bool:
@@ -169,7 +172,7 @@ def shuffles(step: Step) -> bool:
 
 
 Question = Callable[[Step], bool]
-QUESTIONS: tuple[Question, ...] = (touches, signals_in_part, shuffles)
+QUESTIONS: tuple[Question, ...] = (touches, signals_in_part, initialises, shuffles)
 
 
 def live_before(step: Step, live: int) -> int:
@@ -188,6 +191,7 @@ def _sources(one: Instruction, what: Kind, event: bool) -> list[str]:
         text = one.text
         found += registers(text[text.find("}") + 1 :] if text[:1] == "{" else text.partition(",")[2])
         if one.predicate:
+            # Where the predicate is false the register keeps what it had, which matters then too.
             found += defines(one, what)
     return found
 
@@ -211,6 +215,7 @@ def _poll(block: Block) -> None:
         return
     how, until = test.instruction.parts[1], operands[1] if operands[2] == found else operands[2]
     goes_on_when_true = (block.next[0] == block.number) != block.branch.negated
+    # Only "until it equals": a loop that ends on an inequality may see a value between two turns.
     if how not in ("eq", "ne") or goes_on_when_true == (how == "eq") or until == found:
         return
     look.until, block.steps, block.test = until, [look], False
@@ -227,6 +232,7 @@ def _spin(block: Block) -> None:
         return
     defined = 0
     for step in block.steps:
+        # A value carried from one try to the next (a counter that gives up, say) makes it more than a wait.
         if step.uses & ~defined & _all(block) or step.instruction.predicate:
             return
         defined |= step.defines
@@ -241,6 +247,7 @@ def _spin(block: Block) -> None:
         return
     taken_when_ready = way != block.branch.negated
     if block.next[0 if taken_when_ready else 1] == block.number:
+        # A spin loop with its sense reversed would be read as a wait that it is not.
         raise Unreadable(wait.instruction.line, "a loop that goes on while the barrier is complete is not understood")
     wait.spin, block.test = True, False
     block.next = (block.next[0 if taken_when_ready else 1],)

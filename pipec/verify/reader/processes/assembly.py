@@ -1,9 +1,8 @@
 """From the automata of all classes of threads to the network: numbers for rings and cursors, and CTAs that are alike made one."""
 
 from collections import Counter
-from dataclasses import dataclass
 
-from pipec.record import replace
+from pipec.record import mutable, replace
 from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
 from pipec.verify.reader.flow.graph import EXIT
 from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed, tidied
@@ -14,7 +13,7 @@ from pipec.verify.reader.values.surroundings import Act
 from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom, symbols_in
 
 
-@dataclass
+@mutable
 class Class:
     """Threads that do the same, and their automaton."""
 
@@ -23,7 +22,7 @@ class Class:
     walk: Walk
 
 
-@dataclass
+@mutable
 class Cta:
     """What one CTA of the cluster has: its classes, and the arrivals that each ring of mbarriers takes."""
 
@@ -52,6 +51,7 @@ class Assembly:
         self.size = len(ctas)
         drafts = [self._drafts(cta) for cta in ctas]
         counts = [(*cta.counts, *(ring.count for ring in self.rings[len(cta.counts) :])) for cta in ctas]
+        # CTAs that are alike become one process with several ranks; without this a cluster of 8 would have eight times the states.
         colours = _colours(drafts, counts)
         rings: list[Ring] = []
         place: dict[tuple[int, int], int] = {}
@@ -61,6 +61,7 @@ class Assembly:
                 if ring.kind == "cluster":
                     place[number, colour] = place.get((number, 0), len(rings))
                     if colour == 0:
+                        # The hardware has one such barrier for the whole cluster, whichever CTA arrives.
                         rings.append(replace(ring, ranks=tuple(range(self.size))))
                     continue
                 place[number, colour] = len(rings)
@@ -111,16 +112,22 @@ class Assembly:
     def _ring(self, act: Act, meeting: object) -> int:
         if isinstance(act.ring, int):
             return act.ring
-        key: object = meeting if act.ring == ("warp",) else act.ring
+        key: object = act.ring
+        if isinstance(act.ring, tuple) and act.ring[0] == "warp":
+            key = (meeting, act.ring) if len(act.ring) > 1 else meeting
         found = self.numbers.get(key)
         if found is not None:
             return found
         found = self.numbers[key] = len(self.rings)
+        if isinstance(act.ring, tuple) and act.ring[0] == "warp":
+            self.rings.append(self.rings[self.numbers[meeting]])
+            return found
         if key == ("cluster",):
             self.rings.append(Ring("cluster", (0,), self.threads * self.size))
             return found
         assert isinstance(key, tuple)
         _, name, count = key
+        # Legal in PTX if the uses do not overlap, which is not known here: refused rather than guessed.
         if any(ring.kind == "named" and ring.instances == (name,) for ring in self.rings):
             raise Unreadable(1, f"barrier {name} is used for different numbers of threads")
         self.rings.append(Ring("named", (name,), count))
@@ -140,6 +147,7 @@ class Assembly:
             first = len(states)
             states.append(State(states[0].line, Test(TRUE, edge, edge)))
         warps = tuple(sorted({thread // 32 for thread in threads}))
+        # A loop over the CTAs of a cluster is written out by the compiler as one arrival after the other.
         states = _coalesced(states, self.rings) if self.size > 1 else states
         made = Process(self.interface.role(warps[0]), len(threads), warps, (cta.rank,), len(cursors), tuple(states), first)
         if not one.machine.around.asks:
@@ -216,6 +224,7 @@ class Assembly:
         remote = any(rank != target for rank, target in pairs)
         made = []
         for colour in sorted({colours[target] for target in reached}):
+            # CTAs of one colour receive alike, which is what made them one colour.
             times = next(reached[target] for target in reached if colours[target] == colour)
             made.append(
                 Arrive(
@@ -238,6 +247,7 @@ class Assembly:
         names |= {symbol.name for one in self.conditions for symbol in symbols_in(one)}
         made: list[Formula] = [*self.conditions]
         for name, (low, high) in self.ranges.items():  # as they are declared, whatever they are called
+            # Fewer facts make a smaller linear system for every question that is asked later.
             if name not in names:
                 continue
             form = atom(Symbol(name))
@@ -287,6 +297,7 @@ def _colours(drafts: list[list[_Draft]], counts: list[tuple[int, ...]]) -> list[
                         for target, times in action.targets:
                             received[target][colours[rank], number, at] += times
         finer = _numbered([(colour, frozenset(got.items())) for colour, got in zip(colours, received, strict=True)])
+        # Partition refinement, as for minimising an automaton: classes are only ever split, so this ends.
         if len(set(finer)) == len(set(colours)):
             return colours
         colours = finer

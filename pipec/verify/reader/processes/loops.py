@@ -1,11 +1,11 @@
 """Loops of a walk: values that change from turn to turn are generalised at the loop's first block."""
 
-from dataclasses import dataclass, field
-
+from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.flow.slice import Block, Flow
+from pipec.verify.reader.flow.graph import Block
+from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import APART, MET, Env, Group, Met
+from pipec.verify.reader.values.surroundings import ACTING, APART, LOADED, MET, Env, Group, Met
 from pipec.verify.reader.values.tables import Hints, Special, as_table, cursor_of, fitted, has_addresses, size_of, union
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import Either, Formula, Linear, Symbol, add, atom, substitute, substituted, symbols_in, symbols_of
@@ -14,7 +14,7 @@ MOST_TURNS = 8
 _MOST_REPEATED = 512  # turns after which a loop that is followed as it is should have come back to where it was
 PUBLISHED = ("published",)
 _NO_SYMBOLS: frozenset[Symbol] = frozenset()
-_NO_POSITIONS = (PUBLISHED, MET, APART)
+_NO_POSITIONS = (PUBLISHED, MET, APART, ACTING)
 # Blocks passed, newest first: (before, block, values at the first block of a loop). Block -1: an undecided branch, of that block.
 Trail = tuple["Trail", int, Env | int | None] | None
 
@@ -31,7 +31,7 @@ class Again(Exception):
         self.block = block
 
 
-@dataclass
+@mutable
 class Path:
     """What happened on the way from one state to the next. `meaning`: of symbols given a new value on the way, in terms of the source."""
 
@@ -71,6 +71,7 @@ class Loops:
         self.special: Hints = {block: dict(found) for block, found in (hints or {}).items()}
         self._names: dict[int, tuple[str, ...]] = {}
         self._symbols: dict[Value, frozenset[Symbol]] = {}
+        self.met: dict[int, Met] = {}
         self.first: dict[int, Here] = {}  # by first block of a loop, in the order in which they were come to
 
     def _here(self) -> Here:
@@ -88,7 +89,7 @@ class Loops:
         if block.number not in self.first:
             self.first[block.number] = self._here()
         if MET in env:
-            env[MET] = Met.NONE  # the same in all turns
+            self._meet_alike(block, env)
         env.update({name: UNKNOWN for name, value in env.items() if isinstance(value, Mixed)})
         special = self.special.get(block.number)
         if special:
@@ -112,6 +113,20 @@ class Loops:
         if self._found(block, last, env, changed, names, trail):
             raise Again(block.number)
         return trail
+
+    def _meet_alike(self, block: Block, env: Env) -> None:
+        """Who has met is the same in all turns: what is so in every one."""
+        known = self.met.get(block.number)
+        if known is None:
+            waits, meets = self.flow.waiting[block.number]
+            known = (Met.LANES if meets else Met.NONE) if waits else Met.ALL
+        now = env[MET]
+        assert isinstance(now, int)
+        here = Met(min(known, now))
+        if self.met.setdefault(block.number, here) != here:
+            self.met[block.number] = here
+            raise Again(block.number)
+        env[MET] = here
 
     @staticmethod
     def _value(env: Env, name: object) -> Value:
@@ -272,9 +287,15 @@ class Loops:
         moved: dict[Symbol, Linear] = {}
         for symbol, name in given.items():
             value = env[name]
-            form = Linear(value) if isinstance(value, int) else value if isinstance(value, Linear) else None
-            meaning[symbol] = path.in_source(form) if form is not None else None
-            if form is not None and form.terms == ((symbol, 1),):
+            if not isinstance(value, (int, Linear)):
+                # A symbol is one value for all threads of the class; what comes round here may differ from thread to thread.
+                self.special[block.number][name] = None
+                raise Again(block.number)
+            form = Linear(value) if isinstance(value, int) else value
+            meaning[symbol] = path.in_source(form)
+            if len(self.machine.present) > 1 and any(LOADED in one.name for one in symbols_of(form)):
+                self.machine.around.loads.add(self.flow.code[block.first].line)
+            if form.terms == ((symbol, 1),):
                 moved[symbol] = add(atom(symbol), Linear(form.constant), -1)
         for other in live - set(given.values()):
             self._rewrite(block, other, env, set(given), moved)

@@ -5,17 +5,19 @@ a loop are generalised at the loop's first block: registers that go round in cir
 over the position of that ring's cursor; others (counters) become symbols. Whatever is found to need that starts the walk anew with it.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
+from pipec.record import field, mutable, record, replace
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.flow.graph import EXIT
-from pipec.verify.reader.flow.slice import Block, Flow, Question, Step, live_before, shuffles, signals_in_part, touches
+from pipec.verify.reader.flow.graph import EXIT, Block, Step
+from pipec.verify.reader.flow.sections import Section
+from pipec.verify.reader.flow.slice import Flow, Question, initialises, live_before, shuffles, signals_in_part, touches
 from pipec.verify.reader.processes.loops import PUBLISHED, Again, Here, Loops, Path, Trail
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import APART, LOADED, MET, Act, Env, Met
+from pipec.verify.reader.values.surroundings import ACTING, APART, ASKED, LOADED, MET, Act, Env, Met
 from pipec.verify.reader.values.tables import Hints
-from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
 MOST_STATES = 20_000
@@ -26,7 +28,7 @@ GUARD = -1
 _NOTHING: list[Act] = []
 
 
-@dataclass
+@mutable
 class Node:
     """A state found. `act` for an event (number `sub` of its step), `condition` for a branch, neither at the end."""
 
@@ -43,7 +45,16 @@ class Node:
     symbols: tuple[Symbol, ...] = ()
 
 
-@dataclass
+@record
+class Acting:
+    """Those that are in a section of the flow, and what registers hold that are written there in the threads that are not."""
+
+    section: Section
+    threads: tuple[int, ...]
+    kept: tuple[tuple[str, Value], ...]
+
+
+@mutable
 class Way:
     """An edge between nodes."""
 
@@ -60,6 +71,9 @@ class Walk(Loops):
         self.flow, self.machine, self.name = flow, machine, name
         self.special: Hints = {block: dict(found) for block, found in (hints or {}).items()}
         self._names: dict[int, tuple[str, ...]] = {}
+        self.met: dict[int, Met] = {}
+        self.acting: dict[Acting, int] = {}
+        self._acting: list[Acting] = []
         self._live: dict[tuple[int, int], tuple[str, ...]] = {}
         self._symbols: dict[Value, frozenset[Symbol]] = {}
         self.nodes: list[Node] = []
@@ -108,11 +122,15 @@ class Walk(Loops):
         block = self.flow.blocks[node.block] if node.block != EXIT else None
         if block is None:
             return
+        self._stand(node.env)
         if node.condition is not None:
             self._expand_test(node, block)
             return
         assert node.act is not None
         if self.machine.prologue and self.machine.publishes(node.act):
+            # Beyond this point others may use the barriers: to initialise one again would undo their phases.
+            if self.flow.comes_to(initialises, block, node.index + 1):
+                raise Unreadable(node.line, "barriers are made ready again after threads have met")
             return
         env, path = dict(node.env), Path()
         self._pass(node.act, env, path)
@@ -135,8 +153,9 @@ class Walk(Loops):
                 node.edges.append(self._go(block, node.index + 1, env, node.trail, path))
             node.edges.append(self._go(block, node.index + 1, dict(node.env), node.trail, Path()))
             return
+        known = {name: value for name, value in node.env.items() if name is not ASKED}
         for after in block.next:
-            node.edges.append(self._enter(after, dict(node.env), (node.trail, -1, block.number), Path()))
+            node.edges.append(self._enter(after, dict(known), (node.trail, -1, block.number), Path()))
 
     def _pass(self, act: Act, env: Env, path: Path) -> None:
         """The cursor moves on, and with it what is a function of it."""
@@ -150,6 +169,7 @@ class Walk(Loops):
         if act.position is None:
             return
         ring = act.position
+        self._keep(env, lambda value: value.turned(act.advance) if isinstance(value, Table) and value.cursor == ring else value)
         counted = self.machine.cursor_symbol(ring) if self.machine.around.asks else None
         if counted is not None:
             path.meaning[counted] = Linear(act.advance, ((counted, 1),))
@@ -177,13 +197,14 @@ class Walk(Loops):
         drawn = self.machine.draws(one)
         if drawn in self._registers_in(env.get(one.first[0], UNKNOWN)):
             path.meaning[drawn] = None
+            self._keep(env, lambda value: value)
             for name, value in env.items():
                 if name != one.first[0] and drawn in self._registers_in(value):
                     env[name] = UNKNOWN
 
     def _finish(self, step: Step, env: Env, path: Path) -> None:
         """What an event leaves in registers."""
-        if step.kind in MEETINGS and env.get(MET, Met.NONE) == Met.NONE:
+        if step.kind in MEETINGS and env.get(MET, Met.NONE) == Met.NONE and ACTING not in env:
             env[MET] = Met.LANES
         if step.kind in (Kind.COMPUTE, Kind.MEET_COMPUTE):
             self._compute(step, env, path)
@@ -197,11 +218,65 @@ class Walk(Loops):
         if number == EXIT:
             return self._end(path)
         block = self.flow.blocks[number]
+        self._stand(env)
+        self._rejoin(number, env)
         if block.loop:
+            self._keep(env, lambda value: value)
             trail = (self._turn(block, env, trail, path), number, dict(env))
         else:
             trail = (trail, number, None)
         return self._go(block, 0, env, trail, path)
+
+    # Sections.
+
+    def _stand(self, env: Env) -> None:
+        """The machine is where some threads act, or where all are."""
+        number = env.get(ACTING)
+        self.machine.acting = self._acting[number].threads if isinstance(number, int) else None
+
+    def _set_apart(self, block: Block, value: Value, env: Env) -> bool:
+        """Whether the branch is around a section to which some threads go: they alone are followed until the others are met again."""
+        section = self.flow.sections.get(block.number)
+        if section is None or ACTING in env or self.machine.partial or not isinstance(value, (Lanes, Mixed)):
+            return False
+        assert block.branch is not None
+        passing = (section.way == 1) != block.branch.negated  # the predicate of those that go past
+        mine = tuple(thread for thread in self.machine.threads if value.entries[thread] != passing)
+        warps = {thread // 32 for thread in mine}
+        others = warps.intersection(thread // 32 for thread in self.machine.threads if value.entries[thread] == passing)
+        if not 0 < len(mine) < len(self.machine.threads) or section.meets and others:
+            return False
+        live = self.flow.blocks[section.join].live if section.join != EXIT else 0
+        names = self._masked(section.defines & ~section.others & live)
+        self._act(env, Acting(section, mine, tuple((name, env[name]) for name in names if name in env)))
+        return True
+
+    def _act(self, env: Env, acting: "Acting") -> None:
+        number = env[ACTING] = self.acting.setdefault(acting, len(self._acting))
+        if number == len(self._acting):
+            self._acting.append(acting)
+        self._stand(env)
+
+    def _keep(self, env: Env, how: Callable[[Value], Value]) -> None:
+        """What those that went past have kept, in terms of what holds now; symbols may mean something else."""
+        number = env.get(ACTING)
+        if isinstance(number, int) and self._acting[number].kept:
+            acting = self._acting[number]
+            kept = tuple((name, how(value)) for name, value in acting.kept if isinstance(value, (int, Lanes, Table)))
+            self._act(env, replace(acting, kept=kept))
+
+    def _rejoin(self, number: int, env: Env) -> None:
+        """Where those that went past come in, the registers written in the section may hold something else in each."""
+        at = env.get(ACTING)
+        if not isinstance(at, int) or self._acting[at].section.join != number:
+            return
+        acting = self._acting[at]
+        kept = dict(acting.kept)
+        for name in self._masked(acting.section.defines):
+            if name in env:
+                env[name] = self.machine.joined(acting.threads, env[name], kept.get(name, UNKNOWN))
+        del env[ACTING]
+        self.machine.acting = None
 
     def _end(self, path: Path) -> Way:
         at = self.keys.get("end")
@@ -230,29 +305,37 @@ class Walk(Loops):
             else:
                 decided = self._decided(block, env, trail)
                 if decided is None:
-                    return self._place(block, index, 0, env, trail, path)
+                    return self._place(block, index, 0, self._asking(block, env), trail, path)
                 after = block.next[decided]
             if after == EXIT:
                 return self._end(path)
             block, index = self.flow.blocks[after], 0
             steps = block.steps
+            self._rejoin(after, env)
             if block.loop:
+                self._keep(env, lambda value: value)
                 trail = (self._turn(block, env, trail, path), after, dict(env))
             else:
                 trail = (trail, after, None)
+
+    def _asking(self, block: Block, env: Env) -> Env:
+        """What an undecided branch asks of those that are in a section, where other threads hold something else: `elected and i < n`."""
+        assert block.branch is not None and block.branch.predicate
+        value = env[block.branch.predicate]
+        return {**env, ASKED: self.machine.uniform(value, block.branch.line)} if isinstance(value, Mixed) else env
 
     def _decided(self, block: Block, env: Env, trail: Trail) -> int | None:
         """Which way the branch goes, None if that is a matter of the sizes."""
         assert block.branch is not None and block.branch.predicate
         value = env.get(block.branch.predicate, UNKNOWN)
-        if self.machine.divides(value):
+        if not self._set_apart(block, value, env) and ACTING not in env and self.machine.divides(value):
             env[APART] = 1
         value = self.machine.uniform(value, block.branch.line)
         if isinstance(value, int):
             return 0 if bool(value) != block.branch.negated else 1
         if isinstance(value, Peek):
             return self._peeked(block, value, env, trail)
-        if value is UNKNOWN or isinstance(value, (Table, Lanes, Mixed, Remote)):
+        if not isinstance(value, (Compare, Both, Either)):  # a number too: one of which a predicate was made is not followed
             raise Unreadable(block.branch.line, "what decides this branch is not understood")
         return None
 
@@ -297,7 +380,9 @@ class Walk(Loops):
         kept: Env = {name: env[name] for name in live if name in env and not isinstance(env[name], Mixed)}
         touching = self.flow.comes_to(touches, block, index)
         for key, value in env.items():
-            if type(key) is tuple and (self.flow.comes_to(_SELDOM[key], block, index) if key in _SELDOM else touching):
+            if type(key) is tuple and (
+                self.flow.comes_to(_SELDOM[key], block, index) if key in _SELDOM else touching or key is ACTING or key is ASKED
+            ):
                 kept[key] = value
         state = (block.number, index, sub, frozenset(kept.items()))
         at = self.keys.get(state)
@@ -327,12 +412,12 @@ class Walk(Loops):
                     raise Unreadable(node.line, "the barrier may not be ready yet: no barrier of all threads stands before")
         else:
             assert block.branch is not None and block.branch.predicate
-            value = self.machine.uniform(env[block.branch.predicate], block.branch.line)
+            value = env[ASKED] if ASKED in env else self.machine.uniform(env[block.branch.predicate], block.branch.line)
             condition: Formula = value  # type: ignore[assignment]
             node = Node(block.number, index, sub, block.branch.line, env, trail)
             node.condition = negate(condition) if block.branch.negated else condition
         node.symbols = tuple(sorted(symbols, key=lambda one: one.name))
-        if node.condition is not None and len(self.machine.threads) > 1:
+        if node.condition is not None and len(self.machine.present) > 1:
             self.machine.around.loads |= {node.line for one in symbols_in(node.condition) if LOADED in one.name}
         return node
 

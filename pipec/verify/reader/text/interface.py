@@ -7,10 +7,9 @@ are the stages of one ring. A wrong hint makes a network that is not proved, nev
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from pipec.record import record
+from pipec.record import field, record
 from pipec.verify.conditions import GRID, names_in
 from pipec.verify.data import Malformed, formula_of
 from pipec.verify.network import Unreadable
@@ -49,7 +48,7 @@ class Hint:
     step: int = 8
 
 
-@dataclass(frozen=True)
+@record
 class Interface:
     """`boxes`: bytes that one copy by a tensor map delivers. `sizes`: parameters that are dimensions. `roles`: name, first warp, warps.
     `names`: what the source calls parameters, for people."""

@@ -14,36 +14,34 @@ from pipec.verify.reader.text.statements import Instruction
 class Kind(Enum):
     """What an instruction does to the protocol, in the words of docs/proof.md."""
 
-    COMPUTE = "defines its first operand; integer arithmetic is followed, other results are not known"
-    EFFECT = "none: nobody waits for it, and it signals nobody"
-    MEET = "the lanes of the warp meet"
+    COMPUTE = "defines its first operand; integer arithmetic is followed, other results are unknown"
+    EFFECT = "nothing: nobody waits for it, and it signals nobody"
+    MEET = "the lanes of the warp reconverge"
     MEET_COMPUTE = (
-        "the lanes of the warp meet; the result of `elect.sync` and of `shfl.sync.idx` is followed, others are not known"
+        "the lanes of the warp reconverge; the results of `elect.sync` and `shfl.sync.idx` are followed, others are unknown"
     )
-    BRANCH = "a branch, on what all threads of a process have in common"
-    END = "the threads end"
-    INIT = "a barrier is made ready by one thread, for a constant number of arrivals, before all threads first meet"
-    GIVE_UP = (
-        "the end of a barrier; all threads have met, and none comes to an instruction that touches a barrier behind that meeting"
-    )
+    BRANCH = "a branch, on a value that all threads of a process have in common"
+    END = "the threads exit"
+    INIT = "one thread initialises a barrier, for a constant number of arrivals, before the first synchronisation of all threads"
+    GIVE_UP = "ends a barrier; all threads have synchronised, and none touches a barrier after that"
     ARRIVE = (
         "arrivals by the threads that execute it; `expect_tx`: bytes announced with it; a remote address: at that CTA's barrier"
     )
     EXPECT = "bytes announced"
-    TRY = "in a loop until it succeeds a wait for the parity; elsewhere both outcomes must lead to such a wait, or past it"
+    TRY = "in a loop that ends when it succeeds, a wait for the parity; elsewhere, both outcomes must lead to such a wait or past it"
     COPIES_ARRIVE = "an arrival by each thread, later"
-    COMMIT = "an arrival by each thread, later; `multicast`: at the barriers of all CTAs of the mask"
-    LOAD = "the bytes of the copy delivered to its barrier; `multicast`: to those of all CTAs of the mask"
-    ANSWER = "16 bytes delivered to its barrier; what is read of the answer is a function of the request's number"
+    COMMIT = "an arrival by each thread, later; `multicast`: at the barriers of all CTAs in the mask"
+    LOAD = "delivers the bytes of the copy to its barrier; `multicast`: to those of all CTAs in the mask"
+    ANSWER = "delivers 16 bytes to its barrier; what is read from the answer is a function of the request's number"
     SYNC = "an arrival at a named barrier and the wait for it"
     SIGN = "an arrival at a named barrier"
     CLUSTER_ARRIVE = "an arrival at the barrier of the cluster"
     CLUSTER_WAIT = "the wait for the barrier of the cluster"
-    GRID_WAIT = "a named assumption"
-    MORE_REGISTERS = "a named assumption; the lanes of the warp meet, too"
-    ALLOCATE = "a named assumption, and the lanes of the warp meet"
-    OBSERVE = "defines its first operand, which is not known; in a loop a turn, or a named assumption"
-    PUBLISH = "none, or a turn passed on"
+    GRID_WAIT = "a named assumption about the preceding grid"
+    MORE_REGISTERS = "a named assumption about registers; the lanes of the warp reconverge"
+    ALLOCATE = "a named assumption about tensor memory; the lanes of the warp reconverge"
+    OBSERVE = "defines its first operand, which is unknown; in a loop, a wait for a turn or a named assumption"
+    PUBLISH = "nothing, or passes a turn on"
     UNREAD = "not read"
 
     __hash__ = object.__hash__  # a member is equal to itself alone; that of Enum takes a call for each look into a table

@@ -9,7 +9,7 @@ from pipec.verify.reader.text.statements import Instruction
 _WIDTHS = {"pred": 1, "8": 8, "16": 16, "32": 32, "64": 64}
 
 
-@record
+@record(remember=True)
 class Operation:
     """An opcode taken apart: `width`, `signed` of its operands; `to`: width of the result; `how`: comparison, half of a product."""
 
@@ -96,7 +96,7 @@ def number_of(op: Operation) -> Callable[[Sequence[int]], int]:
     """The operation on numbers."""
     name, width, to = op.name, op.width, op.to
     if name == "selp":
-        return lambda v: v[0] if v[2] else v[1]
+        return lambda v: wrapped(v[0] if v[2] else v[1], to)
     if name == "mapa":
         return lambda v: v[0] & 0xFFFFFF | v[1] << 24
     if name in ("mov", "cvt") and to <= width or name in _ALIKE:
@@ -108,13 +108,14 @@ def number_of(op: Operation) -> Callable[[Sequence[int]], int]:
         return _wrapping(lambda v: v[0] << min(v[1] & 0xFFFFFFFF, width), to)
     if name == "shr":
         signed = op.signed
-        return _wrapping(lambda v: (v[0] if signed else v[0] & mask) >> min(v[1] & 0xFFFFFFFF, width), to)
+        return _wrapping(lambda v: (wrapped(v[0], width) if signed else v[0] & mask) >> min(v[1] & 0xFFFFFFFF, width), to)
     if name == "bfe":
         return _wrapping(lambda v: _extracted(op, v[0], v[1], v[2]), to)
+    # What is written out, or stands in a register that is wider, counts by its lower bits: 4294967295 is -1 to `setp.lt.s32`.
+    # (The addend of a mad may be wider; it has no sign of its own.)
     rule = _ordered(op)
     if op.signed:
-        return rule
-    # (The addend of a mad may be wider; it has no sign of its own.)
+        return lambda v: rule([wrapped(v[0], width), *(wrapped(one, width) for one in v[1:2]), *v[2:]])
     return lambda v: rule([v[0] & mask, *(one & mask for one in v[1:2]), *v[2:]])
 
 

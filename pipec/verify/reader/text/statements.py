@@ -29,7 +29,7 @@ _SHARED = re.compile(r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)\s*((
 _EXTERN = re.compile(r"\.extern\s+\Z")
 _FIRST_REGISTERS = re.compile(r"(?:\s*\.reg[^;{}]*;)*")
 _SCOPE = re.compile(r"[{}]|\.reg\s+(?:\.v[24]\s+)?\.\w+\s+([^;{}]*);")
-_DECLARED = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.\w+\s+([^;{}]*);")
+_DECLARED = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.[a-z]+(\d*)\s+([^;{}]*);")
 _LOCATION = re.compile(r"\.loc(\s+\d+){3}(\s*,\s*function_name\s+[\w$]+(\s*\+\s*\d+)?\s*,\s*inlined_at(\s+\d+){3})?\s*")
 _DECLARES = (".reg", ".shared", ".local", ".param", ".pragma")
 _DIRECTIVE = re.compile(r"\.(reqntid|maxntid|reqnctapercluster|explicitcluster)\b\s*([\d\s,]*)")
@@ -93,7 +93,8 @@ class Instruction:
 
 @dataclass
 class Kernel:
-    """One entry of the text. `labels`: the number of the instruction that each label stands before. `shared`: offsets of variables."""
+    """One entry of the text. `labels`: the number of the instruction that each label stands before. `shared`: offsets of variables.
+    `widths`: of registers in bits, by name or by what stands before their numbers."""
 
     name: str
     line: int
@@ -102,6 +103,11 @@ class Kernel:
     shared: dict[str, int]
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
+    widths: dict[str, int] = field(default_factory=dict)
+
+    def is_wider(self, register: str, bits: int) -> bool:
+        """Whether the register is declared with more bits: what fills it is then extended as the type of the instruction says."""
+        return max(self.widths.get(register, 0), self.widths.get(register.rstrip("0123456789"), 0)) > bits
 
 
 def registers(text: str) -> list[str]:
@@ -198,10 +204,11 @@ def _scopes(body: str, line: int) -> None:
 
 
 def _names(kernel: Kernel, body: str) -> None:
-    """No register hides a variable or a parameter."""
+    """Notes how wide registers are. None hides a variable or a parameter."""
     for found in _DECLARED.finditer(body):
-        for name in found[1].split(","):
+        for name in found[2].split(","):
             stem, counted, _ = name.strip().partition("<")
+            kernel.widths[stem] = max(int(found[1] or 1), kernel.widths.get(stem, 0))
             for other in (*kernel.shared, *kernel.parameters):
                 if other == stem or counted and other.startswith(stem) and other[len(stem) :].isdigit():
                     raise Unreadable(kernel.line, f"a register that hides {other} is not understood")

@@ -1,6 +1,7 @@
 """What operations make of abstract values. Results are remembered."""
 
 import re
+from collections.abc import Callable
 from hashlib import sha256
 from math import inf, isinf
 
@@ -20,6 +21,7 @@ from pipec.verify.terms import (
     Floor,
     Formula,
     Linear,
+    Product,
     Symbol,
     add,
     atom,
@@ -32,8 +34,9 @@ from pipec.verify.terms import (
     symbols_of,
 )
 
-# Parts of a form beyond which it is folded up.
-LARGEST_FORM = 56
+# Parts of a form beyond which it is folded up. Whatever the limit, some condition is told of a form that is just smaller and a bound of one
+# that is just larger, and then neither says anything of the other. What is not decided with one limit is therefore read with the next.
+LIMITS = (56, 24)
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
 _SYMBOL = re.compile(r"Symbol\(name='([^']*)'\)")
@@ -42,11 +45,16 @@ _SYMBOL = re.compile(r"Symbol\(name='([^']*)'\)")
 class Arithmetic:
     """Instructions on values. Results are remembered, so that the same computation in several roles is made once.
 
-    `ranges`: of symbols, inclusive; what is not named there may be anything. `checked`: symbols of which a launch can ask more.
+    `ranges`: of symbols, inclusive; what is not named there may be anything. `checked`: symbols of which a launch can ask more. `limit`:
+    one of LIMITS; `widest`: how many parts the largest form had that was met, counted a little further than the limit.
     """
 
-    def __init__(self, ranges: dict[str, tuple[int, int]], checked: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, ranges: dict[str, tuple[int, int]], checked: frozenset[str] = frozenset(), limit: int | None = None
+    ) -> None:
         self.ranges, self.checked = ranges, checked
+        self.limit = LIMITS[0] if limit is None else limit
+        self.widest = 0
         self._memory: dict[object, tuple[Value, tuple[Formula, ...]]] = {}
         self._same: dict[Value, Value] = {}
         self._bounds: dict[Atom, tuple[float, float]] = {}
@@ -85,21 +93,31 @@ class Arithmetic:
             return value.entries[0]
         return self._same.setdefault(value, value)
 
-    def shuffled(self, value: Lanes, lane: int) -> Value:
-        """What all lanes of each warp read of this one."""
-        key = ("shuffled", value, lane)
+    def remembered(self, key: object, made: Callable[[], Value]) -> Value:
+        """What is computed for each thread, once."""
         found = self._memory.get(key)
         if found is None:
+            found = self._memory[key] = (self.same(made()), ())
+        return found[0]
+
+    def shuffled(self, value: Lanes, lane: int) -> Value:
+        """What all lanes of each warp read of this one."""
+
+        def made() -> Value:
             last = len(value.entries) - 1
             of_warp = [value.entries[min(first + lane, last)] for first in range(0, last + 1, 32)]
-            entries = tuple(of_warp[thread // 32] for thread in range(last + 1))
-            found = self._memory[key] = (self.same(Lanes(entries)), ())
-        return found[0]
+            return Lanes(tuple(of_warp[thread // 32] for thread in range(last + 1)))
+
+        return self.remembered(("shuffled", value, lane), made)
 
     def _folded(self, value: Value, width: int) -> Value:
         """A form that has grown large as an uninterpreted function of the symbols in it: still equal to what is computed alike, and
         no work for whoever reads it."""
-        if not isinstance(value, (Linear, Compare, Both, Either)) or _size(value) <= LARGEST_FORM:
+        if not isinstance(value, (Linear, Compare, Both, Either)):
+            return value
+        size = _size(value, self.limit)
+        self.widest = max(self.widest, size)
+        if size <= self.limit:
             return value
         symbols = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)
         places: dict[str, str] = {}
@@ -185,9 +203,11 @@ class Arithmetic:
     def _condition(self, op: Operation, values: list[Value]) -> Value:
         if op.name == "selp":
             yes, no, when = values
-            if not isinstance(yes, (int, Linear)) or not isinstance(no, (int, Linear)):
+            if not isinstance(yes, (int, Linear)) or not isinstance(no, (int, Linear)) or isinstance(when, Linear):
                 return UNKNOWN
             return choose(as_formula(when), as_linear(yes), as_linear(no))
+        if any(isinstance(value, Linear) for value in values):
+            return UNKNOWN
         parts = [as_formula(value) for value in values]
         if op.name == "not":
             return negate(parts[0])
@@ -204,6 +224,8 @@ class Arithmetic:
     def read(self, form: Linear, op: Operation, compared: bool = False) -> Linear:
         """`compared`: its order matters, so that an uninterpreted number would not do for a loop counter."""
         if op.signed:
+            if not form.terms:
+                return Linear(wrapped(form.constant, op.width))
             half = 1 << (op.width - 1)
             return self._within(form, -half, half - 1, f"s{op.width}", compared)
         if not form.terms:
@@ -275,6 +297,8 @@ class Arithmetic:
                 return min(max(a, e), max(c, g)), max(min(b, f), min(d, h))
             case Apply(function, _):
                 return RESULTS.get(function.rpartition(".")[2], anything)
+            case Product():
+                return anything  # only certificates have them
 
 
 def _exact(form: Linear) -> bool:
@@ -286,10 +310,10 @@ def _chosen(one: Atom) -> bool:
     return isinstance(one, Choose) and _exact(one.yes) and _exact(one.no)
 
 
-def _size(value: Linear | Formula) -> int:
+def _size(value: Linear | Formula, most: int) -> int:
     """How many parts a form has, counted as often as they appear; large forms are only counted so far."""
     size, work = 0, [value]
-    while work and size <= LARGEST_FORM:
+    while work and size <= most:
         one = work.pop()
         size += 1
         if isinstance(one, Compare):

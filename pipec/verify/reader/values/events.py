@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 
 from pipec.record import replace
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.flow.slice import Step
+from pipec.verify.reader.flow.graph import Step
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import Instruction, address
@@ -29,6 +29,8 @@ class Events(Registers):
         rule = _EVENTS.get(step.kind)
         if rule is None:
             raise Unreadable(step.instruction.line, f"{step.instruction.opcode} is not understood")
+        if self.acting is not None:
+            self.inside[step.instruction.number] = self.acting
         return rule(self, step, env)
 
     def number(self, one: Instruction, text: str, env: Env, what: str) -> int:
@@ -42,10 +44,11 @@ class Events(Registers):
         name, offset = address(one.operands[0], one.line)
         where = self.number(one, name, env, "the address of the barrier") + offset if name else offset
         count = self.number(one, one.operands[1], env, "the number of arrivals")
-        if len(self._taking(one, env)) != 1 or where >> CTA_BITS != self.rank:
+        taking = self._taking(one, env)
+        if len(taking) != 1 or where >> CTA_BITS != self.rank:
             raise Unreadable(one.line, "a barrier is made ready by one thread of its CTA")
-        known = self.inits.setdefault(where & OFFSET, (count, one.line, self.threads))
-        if known != (count, one.line, self.threads) or not 0 < count < 1 << 20 or where % 8:
+        known = self.inits.setdefault(where & OFFSET, (count, one.line, taking))
+        if known != (count, one.line, taking) or not 0 < count < 1 << 20 or where % 8:
             raise Unreadable(one.line, "a barrier is made ready once, for at least one arrival")
         return []
 
@@ -60,6 +63,9 @@ class Events(Registers):
         if at is None:
             raise Unreadable(one.line, "the arrival has no barrier")
         amount = self.number(one, one.operands[at + 1], env, "the number of arrivals") if at + 1 < len(one.operands) else None
+        # (An announcement of no bytes is legal, an arrival that does not count is not.)
+        if amount is not None and not int("expect_tx" not in one.parts) <= amount < 1 << 20:
+            raise Unreadable(one.line, f"{amount} arrivals or bytes are not what a barrier counts")
         taking = self._taking(one, env)
         threads = len(taking)
         base = self.value(address(one.operands[at], one.line)[0], env)
@@ -68,17 +74,38 @@ class Events(Registers):
         expects = "expect_tx" in one.parts
         count = 0 if one.parts[1] == "expect_tx" else threads * (1 if expects or amount is None else amount)
         use = self._use(one, self._spot(one, one.operands[at], env), env, count)
-        return [replace(use, count=count, expects=threads * (amount or 0) if expects else 0, part=self._part(taking, env))]
+        announced = threads * (amount or 0) if expects else 0
+        self._tells(one, use, taking, arrives=count > 0, announces=announced > 0)
+        return [replace(use, count=count, expects=announced, part=self._part(taking, env))]
+
+    def _tells(
+        self, one: Instruction, use: Act, taking: Collection[int], *, arrives: bool = True, announces: bool = False
+    ) -> None:
+        """Bytes that some threads of a class announce without arriving with them: those that arrive have to be the same threads, since
+        the network tells the threads of a class apart by how many they are alone."""
+        assert isinstance(use.ring, int)
+        mine = frozenset(taking)
+        rows = self.announcing.setdefault(use.ring, [])
+        row = (mine, announces and not arrives)
+        if row not in rows:
+            rows.append(row)
+        if any(alone and not announced <= others for announced, alone in rows for others, only in rows if not only):
+            raise Unreadable(one.line, "bytes are announced by other threads than arrive")
 
     def _arrive_remote(self, one: Instruction, where: str, base: Remote, amount: int | None, env: Env) -> Act:
         """Arrivals at barriers that each thread chose."""
         spot = self._spot(one, where, {**env, address(where, one.line)[0]: base.address})
         taking = self._taking(one, env)
+        warps = {thread // 32 for thread in taking}
+        if self.partial and len(warps) > 1:
+            # A class of some lanes may become several processes, and which thread reaches which CTA is not told warp by warp.
+            raise self._split([[thread for thread in taking if thread // 32 == warp] for warp in sorted(warps)])
         reached = Counter(base.ranks[thread] for thread in taking)
         if not all(0 <= rank < self.around.ranks for rank in reached) or "expect_tx" in one.parts:
             raise Unreadable(one.line, "the CTA whose barrier is meant is not understood")
         count = 1 if amount is None else amount
         use = self._use(one, spot, env, count)
+        self._tells(one, use, taking)
         return replace(use, count=count, targets=tuple(sorted(reached.items())), part=self._part(taking, env))
 
     def _copies(self, step: Step, env: Env) -> list[Act]:
@@ -86,6 +113,7 @@ class Events(Registers):
         taking = self._taking(one, env)
         count = len(taking)
         use = self._use(one, self._spot(one, one.operands[0], env), env, count)
+        self._tells(one, use, taking)
         return [replace(use, count=count, part=self._part(taking, env))]
 
     def _commit(self, step: Step, env: Env) -> list[Act]:
@@ -93,6 +121,7 @@ class Events(Registers):
         taking = self._taking(one, env)
         count = len(taking)
         use = self._signal(one, one.operands[0], one.operands[1:2], env, count)
+        self._tells(one, use, taking)
         return [replace(use, count=count, part=self._part(taking, env))]
 
     def _signal(self, one: Instruction, where: str, mask: tuple[str, ...], env: Env, arrivals: int) -> Act:
@@ -121,6 +150,8 @@ class Events(Registers):
         if len(one.operands) <= at:
             raise Unreadable(one.line, "the copy has no barrier")
         size = self._box(one, env) if tensor else self.number(one, one.operands[2], env, "the size of the copy")
+        if size % 16 or not 0 <= size < 1 << 20:
+            raise Unreadable(one.line, f"a copy of {size} bytes is not what a barrier counts")
         after = tuple(text for text in one.operands[at + 1 :] if not text.startswith("{"))
         use = self._signal(one, one.operands[at], after[:1], env, 0)
         if "shared::cluster" in one.parts and "multicast::cluster" not in one.parts and _PAIR not in one.parts:
@@ -181,9 +212,11 @@ class Events(Registers):
             raise Unreadable(one.line, f"there is no barrier {name} for {count} threads")
         ring = ("named", name, count)
         arrival = Act(False, ring, ("named", name), 0, count=len(self.threads))
+        # A named barrier counts whole warps, however many lanes have come: these have to be there together.
+        meeting = self._met_at(one)
         if step.kind is Kind.SIGN:
-            return [replace(arrival, advance=1)]
-        return [arrival, Act(True, ring, ("named", name), 0, 1)]
+            return [*meeting, replace(arrival, advance=1)]
+        return [*meeting, arrival, Act(True, ring, ("named", name), 0, 1)]
 
     def _cluster_arrive(self, step: Step, env: Env) -> list[Act]:
         return [Act(False, ("cluster",), ("cluster",), 0, count=len(self.threads))]
@@ -194,10 +227,15 @@ class Events(Registers):
     def _meet(self, step: Step, env: Env) -> list[Act]:
         if step.instruction.head in ("bar", "shfl", "elect", "vote", "match", "redux"):
             self._whole_warp(step.instruction, env)
+        # All lanes have to execute the same `.aligned` instruction; bar.warp.sync they may find in different places.
+        return self._met_at(step.instruction if "aligned" in step.instruction.parts else None)
+
+    def _met_at(self, one: Instruction | None) -> list[Act]:
+        """The lanes of each warp reconverge, at that instruction or at any: nothing to wait for if the class has all of them."""
         if not self.partial:
             return []
-        arrival = Act(False, ("warp",), ("warp",), 0, count=len(self.threads))
-        return [arrival, Act(True, ("warp",), ("warp",), 0, 1)]
+        where: tuple[object, ...] = ("warp",) if one is None else ("warp", one.number)
+        return [Act(False, where, where, 0, count=len(self.threads)), Act(True, where, where, 0, 1)]
 
     def _allocate(self, step: Step, env: Env) -> list[Act]:
         one = step.instruction

@@ -182,6 +182,8 @@ def _of_special(form: Linear) -> bool:
 def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     if op.how == "hi":
         form, factor = forms[:2] if not forms[1].terms else (forms[1], forms[0])
+        if not factor.terms and not op.signed:
+            factor = Linear(factor.constant % (1 << op.width))
         if not factor.terms and factor.constant < 0 and op.signed and not _of_a_place(form):
             return floor(scale(how.read(form, op), factor.constant), 1 << op.width)
         if not factor.terms and factor.constant > 0 and not _of_a_place(form):

@@ -1,6 +1,6 @@
 """A class of threads as it executes instructions, and what of a turn of a loop has to be repeated to see where it leads."""
 
-from pipec.verify.reader.flow.slice import Block, Step
+from pipec.verify.reader.flow.graph import Block, Step
 from pipec.verify.reader.text.opcodes import COMPUTING, Kind
 from pipec.verify.reader.text.statements import address
 from pipec.verify.reader.values.events import Events
@@ -37,9 +37,10 @@ class Machine(Events):
 
     def _repeat_signal(self, step: Step, env: Env) -> None:
         """An arrival that is counted by itself."""
-        if self.guard(step, env) != 1:
-            return
-        for act in self.acts(step, env):
+        here, self.acting = self.acting, self.inside.get(step.instruction.number)
+        acts = self.acts(step, env) if self.guard(step, env) == 1 else []
+        self.acting = here
+        for act in acts:
             if act.advance and act.position is not None:
                 env[("position", act.position)] = self.moved(self._position(act.position, env), act.position, act.advance)
 

@@ -15,6 +15,7 @@ from pipec.verify.terms import (
     Floor,
     Formula,
     Linear,
+    Product,
     Symbol,
     add,
     atom,
@@ -58,7 +59,7 @@ def _plain_atom(one: Atom) -> bool:
             return _plain(form)
         case Choose(condition, yes, no):
             return _plain(yes) and _plain(no) and all(map(_plain, _forms(condition)))
-        case Apply():
+        case Apply() | Product():
             return False
 
 

@@ -1,9 +1,10 @@
 """Operands of instructions as one class of threads finds them: constants, special registers, what threads have in common."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.flow.slice import Step
+from pipec.verify.reader.flow.graph import Step
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import Instruction, integer
@@ -15,8 +16,10 @@ from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, a
 class Operands:
     """Operands as `threads` (a class of them) of the CTA of `rank` find them.
 
-    `lags`: by ring, how many uses behind its cursor the class waits: none for who takes what is there, all stages for who makes room.
-    `waited`: the rings for which the class waits, None while that is not known; `waits`, `relied`: found on the way.
+    `acting`: in a section of the flow, the threads that are in it. `inside`: by number of an instruction in a section, who was there
+    last. `announcing`: by ring, who arrives or announces bytes, and whether without an arrival. `lags`: by ring, how many uses behind its
+    cursor the class waits: none for who takes what is there, all stages for who makes room. `waited`: the rings for which the class
+    waits, None while that is not known; `waits`, `relied`: found on the way.
     """
 
     def __init__(self, around: Surroundings, threads: tuple[int, ...], rank: int, name: str = "") -> None:
@@ -25,6 +28,9 @@ class Operands:
         self.arithmetic = around.arithmetic
         warps = Counter([thread // 32 for thread in threads])
         self.partial = any(count < min(32, around.threads - 32 * warp) for warp, count in warps.items())
+        self.acting: tuple[int, ...] | None = None
+        self.inside: dict[int, tuple[int, ...]] = {}
+        self.announcing: dict[int, list[tuple[frozenset[int], bool]]] = {}
         self.lags: dict[int, int] = {}
         self.waited: frozenset[int] | None = None
         self.waits: set[int] = set()
@@ -36,6 +42,11 @@ class Operands:
         # Constants are the same for all classes of a CTA.
         self._operands = around.operands.setdefault(rank, {})
         self._plans = around.plans.setdefault(rank, {})
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """The threads that execute the instruction, unless its predicate keeps them from it."""
+        return self.threads if self.acting is None else self.acting
 
     def same(self, value: Value) -> Value:
         return self.arithmetic.same(value)
@@ -106,18 +117,35 @@ class Operands:
         return (self.rank % x, self.rank // x % y, self.rank // (x * y))[place]
 
     def uniform(self, value: Value, line: int) -> Value:
-        """The value that all threads of the class have. Splits the class where they differ."""
+        """The value that all threads present have. Splits the class where they differ."""
         if not isinstance(value, (Lanes, Mixed)):
             return value
-        mine: set[Value] = {value.entries[thread] for thread in self.threads}
+        present = self.present
+        mine: set[Value] = {value.entries[thread] for thread in present}
         if len(mine) == 1:
             return mine.pop()
         groups: dict[Value, list[int]] = {}
-        for thread in self.threads:
+        for thread in present:
             groups.setdefault(value.entries[thread], []).append(thread)
         if len(groups) > 64:
             raise Unreadable(line, "each thread goes a way of its own")
-        raise Split([tuple(group) for group in groups.values()])
+        raise self._split(groups.values())
+
+    def _split(self, groups: Iterable[Sequence[int]]) -> Split:
+        """The class divided into those groups, and the threads that are not present."""
+        rest = tuple(sorted({*self.threads} - {*self.present}))
+        return Split([tuple(group) for group in (*groups, rest) if group])
+
+    def joined(self, acting: tuple[int, ...], mine: Value, others: Value) -> Value:
+        """A register where `acting` and the other threads of the class come together."""
+        if mine is others or mine == others:
+            return mine
+        columns = [value.entries if isinstance(value, Lanes) else (value,) * self.around.threads for value in (mine, others)]
+        if not all(isinstance(column[0], int) for column in columns):
+            return UNKNOWN
+        there = {*acting}
+        entries = tuple(columns[0][thread] if thread in there else columns[1][thread] for thread in range(self.around.threads))
+        return self.same(Lanes(entries))  # type: ignore[arg-type]
 
     def divides(self, value: Value) -> bool:
         """Whether a branch on it divides a warp."""
@@ -134,7 +162,11 @@ class Operands:
             return 1
         value = env.get(one.predicate, UNKNOWN)
         if isinstance(value, Lanes) and step.kind in _NOBODY_WAITS:
-            return int(bool(self._taking(one, env)))
+            taking = self._taking(one, env)
+            if self.partial and 0 < len(taking) < len(self.present):
+                # What some lanes do is told of the lanes of other classes in their warps.
+                raise self._split([taking, sorted({*self.present} - {*taking})])
+            return int(bool(taking))
         value = self.uniform(value, one.line)
         if isinstance(value, int):
             return int(bool(value) != one.negated)
@@ -148,8 +180,8 @@ class Operands:
         """The threads that execute it."""
         value = env.get(one.predicate, UNKNOWN) if one.predicate else 1
         if not isinstance(value, Lanes):
-            return self.threads
-        return tuple(thread for thread in self.threads if bool(value.entries[thread]) != one.negated)
+            return self.present
+        return tuple(thread for thread in self.present if bool(value.entries[thread]) != one.negated)
 
 
 _NOT = Operation("not", "", 1, False, 1)

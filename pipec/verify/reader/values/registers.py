@@ -1,9 +1,9 @@
 """What one class of threads computes: the registers that an instruction defines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.flow.slice import Step
+from pipec.verify.reader.flow.graph import Step
 from pipec.verify.reader.text.operations import Operation, number_of, operation
 from pipec.verify.reader.text.statements import Instruction, address
 from pipec.verify.reader.values.places import Places
@@ -17,9 +17,13 @@ class Registers(Places):
 
     def compute(self, step: Step, env: Env, require: Require) -> None:
         one = step.instruction
-        numbers = self._numbers(one, env)
-        if numbers is not None:
-            env[one.operands[0]] = numbers
+        plan = self._plans.get(one.number)
+        if plan is None:
+            plan = self._plans[one.number] = self._plan(one)
+        op, rule, operands = plan
+        if op is not None and rule is not None:
+            values = [constant if name is None else env.get(name, UNKNOWN) for name, constant in operands]
+            env[one.operands[0]] = self._applied(op, rule, values, require)
             return
         if one.parts[0] == "mapa" and (remote := self._remote(one, env)) is not None:
             env[one.operands[0]] = remote
@@ -32,34 +36,34 @@ class Registers(Places):
             made = dict.fromkeys(made, UNKNOWN)
         env.update(made)
 
-    def _numbers(self, one: Instruction, env: Env) -> int | None:
-        """The result where all operands are numbers, which is so most often."""
-        plan = self._plans.get(one.number)
-        if plan is None:
-            plan = self._plans[one.number] = self._plan(one)
-        rule, operands = plan
-        if rule is None:
-            return None
-        values = []
-        for name, number in operands:
-            value = number if name is None else env.get(name)
-            if type(value) is not int:
-                return None
-            values.append(value)
-        return rule(values)
-
     def _plan(self, one: Instruction) -> Plan:
-        """How to compute with numbers: the rule, and for each operand the register, or the number that it is."""
+        """How to compute what is no more than arithmetic: the operation, its rule for numbers, and for each operand the register, or the
+        value that it is."""
         op = operation(one.opcode)
-        if op is None or one.predicate is not None or not _defines_one(one):
-            return None, []
-        operands: list[tuple[str | None, int]] = []
+        if op is None or op.name == "mapa" or one.predicate is not None or not self._fills(one, op):
+            return None, None, []
+        operands: list[tuple[str | None, Value]] = []
         for text in one.operands[1:]:
             is_register, value = self._operand(text)
-            if not is_register and type(value) is not int:
-                return None, []
             operands.append((text, 0) if is_register else (None, value))  # type: ignore[arg-type]
-        return number_of(op), operands
+        return op, number_of(op), operands
+
+    def _fills(self, one: Instruction, op: Operation) -> bool:
+        """Whether the result is the one register that is defined, all of it."""
+        return _defines_one(one) and not (op.name == "cvt" and self.around.kernel.is_wider(one.operands[0], op.to))
+
+    def _applied(self, op: Operation, rule: Callable[[Sequence[int]], int], values: list[Value], require: Require) -> Value:
+        kinds = {type(value) for value in values}
+        if op.name in _DIVIDING and _may_be_zero(values[1], op.width):
+            return UNKNOWN
+        if kinds == _NUMBERS:
+            return rule(values)  # type: ignore[arg-type]
+        if Lanes in kinds and not kinds <= _LANES:
+            values = [self._common(value) for value in values]
+        value, requires = self.arithmetic.apply(op, values)
+        if requires:
+            require(requires)
+        return value
 
     def _remote(self, one: Instruction, env: Env) -> Value | None:
         """An address that each thread maps to a CTA of its own choice, or only some threads map."""
@@ -69,9 +73,14 @@ class Registers(Places):
             return None
         if not isinstance(taking, (int, Lanes)) or not isinstance(rank, (int, Lanes)) or not isinstance(where, (int, Table)):
             return UNKNOWN
+        return self.arithmetic.remembered(
+            ("mapa", where, taking, rank, one.negated), lambda: self._mapped(where, taking, rank, one.negated)
+        )
+
+    def _mapped(self, where: int | Table, taking: int | Lanes, rank: int | Lanes, negated: bool) -> Value:
         held = taking.entries if isinstance(taking, Lanes) else (taking,) * self.around.threads
         ranks = rank.entries if isinstance(rank, Lanes) else (rank,) * self.around.threads
-        return self.same(Remote(where, tuple(r if bool(p) != one.negated else -1 for p, r in zip(held, ranks, strict=True))))
+        return Remote(where, tuple(r if bool(p) != negated else -1 for p, r in zip(held, ranks, strict=True)))
 
     def _selected(self, one: Instruction, env: Env, new: Value, old: Value) -> Value:
         when = env.get(one.predicate, UNKNOWN)
@@ -92,17 +101,10 @@ class Registers(Places):
     def _computed(self, one: Instruction, env: Env, require: Require) -> dict[str, Value]:
         op = operation(one.opcode)
         operands = one.operands
-        if op is not None and not _defines_one(one):
+        if op is not None and not self._fills(one, op):
             return dict.fromkeys(one.first, UNKNOWN)
         if op is not None:
-            values = [self.value(text, env) for text in operands[1:]]
-            kinds = {type(value) for value in values}
-            if Lanes in kinds and kinds - {Lanes, int}:
-                values = [self._common(value) for value in values]
-            value, requires = self.arithmetic.apply(op, values)
-            if requires:
-                require(requires)
-            return {operands[0]: value}
+            return {operands[0]: self._applied(op, number_of(op), [self.value(text, env) for text in operands[1:]], require)}
         special = _SPECIAL.get(".".join(one.parts[:2])) or _SPECIAL.get(one.parts[0])
         if special is not None:
             return special(self, one, env)
@@ -111,7 +113,7 @@ class Registers(Places):
     def _common(self, value: Value) -> Value:
         if not isinstance(value, Lanes):
             return value
-        mine = {value.entries[thread] for thread in self.threads}
+        mine = {value.entries[thread] for thread in self.present}
         return mine.pop() if len(mine) == 1 else value
 
     def elected(self, one: Instruction, env: Env) -> dict[str, Value]:
@@ -144,14 +146,16 @@ class Registers(Places):
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
         if len(one.operands) == 2 and len(one.first) == 1:
             name, offset = address(one.operands[1], one.line)
-            if not offset and _loads_all(one.parts[-1], self.around.kernel.parameters.get(name, "")):
+            kind = one.parts[-1]
+            wider = kind[1:].isdigit() and self.around.kernel.is_wider(one.first[0], int(kind[1:]))
+            if not offset and _loads_all(kind, self.around.kernel.parameters.get(name, ""), wider):
                 result[one.first[0]] = self.same(atom(Symbol(name)))
         return result
 
     def loaded(self, one: Instruction, env: Env) -> dict[str, Value]:
         """A load of global memory that nobody writes while the kernel runs is a function of its address."""
         result: dict[str, Value] = dict.fromkeys(one.first, UNKNOWN)
-        if len(one.first) != 1 or len(one.operands) != 2 or one.parts[-1] not in ("b32", "u32", "s32"):
+        if len(one.first) != 1 or len(one.operands) != 2 or not self._loads_word(one):
             return result
         name, offset = address(one.operands[1], one.line)
         value = self._common(self.value(name, env)) if name else 0
@@ -163,6 +167,9 @@ class Registers(Places):
             else:
                 result[one.first[0]] = self._drawn(one)
         return result
+
+    def _loads_word(self, one: Instruction) -> bool:
+        return one.parts[-1] in ("b32", "u32", "s32") and not self.around.kernel.is_wider(one.first[0], 32)
 
     def _drawn(self, one: Instruction) -> Value:
         """A number of which nothing is known but that all threads of the class find it at the same place."""
@@ -181,7 +188,7 @@ class Registers(Places):
         value = self._common(self.value(name, env)) if name else 0
         if len(one.first) != 1 or not isinstance(value, (int, Table, Linear)):
             return result
-        if one.parts[-1] in ("b32", "u32", "s32"):
+        if self._loads_word(one):
             result[one.first[0]] = self._drawn(one)
         if not isinstance(value, (int, Table)) or not self.around.asks:
             return result
@@ -215,14 +222,23 @@ def _defines_one(one: Instruction) -> bool:
     return one.first == one.operands[:1]
 
 
-def _loads_all(kind: str, declared: str) -> bool:
+def _loads_all(kind: str, declared: str, wider: bool) -> bool:
     """Whether a load of one type finds the value of a parameter of another: the same bits, and where the register may be wider, extended
-    as the value's range has it."""
+    as the value's range has it. `wider`: the register is."""
     if kind[:1] not in ("u", "s", "b") or kind[1:] != declared[1:]:
         return False
-    return int(kind[1:]) >= 32 or {"u": "u", "b": "u", "s": "s"}[kind[0]] == declared[0]
+    return int(kind[1:]) >= 32 and not wider or {"u": "u", "b": "u", "s": "s"}[kind[0]] == declared[0]
 
 
+def _may_be_zero(value: Value, width: int) -> bool:
+    """Whether a value that is known by itself, or in each thread or place, is 0 in some."""
+    entries = value.entries if isinstance(value, (Lanes, Table)) else (value,)
+    return any(isinstance(entry, int) and not entry & ((1 << width) - 1) for entry in entries)
+
+
+_DIVIDING = frozenset({"div", "rem"})  # by 0: some number, which PTX leaves to the machine
+_NUMBERS = {int}
+_LANES = {int, Lanes}
 _SELECT = Operation("selp", "", 32, False, 32)
 _SPECIAL: dict[str, Callable[[Registers, Instruction, Env], dict[str, Value]]] = {
     "elect": Registers.elected,

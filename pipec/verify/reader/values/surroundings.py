@@ -7,6 +7,7 @@ from functools import cached_property
 
 from pipec.record import record
 from pipec.verify.reader.text.interface import Interface
+from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import Kernel
 from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.reader.values.values import Lanes, Value
@@ -14,11 +15,15 @@ from pipec.verify.terms import Formula
 
 # The registers' values by name, and under ("position", ring) the position on a ring modulo two rounds of it.
 Env = dict[object, Value]
-Plan = tuple[Callable[[Sequence[int]], int] | None, list[tuple[str | None, int]]]
+Plan = tuple[Operation | None, Callable[[Sequence[int]], int] | None, list[tuple[str | None, Value]]]
 Require = Callable[[tuple[Formula, ...]], None]
 # Keys in an environment: a Met; and whether lanes of a warp of the class have gone another way, so that their registers may differ.
 APART = ("apart",)
 MET = ("met",)
+ACTING = ("acting",)  # in a section of the flow: which one, and by whom (a number of the walk's)
+ASKED = (
+    "asked",
+)  # at a branch: its condition for those that are in a section, where the predicate differs from thread to thread
 LOADED = "loaded at "  # in the name of a symbol
 CTA_BITS = 24  # in an address of the cluster's shared memory, the CTA's rank stands above this bit
 OFFSET = (1 << CTA_BITS) - 1

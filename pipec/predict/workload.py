@@ -18,9 +18,9 @@ import numpy as np
 from pipec.arithmetic import MEANINGS
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.walk import subexpressions
+from pipec.predict.work import Instructions, Slots, instructions, slots
 from pipec.record import record, replace
 from pipec.sema import tree
-from pipec.sema.types import TileType
 
 Number = int | float
 Values = int | float | np.ndarray[Any, Any]
@@ -57,7 +57,8 @@ class Load:
 
 @record
 class Product:
-    """Matrix products of m x n over `k_bytes` of each operand's rows; `memory`: "registers" (wgmma) or "tensor" (tcgen05)."""
+    """Matrix products of m x n over `k_bytes` of each operand's rows, by `instructions`; `late`: their stage is given back when the next
+    ones run (wgmma)."""
 
     m: int
     n: int
@@ -65,12 +66,13 @@ class Product:
     k_bytes: int
     times: float
     average: float
-    memory: str
+    instructions: Instructions
+    late: bool
 
 
 @record
 class Epilogue:
-    """Tiles of `elements` that a role's threads evaluate and store; `bytes` go to global memory."""
+    """Tiles of `elements` that a role's threads store; `bytes` go to global memory."""
 
     elements: int
     bytes: int
@@ -85,6 +87,7 @@ class RoleWork:
     loads: tuple[Load, ...]
     products: tuple[Product, ...]
     epilogues: tuple[Epilogue, ...]
+    slots: Slots  # of all tiles that the first block's threads evaluate
 
 
 @record
@@ -93,6 +96,7 @@ class Workload:
     of them. `tensors`: bytes of those that are loaded. `stays`: blocks walk over tiles, so that there are no more than fit."""
 
     blocks: int
+    cluster: int  # blocks that start together, on multiprocessors of one group
     threads: int
     shared_bytes: int
     budgeted: bool  # roles have register budgets: the block takes all registers
@@ -118,6 +122,11 @@ class Workload:
         return self.blocks * sum(one.m * one.n * one.k_bytes * one.average for role in self.roles for one in role.products)
 
     @property
+    def filled(self) -> float:
+        """The part of what is multiplied that comes from inside the tensors: the rest is zeros."""
+        return prod({load.tensor: load.inside for load in self.loads}.values())
+
+    @property
     def evenness(self) -> float:
         """What an average block does of what the first one does."""
         products = [(one.times, one.average) for role in self.roles for one in role.products]
@@ -129,6 +138,11 @@ class Workload:
     def tiles(self) -> float:
         """That the first block goes over."""
         return max((one.times for role in self.roles for one in role.epilogues), default=1.0)
+
+    @property
+    def last_wave(self) -> float:
+        """Of blocks that stay: the part of them that has a tile when the last ones have theirs."""
+        return 1.0 - (1.0 - self.evenness) * self.tiles
 
     @property
     def l2_bytes(self) -> float:
@@ -143,7 +157,8 @@ class Workload:
         return self.blocks * sum(2 * one.m * one.n * one.k * one.average for role in self.roles for one in role.products)
 
 
-_BLOCK_BYTES = 1024  # of shared memory that the system keeps for each block
+SHARED_BYTES = 227 * 1024  # of a multiprocessor, for its blocks together
+BLOCK_BYTES = 1024  # of shared memory that the system keeps for each block
 _SYSTEM_REGISTERS = 56  # that a thread needs beside its accumulators
 
 
@@ -155,7 +170,7 @@ def _held(shared_bytes: int, threads: int, budgeted: bool, accumulator_registers
         registers = min(255, 8 * ceil((accumulator_registers + _SYSTEM_REGISTERS) / 8))
     by_registers = 65_536 // max(1, threads * registers)
     by_columns = 512 // columns if columns else 32
-    return max(1, min(227 * 1024 // (shared_bytes + _BLOCK_BYTES), by_registers, 2048 // threads, by_columns, 32))
+    return max(1, min(SHARED_BYTES // (shared_bytes + BLOCK_BYTES), by_registers, 2048 // threads, by_columns, 32))
 
 
 def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int) -> Workload:
@@ -168,6 +183,7 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
         for buffer in kernel.buffers
         if buffer.space == "shared"
     )
+    shared += _staging_bytes(kernel, SHARED_BYTES - BLOCK_BYTES - shared)
     budgeted = any(role.registers is not None for role in kernel.roles)
     registers = max((nothing.registers(role) for role in kernel.roles), default=0)
     columns = _tensor_columns(kernel)
@@ -181,6 +197,7 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
     tensors = {load.tensor for role in roles for load in role.loads}
     return Workload(
         prod(grid),
+        kernel.cluster.size,
         threads,
         shared,
         budgeted,
@@ -207,12 +224,12 @@ def _averaged(here: RoleWork, everywhere: RoleWork) -> RoleWork:
     epilogues = tuple(
         replace(one, average=other.average) for one, other in zip(here.epilogues, everywhere.epilogues, strict=True)
     )
-    return RoleWork(here.name, here.warps, loads, products, epilogues)
+    return RoleWork(here.name, here.warps, loads, products, epilogues, here.slots)
 
 
 def _tensor_columns(kernel: tree.Kernel) -> int:
     """Of tensor memory, allocated by powers of two: 32-bit columns."""
-    columns = sum(buffer.columns * buffer.count for buffer in kernel.buffers if buffer.space == "tensor")
+    columns = sum(buffer.columns * buffer.count for buffer in kernel.buffers if buffer.space == "tensor" and buffer.alias is None)
     return min(512, max(32, 1 << (columns - 1).bit_length())) if columns else 0
 
 
@@ -243,6 +260,29 @@ def _shared_out(expression: tree.Expression) -> bool:
 
 def _bytes(rows: int, columns: int, bits: int) -> int:
     return rows * columns * bits // 8
+
+
+_PANEL_BYTES = 128  # of a row: the widest swizzle
+_FOUR_PANELS = (3, 4)  # of a tile that a role which adds up in registers stores at once, where there is room
+
+
+def _staging_bytes(kernel: tree.Kernel, free: int) -> int:
+    """Of shared memory, for tiles on their way to TMA stores: a panel for each role that stores so, two where they fit, or four (the plan,
+    pipec.kir.plan.memory, has it exactly)."""
+    strides, wide = [], []
+    for role in kernel.roles:
+        done = list(operations_in(role.body))
+        stores = [one.placed for one in done if isinstance(one, tree.Store) and one.path == "tma"]
+        if stores:
+            strides.append(max(tile.rows * min(_PANEL_BYTES, _bytes(1, tile.columns, tile.dtype.bits)) for tile in stores))
+            panels = max(_bytes(1, tile.columns, tile.dtype.bits) // _PANEL_BYTES for tile in stores)
+            wide.append(panels in _FOUR_PANELS and any(isinstance(one, tree.RegisterMma) for one in done))
+    if 2 * sum(strides) > free:
+        return sum(strides)
+    total = 2 * sum(strides)
+    for stride, four in zip(strides, wide, strict=True):
+        total += 2 * stride if four and total + 2 * stride <= free else 0
+    return total
 
 
 def _tensor_bytes(tensor: tree.TensorParameter, sizes: Mapping[str, int]) -> int:
@@ -304,24 +344,20 @@ class _Count:
         loads: list[Load] = []
         products: list[Product] = []
         epilogues: list[Epilogue] = []
+        plain = special = 0.0
         for operation, times in self._walk(role.body, Times(1.0, 1.0)):
+            of = slots(operation, role.warps)
+            plain, special = plain + of.plain * times.first, special + of.special * times.first
             match operation:
                 case tree.TmaLoad() | tree.CopyAsync():
                     loads.append(self._load(operation, times))
-                case tree.RegisterMma():
-                    accumulator, k = operation.accumulator, operation.b.buffer
-                    depth = k.rows if operation.b.transposed else k.columns
-                    products.append(
-                        Product(accumulator.rows, accumulator.columns, depth, depth * k.dtype.bits // 8, *times, "registers")
-                    )
-                case tree.Mma():
-                    accumulator_tile, k = operation.accumulator.buffer, operation.b.buffer
-                    depth = k.rows if operation.b.transposed else k.columns
-                    products.append(
-                        Product(
-                            accumulator_tile.rows, accumulator_tile.columns, depth, depth * k.dtype.bits // 8, *times, "tensor"
-                        )
-                    )
+                case tree.RegisterMma() | tree.Mma():
+                    late = isinstance(operation, tree.RegisterMma)
+                    result = operation.accumulator if isinstance(operation, tree.RegisterMma) else operation.accumulator.buffer
+                    b = operation.b.buffer
+                    depth = b.rows if operation.b.transposed else b.columns
+                    k_bytes = depth * b.dtype.bits // 8
+                    products.append(Product(result.rows, result.columns, depth, k_bytes, *times, instructions(operation), late))
                 case tree.Store():
                     rows, columns = operation.placed.rows, operation.placed.columns
                     bits = operation.destination.tensor.dtype.bits
@@ -329,12 +365,9 @@ class _Count:
                 case tree.TmaStore():
                     tile = operation.source.buffer
                     epilogues.append(Epilogue(0, _bytes(tile.rows, tile.columns, tile.dtype.bits), *times))
-                case tree.Write():
-                    rows, columns = _extents(operation.value)
-                    epilogues.append(Epilogue(rows * columns, 0, *times))
                 case _:
                     pass
-        return RoleWork(role.name, role.warps, tuple(loads), tuple(products), tuple(epilogues))
+        return RoleWork(role.name, role.warps, tuple(loads), tuple(products), tuple(epilogues), Slots(plain, special))
 
     def _load(self, operation: tree.TmaLoad | tree.CopyAsync, times: Times) -> Load:
         tile, source = operation.destination.buffer, operation.source
@@ -342,8 +375,10 @@ class _Count:
         shared = self._kernel.cluster.shape["xyz".index(multicast)] if multicast is not None else 1
         extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in source.tensor.shape]
         rows = extents[-2] if len(extents) > 1 else 1
-        inside = min(1.0, rows / (ceil(rows / tile.rows) * tile.rows)) if rows else 1.0
         starts = [self.value(coordinate) for coordinate in source.coordinates]
+        # CTAs of a cluster go on side by side behind the tensor's end.
+        span = tile.rows * self._in_cluster(starts[-2] if len(starts) > 1 else None)
+        inside = min(1.0, rows / (ceil(rows / span) * span)) if rows else 1.0
         known = [np.broadcast_to(start, self._together) for start in starts if start is not None]
         distinct = len(np.unique(np.stack(known), axis=1).T) / self._together if known else 1.0
         stride = extents[-1] * tile.dtype.bits // 8 if len(extents) > 1 else 0
@@ -351,6 +386,12 @@ class _Count:
         row_bytes = tile.columns * tile.dtype.bits // 8
         owner = tile.owner.name if tile.owner is not None else tile.name
         return Load(source.tensor.name, owner, tile.rows, row_bytes, *times, shared, inside, distinct, crooked)
+
+    def _in_cluster(self, start: Values | None) -> int:
+        """How many tiles lie side by side that the CTAs of one cluster load."""
+        here = [self._specials[f"cluster.{axis}"] for axis in "xyz"]
+        first = np.all([np.broadcast_to(one == _first(one), self._together) for one in here], axis=0)
+        return 1 if start is None else len(np.unique(np.broadcast_to(start, self._together)[first]))
 
     # ----------------------------------------------------------------------------------------------------- statements
 
@@ -443,9 +484,3 @@ def _applied(operator: str, left: Values | None, right: Values | None) -> Values
         return None
     found: Values = apply(left, right)
     return found
-
-
-def _extents(value: tree.Expression) -> tuple[int, int]:
-    """Rows and columns of a tile; of a number, one."""
-    kind = value.type
-    return (kind.rows, kind.columns) if isinstance(kind, TileType) else (1, 1)

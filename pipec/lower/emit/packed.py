@@ -1,0 +1,50 @@
+"""Two f32 operations in one instruction (sm_100): each half is rounded as the operation on its own would be.
+
+A softmax or an epilogue runs out of issue slots first, of which a pair takes one. The assembler puts the halves into neighbouring
+registers, where loads from tensor memory leave them anyway, so that making and taking apart a pair costs nothing; a half that occurs
+twice needs one register only.
+"""
+
+from collections.abc import Sequence
+
+from pipec.isa.dtypes import DType
+from pipec.isa.targets import Target
+from pipec.lower.emit.llvm import Builder, Value
+
+_FIRST_CAPABILITY = 100
+OPERATORS = {"+": "add.f32x2", "-": "sub.f32x2", "*": "mul.f32x2"}
+_PAIR, _WIDE = "<2 x float>", "i64"
+
+
+def applies(target: Target, dtype: DType, columns: Sequence[Sequence[Value]]) -> bool:
+    """Whether the elements of these operands are computed by pairs: f32, an even number, and not all of them one and the same."""
+    count = len(columns[0])
+    repeats = all(column[index] is column[0] for column in columns for index in range(count))
+    return target.capability >= _FIRST_CAPABILITY and dtype.name == "f32" and count % 2 == 0 and not repeats
+
+
+def elementwise(builder: Builder, instruction: str, columns: Sequence[Sequence[Value]]) -> list[Value]:
+    """`instruction` on the elements of its operands, two at a time."""
+    results: list[Value] = []
+    for first in range(0, len(columns[0]), 2):
+        pairs = [_join(builder, column[first], column[first + 1]) for column in columns]
+        results += _split(builder, builder.call(instruction, *pairs))
+    return results
+
+
+def total(builder: Builder, values: Sequence[Value]) -> Value:
+    """The sum of an even number of elements: a tree of pairs, whose halves are added last."""
+    pairs = [_join(builder, values[index], values[index + 1]) for index in range(0, len(values), 2)]
+    while len(pairs) > 1:
+        odd = pairs[len(pairs) // 2 * 2 :]
+        pairs = [builder.call("add.f32x2", pairs[index], pairs[index + 1]) for index in range(0, len(pairs) - 1, 2)] + odd
+    return builder.binary("fadd", *_split(builder, pairs[0]))
+
+
+def _join(builder: Builder, low: Value, high: Value) -> Value:
+    return builder.cast("bitcast", builder.vector([low, high]), _WIDE)
+
+
+def _split(builder: Builder, wide: Value) -> list[Value]:
+    pair = builder.cast("bitcast", wide, _PAIR)
+    return [builder.element(pair, index, "float") for index in (0, 1)]

@@ -1,0 +1,76 @@
+"""What bounds a launch beside its multiprocessors, and how the bounds are joined."""
+
+from collections.abc import Mapping, Sequence
+
+from pipec.predict.device import Device
+from pipec.predict.workload import Workload
+from pipec.record import record
+
+_ROUNDING = 6  # how sharply the largest term stands out where two meet
+
+
+@record
+class Wave:
+    """`cycles` of a multiprocessor in which a `part` of all the work is done."""
+
+    cycles: float
+    part: float
+
+
+def bounds_of(work: Workload, device: Device, waves: Sequence[Wave], clock: float) -> dict[str, float]:
+    """Seconds of each alone."""
+    return {
+        "multiprocessors": sum(wave.cycles for wave in waves) / clock,
+        "memory": dram_bytes(work, device) / device.machine.dram,
+        "power": work.flops * work.filled / device.machine.flops,  # products of zeros take next to none
+    }
+
+
+def together(bounds: Mapping[str, float], waves: Sequence[Wave], clock: float) -> float:
+    """Seconds of a launch. What a wave loads comes from memory while it runs, so a last one that is not full leaves memory idle; the power
+    limit knows only averages."""
+    waiting = sum(_joined(wave.cycles / clock, bounds["memory"] * wave.part) for wave in waves)
+    return _joined(waiting, bounds["power"])
+
+
+def _joined(first: float, second: float) -> float:
+    """The larger, and a little more where both meet, since neither then hides the other fully."""
+    largest, least = max(first, second), min(first, second)
+    return largest * (1 + (least / largest) ** _ROUNDING) ** (1 / _ROUNDING) if largest else 0.0
+
+
+def staying(work: Workload, device: Device, cycles: float, last: float | None = None) -> list[Wave]:
+    """Of blocks that stay: `cycles` of the one with most tiles, `last` if each of them took as long as its last one does."""
+    tiles, part, last = work.tiles, min(1.0, work.last_wave), cycles if last is None else last
+    if tiles > 1 and part < 1:
+        done = tiles - 1 + part
+        waves = [Wave(cycles * (tiles - 1) / tiles, (tiles - 1) / done), Wave(last / tiles, part / done)]
+    else:
+        waves = [Wave(cycles, 1.0)]
+    places = device.machine.multiprocessors * work.held
+    left_over = work.blocks - device.machine.at_a_time(work.cluster) * work.held
+    if left_over <= 0 or work.blocks > places:  # more blocks than that get their tiles from the hardware
+        return waves
+    # Clusters that find no group of multiprocessors start when others have ended, and have as few tiles as any.
+    fewest = tiles if part >= 1 else tiles - 1
+    longer = 2 * fewest * cycles / tiles - sum(wave.cycles for wave in waves)
+    if longer <= 0:
+        return waves
+    late = left_over / work.blocks
+    return [*(Wave(wave.cycles, wave.part * (1 - late)) for wave in waves), Wave(longer, late)]
+
+
+def dram_bytes(work: Workload, device: Device) -> float:
+    """Inputs once, or again and again where they do not stay in the L2; outputs once."""
+    stored = sum(one.bytes * one.average for role in work.roles for one in role.epilogues) * work.blocks
+    return stored + sum(_read(work, device.machine.l2_capacity, name, size) for name, size in work.tensors.items())
+
+
+def _read(work: Workload, capacity: float, tensor: str, size: int) -> float:
+    """Bytes of a tensor that come from DRAM. Blocks that run together share what they load; later ones find what the L2 has kept."""
+    loads = [load for load in work.loads if load.tensor == tensor]
+    loaded = sum(load.bytes * load.inside * load.average for load in loads) * work.blocks
+    if size <= capacity or sum(work.tensors.values()) <= capacity:
+        return min(size, loaded)
+    together = sum(load.bytes * load.inside * load.average * load.distinct for load in loads) * work.blocks
+    return min(loaded, max(size, together))

@@ -1,0 +1,141 @@
+"""The time of a launch in closed form, in well under a millisecond: for choosing among many tiles, where nothing was measured.
+
+Roles and rings are a timed event graph, and its steady pace is the largest mean over its cycles. Where one role loads and another
+multiplies there are four kinds of cycle, which can be written down; `run.py` follows all events instead, whatever the roles do, and
+tests/predict holds the two together. Costs, conditions and the bounds around a block are the same (`device.py`, `conditions.py`,
+`bounds.py`):
+
+    pace  = max(products, boxes walked, boxes issued, the threads' work, a stage's way round / stages)
+    block = its paces + epilogues that no other product hides
+    SM    = waves of blocks, or for blocks that stay their tiles, the last one beside fewer others
+"""
+
+from collections.abc import Mapping
+from math import ceil
+
+from pipec.predict.bounds import Wave, bounds_of, staying, together
+from pipec.predict.conditions import Conditions, conditions
+from pipec.predict.device import Device
+from pipec.predict.work import LINE, product_cycles, store_cycles
+from pipec.predict.workload import Load, RoleWork, Workload
+from pipec.record import record
+
+
+@record
+class Estimate:
+    """Seconds, and those of each bound alone; `bound` names the largest."""
+
+    seconds: float
+    terms: Mapping[str, float]
+
+    @property
+    def bound(self) -> str:
+        return max(self.terms, key=self.terms.__getitem__)
+
+
+def estimate(work: Workload, device: Device) -> Estimate:
+    """Of a launch whose inputs are in memory."""
+    if work.blocks == 0:
+        return Estimate(device.launch, {"launch": device.launch})
+    waves = _waves(work, device)
+    terms = bounds_of(work, device, waves, device.clock)
+    return Estimate(device.launch + together(terms, waves, device.clock), terms)
+
+
+def _waves(work: Workload, device: Device) -> list[Wave]:
+    """From the first block's start to the last one's end."""
+    count, held, places = device.machine.multiprocessors, work.held, device.machine.at_a_time(work.cluster)
+    if work.stays:
+        busy, each = min(1.0, work.blocks / count), ceil(work.blocks / count)
+        cycles, start = _block(work, device, busy, each), _first_load(work, device, busy)
+        last = _block(work, device, busy * work.last_wave, each) if work.tiles > 1 and work.last_wave < 1 else cycles
+        return staying(work, device, cycles + start, last + start)
+    full, rest = divmod(work.blocks, places * held) if work.blocks > places else (0, work.blocks)
+    waves = []
+    if full:
+        cycles = full * (_block(work, device, 1.0, held) + _first_load(work, device, 1.0) / held)
+        waves.append(Wave(cycles, 1 - rest / work.blocks))
+    if rest:
+        busy = min(1.0, rest / count)
+        cycles = _block(work, device, busy, ceil(rest / places)) + _first_load(work, device, busy)
+        waves.append(Wave(cycles, rest / work.blocks))
+    return waves
+
+
+def _first_load(work: Workload, device: Device, busy: float) -> float:
+    return device.load + conditions(work, device, busy, 1.0).farther
+
+
+def _block(work: Workload, device: Device, busy: float, held: int) -> float:
+    """Cycles for the first block, of `held` that share its multiprocessor, when a part `busy` of all multiprocessors work."""
+    epilogue, hidden = _epilogues(work, device)
+    pace = _loops(work, device, conditions(work, device, busy, 1.0), held)
+    return max(pace, hidden * held) + (epilogue - hidden) * held
+
+
+def _loops(work: Workload, device: Device, around: Conditions, held: int) -> float:
+    """Of all iterations of a block's main loops together."""
+    products = sum(product_cycles(one.instructions, device)[0] * one.times for role in work.roles for one in role.products)
+    walking = sum(walk(load, device, around) * load.times for load in work.loads)
+    issued = max(_issued(role, device, work) for role in work.roles)
+    used = [ring for ring in work.stages if _uses(work, ring)]  # a split of K may have no block of it
+    ways = max((_round(work, ring, device, around) * _uses(work, ring) for ring in used), default=0.0)
+    threads = max((role.slots.cycles(device) for role in work.roles if role.products), default=0.0)
+    return max(held * max(products, walking, issued, threads), ways)
+
+
+def _uses(work: Workload, pipeline: str) -> float:
+    return max(load.times for load in work.loads if load.pipeline == pipeline)
+
+
+def _issued(role: RoleWork, device: Device, work: Workload) -> float:
+    boxes = sum((device.issue * load.boxes + device.issue_row * load.rows * load.boxes) * load.times for load in role.loads)
+    rings = {load.pipeline for load in role.loads}
+    return boxes + device.turn * sum(_uses(work, ring) for ring in rings)
+
+
+def walk(load: Load, device: Device, around: Conditions) -> float:
+    """Cycles of one tile in the engine that copies: rows inside the tensor need requests, of which a multicast makes a part, and those
+    outside are filled everywhere."""
+    requests = 1.0 + (device.split - 1.0) * load.crooked
+    inside, rows = load.inside * requests / load.shared, load.rows * load.boxes
+    there = max(rows * inside * device.row * around.slower, load.bytes * inside / around.bytes_per_cycle)
+    return there + rows * (1 - load.inside) * max(device.row, device.outside * around.busy)
+
+
+def _round(work: Workload, pipeline: str, device: Device, around: Conditions) -> float:
+    """Cycles for each use of a ring, if it waits for nothing but its stages to come round: the way from one load of a stage to the next,
+    by its data and its products, is shared by as many uses as there are stages."""
+    loads = [load for load in work.loads if load.pipeline == pipeline]
+    uses, stages = _uses(work, pipeline), work.stages[pipeline]
+    each = [load.times / uses for load in loads]
+    walked = sum(walk(load, device, around) * part for load, part in zip(loads, each, strict=True))
+    rows = sum(load.rows * load.boxes * part for load, part in zip(loads, each, strict=True))
+    lines = sum(load.bytes / LINE * part for load, part in zip(loads, each, strict=True))
+    data = device.turn + walked + device.load + around.farther + rows * device.load_row + lines * device.load_line
+    multiplied = [(one, *product_cycles(one.instructions, device)) for role in work.roles for one in role.products]
+    products = sum(cycles * one.times / uses for one, cycles, _ in multiplied)
+    latency = max((latency for _, _, latency in multiplied), default=0.0)
+    way = (data + latency + products + device.arrive) / stages
+    if stages > 1 and any(one.late for one, _, _ in multiplied):
+        # Who gives a stage back when the next one multiplies waits for that one's data, too: one stage fewer is on its way.
+        return max(way, (data + device.arrive) / (stages - 1))
+    return way
+
+
+def _epilogues(work: Workload, device: Device) -> tuple[float, float]:
+    """Cycles of all epilogues, and how much of it products of other tiles hide."""
+    cycles = [_stored(role, device) for role in work.roles]
+    storing = [cost for cost in cycles if cost]
+    if not storing:
+        return 0.0, 0.0
+    multiplying = [role for role in work.roles if role.products]
+    apart = all(not role.epilogues for role in multiplying) and work.accumulators > 1
+    if not apart and len(storing) == 1:
+        return storing[0], 0.0
+    return sum(storing), sum(storing) - max(storing) / max(work.tiles, 1.0)
+
+
+def _stored(role: RoleWork, device: Device) -> float:
+    stored = sum(store_cycles(one.elements, device) * one.times for one in role.epilogues if one.elements)
+    return stored if role.products else stored + role.slots.cycles(device)

@@ -1,0 +1,232 @@
+"""What stands between two places of a PTX kernel: matrix products, stores, other instructions. Read from the text, nothing is run.
+
+Only what a time needs is read: shapes of products from opcodes (wgmma) and from instruction descriptors (tcgen05.mma), where those are
+constants whatever the thread; bytes of stores; counts of everything else. Loops that touch no barrier count once.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from math import inf
+
+from pipec.predict.work import Instructions, Slots
+from pipec.record import record
+
+_LABEL = re.compile(r"^\s*([\w$]+):(?!:)")
+_INSTRUCTION = re.compile(r"^\s*(?:(@!?%?\w+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.DOTALL)
+_WGMMA = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.\w+\.(\w+)")
+_TCGEN05 = re.compile(r"tcgen05\.mma(\.sp)?\.cta_group::([12])\.kind::(\w+)")
+_VECTOR = re.compile(r"\.v([248])\b")
+_WIDTH = re.compile(r"\.[a-z]+(\d+)$")
+_SPECIAL = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div")
+_NARROW = frozenset(("e4m3", "e5m2", "s8", "u8"))
+_KINDS = {"f16": False, "tf32": False, "f8f6f4": True, "i8": True}  # kind -> whether its elements have 8 bits or fewer
+_WARPGROUP = 128
+
+
+class Unclear(Exception):
+    """What a time needs does not stand in the text; says what, and in which line."""
+
+    def __init__(self, line: int, what: str) -> None:
+        super().__init__(what)
+        self.line, self.what = line, what
+
+
+@record
+class Multiply:
+    """One matrix product, as all threads of the process do it together."""
+
+    instructions: Instructions
+    late: bool  # wgmma: waited for by groups
+
+
+@record
+class Group:
+    """`commit`: the products so far are a group. Otherwise all but the last `pending` groups are waited for."""
+
+    commit: bool
+    pending: int = 0
+
+
+@record
+class Stretch:
+    """What one thread does between two places: `products` in their order; `stored` bytes to global memory."""
+
+    slots: Slots
+    stored: float
+    products: tuple[Multiply | Group, ...]
+
+
+@record
+class _Line:
+    guarded: bool
+    opcode: str
+    operands: str
+
+
+class Code:
+    """The text of one kernel; places are line numbers, from 1."""
+
+    def __init__(self, text: str, name: str, threads: int) -> None:
+        self._lines = text.split("\n")
+        self._threads = threads
+        self._first = next(
+            (at for at, line in enumerate(self._lines, 1) if re.search(rf"\.entry\s+{re.escape(name)}\b", line)), 1
+        )
+        self._last = next(
+            (at for at in range(self._first, len(self._lines) + 1) if self._lines[at - 1].startswith("}")), len(self._lines)
+        )
+
+    @cached_property
+    def _parsed(self) -> dict[int, list[_Line]]:
+        found: dict[int, list[_Line]] = {}
+        for at in range(self._first, self._last + 1):
+            line = _LABEL.sub("", self._lines[at - 1].partition("//")[0])
+            parts = [_INSTRUCTION.match(part.strip(" \t{}")) for part in line.split(";")]
+            found[at] = [_Line(bool(part[1]), part[2], part[3]) for part in parts if part is not None]
+        return found
+
+    @cached_property
+    def _labels(self) -> dict[str, int]:
+        places = ((at, _LABEL.match(self._lines[at - 1])) for at in range(self._first, self._last + 1))
+        return {match[1]: at for at, match in places if match is not None}
+
+    @cached_property
+    def _next(self) -> dict[int, tuple[int, ...]]:
+        """Line -> the lines that may come after it."""
+        found = {}
+        for at, instructions in self._parsed.items():
+            after: list[int] = []
+            falls = at < self._last
+            for one in instructions:
+                operation = one.opcode.partition(".")[0]
+                if operation == "bra" and one.operands.strip() in self._labels:
+                    after.append(self._labels[one.operands.strip()])
+                if operation in ("bra", "ret", "exit", "trap") and not one.guarded:
+                    falls = False
+            found[at] = (*after, *([at + 1] if falls else []))
+        return found
+
+    def opcodes(self, line: int) -> str:
+        return " ".join(one.opcode for one in self._parsed.get(line, ()))
+
+    def between(self, start: int, end: int, places: frozenset[int], threads: int) -> Stretch:
+        """Behind line `start` and before `end`, not by way of another of `places`; both sides of a branch count. `threads` go there."""
+        slots, stored, staged, products = Slots(0.0, 0.0), 0.0, 0.0, []
+        leaves = False
+        for line in self._on_the_way(start, end, places):
+            for one in self._parsed[line]:
+                product = self._product(line, one, threads)
+                if product is not None:
+                    products.append(product)
+                    continue
+                special = float(one.opcode.partition(".")[0] in _SPECIAL)
+                slots = Slots(slots.plain + 1 - special, slots.special + special)
+                stored += _bytes(one.opcode) * threads if one.opcode.startswith("st.global") else 0.0
+                staged += _bytes(one.opcode) * threads if one.opcode.startswith("st.shared") else 0.0
+                leaves |= one.opcode.startswith("cp.async.bulk") and ".global.shared" in one.opcode
+        # A bulk store's size stands in its tensor map or a register; what was put into shared memory for it is as much.
+        return Stretch(slots, stored + (staged if leaves else 0.0), tuple(products))
+
+    def _on_the_way(self, start: int, end: int, places: frozenset[int]) -> list[int]:
+        def reach(first: Iterator[int], links: dict[int, tuple[int, ...]]) -> set[int]:
+            found: set[int] = set()
+            stack = [line for line in first if line not in places]
+            while stack:
+                line = stack.pop()
+                if line not in found:
+                    found.add(line)
+                    stack += [other for other in links.get(line, ()) if other not in places]
+            return found
+
+        forward = reach(iter(self._next.get(start, ())), self._next)
+        backward = reach(iter(self._before.get(end, ())), self._before)
+        return sorted(forward & backward)
+
+    @cached_property
+    def _before(self) -> dict[int, tuple[int, ...]]:
+        found: dict[int, tuple[int, ...]] = {}
+        for line, after in self._next.items():
+            for other in after:
+                found[other] = (*found.get(other, ()), line)
+        return found
+
+    # -------------------------------------------------------------------------------------------------------- products
+
+    def _product(self, line: int, one: _Line, threads: int) -> Multiply | Group | None:
+        if one.opcode.startswith("wgmma."):
+            if one.opcode.startswith("wgmma.commit_group"):
+                return Group(commit=True)
+            if one.opcode.startswith("wgmma.wait_group"):
+                return Group(commit=False, pending=int(one.operands))
+            match = _WGMMA.match(one.opcode)
+            if match is None:
+                return None
+            near = one.operands.count("{") > 1
+            rows = 64 * max(1, threads // _WARPGROUP)
+            return Multiply(Instructions(1, rows, int(match[1]), 1, near, match[3] in _NARROW, 0), late=True)
+        if one.opcode.startswith(("mma.", "wmma.mma")):
+            raise Unclear(line, f"what `{one.opcode}` takes is not on record")
+        match = _TCGEN05.match(one.opcode)
+        return None if match is None else self._tcgen05(line, one, match)
+
+    def _tcgen05(self, line: int, one: _Line, match: re.Match[str]) -> Multiply:
+        if match[1] or match[3] not in _KINDS:
+            raise Unclear(line, f"what `{match[0]}` takes is not on record")
+        operands = [operand.strip() for operand in one.operands.split(",")]
+        least, most = self._range(operands[3])
+        if least != most:
+            raise Unclear(line, f"the instruction descriptor `{operands[3]}` is worked out at run time")
+        descriptor, group = int(least), int(match[2])
+        rows, columns = (descriptor >> 24 & 31) * 16, (descriptor >> 17 & 63) * 8  # PTX ISA 9.7.17.4.2
+        if not rows or not columns:
+            raise Unclear(line, f"the instruction descriptor {descriptor:#x} has no shape")
+        near = "[" in operands[1]
+        return Multiply(Instructions(1, rows // group, columns, group, near, _KINDS[match[3]], 0), late=False)
+
+    def _range(self, operand: str, depth: int = 12) -> tuple[float, float]:
+        """Between which numbers an operand lies, where few instructions tell."""
+        if re.fullmatch(r"-?\d+|0x[0-9a-fA-F]+", operand):
+            return int(operand, 0), int(operand, 0)
+        if operand.startswith("%tid"):
+            return 0, self._threads - 1
+        definitions = self._definitions.get(operand, [])
+        if len(definitions) != 1 or depth == 0:
+            return -inf, inf
+        one = definitions[0]
+        sources = [self._range(source.strip().split("|")[0], depth - 1) for source in one.operands.split(",")[1:]]
+        return _folded(one.opcode.partition(".")[0], sources)
+
+    @cached_property
+    def _definitions(self) -> dict[str, list[_Line]]:
+        found: dict[str, list[_Line]] = {}
+        for instructions in self._parsed.values():
+            for one in instructions:
+                target = one.operands.partition(",")[0].split("|")[0].strip()
+                found.setdefault(target, []).append(one)
+        return found
+
+
+def _folded(operation: str, sources: list[tuple[float, float]]) -> tuple[float, float]:
+    if not sources:
+        return -inf, inf
+    (low, high), second = sources[0], sources[1] if len(sources) > 1 else (0.0, 0.0)
+    match operation:
+        case "mov" | "shfl" | "cvt":
+            return low, high
+        case "add":
+            return low + second[0], high + second[1]
+        case "shr" if low >= 0 and high < inf and second[0] == second[1]:
+            return int(low) >> int(second[0]), int(high) >> int(second[0])
+        case "shl" if low >= 0 and high < inf and second[0] == second[1]:
+            return int(low) << int(second[0]), int(high) << int(second[0])
+        case "or" if low == high and second[0] == second[1] and inf not in (high, second[1]):
+            return int(low) | int(second[0]), int(low) | int(second[0])
+        case _:
+            return -inf, inf
+
+
+def _bytes(opcode: str) -> float:
+    """Of one thread's store."""
+    vector, width = _VECTOR.search(opcode), _WIDTH.search(opcode)
+    return (int(vector[1]) if vector else 1) * (int(width[1]) / 8 if width else 4)

@@ -1,0 +1,40 @@
+"""What surrounds a block on its multiprocessor: how far its data is, and what the others leave it of the L2."""
+
+from collections.abc import Mapping
+from math import inf
+from typing import NamedTuple
+
+from pipec.predict.device import Device
+from pipec.predict.workload import Workload
+
+_EDGE = 0.86  # of what is far, where the data just fits the near half of the L2 (sweep, fitted)
+
+
+class Conditions(NamedTuple):
+    """Cycles that data takes longer than from the L2, how many times longer a row of a box takes to be walked, bytes a cycle that the
+    multiprocessor gets, the part `busy` of all multiprocessors that load, and the part of all blocks that run `at_once`.
+
+    By tensor: the part of a tile's rows `inside` it, on average, and the part of its rows that start within a line of the cache.
+    """
+
+    farther: float
+    slower: float
+    bytes_per_cycle: float
+    busy: float
+    at_once: float
+    inside: Mapping[str, float]
+    crooked: Mapping[str, float]
+
+
+def conditions(work: Workload, device: Device, busy: float, at_once: float) -> Conditions:
+    """Of a block when a part `busy` of the multiprocessors work."""
+    inside = {load.tensor: load.inside for load in work.loads}
+    crooked = {load.tensor: load.crooked for load in work.loads}
+    if busy >= device.alone:
+        farther = device.memory + device.loaded * busy
+        return Conditions(farther, 1.0, device.loaded_rate / busy if busy else inf, busy, at_once, inside, crooked)
+    # A lone one finds its data in the L2, unless there is too much.
+    footprint = sum(work.tensors.values())
+    is_far = footprint > device.near_bytes
+    farther = device.far if is_far else device.far * _EDGE if footprint == device.near_bytes else 0.0
+    return Conditions(farther, device.far_row if is_far else 1.0, inf, busy, at_once, inside, crooked)

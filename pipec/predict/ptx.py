@@ -1,0 +1,348 @@
+"""How long a block of a PTX kernel takes, from its barriers: the network that proofs are about (pipec.verify), with a time for each event.
+
+Every process goes through its states with numbers for sizes and block numbers; waits, arrivals, bytes and the code between them
+(`code.py`) cost what `device.py` says. The text does not say how wide the boxes of a tensor map are, how large tensors are, or how many
+blocks a launch has: rows of 128 bytes are assumed, inputs in memory, and the number of blocks is given.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from math import ceil, inf
+from typing import NamedTuple
+
+from pipec.predict.code import Code, Group, Multiply, Unclear
+from pipec.predict.code import Stretch as Between
+from pipec.predict.device import Device
+from pipec.predict.run import MOST_EVENTS, Stretch
+from pipec.predict.work import LINE, product_cycles
+from pipec.predict.workload import BLOCK_BYTES, SHARED_BYTES
+from pipec.protocol.sample import evaluate, known_function
+from pipec.protocol.sample import holds as is_true
+from pipec.record import record
+from pipec.verify.network import Arrive, Edge, End, Network, Process, Test, Use, Wait
+from pipec.verify.terms import Apply, Choose, Floor, Formula, Linear, Symbol, symbols_in, symbols_of
+
+_WARPGROUP = 128
+_BARRIER_BYTES = 8
+
+_UNIFORM = {"%ctaid": 0, "%clusterid": 0, "%cluster_ctaid": 0, "%cluster_ctarank": 0}
+
+
+@record
+class PtxPrediction:
+    """Of one launch. `busy`: cycles of each engine for one block; `moved`: bytes that it loads; `flops`: its products, in 16-bit ones."""
+
+    kernel: str
+    device: Device
+    clock: float
+    given: Mapping[str, int]
+    blocks: int
+    held: int
+    cycles: float
+    seconds: float
+    bounds: Mapping[str, float]
+    busy: Mapping[str, float]
+    moved: float
+    flops: float
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def bound_by(self) -> str:
+        return max(self.bounds, key=self.bounds.__getitem__)
+
+    @property
+    def waits_for(self) -> str:
+        """The engine that is busy longest, if most of the time, else the way round the rings."""
+        engine, cycles = max(self.busy.items(), key=lambda item: item[1], default=("", 0.0))
+        return engine if cycles >= _MOST * self.cycles else "latency"
+
+
+_MOST = 0.9
+
+
+def names_of(network: Network) -> list[str]:
+    """What a block's way depends on: parameters, and numbers that the launch has."""
+    found = {
+        symbol.name
+        for process in network.processes
+        for state in process.states
+        if isinstance(state.action, Test)
+        for symbol in symbols_in(state.action.condition)
+        if ":" not in symbol.name and symbol.name.partition(".")[0] not in _UNIFORM
+    }
+    return sorted(found)
+
+
+def predict_ptx(
+    network: Network, text: str, device: Device, given: Mapping[str, int], blocks: int | None, clock: float | None
+) -> PtxPrediction:
+    """`given`: values of `names_of`; `blocks`: of the launch, one on each multiprocessor if None. Raises Unclear."""
+    if any(process.ranks != (0,) for process in network.processes):
+        raise Unclear(0, "its blocks run in clusters, whose signals to each other are not followed")
+    threads = sum(process.threads for process in network.processes)
+    count = device.machine.multiprocessors
+    blocks = count if blocks is None else blocks
+    last = max((at + _BARRIER_BYTES for ring in network.rings if ring.kind == "mbarrier" for at in ring.instances), default=0)
+    held = max(1, min(SHARED_BYTES // (last + BLOCK_BYTES), 2048 // max(1, threads)))
+    each = min(held, ceil(blocks / count))
+    one = _Multiprocessor(network, Code(text, network.name, threads), device, given, each, min(1.0, blocks / count), blocks)
+    cycles = one.run() * ceil(blocks / (count * each))
+    if not one.moved and not one.flops:
+        raise Unclear(
+            0, "no barrier of it carries copies or products: its threads take the time, and what they compute is not followed"
+        )
+    clock = clock or device.clock
+    bounds = {
+        "multiprocessors": cycles / clock,
+        "power": one.flops / each * blocks / device.machine.flops,
+    }
+    seconds = device.launch + max(bounds.values())
+    busy = {name: found / each for name, found in one.busy.items()}
+    return PtxPrediction(
+        network.name, device, clock, given, blocks, each, cycles, seconds, bounds, busy, one.moved / each, one.flops / each,
+        tuple(one.stretches),
+    )  # fmt: skip
+
+
+class _Phase:
+    """A use of a ring: what has come of it, and when the last of it did."""
+
+    __slots__ = ("arrived", "complete", "expected", "time")
+
+    def __init__(self) -> None:
+        self.arrived, self.expected, self.time = 0, 0, 0.0
+        self.complete = False
+
+
+class _Key(NamedTuple):
+    block: int
+    ring: int
+    number: int
+
+
+class _Running:
+    """A process of one block, at `state` and `now`; of several warpgroups, which go through it each at its own pace, one of `groups`."""
+
+    def __init__(self, process: Process, block: int, numbers: Mapping[Symbol, int], groups: int) -> None:
+        self.process, self.block, self.state, self.now = process, block, process.start, 0.0
+        self.share = groups
+        self.threads = process.threads // groups
+        self.numbers = dict(numbers)
+        self.unknown: set[Symbol] = set()
+        self.cursors = [0] * process.cursors
+        self.products = 0.0  # when those issued so far have ended
+        self.groups: list[float] = []
+        self.places = frozenset(state.line for state in process.states)
+
+
+class _Multiprocessor:
+    def __init__(
+        self, network: Network, code: Code, device: Device, given: Mapping[str, int], held: int, busy: float, blocks: int
+    ) -> None:
+        self._network, self._code, self._device, self._load = network, code, device, busy
+        self._farther = device.memory + device.loaded * busy
+        self._rate = device.loaded_rate / busy if busy else inf
+        self._copies = self._products = 0.0
+        self._phases: dict[_Key, _Phase] = defaultdict(_Phase)
+        self._waiting: dict[_Key, list[_Running]] = defaultdict(list)
+        self._between: dict[tuple[int, int, int], Between] = {}
+        self.busy: dict[str, float] = defaultdict(float)
+        self.moved = self.flops = 0.0
+        self.stretches: list[Stretch] = []
+        self._running = [
+            _Running(process, block, self._numbers(given, block, blocks), groups)
+            for block in range(held)
+            for process in network.processes
+            for groups in (_groups(process),)
+            for _ in range(groups)
+        ]
+        self._working: dict[tuple[int, str], float] = defaultdict(float)  # until when warpgroups of a process issue instructions
+        self._queue: list[tuple[float, int, _Running]] = []
+        self._turn = 0
+
+    def _numbers(self, given: Mapping[str, int], block: int, blocks: int) -> dict[Symbol, int]:
+        found: dict[str, int] = {}
+        for axis in "xyz":
+            first = axis == "x"
+            found |= {f"%ctaid.{axis}": block if first else 0, f"%clusterid.{axis}": block if first else 0}
+            found |= {f"%nctaid.{axis}": blocks if first else 1, f"%nclusterid.{axis}": blocks if first else 1}
+            found |= {f"%cluster_ctaid.{axis}": 0, f"%cluster_nctaid.{axis}": 1}
+        found |= {"%cluster_ctarank": 0, "%cluster_nctarank": 1, **given}
+        return {Symbol(name): number for name, number in found.items()}
+
+    def run(self) -> float:
+        """Cycles until all processes have ended."""
+        for one in self._running:
+            self._push(one)
+        while self._queue:
+            _, _, one = heappop(self._queue)
+            if self._turn > MOST_EVENTS:
+                raise Unclear(0, "it does too much to be followed event by event")
+            self._step(one)
+        stuck = next((one for one in self._running if not isinstance(one.process.states[one.state].action, End)), None)
+        if stuck is not None:
+            raise Unclear(stuck.process.states[stuck.state].line, f"`{stuck.process.role}` waits for ever with these sizes")
+        return max([one.now for one in self._running] + [self._copies, self._products])
+
+    def _push(self, one: _Running) -> None:
+        self._turn += 1
+        heappush(self._queue, (one.now, self._turn, one))
+
+    def _step(self, one: _Running) -> None:
+        state = one.process.states[one.state]
+        match state.action:
+            case End():
+                return
+            case Wait(use=use, edge=edge):
+                key = self._key(one, use)
+                if key.number >= 0 and not self._phases[key].complete:
+                    self._waiting[key].append(one)
+                    return
+                ready = self._phases[key].time if key.number >= 0 else 0.0
+                if ready > one.now:
+                    self._stretch(one, "wait", one.now, ready)
+                    one.now = ready
+                self._follow(one, edge)
+            case Arrive() as action:
+                self._arrive(one, action, state.line)
+                self._follow(one, action.edge)
+            case Test(condition=condition, yes=yes, no=no):
+                self._certain(one, condition, state.line)
+                self._follow(one, yes if is_true(condition, one.numbers) else no)
+        self._push(one)
+
+    def _key(self, one: _Running, use: Use) -> _Key:
+        ring = self._network.rings[use.ring]
+        return _Key(one.block, use.ring, one.cursors[use.cursor] + use.shift if ring.stages else 0)
+
+    def _certain(self, one: _Running, condition: Formula, line: int) -> None:
+        for symbol in sorted(symbols_in(condition), key=lambda symbol: symbol.name):
+            if symbol in one.unknown or symbol not in one.numbers:
+                known = symbol.name.partition(":")[2] or symbol.name
+                raise Unclear(line, f"which way `{one.process.role}` goes depends on `{known}`, of which nothing is known here")
+        if any(not known_function(one) for one in _functions(condition)):
+            raise Unclear(line, f"which way `{one.process.role}` goes follows from memory, or from what is not worked out here")
+
+    def _arrive(self, one: _Running, action: Arrive, line: int) -> None:
+        device, opcodes = self._device, self._code.opcodes(line)
+        begun, at = one.now, one.now + device.arrive
+        if action.expects:
+            one.now += device.turn
+            self.busy["issue"] += device.turn
+            at = one.now
+        if action.delivers:
+            at = self._copy(one, action.delivers)
+        elif "tcgen05.commit" in opcodes:
+            at = max(one.now, one.products)
+        elif "cp.async" in opcodes:
+            at = one.now + device.load + self._farther
+        if one.now > begun:
+            self._stretch(one, "issue", begun, one.now)
+        key = self._key(one, action.use)
+        phase, ring = self._phases[key], self._network.rings[action.use.ring]
+        phase.arrived += action.count // one.share
+        phase.expected += action.expects - action.delivers
+        phase.time = max(phase.time, at)
+        if phase.arrived >= ring.count and phase.expected == 0 and not phase.complete:
+            phase.complete = True
+            for other in self._waiting.pop(key, ()):
+                self._push(other)
+
+    def _copy(self, one: _Running, size: int) -> float:
+        """When the bytes have come."""
+        device, rows = self._device, max(1.0, size / LINE)
+        walking = max(rows * device.row, size / self._rate)
+        begin = max(one.now, self._copies)
+        self._copies = begin + walking
+        self.stretches.append(Stretch(one.block, "copies", "load", begin, self._copies))
+        issue = device.issue + device.issue_row * rows
+        one.now += issue
+        self.busy["copies"] += walking
+        self.busy["issue"] += issue
+        self.moved += size
+        return self._copies + device.load + self._farther + rows * (device.load_row + device.load_line)
+
+    def _follow(self, one: _Running, edge: Edge) -> None:
+        source, target = one.process.states[one.state].line, one.process.states[edge.target].line
+        unknown = {symbol for symbol, value in edge.values if value is None}
+        values = {symbol: evaluate(value, one.numbers) for symbol, value in edge.values if value is not None}
+        for symbol, value in edge.values:
+            if value is not None and any(other in one.unknown for other in symbols_of(value)):
+                unknown.add(symbol)
+        one.numbers |= values
+        one.unknown = (one.unknown - values.keys()) | unknown
+        for cursor, uses in edge.advances:
+            one.cursors[cursor] += uses
+        one.state = edge.target
+        if source != target or isinstance(one.process.states[edge.target].action, Test):
+            self._work(one, self._code_between(one, source, target))
+
+    def _code_between(self, one: _Running, source: int, target: int) -> Between:
+        key = id(one.process), source, target
+        if key not in self._between:
+            self._between[key] = self._code.between(source, target, one.places, one.threads)
+        return self._between[key]
+
+    def _work(self, one: _Running, between: Between) -> None:
+        cycles = 0.0
+        if one.threads >= _WARPGROUP:  # what one warp issues beside copies and products is part of their figures
+            cycles = between.slots.cycles(self._device)
+        if between.stored:
+            cycles += self._device.tile / one.share + self._device.element * between.stored / 2
+        if cycles:
+            # In turn with the other groups, whose instructions the same schedulers issue; a warp alone waits for its own results.
+            key, begun = (one.block, one.process.role), one.now
+            start = max(one.now, self._working[key])
+            self._working[key] = start + cycles
+            one.now = start + cycles * (self._device.dependent if one.share > 1 else 1.0)
+            self.busy["threads"] += cycles
+            self._stretch(one, "work", begun, one.now)
+        for product in between.products:
+            self._multiply(one, product)
+
+    def _multiply(self, one: _Running, product: Multiply | Group) -> None:
+        if isinstance(product, Group):
+            if product.commit:
+                one.groups.append(one.products)
+            elif len(one.groups) > product.pending:
+                one.now = max(one.now, one.groups[-1 - product.pending])
+                del one.groups[: len(one.groups) - product.pending]
+            return
+        cycles, latency = product_cycles(product.instructions, self._device)
+        begin = max(one.now + latency, self._products)
+        self._products = one.products = begin + cycles
+        self.busy["products"] += cycles
+        of = product.instructions
+        self.flops += of.rows * of.columns * 32  # 16-bit operations of 32 bytes of K
+        self.stretches.append(Stretch(one.block, "products", one.process.role, begin, one.products))
+
+    def _stretch(self, one: _Running, what: str, start: float, end: float) -> None:
+        self.stretches.append(Stretch(one.block, one.process.role, what, start, end))
+
+
+def _groups(process: Process) -> int:
+    return max(1, process.threads // _WARPGROUP) if process.threads % _WARPGROUP == 0 else 1
+
+
+def _functions(part: object) -> list[str]:
+    """Names of the functions in a formula, outermost first."""
+    match part:
+        case Apply(function, arguments):
+            return [function, *(name for argument in arguments for name in _functions(argument))]
+        case Floor(form, _):
+            return _functions(form)
+        case Choose(condition, yes, no):
+            return [*_functions(condition), *_functions(yes), *_functions(no)]
+        case Linear(_, terms):
+            return [name for one, _ in terms for name in _functions(one)]
+        case Symbol():
+            return []
+        case _:
+            inner = getattr(part, "parts", None) or ((part.form,) if hasattr(part, "form") else ())
+            return [name for one in inner for name in _functions(one)]
+
+
+def parameter_of(name: str, names: list[str], kernel: str) -> str | None:
+    """The parameter that a size names: itself, or as pipec calls the dimension of a kernel."""
+    return next((one for one in names if one in (name, f"{kernel}_dim_{name}", f"{kernel}_{name}")), None)

@@ -1,0 +1,60 @@
+"""Conditions over numbered variables: rows that are compared with 0, and what is made of such comparisons."""
+
+from collections.abc import Iterator, Mapping
+
+from pipec.protocol.rows import Row, evaluated, negative, replaced
+from pipec.record import record
+from pipec.verify.terms import Relation
+
+
+@record
+class Comparison:
+    relation: Relation
+    row: Row
+
+
+@record
+class Joined:
+    """All parts hold (`every`), or some part does."""
+
+    every: bool
+    parts: tuple["Condition", ...]
+
+
+Condition = Comparison | Joined
+
+
+def opposite(condition: Condition) -> Condition:
+    match condition:
+        case Comparison("ge", row):
+            return Comparison("ge", negative(row))
+        case Comparison(relation, row):
+            return Comparison("ne" if relation == "eq" else "eq", row)
+        case Joined(every, parts):
+            return Joined(not every, tuple(map(opposite, parts)))
+
+
+def substituted(condition: Condition, values: Mapping[int, Row]) -> Condition:
+    match condition:
+        case Comparison(relation, row):
+            return Comparison(relation, replaced(row, values))
+        case Joined(every, parts):
+            return Joined(every, tuple(substituted(part, values) for part in parts))
+
+
+def holds(condition: Condition, numbers: Mapping[int, int]) -> bool:
+    match condition:
+        case Comparison(relation, row):
+            value = evaluated(row, numbers)
+            return value >= 0 if relation == "ge" else (value == 0) == (relation == "eq")
+        case Joined(every, parts):
+            return all(holds(part, numbers) for part in parts) if every else any(holds(part, numbers) for part in parts)
+
+
+def comparisons(condition: Condition) -> Iterator[Comparison]:
+    match condition:
+        case Comparison():
+            yield condition
+        case Joined(_, parts):
+            for part in parts:
+                yield from comparisons(part)

@@ -1,0 +1,174 @@
+"""What follows from rows that are 0 or at least 0.
+
+The search asks thousands of small questions, most of them about what is at hand. So variables are numbers, and elimination looks only at
+the rows that hang together with the question. What is found here is not trusted: the checker asks again, in its own way.
+"""
+
+from collections.abc import Iterable
+from math import gcd
+
+from pipec.protocol.comparisons import Condition
+from pipec.protocol.rows import Row, Terms, negative, plus, primitive, replaced, scaled, tight
+
+_MOST_ROWS = 60  # of inequalities while variables are eliminated
+
+# How often two rows have been combined, in all: what a search counts to know when it has taken too long.
+combined = [0]
+
+
+class Premises:
+    """A conjunction of rows that are 0 or at least 0, in solved form. `clauses`: what else holds, see `deduction`."""
+
+    __slots__ = ("clauses", "contradictory", "least", "solved")
+
+    def __init__(self) -> None:
+        self.contradictory = False
+        self.solved: dict[int, Row] = {}
+        self.least: dict[Terms, int] = {}  # terms -> the least constant with which they are >= 0
+        self.clauses: list[Condition] = []
+
+    def copy(self) -> "Premises":
+        made = Premises()
+        made.contradictory, made.solved, made.least = self.contradictory, dict(self.solved), dict(self.least)
+        made.clauses = list(self.clauses)
+        return made
+
+    def reduced(self, row: Row) -> Row:
+        return replaced(row, self.solved)
+
+    def at_least(self, row: Row) -> None:
+        row = tight(replaced(row, self.solved))
+        constant, terms = row
+        if not terms:
+            self.contradictory |= constant < 0
+            return
+        known = self.least.get(terms)
+        if known is not None and known <= constant:
+            return
+        self.least[terms] = constant
+        # Between two bounds with no room an inequality is an equation, which can be solved
+        # for a variable and spares its elimination.
+        opposite = self.least.get(tuple([(variable, -coefficient) for variable, coefficient in terms]))
+        if opposite is not None and constant + opposite <= 0:
+            self.contradictory |= constant + opposite < 0
+            self.equal(row)
+
+    def equal(self, row: Row) -> None:
+        constant, terms = replaced(row, self.solved)
+        if not terms:
+            self.contradictory |= constant != 0
+            return
+        divisor = gcd(*[coefficient for _, coefficient in terms])
+        # No whole numbers solve it, though fractions would: rings are counted in whole uses.
+        if constant % divisor:
+            self.contradictory = True
+            return
+        constant, terms = primitive((constant, terms))
+        # Registers have higher numbers than sizes and are solved for first.
+        pivot = next(((variable, c) for variable, c in reversed(terms) if c in (1, -1)), None)
+        # No coefficient of 1: solving would make fractions, so the equation stays as two inequalities.
+        if pivot is None:
+            for each in ((constant, terms), scaled((constant, terms), -1)):
+                if self.least.get(each[1], each[0] + 1) > each[0]:
+                    self.least[each[1]] = each[0]
+            return
+        self.define(pivot[0], scaled((constant, tuple([each for each in terms if each != pivot])), -pivot[1]))
+
+    def define(self, variable: int, value: Row) -> None:
+        """The variable is equal to a row in which it does not occur."""
+        combined[0] += 1 + (len(self.solved) + len(self.least)) // 16  # a row that is looked at costs less than two combined
+        known = {variable: value}
+        for other, row in self.solved.items():
+            self.solved[other] = replaced(row, known)
+        self.solved[variable] = value
+        old, self.least = self.least, {}
+        for terms, constant in old.items():
+            if any(each == variable for each, _ in terms):
+                self.at_least((constant, terms))
+            elif constant < self.least.get(terms, constant + 1):
+                self.least[terms] = constant
+
+    def entails(self, row: Row) -> bool:
+        """Whether the row is at least 0 wherever the conjunction holds; False where that is not found out."""
+        if self.contradictory:
+            return True
+        constant, terms = tight(replaced(row, self.solved))
+        if not terms:
+            return constant >= 0
+        if self.least.get(terms, constant + 1) <= constant:
+            return True
+        return _contradictory(self._near(terms), negative((constant, terms)))
+
+    def equals(self, row: Row) -> bool:
+        if self.contradictory:
+            return True
+        constant, terms = replaced(row, self.solved)
+        return constant == 0 if not terms else self.entails(row) and self.entails(scaled(row, -1))
+
+    def _near(self, terms: Terms) -> dict[Terms, int]:
+        """The inequalities that hang together with these variables."""
+        reached = {variable for variable, _ in terms}
+        rest, found = list(self.least.items()), {}
+        while True:
+            further = []
+            for row in rest:
+                if reached.isdisjoint([variable for variable, _ in row[0]]):
+                    further.append(row)
+                else:
+                    found[row[0]] = row[1]
+            if len(further) == len(rest):
+                return found
+            rest = further
+            for found_terms in found:
+                reached.update([variable for variable, _ in found_terms])
+
+
+def _contradictory(rows: dict[Terms, int], last: Row) -> bool:
+    """Whether the inequalities contradict each other (Fourier and Motzkin)."""
+    if last[0] < rows.get(last[1], last[0] + 1):
+        rows[last[1]] = last[0]
+    while rows:
+        combined[0] += len(rows)
+        variable = _cheapest(rows)
+        made: dict[Terms, int] = {}
+        lower, upper = [], []
+        for terms, constant in rows.items():
+            factor = next((c for each, c in terms if each == variable), 0)
+            if factor > 0:
+                lower.append((factor, (constant, terms)))
+            elif factor:
+                upper.append((-factor, (constant, terms)))
+            else:
+                made[terms] = constant
+        combined[0] += len(lower) * len(upper)
+        for low, left in lower:
+            for high, right in upper:
+                common = gcd(low, high)
+                constant, terms = tight(plus(scaled(left, high // common), right, low // common))
+                if not terms:
+                    if constant < 0:
+                        return True
+                elif constant < made.get(terms, constant + 1):
+                    made[terms] = constant
+        # Eliminating may square the number of rows each time. To give up here costs a fact of the proof, never a wrong one.
+        if len(made) > _MOST_ROWS:
+            return False
+        rows = made
+    return False
+
+
+def _cheapest(rows: Iterable[Terms]) -> int:
+    """The variable whose elimination adds the fewest inequalities."""
+    lower: dict[int, int] = {}
+    upper: dict[int, int] = {}
+    for terms in rows:
+        for variable, coefficient in terms:
+            side = lower if coefficient > 0 else upper
+            side[variable] = side.get(variable, 0) + 1
+    best, found = 1 << 30, -1
+    for variable in lower.keys() | upper.keys():
+        low, high = lower.get(variable, 0), upper.get(variable, 0)
+        cost = low * high - low - high
+        if cost < best or cost == best and variable < found:
+            best, found = cost, variable
+    return found

@@ -1,0 +1,159 @@
+"""Products of sizes and counters: a loop inside another against one loop over the product of their bounds.
+
+What the roles have in common is then `turns = outer * inner bound + inner`, of which the network says nothing. So for each counter around a
+loop the product with that loop's bound is a value of its own, of which facts may say how it depends on others.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from pipec.protocol.sample import forms_of
+from pipec.record import replace
+from pipec.verify.logic import System
+from pipec.verify.network import Action, Arrive, Edge, Network, Process, State, Test, Wait, edges_of
+from pipec.verify.terms import (
+    RANGES,
+    Apply,
+    Atom,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    both,
+    choose,
+    decided,
+    either,
+    floor,
+    product,
+    symbols_of,
+)
+
+_MOST = 12  # products that are looked at
+
+
+def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tuple[Formula, ...]]:
+    """The network with products of sizes that are not negative multiplied exactly, and the conditions under which the machine does so."""
+    conditions: dict[Formula, None] = {}
+
+    def of_atom(one: Atom) -> Linear:
+        match one:
+            case Apply("mul.lo.s32" | "mul.lo.u32" | "s32" | "u32" as function, arguments) if _of_sizes(one, registers):
+                wide = _widened(atom(one))
+                if function.startswith("mul") or wide != arguments[0]:
+                    conditions[Compare("ge", add(Linear(RANGES[function[-3:]][1]), wide, -1))] = None
+                    made = [*map(of_form, arguments)]
+                    return product(*made) if len(made) == 2 else made[0]
+                return atom(one)
+            case Floor(form, divisor):
+                return floor(of_form(form), divisor)
+            case Choose(condition, yes, no):
+                return choose(of_formula(condition), of_form(yes), of_form(no))
+            case _:
+                return atom(one)
+
+    def of_form(form: Linear) -> Linear:
+        made = Linear(form.constant)
+        for one, times in form.terms:
+            made = add(made, of_atom(one), times)
+        return made
+
+    def of_formula(formula: Formula) -> Formula:
+        match formula:
+            case Compare(relation, form):
+                return decided(Compare(relation, of_form(form)))
+            case Both(parts):
+                return both(*map(of_formula, parts))
+            case Either(parts):
+                return either(*map(of_formula, parts))
+
+    processes = tuple(
+        replace(process, states=tuple(_state(state, of_form, of_formula) for state in process.states))
+        for process in network.processes
+    )
+    return replace(network, processes=processes), tuple(_needed(network.facts, [*conditions]))
+
+
+def _needed(facts: Sequence[Formula], conditions: list[Formula]) -> list[Formula]:
+    """Those that neither the facts nor the others imply."""
+    for one in list(conditions):
+        if System([*facts, *(other for other in conditions if other is not one)]).entails(one):
+            conditions.remove(one)
+    return conditions
+
+
+def _widened(form: Linear) -> Linear:
+    """The form with products in 64 bits, and nothing cut off from sums."""
+    made = Linear(form.constant)
+    for one, times in form.terms:
+        match one:
+            case Apply("mul.lo.s32" | "mul.lo.u32", (left, right)):
+                made = add(made, atom(Apply("mul.lo.s64", (_widened(left), _widened(right)))), times)
+            case Apply("s32" | "u32", (inner,)):
+                made = add(made, _widened(inner), times)
+            case _:
+                made = add(made, atom(one), times)
+    return made
+
+
+def _of_sizes(one: Atom, registers: frozenset[Symbol]) -> bool:
+    return registers.isdisjoint(symbols_of(atom(one)))
+
+
+def _state(state: State, of_form: Callable[[Linear], Linear], of_formula: Callable[[Formula], Formula]) -> State:
+    def edge(one: Edge) -> Edge:
+        values = tuple((symbol, None if value is None else of_form(value)) for symbol, value in one.values)
+        return replace(one, values=values, requires=tuple(map(of_formula, one.requires)))
+
+    action: Action = state.action
+    match action:
+        case Test(condition, yes, no):
+            action = Test(of_formula(condition), edge(yes), edge(no))
+        case Wait(edge=on) | Arrive(edge=on):
+            action = replace(action, edge=edge(on))
+        case _:
+            pass
+    return replace(state, action=action)
+
+
+def candidates(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
+    """Products of a counter and what bounds a loop within its own, or is added there in each turn."""
+    found: dict[Linear, None] = {}
+    for process in network.processes:
+        if any(
+            isinstance(state.action, (Wait, Arrive)) and network.rings[state.action.use.ring].kind == "mbarrier"
+            for state in process.states
+        ):
+            found.update(dict.fromkeys(_of_process(process, registers)))
+    return tuple(found)[:_MOST]
+
+
+def _of_process(process: Process, registers: frozenset[Symbol]) -> Iterator[Linear]:
+    edges = [edge for state in process.states for edge in edges_of(state.action)]
+    counters = {symbol for edge in edges for symbol, value in edge.values if value is not None and _steps(value, symbol)}
+    for form in _compared(process):
+        sizes = Linear(0, tuple((one, times) for one, times in form.terms if _of_sizes(one, registers)))
+        inner = symbols_of(form) & registers
+        if not sizes.terms or not inner or inner & symbols_of(sizes):
+            continue
+        factors = [one for one, _ in sizes.terms]
+        for outer in sorted(counters - inner, key=lambda symbol: symbol.name):
+            for factor in factors:
+                yield product(atom(outer), atom(factor))
+
+
+def _compared(process: Process) -> Iterator[Linear]:
+    """What tests compare with 0, and by how much values grow."""
+    for state in process.states:
+        if isinstance(state.action, Test):
+            yield from forms_of(state.action.condition)
+        for edge in edges_of(state.action):
+            yield from (value for symbol, value in edge.values if value is not None and len(value.terms) > 1)
+
+
+def _steps(value: Linear, symbol: Symbol) -> bool:
+    return value.terms == ((symbol, 1),)

@@ -1,0 +1,84 @@
+"""Registers of wgmma, and the wgmma.fence that orders what else touches them (PTX ISA 9.7.15.7.1).
+
+A fence is due before the first wgmma of a warpgroup, and between another access to a register and a wgmma that uses it as accumulator or
+operand A; wgmma of one shape may follow each other on the same accumulator. Which instructions come between a fence and a wgmma that uses
+their registers is known before the kernel runs, so that only those tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...errors import SimulationError
+from ...machine.program import Execute
+from ...machine.threads.cta import Warp
+from ...machine.threads.divergence import Outcome
+from ...ptx.tree import Instruction, Vector
+from .pending_loads import all_registers, registers
+
+_MULTIPLY, _FENCE = "wgmma.mma_async", "wgmma.fence"
+
+
+def _used(item: Instruction) -> frozenset[int]:
+    """The registers that a wgmma works on: its accumulator, and operand A where that is in registers."""
+    vectors = [operand for operand in item.operands[:2] if isinstance(operand, Vector)]
+    return frozenset(index for operand in vectors for index in registers(operand))
+
+
+def unfenced_uses(items: Sequence[Instruction], successors: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
+    """Of each instruction that touches registers which a wgmma uses with no fence between, on some way: these registers."""
+    before: list[list[int]] = [[] for _ in range(len(items) + 1)]
+    for index, following in enumerate(successors):
+        for other in following:
+            before[other].append(index)
+    wanted: dict[int, frozenset[int]] = {}  # on the way out of an instruction: what some wgmma uses before any fence
+    work = [index for index, item in enumerate(items) if item.opcode.startswith(_MULTIPLY)]
+    while work:
+        index = work.pop()
+        item, needed = items[index], wanted.get(index, frozenset())
+        if item.opcode.startswith(_FENCE) and item.guard is None:
+            continue
+        if item.opcode.startswith(_MULTIPLY):
+            needed |= _used(item)
+        for earlier in before[index]:
+            known = wanted.get(earlier)
+            if known is None or not needed <= known:
+                wanted[earlier] = needed | (known or frozenset())
+                work.append(earlier)
+    return dict(_touching(items, wanted))
+
+
+def _touching(items: Sequence[Instruction], wanted: dict[int, frozenset[int]]) -> Iterator[tuple[int, frozenset[int]]]:
+    for index, needed in wanted.items():
+        touched = needed & all_registers(items[index])
+        if touched and not items[index].opcode.startswith("wgmma."):
+            yield index, touched
+
+
+def telling(execute: Execute, touched: frozenset[int], item: Instruction) -> Execute:
+    """`execute`, which notes that it has touched these registers, to which a wgmma may come before a fence."""
+    noted = dict.fromkeys(touched, item.line)
+
+    def tell(warp: Warp) -> Outcome:
+        warp.unfenced.update(noted)
+        return execute(warp)
+
+    return tell
+
+
+def fenced(warp: Warp) -> None:
+    """wgmma.fence: what has touched registers so far comes before the wgmma that follow."""
+    warp.fenced = True
+    warp.unfenced.clear()
+
+
+def check_fence(warp: Warp, slots: Sequence[int], what: str) -> None:
+    """Complains of a wgmma that no fence keeps behind what has touched its registers."""
+    machine, message = warp.cta.machine, ""
+    line = next((warp.unfenced[slot] for slot in slots if slot in warp.unfenced), None) if warp.unfenced else None
+    if not warp.fenced:
+        message = f"{what} is the first of its warp, and no wgmma.fence stands before it"
+    elif line is not None and not machine.practised("registers behind wgmma.fence"):
+        message = f"{what} works on a register that PTX line {line} has touched: no wgmma.fence stands between"
+    if message:
+        machine.findings.add("race", ("wgmma.fence", warp.fragment.pc), warp.here(SimulationError("race", message)))

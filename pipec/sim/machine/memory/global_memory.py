@@ -1,0 +1,267 @@
+"""Global memory: allocations, and the host's arrays among them."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...compiled import access as native
+from ...errors import SimulationError
+from ...ptx.types import Addresses, Bytes, LaneValues
+from ..races.clocks import Knowledge, Thread
+from ..races.detector import Races, Same
+from ..races.ledger import Access
+from ..races.shadow import Shadow
+from .spaces import BY_SIZE, GLOBAL_BASE, STEPS, Views, check_alignment, views_of
+
+
+@dataclass
+class Allocation:
+    """`data` is a byte view of memory the caller owns; results appear there."""
+
+    base: int
+    data: Bytes
+    writable: bool
+    name: str
+    views: Views = field(default_factory=dict)
+    shadow: Shadow | None = None  # of what can be written
+
+    def __post_init__(self) -> None:
+        self.views = views_of(self.data)
+        if self.writable:
+            self.shadow = Shadow("global", self.data.size, 4, self._place)
+            self.shadow.keep_log()
+
+    def _place(self, offset: int) -> str:
+        return f"global address 0x{self.base + offset:x} (byte {offset} of {self.name})"
+
+    @property
+    def end(self) -> int:
+        return self.base + self.data.size
+
+
+def _in_runs(offsets: Addresses, size: int) -> bool:
+    """Whether the offsets are those of whole, aligned pieces of `size` bytes."""
+    if size == 1:
+        return True
+    if offsets.size % size:
+        return False
+    firsts = offsets[::size]
+    return not (firsts & (size - 1)).any() and bool((offsets[size - 1 :: size] == firsts + (size - 1)).all())
+
+
+class Region(NamedTuple):
+    """The host's memory from `low` to `high` is the allocation at `base`."""
+
+    low: int
+    high: int
+    base: int
+
+
+class GlobalMemory:
+    """Separate allocations, 256-byte aligned, with unmapped gaps of at least 64 KiB between them.
+
+    An array of the host also answers at the address that it has there (`Region`), so that kernels can follow pointers that they find
+    in memory.
+    """
+
+    def __init__(self) -> None:
+        self.allocations: list[Allocation] = []
+        self.bases: list[int] = []
+        self.regions: list[Region] = []
+        self.next_base = GLOBAL_BASE
+        self.races: Races | None = None
+        self._rows = np.zeros((0, native.ALLOCATION_WORDS), np.int64)
+        self.table = np.zeros(2, np.int64)  # what machine code finds them by
+
+    def add(self, data: Bytes, writable: bool, name: str) -> Allocation:
+        allocation = Allocation(self.next_base, data, writable, name)
+        self.allocations.append(allocation)
+        self.bases.append(allocation.base)
+        self.next_base = (allocation.end + 0x1_0000 + 0xFFFF) // 0x1_0000 * 0x1_0000
+        self._watched(allocation)
+        shadow = allocation.shadow.block.ctypes.data if allocation.shadow is not None else 0
+        row = [allocation.base, allocation.end, data.ctypes.data, writable, shadow]
+        self._rows = np.vstack([self._rows, np.array([row], np.int64)])
+        self.table[:] = len(self._rows), self._rows.ctypes.data
+        return allocation
+
+    def answer_at(self, low: int, high: int, base: int) -> None:
+        """The allocation at `base` is the host's memory from `low` to `high`."""
+        bisect.insort(self.regions, Region(low, high, base))
+
+    def placed(self, addresses: Addresses) -> Addresses:
+        """`addresses`, those of the host translated; others as they are."""
+        if not self.regions or not addresses.size or int(addresses.max()) < self.regions[0].low:
+            return addresses
+        found = addresses
+        for region in self.regions:
+            inside = (addresses >= region.low) & (addresses < region.high)
+            if inside.any():
+                found = np.where(inside, addresses + (region.base - region.low), found)
+        return found
+
+    def watch(self, races: Races) -> None:
+        """From now on accesses that say whose they are leave marks."""
+        self.races = races
+        for allocation in self.allocations:
+            self._watched(allocation)
+
+    def _watched(self, allocation: Allocation) -> None:
+        if self.races is not None and allocation.shadow is not None:
+            self.races.shadows.add(allocation.shadow)
+
+    def find(self, address: int) -> Allocation | None:
+        index = bisect.bisect_right(self.bases, address) - 1
+        if index < 0:
+            return None
+        allocation = self.allocations[index]
+        return allocation if address < allocation.end else None
+
+    def _one_allocation(self, addresses: Addresses, size: int, what: str) -> tuple[Allocation | None, Addresses]:
+        """The allocation that holds all accesses, None if they are spread over several; and the addresses as it has them."""
+        low, high = int(np.minimum.reduce(addresses, axis=None)), int(np.maximum.reduce(addresses, axis=None))
+        allocation = self.find(low)
+        if allocation is not None and high + size <= allocation.end:
+            return allocation, addresses
+        placed = self.placed(addresses)
+        if placed is not addresses:
+            return self._one_allocation(placed, size, what)
+        for address in addresses.tolist():
+            owner = self.find(address)
+            if owner is None or address + size > owner.end:
+                raise SimulationError(
+                    "out_of_bounds", f"{what} of {size} bytes at global address 0x{address:x}{self._nearest(address)}"
+                )
+        return None, addresses
+
+    def by_allocation(self, addresses: Addresses) -> list[tuple[Allocation, Addresses]]:
+        """Allocations and offsets in them, of addresses that lie in some."""
+        addresses = self.placed(addresses)
+        bases = np.searchsorted(np.array(self.bases), addresses, "right") - 1
+        found = [(self.allocations[number], addresses[bases == number]) for number in np.unique(bases).tolist() if number >= 0]
+        return [(allocation, part - allocation.base) for allocation, part in found]
+
+    def _nearest(self, address: int) -> str:
+        index = bisect.bisect_right(self.bases, address) - 1
+        if index < 0:
+            return ", which belongs to no argument"
+        near = self.allocations[index]
+        return f", {address - near.end} bytes past the end of {near.name} ({near.data.size} bytes)"
+
+    def load(self, addresses: Addresses, size: int, by: Thread | None = None, span: int = 0) -> LaneValues:
+        """`by` and `span` as for shared memory."""
+        if not addresses.size:
+            return np.zeros(0, BY_SIZE[size])
+        check_alignment(addresses, size, "load from global memory")
+        allocation, addresses = self._one_allocation(addresses, size, "load")
+        if allocation is None:
+            parts = [self.load(addresses[i : i + 1], size, by, span) for i in range(addresses.size)]
+            return np.concatenate(parts)
+        offsets = addresses - allocation.base
+        if by is not None and allocation.shadow is not None and self.races is not None:
+            self.races.load(by, allocation.shadow, offsets // (span or size), span or size)
+        return allocation.views[size][offsets // size]
+
+    def store(
+        self,
+        addresses: Addresses,
+        values: LaneValues,
+        size: int,
+        by: Thread | None = None,
+        span: int = 0,
+        same: Same | None = None,
+    ) -> None:
+        if not addresses.size:
+            return
+        check_alignment(addresses, size, "store to global memory")
+        allocation, addresses = self._one_allocation(addresses, size, "store")
+        if allocation is None:
+            for i in range(addresses.size):
+                self.store(addresses[i : i + 1], values[i : i + 1], size, by, span, same)
+            return
+        if not allocation.writable:
+            raise SimulationError("out_of_bounds", f"store to {allocation.name}, which was passed as read-only")
+        offsets = addresses - allocation.base
+        index = offsets // size
+        if by is not None and allocation.shadow is not None and self.races is not None:
+            known = same or (lambda: bool((allocation.views[size][index] == values).all()))
+            self.races.store(by, allocation.shadow, offsets // span if span else index, span or size, known)
+        allocation.views[size][index] = values
+
+    def load_words(self, addresses: Addresses, dtype: np.dtype[Any], count: int, by: Thread | None) -> LaneValues | None:
+        """As for shared memory."""
+        size = dtype.itemsize * count
+        unit = min(8, size)
+        allocation, offsets = self._holder(addresses, size)
+        if allocation is None:
+            return None
+        if by is not None and allocation.shadow is not None and self.races is not None:
+            self.races.load(by, allocation.shadow, offsets // size, size)
+        words: LaneValues = allocation.views[unit][offsets[:, None] // unit + STEPS[size // unit]]
+        return words.view(dtype)
+
+    def store_words(self, addresses: Addresses, elements: LaneValues, by: Thread | None, same: Same | None) -> bool:
+        """As for shared memory."""
+        size = elements.itemsize * elements.shape[1]
+        unit = min(8, size)
+        allocation, offsets = self._holder(addresses, size)
+        if allocation is None or not allocation.writable:
+            return False
+        words = elements.view(BY_SIZE[unit])
+        index, view = offsets[:, None] // unit + STEPS[size // unit], allocation.views[unit]
+        if by is not None and allocation.shadow is not None and self.races is not None:
+            known = same or (lambda: bool((view[index] == words).all()))
+            self.races.store(by, allocation.shadow, offsets // size, size, known)
+        view[index] = words
+        return True
+
+    def _holder(self, addresses: Addresses, size: int) -> tuple[Allocation | None, Addresses]:
+        """The allocation that holds all these pieces of `size` bytes, aligned as they must be, and their offsets in it; None where
+        there is none such."""
+        if not addresses.size or int(np.bitwise_or.reduce(addresses)) & (size - 1):
+            return None, addresses
+        allocation = self.find(int(np.minimum.reduce(addresses)))
+        if allocation is None or int(np.maximum.reduce(addresses)) + size > allocation.end:
+            placed = self.placed(addresses)
+            return (None, addresses) if placed is addresses else self._holder(placed, size)
+        return allocation, addresses - allocation.base
+
+    def begin(self, thread: Thread, access: Access, addresses: Addresses, knowledge: Knowledge) -> None:
+        """An asynchronous operation touches the bytes at `addresses`, runs of them as a rule; `thread` knew that much at its issue."""
+        if not addresses.size:
+            return
+        allocation, addresses = self._one_allocation(addresses, 1, access.what)
+        if self.races is None or allocation is None or allocation.shadow is None:
+            return
+        offsets, shadow = addresses - allocation.base, allocation.shadow
+        size = next(size for size in (4, 2, 1) if _in_runs(offsets, size))
+        self.races.begin(thread, access, shadow, shadow.pieces(offsets[::size] // size, size), knowledge)
+
+    def begin_pieces(self, thread: Thread, access: Access, addresses: Addresses, size: int, knowledge: Knowledge) -> None:
+        """The same for `size` bytes from each address on."""
+        if not addresses.size:
+            return
+        allocation, offsets = self._holder(addresses, size)
+        if allocation is None:
+            self.begin(thread, access, (addresses[:, None] + np.arange(size)).reshape(-1), knowledge)
+        elif self.races is not None and allocation.shadow is not None:
+            shadow = allocation.shadow
+            self.races.begin(thread, access, shadow, shadow.pieces(offsets // size, size), knowledge)
+
+    def map_used(self, thread: Thread, address: int, count: int) -> None:
+        """`thread` starts a copy through the tensor map of `count` bytes at `address`, a multiple of 64."""
+        for allocation, offsets in self.by_allocation(np.array([address], np.int64)):
+            first = int(offsets[0])
+            if self.races is not None and allocation.shadow is not None and first % 8 == 0:
+                self.races.map_used(thread, allocation.shadow, np.arange(first // 8, (first + count) // 8, dtype=np.int64), 8)
+
+    def gather(self, addresses: Addresses) -> LaneValues:
+        """Bytes at `addresses` (any shape flattened); the protocol of the TMA model."""
+        return self.load(np.asarray(addresses, np.int64), 1)
+
+    def scatter(self, addresses: Addresses, values: LaneValues) -> None:
+        self.store(np.asarray(addresses, np.int64), np.asarray(values, np.uint8), 1)

@@ -1,0 +1,229 @@
+"""All sets of accesses that some place has, by number: in columns, where machine code reads and writes them (`compiled.access`), and as
+tuples where there is more to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ...compiled import access as native
+from ...units.layouts import Tile
+from .clocks import Clock, Thread
+
+Proxy = Literal["generic", "async", "either", "tensor"]
+Scope = Literal["cta", "cluster", "gpu", "sys"]
+Cells = np.ndarray
+NOBODY = 0
+_COLLECT = 1 << 14
+# Numbers that are given out before sets are forgotten, at most, while nobody looks whether it is time.
+_SPARE = 1 << 10
+_COLUMNS = (native.OF_THREAD, native.OF_PC, native.OF_TIME, native.OF_MEET, native.OF_REST, native.OF_DEPTH)
+
+
+@dataclass(eq=False, slots=True)
+class Access:
+    """One thing that the warp `thread` did, or set going, at the instruction `pc` and at its `time`.
+
+    `what` names an operation; an access that is over at once is called as its instruction is. `ends`: any of these (actor, time)
+    tells that it is over; None: it is over at once, empty: it is under way. `pipe`: it went through the tensor pipe, which keeps
+    the order of issue. `scope`: of an access that is strong (atomic, volatile, relaxed, acquire, release).
+    `tile`: of a tensor copy, what it writes.
+    """
+
+    what: str
+    thread: Thread
+    pc: int
+    time: int
+    writes: bool
+    proxy: Proxy = "generic"
+    ends: tuple[tuple[int, int], ...] | None = None
+    pipe: bool = False
+    scope: Scope | None = None
+    tile: Tile | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is an ordinary load or store."""
+        return self.ends is None and self.scope is None and self.proxy == "generic"
+
+    def over(self, clock: Clock, actor: int = -1) -> bool:
+        """Whether `clock` knows that it is over; for `actor` itself its own accesses are."""
+        if self.ends is None:
+            return self.issued(clock, actor)
+        reached = self.thread.actors.reached
+        return any(reached(clock, one, time) for one, time in self.ends)
+
+    def issued(self, clock: Clock, actor: int) -> bool:
+        return self.thread.number == actor or self.thread.actors.reached(clock, self.thread.number, self.time)
+
+
+class Ledger:
+    """Sets of accesses by number; 0 is the empty one. `block` is what machine code finds the columns by."""
+
+    def __init__(self) -> None:
+        self.threads: list[Thread] = []
+        self.known: dict[int, tuple[Access, ...]] = {NOBODY: ()}
+        self.numbers: dict[tuple[Access, ...], int] = {(): NOBODY}
+        self.successors: dict[tuple[int, Access], int] = {}
+        self.block = np.zeros(native.LEDGER_WORDS, np.int64)
+        self.words = self.block.data
+        self.free = np.zeros(0, np.int32)
+        self.columns = {place: np.zeros(0, np.int32) for place in _COLUMNS}
+        self.words[native.NEXT // 8] = 1
+        self._limit(_COLLECT)
+
+    def _limit(self, limit: int) -> None:
+        """Makes room for so many sets."""
+        self.limit = limit
+        room = limit + _SPARE
+        for place, column in self.columns.items():
+            self.columns[place] = whole = np.empty(room, np.int32)
+            whole[: column.size] = column
+            whole[NOBODY] = 0
+            self.words[place // 8] = whole.ctypes.data
+        free = np.empty(room, np.int32)
+        free[: self.free.size] = self.free
+        self.free = free
+        self.words[native.FREE // 8] = free.ctypes.data
+        self.words[native.LIMIT // 8] = limit
+        self.cells = {place: column.data for place, column in self.columns.items()}
+
+    def enter(self, thread: Thread) -> int:
+        """The number of a thread that accesses memory."""
+        self.threads.append(thread)
+        return len(self.threads) - 1
+
+    @property
+    def early(self) -> bool:
+        return bool(self.words[native.EARLY // 8])
+
+    @early.setter
+    def early(self, told: bool) -> None:
+        self.words[native.EARLY // 8] = told
+
+    # ---- sets
+
+    def members(self, number: int) -> tuple[Access, ...]:
+        found = self.known.get(number)
+        if found is None:
+            cells = self.cells
+            thread, code = self.threads[cells[native.OF_THREAD][number]], cells[native.OF_PC][number]
+            access = _ordinary(thread, code >> 1, cells[native.OF_TIME][number], bool(code & 1))
+            others = self.members(cells[native.OF_REST][number])
+            found = self.known[number] = (*(one for one in others if one is not access), access)
+            self.numbers.setdefault(found, number)
+        return found
+
+    def number(self, members: tuple[Access, ...]) -> int:
+        found = self.numbers.get(members)
+        if found is not None:
+            return found
+        words = self.words
+        if words[native.FREE_COUNT // 8]:
+            words[native.FREE_COUNT // 8] -= 1
+            found = int(self.free[words[native.FREE_COUNT // 8]])
+        else:
+            found = words[native.NEXT // 8]
+            words[native.NEXT // 8] = found + 1
+            if found + 1 >= self.free.size:
+                self._limit(2 * self.limit)
+        self.known[found] = members
+        self.numbers[members] = found
+        last, cells = members[-1], self.cells
+        cells[native.OF_THREAD][found] = last.thread.who_number if last.plain else -1
+        cells[native.OF_PC][found] = 2 * last.pc + last.writes
+        cells[native.OF_TIME][found] = last.time
+        cells[native.OF_MEET][found] = -1
+        cells[native.OF_REST][found] = 0
+        cells[native.OF_DEPTH][found] = int(last.plain and len(members) == 1)
+        return found
+
+    def alone(self, access: Access) -> int:
+        return self.number((access,))
+
+    def joined(self, old: int, access: Access, clock: Clock) -> int:
+        """`old` and `access`, without those that `access` comes after."""
+        if old == NOBODY:
+            return self.number((access,))
+        key = old, access
+        found = self.successors.get(key)
+        if found is None:
+            left = tuple(one for one in self.members(old) if not _covered(one, access, clock))[-native.MOST :]
+            found = self.successors[key] = self.number((*left, access))
+        return found
+
+    # ---- the lanes of a warp
+
+    def touched(self, thread: Thread, numbers: Iterable[int]) -> None:
+        """`thread` has just marked places with these sets."""
+        meets, meet = self.cells[native.OF_MEET], thread.meet
+        for number in numbers:
+            meets[number] = meet
+
+    def of_lanes(self, thread: Thread, numbers: set[int]) -> set[int]:
+        """Those with which `thread` has marked places since its lanes last met."""
+        who, meets = self.cells[native.OF_THREAD], self.cells[native.OF_MEET]
+        own, meet = thread.who_number, thread.meet
+        return {number for number in numbers if number and who[number] == own and meets[number] >= meet}
+
+    # ---- forgetting
+
+    @property
+    def full(self) -> bool:
+        return self.words[native.NEXT // 8] - self.words[native.FREE_COUNT // 8] >= self.limit
+
+    def collect(self, used: Iterable[Cells]) -> None:
+        """Forgets the sets that no shadow has."""
+        words, rests = self.words, self.columns[native.OF_REST]
+        count, free = words[native.NEXT // 8], words[native.FREE_COUNT // 8]
+        live = np.zeros(count, bool)
+        live[NOBODY] = True
+        for cells in used:
+            live[cells] = True
+        fresh: Cells = np.flatnonzero(live)
+        while fresh.size:
+            rest: Cells = np.unique(rests[fresh])
+            fresh = rest[~live[rest]]
+            live[fresh] = True
+        self.successors.clear()
+        for number in [number for number in self.known if not live[number]]:
+            members = self.known.pop(number)
+            if self.numbers.get(members) == number:
+                del self.numbers[members]
+        dead = ~live
+        dead[self.free[:free]] = False
+        found = np.flatnonzero(dead)
+        self.free[free : free + found.size] = found
+        words[native.FREE_COUNT // 8] = free + found.size
+        left = count - free - found.size
+        if 2 * left > self.limit:
+            self._limit(2 * left)
+        for thread in self.threads:
+            thread.numbers_changed()
+
+
+def _ordinary(thread: Thread, pc: int, time: int, writes: bool) -> Access:
+    """That thread's load or store at that time: one, while it has not told others of it."""
+    access: Access | None = thread.accesses.get((pc, writes))
+    if access is None or access.time != time:
+        access = Access("", thread, pc, time, writes)
+        if time == thread.time and thread.executed is not None:
+            thread.accesses[pc, writes] = access
+    return access
+
+
+def _covered(old: Access, new: Access, clock: Clock) -> bool:
+    """Whoever comes after `new` comes after `old`."""
+    if old is new:
+        return True
+    if new.scope is not None and old.scope is None:
+        # Other strong accesses need not come after `new`.
+        return False
+    if old.ends is None:
+        return old.over(clock, new.thread.number if new.ends is None else -1)
+    if new.ends and old.ends and old.ends[0][0] == new.ends[0][0]:
+        return old.ends[0][1] <= new.ends[0][1]
+    return old.over(clock)

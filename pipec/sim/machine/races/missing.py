@@ -1,0 +1,80 @@
+"""What is missing between two accesses to one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from .clocks import Knowledge, Thread
+from .ledger import Access
+from .shadow import Shadow
+
+Same = Callable[[], bool]
+
+
+Missing = Literal[
+    "wait",
+    "values",
+    "scopes",
+    "proxy",
+    "overwrite",
+    "tensormap",
+    "lanes",
+    "tcgen05.wait::ld",
+    "tcgen05.wait::st",
+    "tcgen05.commit",
+    "before",
+    "after",
+]
+
+DEALLOCATION = "tcgen05.dealloc"
+
+
+def together(old: Access, new: Access) -> bool:
+    """Strong accesses whose scopes include each other never race."""
+    if old.scope is None or new.scope is None:
+        return False
+    if old.thread.cta == new.thread.cta:
+        return True
+    neighbours = old.thread.cluster == new.thread.cluster
+    return all(one.scope in ("gpu", "sys") or (one.scope == "cluster" and neighbours) for one in (old, new))
+
+
+def missing_between(thread: Thread, knowledge: Knowledge, old: Access, new: Access, shadow: Shadow) -> Missing | None:
+    """What is missing between the two; None if they are in order."""
+    if shadow.kind == "tensor":
+        return _missing_in_tensor_memory(thread, knowledge, old, new)
+    if not old.over(knowledge.order, thread.number):
+        return "scopes" if old.scope and new.scope else "wait"
+    if not old.writes:
+        # A reader that lets a writer go on has read, whatever the scope of its signal.
+        return None
+    if new.writes and old.proxy != "generic":
+        # Nor does what no thread wrote need to be told to whom overwrites it.
+        return None
+    if not old.over(knowledge.values, thread.number):
+        return "scopes" if old.scope and new.scope else "values"
+    if new.proxy == "async" and old.proxy == "generic":
+        fenced = knowledge.shared if shadow.kind == "shared" else knowledge.global_
+        return None if old.over(fenced) else "overwrite" if new.writes else "proxy"
+    return None
+
+
+def _missing_in_tensor_memory(thread: Thread, knowledge: Knowledge, old: Access, new: Access) -> Missing | None:
+    """The tensor pipe keeps the order of issue; between threads, the fences of tcgen05 must stand around what orders them."""
+    own = old.thread is thread
+    # mma and cp of a CTA or pair execute in the order of issue (PTX ISA 9.7.16), so only the order of their issue counts, not whether
+    # the first is complete.
+    if old.pipe and new.pipe:
+        if not old.issued(knowledge.order, thread.number):
+            return "wait"
+        if own or old.issued(thread.usable, -1):
+            return None
+        return "after" if old.issued(knowledge.tensor, -1) else "before"
+    if not old.over(knowledge.order, thread.number if old.ends is None else -1):
+        if not old.issued(knowledge.order, thread.number):
+            return "wait"
+        return "tcgen05.commit" if old.pipe else "tcgen05.wait::st" if old.writes else "tcgen05.wait::ld"
+    if DEALLOCATION in (old.what, new.what) or (own and not old.pipe) or old.over(thread.usable):
+        return None
+    return "after" if old.over(knowledge.tensor) else "before"

@@ -1,0 +1,44 @@
+"""What threads tell each other by strong accesses to memory."""
+
+from __future__ import annotations
+
+from .clocks import NOTHING, REACHES, UNKNOWING, Actors, Clock, Knowledge, Log, Reach, Thread, merged
+
+_FACETS = Knowledge._fields[:5]  # order to tensor: what signals tell
+
+
+class Signal:
+    """What threads have told by strong writes to one place in memory, for those who read them there: to all, and to the cluster or the
+    CTA with that number or name."""
+
+    def __init__(self, actors: Actors) -> None:
+        self.logs = {facet: Log(actors) for facet in _FACETS}
+        self.near: dict[int | str, Knowledge] = {}
+        self.ctas: set[str] = set()
+
+    def write(self, thread: Thread, scope: str, releases: bool) -> None:
+        """What was told before goes on being told, as by a read-modify-write."""
+        if len(self.ctas) < 2:
+            self.ctas.add(thread.cta)
+        far = "gpu" in REACHES[scope]
+        known = thread.tell(releases, "gpu") if far else merged(UNKNOWING, thread.publish(), values=False)
+        for facet, log in self.logs.items():
+            clock: Clock = getattr(known, facet)
+            if clock:
+                log.tell(clock)
+        near: tuple[Reach, ...] = () if far and releases else ("cta",) if scope == "cta" else ("cta", "cluster")
+        for reach in near:
+            audience = thread.cta if reach == "cta" else thread.cluster
+            told = thread.tell(releases, reach)
+            if told.values:
+                self.near[audience] = merged(self.near.get(audience, UNKNOWING), told)
+
+    def read(self, thread: Thread, scope: str, acquires: bool) -> None:
+        """Who reads with a narrow scope hears of the order alone where others than its CTA have written."""
+        reach: Reach = "cta" if self.ctas == {thread.cta} else "gpu"
+        acquires = acquires and (scope != "cta" or reach == "cta")
+        told = {facet: {log.number: log.version} if log.version else NOTHING for facet, log in self.logs.items()}
+        thread.hear_signal(Knowledge(**told), acquires, reach)
+        for audience in (thread.cta, thread.cluster):
+            if audience in self.near:
+                thread.hear_signal(self.near[audience], acquires, reach)

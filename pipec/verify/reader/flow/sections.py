@@ -1,0 +1,79 @@
+"""Sections: what some threads do behind a branch while the others go past it, and where nobody waits.
+
+A branch around such a section is a predicate of its instructions: threads that come to it together need not be looked at apart for it.
+"""
+
+from collections.abc import Sequence
+
+from pipec.record import record
+from pipec.verify.reader.flow.graph import EXIT, Block, Step
+from pipec.verify.reader.text.opcodes import MEETINGS, Kind
+
+# What blocks nobody.
+_QUIET = frozenset(
+    {Kind.COMPUTE, Kind.INIT, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER},
+)
+
+
+@record
+class Section:
+    """Behind the branch of `block`: `way`, the number of its branch that leads to what is done (no event is on the other one); `join`,
+    where both come together. `defines`: the registers written on either way, as bits of a number; `others`: on the other one. `meets`:
+    whether lanes of warps meet."""
+
+    block: int
+    way: int
+    join: int
+    defines: int
+    others: int
+    meets: bool
+
+
+def sections(blocks: Sequence[Block], after: dict[int, int], left: set[int]) -> dict[int, Section]:
+    """By the block whose branch they are behind. `left`: the blocks of the slice; `after`: their immediate post-dominators."""
+    found = {}
+    for number in left:
+        block = blocks[number]
+        if block.test and len(block.next) == 2 and (section := _section(blocks, block, after[number])) is not None:
+            found[number] = section
+    return found
+
+
+def _section(blocks: Sequence[Block], block: Block, join: int) -> Section | None:
+    ways = [_between(blocks, first, join) for first in block.next]
+    steps = [[step for number in way for step in blocks[number].steps] for way in ways]
+    if any(block.number in way for way in ways) or not all(map(_quiet, steps[0] + steps[1])):
+        return None
+    acting = [at for at in (0, 1) if any(step.kind is not Kind.COMPUTE for step in steps[at])]
+    # A loop on the other way would have to be shown to end.
+    if len(acting) != 1 or any(blocks[number].loop for number in ways[1 - acting[0]]):
+        return None
+    mine, others = (_defined(steps[at]) for at in (acting[0], 1 - acting[0]))
+    return Section(block.number, acting[0], join, mine | others, others, any(step.kind in MEETINGS for step in steps[acting[0]]))
+
+
+def _defined(steps: Sequence[Step]) -> int:
+    made = 0
+    for step in steps:
+        made |= step.defines
+    return made
+
+
+def members(blocks: Sequence[Block], section: Section) -> set[int]:
+    """The blocks on the way on which something is done."""
+    return _between(blocks, blocks[section.block].next[section.way], section.join)
+
+
+def _between(blocks: Sequence[Block], first: int, join: int) -> set[int]:
+    found: set[int] = set()
+    work = [first]
+    while work:
+        number = work.pop()
+        if number not in (join, EXIT) and number not in found:
+            found.add(number)
+            work += blocks[number].next
+    return found
+
+
+def _quiet(step: Step) -> bool:
+    return step.kind in _QUIET or step.kind in MEETINGS

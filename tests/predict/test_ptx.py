@@ -1,0 +1,136 @@
+"""PTX: the time of a kernel from its barriers, beside what its source says, and what is refused with which reason."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pipec.api.files import read_source
+from pipec.commands.cli import main
+from pipec.driver import Options, compile_source
+from pipec.predict.code import Code, Multiply
+from pipec.predict.device import BY_ARCH
+from pipec.predict.launch import prediction
+from pipec.predict.ptx import PtxPrediction, Unclear, names_of, parameter_of, predict_ptx
+from pipec.verify.network import Unreadable
+from pipec.verify.reader.read import read
+from pipec.verify.reader.text.statements import entries_of
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+Capture = pytest.CaptureFixture[str]
+
+
+def predicted(path: Path, kernel: str, sizes: dict[str, int], arch: str = "sm_100a", blocks: int | None = None) -> PtxPrediction:
+    text = path.read_text(encoding="utf-8")
+    network = read(text, kernel)
+    names = names_of(network)
+    given = {parameter: size for name, size in sizes.items() if (parameter := parameter_of(name, names, kernel)) is not None}
+    return predict_ptx(network, text, BY_ARCH[arch], given, blocks, None)
+
+
+# The PTX does not tell boxes and loops without barriers; where neither matters it says the same as the source.
+AGREE = {
+    "gemm": 0.1,
+    "gemm_direct": 0.1,
+    "gemm_peek": 0.1,
+    "gemm_blockwise_fp8": 0.1,
+    "gemm_sm90": 0.1,
+    "gemm_sm90_persistent": 0.1,
+    "attention": 0.15,
+}
+
+
+@pytest.mark.parametrize("name", AGREE)
+def test_the_barriers_say_what_the_source_says(name: str) -> None:
+    state = compile_source(read_source(str(ROOT / "examples" / f"{name}.pipe")), Options(), "plan")
+    assert state.trees is not None
+    kernel = next(one for one in state.trees if one.name == name)
+    names = {extent for tensor in kernel.tensors for extent in tensor.shape if isinstance(extent, str)}
+    sizes = dict.fromkeys(names, 32) | ({"H": 16, "S": 2048, "T": 2048} if "T" in names else {"M": 2048, "N": 2048, "K": 4096})
+    source = prediction(state, name, sizes)
+    found = predicted(GOLDEN / f"{name}.ptx", name, sizes, state.arch, source.blocks)
+    assert found.held == source.held
+    assert found.cycles == pytest.approx(source.cycles, rel=AGREE[name])
+
+
+def test_more_iterations_take_longer_and_more_blocks_more_waves() -> None:
+    short, long = (predicted(GOLDEN / "gemm.ptx", "gemm", {"K": k}) for k in (1024, 4096))
+    assert 3.0 < long.cycles / short.cycles < 4.0 and long.moved == 4 * short.moved and long.flops == 4 * short.flops
+    assert predicted(GOLDEN / "gemm.ptx", "gemm", {"K": 1024}, blocks=149).cycles == pytest.approx(2 * short.cycles)
+
+
+def test_shapes_of_products() -> None:
+    """From the opcode, and from a descriptor that hides behind registers which are the same in all threads."""
+    for name, threads, shape in (("gemm", 192, (128, 256)), ("gemm_sm90", 288, (64, 128))):
+        text = (GOLDEN / f"{name}.ptx").read_text(encoding="utf-8")
+        code = Code(text, name, threads)
+        lines = text.split("\n")
+        first, *_, last = [at for at, line in enumerate(lines, 1) if re.search(r"tcgen05\.mma|wgmma\.mma_async", line)]
+        between = code.between(first - 1, last + 1, frozenset((first - 1, last + 1)), 128)
+        shapes = {(one.instructions.rows, one.instructions.columns) for one in between.products if isinstance(one, Multiply)}
+        assert shapes == {shape}
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*GOLDEN.glob("*.ptx"), *(ROOT / "tests" / "sim" / "ptx").glob("*.ptx")]), ids=lambda path: path.stem
+)
+def test_every_ptx_has_a_time_or_a_reason(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for kernel in entries_of(text):
+        try:
+            network = read(text, kernel)
+            given = {name: 256 for name in names_of(network) if not name.startswith("%")}
+            found = predict_ptx(network, text, BY_ARCH["sm_100a"], given, None, None)
+        except (Unclear, Unreadable):
+            continue
+        assert found.seconds > 0 and (found.moved or found.flops)
+
+
+# ------------------------------------------------------------------------------------------------------------------ faces
+
+
+def test_the_command(capsys: Capture) -> None:
+    command = ["predict", str(GOLDEN / "gemm.ptx"), "--shape", "K=4096", "blocks=256"]
+    assert main([*command, "--format", "json"]) == 0
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert kernel["name"] == "gemm" and kernel["blocks"] == 256 and kernel["bound_by"] in kernel["bounds"]
+    assert kernel["seconds"] > kernel["cycles"] / kernel["clock"] and len(kernel["unknown"]) > 3
+    assert main(command) == 0
+    assert f"{kernel['seconds'] * 1e6:,.1f} us" in capsys.readouterr().out
+
+
+def test_its_timeline(tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "t.json"
+    assert main(["predict", str(GOLDEN / "gemm.ptx"), "--shape", "K=1024", "--timeline", str(out)]) == 0
+    tracks = {event["tid"] for event in json.loads(out.read_text())["traceEvents"]}
+    assert {"load", "mma", "epilogue", "copies", "products"} <= tracks
+    capsys.readouterr()
+
+
+REFUSED = {
+    "gemm": (["--shape", "X=1"], "nothing in it depends on `X`, but on `gemm_dim_K`"),
+    "gemm_direct": ([], "depends on `gemm_direct_dim_K`: give `--shape gemm_direct_dim_K=...`"),
+    "gemm_peek": (["--kernel", "gemm_peek", "--shape", "K=x"], "`K=x` is no size"),
+    "gemm_mxfp8": (["--shape", "K=512"], "what `tcgen05.mma.cta_group::1.kind::mxf8f6f4` takes is not on record"),
+    "gemm_2cta": (["--shape", "K=512"], "its blocks run in clusters"),
+    "gemm_sm90": (["--shape", "K=512", "--device", "b200"], "it is for sm_90a, and B200 runs sm_100a"),
+    "layer_norm": ([], "no barrier of it carries copies or products"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str, capsys: Capture) -> None:
+    arguments, reason = REFUSED[name]
+    assert main(["predict", str(GOLDEN / f"{name}.ptx"), *arguments]) == 1
+    said = capsys.readouterr().err
+    assert "error[E0295]" in said and reason in said
+
+
+def test_what_cannot_be_read(tmp_path: Path, capsys: Capture) -> None:
+    broken = tmp_path / "broken.ptx"
+    broken.write_text(".version 8.7\n.target sm_100a\n.visible .entry k() { bra.uni %r1; }\n")
+    assert main(["predict", str(broken)]) == 1
+    said = capsys.readouterr().err
+    assert "error[E0295]" in said and "its protocol cannot be read, since" in said

@@ -1,0 +1,88 @@
+"""Numbers count by the bits that an instruction takes of them, and fill a wider register as its type says."""
+
+import pytest
+
+from pipec.protocol.prove import Undecided, prove
+from pipec.verify.checker.check import check
+from pipec.verify.checker.configuration import Refused
+from pipec.verify.network import Unreadable
+from pipec.verify.reader.read import read
+
+# All lanes wait for an arrival that is made if %p2 holds.
+KERNEL = """
+.version 8.8
+.target sm_90a
+.address_size 64
+.extern .shared .align 1024 .b8 smem[];
+.visible .entry k(.param .u32 n)
+.reqntid 32
+{{
+	.reg .pred %p<10>;
+	.reg .b16 %rs<10>;
+	.reg .b32 %r<10>;
+	.reg .b64 %rd<10>;
+	mov.u32 %r1, %tid.x;
+	ld.param.u32 %r9, [n];
+	setp.ne.b32 %p1, %r1, 0;
+	@%p1 bra $READY;
+	mbarrier.init.shared.b64 [smem], 1;
+$READY:
+	bar.sync 0;
+	{code}
+	@!%p2 bra $WAIT;
+	@%p1 bra $WAIT;
+	mbarrier.arrive.shared.b64 _, [smem];
+$WAIT:
+	mbarrier.try_wait.parity.shared.b64 %p5, [smem], 0;
+	@!%p5 bra $WAIT;
+	ret;
+}}
+"""
+
+
+def holds(code: str) -> bool:
+    """Whether the kernel is proved, which it is only if %p2 is read as true."""
+    try:
+        network = read(KERNEL.format(code=code))
+        check(network, prove(network))
+    except (Unreadable, Undecided, Refused):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("code", "true"),
+    [
+        ("mov.b32 %r2, -1;\nsetp.eq.s32 %p2, %r2, 4294967295;", True),
+        ("mov.b32 %r2, -1;\nsetp.ne.s32 %p2, %r2, 4294967295;", False),
+        ("mov.b32 %r2, 0;\nsetp.lt.s32 %p2, %r2, 0xFFFFFFFF;", False),
+        ("mov.b16 %rs2, 40000;\nsetp.ne.s16 %p2, %rs2, 40000;", False),
+        ("mov.b32 %r2, 8;\nmin.s32 %r3, %r2, 4294967294;\nsetp.eq.s32 %p2, %r3, 8;", False),
+        ("shr.s32 %r3, 4294967294, 1;\nsetp.eq.s32 %p2, %r3, -1;", True),
+        ("mul.wide.s32 %rd3, 4294967294, 4;\nsetp.eq.s64 %p2, %rd3, -8;", True),
+        ("selp.b32 %r3, 4294967295, 0, 1;\nsetp.lt.s32 %p2, %r3, 0;", True),
+        ("max.s32 %r3, %r9, 4294967295;\nsetp.ge.s32 %p2, %r3, 4294967295;", True),
+        ("mov.b32 %r2, 5;\ndiv.s32 %r3, %r2, 4294967296;\nsetp.eq.s32 %p2, %r3, 0;", False),
+    ],
+)
+def test_numbers_written_out(code: str, true: bool) -> None:
+    assert holds(code) is true
+
+
+@pytest.mark.parametrize(
+    ("code", "true"),
+    [
+        ("mov.b32 %r2, 300;\ncvt.s32.s8 %r3, %r2;\nsetp.eq.s32 %p2, %r3, 44;", True),
+        ("mov.b32 %r2, 300;\ncvt.s32.s8 %r3, %r2;\nsetp.eq.s32 %p2, %r3, 300;", False),
+        ("mov.b32 %r2, 200;\ncvt.s32.s8 %r3, %r2;\nsetp.eq.s32 %p2, %r3, -56;", True),
+        ("mov.b32 %r2, 40000;\ncvt.u16.u32 %rs3, %r2;\nsetp.lt.s16 %p2, %rs3, 0;", True),
+        # What fills the upper half of the register depends on the type, which is not followed.
+        ("mov.b32 %r2, 40000;\ncvt.u16.u32 %r3, %r2;\nsetp.lt.s32 %p2, %r3, 0;", False),
+        ("mov.b64 %rd2, 4294967295;\ncvt.u32.u64 %rd3, %rd2;\nsetp.lt.s64 %p2, %rd3, 0;", False),
+        ("ld.param.s32 %rd3, [n];\nsetp.ge.s64 %p2, %rd3, 0;", False),
+        ("ld.param.u32 %rd3, [n];\nsetp.ge.s64 %p2, %rd3, 0;", True),
+        ("ld.param.s32 %r3, [n];\nsetp.ge.u32 %p2, %r3, 0;", True),
+    ],
+)
+def test_registers_of_another_width(code: str, true: bool) -> None:
+    assert holds(code) is true
