@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -82,11 +82,13 @@ def test_no_alarm(name: str) -> None:
     assert [finding for finding in KERNELS[name].run("").findings if finding.check != "fence"] == []
 
 
-@pytest.mark.parametrize("timing", ["order", "late", "random"])
-def test_replicated_loads_are_a_practice(timing: str) -> None:
-    assert KERNELS["replicated"].run("", Options(timing)).relied_on == ["replicated loads"]
-    with pytest.raises(SimulationError, match="race"):
-        KERNELS["replicated"].run("", Options(timing, rules="documents"))
+def test_replicated_loads_are_a_practice() -> None:
+    """However late a warp comes that has copies."""
+    for options in (Options("order"), Options("late"), *(Options("random", seed=seed) for seed in range(20))):
+        assert KERNELS["replicated"].run("", options).relied_on == ["replicated loads"], options
+        for fault, rules in (("", "documents"), ("another element", "practice")):
+            with pytest.raises(SimulationError, match="race"):
+                KERNELS["replicated"].run(fault, replace(options, rules=rules))
 
 
 @pytest.mark.parametrize(("name", "fault"), FAULTS, ids=[f"{name}: {fault}" for name, fault in FAULTS])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -12,6 +13,9 @@ import pytest
 from pipec.sim import ArrayArgument, Options, SimulationError, launch
 from pipec.sim.compiled import forms
 from pipec.sim.machine.program import Program
+from pipec.sim.machine.schedule.scheduler import Scheduler
+from pipec.sim.machine.threads.cta import Warp
+from pipec.sim.machine.threads.divergence import Fragment
 
 from .alu_cases import cases
 from .race_programs import PROGRAMS
@@ -110,6 +114,38 @@ def test_parted_lanes_guards_and_time(timing: str) -> None:
             value = (value * 5 + lane - 7 if lane % 2 else (value + 3) ^ lane) & 0xFFFFFFFF
         expected.append(value)
     assert plain[0].tolist() == expected
+
+
+def _turns(name: str, fault: str | None, options: Options) -> tuple[list[tuple[Any, ...]], list[tuple[str, int]]]:
+    """Which warp ran from where to where, in order and with the time; and what was found."""
+    turns: list[tuple[Any, ...]] = []
+    plain = Scheduler.run_fragment
+
+    def run(scheduler: Scheduler, warp: Warp, fragment: Fragment, quantum: int) -> int:
+        machine, start = scheduler.machine, fragment.pc
+        count = plain(scheduler, warp, fragment, quantum)
+        turns.append((machine.now, machine.progress, warp.cta.index, warp.index, start, fragment.pc, count))
+        return count
+
+    with mock.patch.object(Scheduler, "run_fragment", run):
+        try:
+            found = PROGRAMS[name].run(fault, options).findings
+        except SimulationError as error:
+            found = error.findings
+    return turns, [(one.kind, one.ptx_line) for one in found]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_seed_is_one_schedule(name: str) -> None:
+    """Whatever ran before, and whether it has become machine code, a schedule takes the same turns and finds the same."""
+    for options in (Options("order"), Options("late"), Options("random", seed=1), Options("random", seed=2)):
+        for fault in (None, *PROGRAMS[name].faults):
+            first = _turns(name, fault, options)  # as far as others have made machine code of it
+            with compiled(False):
+                plain = _turns(name, fault, options)
+            with compiled(True):
+                quick = _turns(name, fault, options)
+            assert first == plain == quick == _turns(name, fault, options), (fault, options)
 
 
 def _reports(name: str, fault: str | None) -> list[tuple[str, int, int]]:

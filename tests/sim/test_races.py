@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipec.sim import SimulationError
+from pipec.sim import Options, SimulationError
 
 from .race_programs import PROGRAMS
 from .race_programs.copies import LOADED
@@ -42,10 +42,10 @@ EQUAL = Program(
 
 
 def test_equal_stores_are_a_practice() -> None:
-    assert EQUAL.run(rules="practice").relied_on == ["equal stores"]
+    assert EQUAL.run(options=Options(rules="practice")).relied_on == ["equal stores"]
     for fault, rules in ((None, "documents"), ("each its own", "practice")):
         with pytest.raises(SimulationError) as caught:
-            EQUAL.run(fault, rules)
+            EQUAL.run(fault, Options(rules=rules))
         assert caught.value.kind == "race" and UNORDERED in caught.value.message
         assert caught.value.details["other"]["warp"] == 0 and caught.value.details["warp"] == 1
 
@@ -56,7 +56,7 @@ OVERWRITTEN = Program(
 
 
 def test_overwriting_without_a_proxy_fence_is_a_practice() -> None:
-    assert OVERWRITTEN.run(rules="practice").relied_on == ["overwriting without a proxy fence"]
+    assert OVERWRITTEN.run(options=Options(rules="practice")).relied_on == ["overwriting without a proxy fence"]
     with pytest.raises(SimulationError) as caught:
-        OVERWRITTEN.run(rules="documents")
+        OVERWRITTEN.run(options=Options(rules="documents"))
     assert caught.value.kind == "race" and "fence.proxy.async" in caught.value.message

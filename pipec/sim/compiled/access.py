@@ -14,12 +14,13 @@ LANES = 32
 # The state of a warp. WHO is its number among the threads of the ledger; TIME and TOUCHED are those of its clock, MEET counts how
 # often its lanes have met, STAMP changes whenever the numbers of its accesses do. PRACTICE: whether any collective instruction lets
 # lanes meet. FIRST, WARPS: the warps of its CTA, of which CLOCK says up to which time this one comes after them.
-# KNOWN_WRITERS, KNOWN_READERS: sets of accesses that it is known to come after, by their last bits.
+# KNOWN_WRITERS, KNOWN_READERS: sets of accesses that it is known to come after, by their last bits. LOADS: how many of its numbered
+# instructions are loads, which come before the stores.
 WHO, TIME, TOUCHED, MEET, STAMP, PROGRESS, PRACTICE, WATCHED = range(0, 64, 8)
 SHARED_DATA, SHARED_STATE, SHARED_SIZE, RANK, SHARED_SHADOW, ALLOCATIONS, LEDGER, PLACES = range(64, 128, 8)
 RECORDS, PARAMETERS, FIRST, WARPS, CLOCK, KNOWN_WRITERS, KNOWN_READERS, EXECUTED = range(128, 192, 8)
-ROUTES, PARAMETER_BYTES = 192, 200
-STATE_WORDS = 26
+ROUTES, PARAMETER_BYTES, LOADS = 192, 200, 208
+STATE_WORDS = 27
 KNOWN = 64
 
 # The ledger: columns of int32, by the number of a set of accesses. Of the access that came last: OF_THREAD, OF_PC (twice the program
@@ -43,9 +44,11 @@ ALLOCATION_WORDS = 5
 
 # What a warp has of each of its loads and stores: the number of its present access (for STAMP_OF), what it made last of which set of
 # readers, the allocation last used, and the addresses by lane of its last executions, of which there were TIMES. Of the execution under
-# way: its lowest and highest address, and the first address, the bytes and the shadow of the memory that it is in.
+# way: its lowest and highest address, and the first address, the bytes and the shadow of the memory that it is in. Of a store, from
+# COPIED on: loads that have given every lane, in every execution of the store, the address that it stores to (`_same_as_loaded`).
 STAMP_OF, NUMBER, JOINED_OLD, JOINED_NEW, ROW_OF, TIMES, LOW, HIGH, FIRST_HERE, DATA_HERE, SHADOW_HERE = range(0, 88, 8)
-RECORD_BYTES = 88
+COPIED, COPIES = 88, 4
+RECORD_BYTES = 88 + 8 * COPIES
 REMEMBERED = 4
 PLACE_BYTES = 8 * LANES * REMEMBERED
 
@@ -264,6 +267,42 @@ def _remember(state: int, record: int, place: int, addresses: int, mask: int) ->
             address = i64[addresses + 8 * lane]
         i64[row + 8 * lane] = address
     i64[record + TIMES] = times + 1
+    loads = i64[state + LOADS]
+    if place >= loads:
+        if times == 0:
+            _find_loads(state, record, loads, row)
+        else:
+            for one in range(COPIES):
+                number = i64[record + COPIED + 8 * one]
+                if number != 0 and _same_as_loaded(state, number, row) == 0:
+                    i64[record + COPIED + 8 * one] = 0
+    return 0
+
+
+def _same_as_loaded(state: int, number: int, row: int) -> int:
+    """Whether each active lane of `row` has the address that a load gave it: load L, so many executions BACK, is 1 + REMEMBERED * L +
+    BACK."""
+    load, back = (number - 1) >> 2, (number - 1) & (REMEMBERED - 1)
+    times = i64[i64[state + RECORDS] + RECORD_BYTES * load + TIMES] - 1 - back
+    if times < 0:
+        return 0
+    loaded = i64[state + PLACES] + PLACE_BYTES * load + 8 * LANES * (times & (REMEMBERED - 1))
+    for lane in range(LANES):
+        address = i64[row + 8 * lane]
+        if address != i64[loaded + 8 * lane] and address >= 0:
+            return 0
+    return 1
+
+
+def _find_loads(state: int, record: int, loads: int, row: int) -> int:
+    """Of a store's first execution."""
+    found = 0
+    for number in range(1, REMEMBERED * loads + 1):
+        if _same_as_loaded(state, number, row):
+            i64[record + COPIED + 8 * found] = number
+            found = found + 1
+            if found == COPIES:
+                return 0
     return 0
 
 

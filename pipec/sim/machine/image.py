@@ -163,9 +163,11 @@ class Image:
 
     @functools.cached_property
     def accesses(self) -> dict[int, int]:
-        """The loads and stores, numbered, by program counter."""
+        """The loads and stores, numbered, by program counter; the loads come first."""
         items = self.function.instructions
-        return {pc: number for number, pc in enumerate(pc for pc, item in enumerate(items) if item.root in _ACCESSES)}
+        places = [pc for pc, item in enumerate(items) if item.root in _ACCESSES]
+        places.sort(key=lambda pc: items[pc].root == "st")
+        return {pc: number for number, pc in enumerate(places)}
 
     @functools.cached_property
     def branches(self) -> dict[int, int]:
@@ -176,7 +178,7 @@ class Image:
     def executions(self) -> Executions:
         """What a new warp has of its loads and stores."""
         if not self.spare_executions:
-            return Executions(self.accesses)
+            return Executions(self.accesses, sum(self.function.instructions[pc].root != "st" for pc in self.accesses))
         found = self.spare_executions.pop()
         found.clear()
         return found

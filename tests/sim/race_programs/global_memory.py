@@ -26,6 +26,21 @@ PROGRAMS["a flag in global memory"] = Program(
     },
     grid=2,
 )  # fmt: skip
+# Both warps load each word, warp 0 stores it, rounds before warp 1 comes.
+PROGRAMS["words that all warps load"] = Program(
+    """mad.wide.u32 %rd1, %lane, 4, %array; xor.b32 %r2, %lane, 1; mad.wide.u32 %rd2, %r2, 4, %array;
+    AGAIN: ld.global.u32 %r1, [%rd1]; add.u32 %r1, %r1, %r1; @%w0 st.global.u32 [%rd1], %r1;
+    add.u64 %rd1, %rd1, 128; add.u32 %k, %k, 1; setp.lt.u32 %p1, %k, 20; @%p1 bra AGAIN;""",
+    {
+        "loaded by another lane": ("ld.global.u32 %r1, [%rd1]", "ld.global.u32 %r1, [%rd2]", UNORDERED),
+        "loaded by another instruction": ("AGAIN: ld", "@%w0 ld.global.u32 %r1, [%rd1];\n AGAIN: @%w1 ld", UNORDERED),
+        "once from elsewhere": (
+            "[%rd1], %r1;",
+            "[%rd1], %r1; setp.eq.u32 %p2, %k, 7; @%p2 st.global.u32 [%rd1+128], %r1;",
+            UNORDERED,
+        ),
+    },
+)
 PROGRAMS["the last block sums up"] = Program(
     f"""mad.lo.u32 %r9, %cta, 256, 0; cvt.u64.u32 %rd1, %r9; add.u64 %rd2, %mine, %rd1;
     st.global.u32 [%rd2], 5;

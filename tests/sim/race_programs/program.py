@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Program:
         head = HEAD.format(target=self.target)
         return f"{head}.entry k(.param .u64 a)\n{{\n{SETUP}{body}\nret;\n}}\n"
 
-    def run(self, fault: str | None = None, rules: str | None = None) -> Result:
+    def run(self, fault: str | None = None, options: Options | None = None) -> Result:
         return launch(
             self.text(fault),
             "k",
@@ -55,7 +55,7 @@ class Program:
             cluster=self.cluster if self.cluster > 1 else None,
             dynamic_smem=65536,
             arguments=[ArrayArgument(np.zeros(8192, np.uint32))],
-            options=Options(rules=rules or self.rules),
+            options=replace(options or Options(), rules=(options and options.rules) or self.rules),
         )
 
 

@@ -194,7 +194,7 @@ class Thread:
         words[native.WHO // 8], words[native.FIRST // 8], words[native.WARPS // 8] = number, first, peers
         words[native.CLOCK // 8], words[native.KNOWN_WRITERS // 8] = self.clock.ctypes.data, self.known.ctypes.data
         words[native.KNOWN_READERS // 8] = self.known.ctypes.data + 4 * native.KNOWN
-        words[native.RECORDS // 8] = executed.data.ctypes.data
+        words[native.RECORDS // 8], words[native.LOADS // 8] = executed.data.ctypes.data, executed.loads
         words[native.PLACES // 8] = executed.data.ctypes.data + executed.records.size
 
     def retire(self) -> None:

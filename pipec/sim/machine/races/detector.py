@@ -395,6 +395,9 @@ class Races:
         if concerned.size != touched.size:
             return False
         store, load = (old, new) if old.writes else (new, old)
+        # A warp may come so late that what it loads was stored long ago.
+        if store.thread.executed is not None and store.thread.executed.copies(store.pc, load.pc):
+            return self.practised("replicated loads")
         for stored in store.thread.executions(store.pc):
             for loaded in store.thread.executions(load.pc):
                 own = stored[(stored == loaded) & (stored >= 0)]

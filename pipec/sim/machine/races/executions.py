@@ -15,14 +15,16 @@ Lanes = tuple[Addresses, LaneMask | None]
 
 class Executions:
     """What a warp has of its ordinary loads and stores (`compiled.access`): the addresses of the last executions of each by lane, -1 for
-    one that was not active. `numbers` has the instructions in order, by program counter."""
+    one that was not active. `numbers` has the instructions by program counter, the `loads` first, then the stores."""
 
-    def __init__(self, numbers: Mapping[int, int]) -> None:
-        self.numbers = numbers
+    def __init__(self, numbers: Mapping[int, int], loads: int) -> None:
+        self.numbers, self.loads = numbers, loads
         records = native.RECORD_BYTES * len(numbers)
         self.data = np.zeros(records + native.PLACE_BYTES * len(numbers), np.uint8)
         self.records = self.data[:records]
-        self.times = self.records.view(np.int64)[native.TIMES // 8 :: native.RECORD_BYTES // 8]
+        words = self.records.view(np.int64).reshape(-1, native.RECORD_BYTES // 8)
+        self.times = words[:, native.TIMES // 8]
+        self.copied = words[:, native.COPIED // 8 : native.COPIED // 8 + native.COPIES]
         self.lanes = self.data[records:].view(np.int64).reshape(-1, native.REMEMBERED, native.LANES)
 
     def clear(self) -> None:
@@ -39,6 +41,32 @@ class Executions:
             row[:] = -1
             row[mask] = addresses
         self.times[number] = times + 1
+        if number >= self.loads:
+            self._compare(number, row, times)
+
+    def _compare(self, number: int, row: Addresses, times: int) -> None:
+        """As `access._remember` does for a store."""
+        if times == 0:
+            candidates = range(1, native.REMEMBERED * self.loads + 1)
+            found = [one for one in candidates if self._same_as_loaded(one, row)][: native.COPIES]
+            self.copied[number, : len(found)] = found
+            return
+        for place, one in enumerate(self.copied[number].tolist()):
+            if one and not self._same_as_loaded(one, row):
+                self.copied[number, place] = 0
+
+    def _same_as_loaded(self, one: int, row: Addresses) -> bool:
+        load, back = divmod(one - 1, native.REMEMBERED)
+        times = int(self.times[load]) - 1 - back
+        return times >= 0 and bool(((row == self.lanes[load, times % native.REMEMBERED]) | (row < 0)).all())
+
+    def copies(self, store: int, load: int) -> bool:
+        """Whether, whenever the store at one program counter was executed, the load at the other one had given each lane the address
+        that it stored to."""
+        if store not in self.numbers or load not in self.numbers:
+            return False
+        first = 1 + native.REMEMBERED * self.numbers[load]
+        return any(first <= one < first + native.REMEMBERED for one in self.copied[self.numbers[store]].tolist())
 
     def of(self, pc: int) -> list[Addresses]:
         """The oldest first."""
