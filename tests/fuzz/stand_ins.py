@@ -5,17 +5,16 @@ for, signalled and touched, in the words of `explorer`. A role counts as one pro
 one each. This reads docs/language.md ("Pipelines") and nothing else: no tree, plan or PTX.
 """
 
-import ast
-import re
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from fuzz.explorer import Event, Finding, Name, Process, explore
+from fuzz.integers import Int, compiled
+from fuzz.tiles import Pipe, Place, Products, Tile, Value
 
 from pipec.record import replace
 
@@ -24,140 +23,6 @@ MOST_EVENTS = 400  # of a role
 
 class TooLong(Exception):
     """A role does more than is followed here."""
-
-
-class Int(int):
-    """An i32."""
-
-    def __new__(cls, value: int) -> Self:
-        return int.__new__(cls, (int(value) + (1 << 31)) % (1 << 32) - (1 << 31))
-
-    def __add__(self, other: int) -> "Int":
-        return Int(int(self) + int(other))
-
-    def __sub__(self, other: int) -> "Int":
-        return Int(int(self) - int(other))
-
-    def __mul__(self, other: int) -> "Int":
-        return Int(int(self) * int(other))
-
-    def __floordiv__(self, other: int) -> "Int":
-        return Int(int(self) // int(other))
-
-    def __mod__(self, other: int) -> "Int":
-        return Int(int(self) % int(other))
-
-    def __neg__(self) -> "Int":
-        return Int(-int(self))
-
-    __radd__ = __add__
-    __rmul__ = __mul__
-
-
-class _Literals(ast.NodeTransformer):
-    """Numbers become 32-bit ones, but for arithmetic of literals alone: the compiler does that, exactly, and only the result has a type."""
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        if _of_literals(node):
-            return ast.Call(ast.Name("_Int", ast.Load()), [node], [])
-        return self.generic_visit(node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        return ast.Call(ast.Name("_Int", ast.Load()), [node], []) if _of_literals(node) else self.generic_visit(node)
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        return node if _of_literals(node) else self.generic_visit(node)
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if type(node.value) is int:
-            return ast.Call(ast.Name("_Int", ast.Load()), [node], [])
-        return node
-
-
-def _of_literals(node: ast.AST) -> bool:
-    match node:
-        case ast.BinOp(left=left, right=right):
-            return _of_literals(left) and _of_literals(right)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _of_literals(operand)
-        case ast.Compare(left=left, comparators=others):
-            return _of_literals(left) and all(map(_of_literals, others))
-        case _:
-            return isinstance(node, ast.Constant) and type(node.value) is int
-
-
-# --------------------------------------------------------------------------------------------------------------------- data
-
-
-@dataclass(frozen=True)
-class Place:
-    """A tile of a tensor; `row` None where no place matters."""
-
-    tensor: str
-    row: int
-
-
-@dataclass(frozen=True)
-class Value:
-    """What threads make of tiles: that of a place or of a stage, and a number added."""
-
-    source: "Place | Tile | Products | None"
-    added: float = 0.0
-
-    def __add__(self, other: float) -> "Value":
-        return replace(self, added=self.added + other)
-
-    __radd__ = __add__
-
-
-@dataclass(frozen=True)
-class Tile:
-    """The tile `member` of use `use` of a pipeline's ring, as a CTA has it."""
-
-    role: "_Role"
-    pipe: "Pipe"
-    member: str
-    use: int
-    cta: int
-    sub: int = 0
-
-    def __add__(self, other: float) -> Value:
-        return Value(self, other)
-
-    @property
-    def T(self) -> "Tile":
-        return self
-
-    def of(self, rank: int) -> "Tile":
-        return replace(self, cta=int(rank))
-
-    def slots(self) -> list[Name]:
-        slot = (self.cta, self.pipe.name, self.member, self.use % self.pipe.stages, self.sub)
-        return [(*slot, part) for part in range(2)] if self.pipe.kind == "multicast" else [slot]
-
-
-@dataclass
-class Products:
-    """An accumulator: the pairs of tiles that are multiplied into it. `tile`: where it stands in tensor memory."""
-
-    tile: Tile | None = None
-    pairs: list[tuple[Tile, Tile]] = field(default_factory=list)
-
-    def __hash__(self) -> int:
-        return id(self)
-
-
-@dataclass(frozen=True)
-class Pipe:
-    """A pipeline as its declaration says. `kind`: "none", "tma", "copy", "threads", "multicast" (by TMA, to both CTAs),
-    "exchange" (by threads, of the whole cluster), "mma" (by TMA, read by MMAs), "acc" (an accumulator), "sub" (a RolePipeline of
-    two sub-stages)."""
-
-    name: str
-    stages: int
-    kind: str
-    producer: str = ""
-    consumer: str = ""
 
 
 # ------------------------------------------------------------------------------------------------------------------ a role
@@ -449,9 +314,7 @@ def run_roles(
     run = Run(pipes, buffers, ctas, tensors)
     for cta in range(ctas):
         for name, body in roles.items():
-            tree = _Literals().visit(ast.parse(textwrap.dedent(re.sub(r"\bcp\.async\(", "cp.async_(", body))))
-            code = compile(ast.fix_missing_locations(tree), name, "exec")
-            exec(code, _names(_Role(run, name, cta), sizes, ints))  # noqa: S102 - the text comes from a generator beside this
+            exec(compiled(body, name), _names(_Role(run, name, cta), sizes, ints))  # noqa: S102 - the text comes from a generator beside this
     return run
 
 

@@ -34,9 +34,10 @@ Answer = TypeVar("Answer")
 FOLDERS = ("checks", "protocol", "verify")
 SECONDS = 60  # of processor time, for all cases of a mutant
 _OF_THE_READER = ("hidden", "outside", "partial_arrivals", "reader", "readable_programs", "written_tensors", "documented")
+_OF_THE_ANALYSIS = ("tests/sema/test_types.py", "tests/sema/test_scopes.py", "tests/sema/test_kernel_heads.py")
 _OF_THE_CHECKER = ("arithmetic", "logic", "orders", "progress", "unknown_values")
 TESTS_OF: Mapping[str, tuple[str, ...]] = {
-    "checks": ("tests/checks", "tests/lower/test_meetings.py", "tests/lower/test_drain.py", "tests/sema/test_analysis.py"),
+    "checks": ("tests/checks", "tests/lower/test_meetings.py", "tests/lower/test_drain.py", *_OF_THE_ANALYSIS),
     "protocol": ("tests/protocol/test_prove.py", "tests/protocol/test_refute.py"),
     # Without those that go through changes of PTX and of certificates, which take minutes.
     "verify": tuple(f"tests/verify/test_{name}.py" for name in _OF_THE_READER + _OF_THE_CHECKER),
