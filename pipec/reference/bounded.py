@@ -214,14 +214,20 @@ class Arithmetic:
 
     def softmax(self, x: Bounded, causal: Bounded | None = None) -> Bounded:
         """Along the last axis; with `causal` row i has the columns 0 to i."""
-        if causal is not None and causal.value.any():
-            rows, columns = np.indices(x.value.shape[-2:])
-            x = self.where(bounded(columns <= rows), x, bounded(-np.inf))
+        if causal is not None:
+            x = self.causal(x, causal)
         exp = self.monotone(np.exp, FUNCTION, rounds_argument=True)
         largest = self.max(x, axis=-1, keepdims=True)
         # Any shift gives the same quotient, so the error of the largest does not count; that of each difference does.
         weights = exp(self.subtract(x, bounded(largest.value)))
         return self.divide(weights, self.sum(weights, axis=-1, keepdims=True))
+
+    def causal(self, x: Bounded, applied: Bounded) -> Bounded:
+        """Where `applied` is true, -inf behind column i of row i: the scores of keys that query i does not see."""
+        if not applied.value.any():
+            return x
+        rows, columns = np.indices(x.value.shape[-2:])
+        return self.where(bounded(columns <= rows), x, bounded(-np.inf))
 
     def block_scale(self, x: Bounded, scales: Bounded, rows: Bounded, columns: Bounded) -> Bounded:
         """Each block of `rows` x `columns` elements times its scale."""
@@ -260,7 +266,7 @@ def functions(arithmetic: Arithmetic) -> dict[str, Callable[..., Bounded]]:
     rows = {row.name: arithmetic.element_function(row) for row in FUNCTIONS.values() if row.monotone}
     logarithms = {name: _logarithm(arithmetic, getattr(np, name)) for name in ("log", "log2")}
     numbers = ("abs", "sum", "max", "min", "maximum", "minimum", "fmax", "fmin", "where", "clip", "relu")
-    own = (*numbers, "erf", "gelu", "softmax", "block_scale", "scaled", "grouped", "offsets")
+    own = (*numbers, "erf", "gelu", "softmax", "causal", "block_scale", "scaled", "grouped", "offsets")
     named = {name: getattr(arithmetic, name) for name in own}
     return {**rows, **logarithms, "sqrt": arithmetic.monotone(np.sqrt, ARITHMETIC), **named}
 

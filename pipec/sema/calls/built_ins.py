@@ -60,7 +60,7 @@ def _load(context: Context, node: ast.Call) -> Meaning:
     need_values(context, source.tensor.dtype, "loaded into registers", node.span)
     if one:
         return tree.ReadElement(source, source.tensor.dtype, node.span)
-    _need_rank(context, source, 2, "load", bound["tensor"])
+    _need_rows(context, source, bound["tensor"])
     rows, columns = (known_int(context, bound[name], "a tile size") for name in ("rows", "columns"))
     _need_size(context, rows, bound["rows"])
     _need_size(context, columns, bound["columns"])
@@ -85,7 +85,6 @@ def _vector(axis: int) -> Callable[[Context, ast.Call], Meaning]:
         bound = bind_arguments(context, node, name, ("tensor", size))
         source = tensor_slice(context, bound["tensor"], "what is loaded")
         need_values(context, source.tensor.dtype, "loaded into registers", node.span)
-        _need_rank(context, source, 1, name, bound["tensor"])
         count = known_int(context, bound[size], "a tile size")
         _need_size(context, count, bound[size])
         shape = (count, 1) if axis == 0 else (1, count)
@@ -153,13 +152,13 @@ def _columns(context: Context, node: ast.Call) -> Meaning:
     return tree.Columns(operand, first, TileType(tile.dtype, tile.rows, count), node.span)
 
 
-def _need_rank(context: Context, source: tree.TensorSlice, rank: int, name: str, node: ast.Expression) -> None:
-    if len(source.coordinates) != rank:
+def _need_rows(context: Context, source: tree.TensorSlice, node: ast.Expression) -> None:
+    if len(source.coordinates) < 2:
         context.fail(
             messages.WrongType(
-                what=f"the tensor of `{name}`",
-                expected=f"{rank}-dimensional",
-                found=f"`{source.tensor.name}` with {len(source.coordinates)} dimensions",
+                what="the tensor of `load`",
+                expected="of two dimensions or more",
+                found=f"`{source.tensor.name}` with one",
                 at=node.span,
             )
         )
