@@ -95,6 +95,7 @@ def test_heads_share_keys_and_sequences_have_lengths(causal: bool) -> None:
     lengths = np.array([130, 70], np.int32)
     q, k, v = (generator.standard_normal((heads, 150, 64)).astype(ml_dtypes.bfloat16) for heads in (4, 2, 2))
     given = {"q": q, "k": k, "v": v, "lengths": lengths, "out": np.full(q.shape, 7, ml_dtypes.bfloat16), "scale": 0.125}
+    given["lse"] = np.full(q.shape[:2], 7, np.float32)
     launch(plan.interface, compiled(case).ptx or "", given, device="sim")
     for head in range(4):
         kept, seen = slice(head // 2, head // 2 + 1), lengths[head // 2]

@@ -1,0 +1,98 @@
+"""A training step of attention, simulated: forward, the sums of the rows, and both kernels of the gradients, against float64 NumPy.
+
+The gradients in NumPy are held to differences of the output itself. Allowed, relative to a gradient's largest value: 2**-7 for
+probabilities, their gradients and the results, each rounded to bfloat16, of which the errors of a row mostly cancel.
+"""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from examples.catalogue import EXAMPLES, Case, compiled
+
+from pipec.runtime import launch
+
+SCALE = 0.125
+HEADS, KEPT, QUERIES, KEYS = 4, 2, 136, 136
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The output and the probabilities, of as many heads of keys as of queries."""
+    scores = q @ k.mT * SCALE
+    if causal:
+        queries, keys = np.indices(scores.shape[1:])
+        scores = np.where(keys <= queries, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    return weights @ v, weights
+
+
+def gradients(q: np.ndarray, k: np.ndarray, v: np.ndarray, dout: np.ndarray, causal: bool) -> dict[str, np.ndarray]:
+    out, weights = attention(q, k, v, causal)
+    scores = weights * (dout @ v.mT - (out * dout).sum(-1, keepdims=True)) * SCALE
+    return {"dq": scores @ k, "dk": scores.mT @ q, "dv": weights.mT @ dout}
+
+
+def drawn(size: int) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(size)
+    lengths = {"q": (HEADS, QUERIES), "dout": (HEADS, QUERIES), "k": (KEPT, KEYS), "v": (KEPT, KEYS)}
+    return {name: generator.standard_normal((*shape, size)).astype(ml_dtypes.bfloat16) for name, shape in lengths.items()}
+
+
+def shared(drawings: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """In float64, with a copy of each head of keys for each head of queries that shares it."""
+    wide = {name: array.astype(np.float64) for name, array in drawings.items()}
+    return {name: np.repeat(array, HEADS // KEPT, axis=0) if name in ("k", "v") else array for name, array in wide.items()}
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
+def test_the_gradients_in_numpy_are_those_of_the_output(causal: bool) -> None:
+    given = shared(drawn(16))
+    found = gradients(**given, causal=causal)
+    generator, step = np.random.default_rng(1), 1e-5
+    for name in ("q", "k", "v"):
+        way = generator.standard_normal(given[name].shape)
+        above, below = (
+            (attention(**{one: given[one] + (sign * step * way if one == name else 0) for one in "qkv"}, causal=causal)[0])
+            for sign in (1, -1)
+        )
+        slope = ((above - below) * given["dout"]).sum() / (2 * step)
+        assert slope == pytest.approx((found[f"d{name}"] * way).sum(), rel=1e-6)
+
+
+def launched(stem: str, kernel: str, constants: dict[str, str], arguments: dict[str, object]) -> None:
+    compilation = compiled(Case(EXAMPLES / f"{stem}.pipe", tuple(constants.items())))
+    plan = next(plan for plan in compilation.plans or [] if plan.kernel.name == kernel)
+    result = launch(plan.interface, compilation.ptx or "", arguments, device="sim")
+    assert result.simulation is not None and result.simulation.warnings == []
+
+
+@pytest.mark.sample(0.5, of="size")
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
+def test_a_step_of_training(size: int, causal: bool) -> None:
+    given = drawn(size)
+    constants = {"D": str(size), "CAUSAL": str(causal).lower()}
+    out, lse, sums = (
+        np.full_like(given["q"], 7),
+        np.full((HEADS, QUERIES), 7, np.float32),
+        np.full((HEADS, QUERIES), 7, np.float32),
+    )
+    rows, outer = {"q": given["q"], "k": given["k"], "v": given["v"]}, {"dout": given["dout"]}
+    launched(
+        "attention_sm90_persistent", "attention_sm90_persistent", {**constants, "BLOCKS": "4"},
+        {**rows, "lengths": np.ones(1, np.int32), "out": out, "lse": lse, "scale": SCALE},
+    )  # fmt: skip
+    launched("attention_sm90_backward", "attention_sm90_backward_sums", constants, {**outer, "out": out, "sums": sums})
+    results = {name: np.full_like(given[name[1:]], 7) for name in ("dq", "dk", "dv")}
+    inner = {**rows, **outer, "lse": lse, "sums": sums, "scale": SCALE}
+    launched(
+        "attention_sm90_backward", "attention_sm90_backward_keys", constants, {**inner, "dk": results["dk"], "dv": results["dv"]}
+    )
+    launched("attention_sm90_backward", "attention_sm90_backward_queries", constants, {**inner, "dq": results["dq"]})
+
+    expected = gradients(**shared(given), causal=causal)
+    for name in ("dk", "dv"):  # of a head that is shared: the sum over those that share it
+        expected[name] = expected[name].reshape(KEPT, HEADS // KEPT, KEYS, size).sum(1)
+    for name, result in results.items():
+        error = np.abs(result.astype(np.float64) - expected[name]).max()
+        assert error <= 2.0**-7 * np.abs(expected[name]).max(), name
