@@ -80,7 +80,10 @@ EIGHT, FOUR = "{%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}", "{%r1,%r2,%r3,%r4}"
     [
         (f"wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {FOUR}, [%d1];", "needs 8 registers for A, has 4"),
         (f"wmma.load.a.sync.aligned.row.m16n16k8.global.f16 {EIGHT}, [%d1];", "m16n16k8 with f16 in A is not modelled"),
-        ("wmma.load.a.sync.aligned.row.m8n8k4.global.f64 {%d2}, [%d1];", "is not modelled"),
+        ("wmma.load.a.sync.aligned.row.m8n8k8.global.f64 {%d2}, [%d1];", "is not modelled"),
+        ("wmma.load.a.sync.aligned.row.m8n8k32.global.s8 {%r1}, [%d1];", "is not modelled"),
+        ("wmma.load.a.sync.aligned.col.m8n8k32.global.s4 {%r1}, [%d1];", "stands in memory along K"),
+        ("wmma.load.a.sync.aligned.row.m8n8k32.global.s4 {%r1}, [%d1], 33;", "stride of 33 elements of 4 bits"),
         (f"wmma.load.a.sync.aligned.m16n16k16.global.f16 {EIGHT}, [%d1];", "needs one of .row, .col"),
         (f"wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {EIGHT}, [%d3];", "different addresses"),
         (f"wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {EIGHT}, [%d1], %t;", "different addresses or strides"),

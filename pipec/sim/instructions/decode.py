@@ -110,6 +110,9 @@ def _refused(item: Instruction, error: Exception) -> SimulationError:
     return SimulationError("internal", f"reading `{item.opcode}`: {type(error).__name__}: {error}", item.line)
 
 
+# Elements that only matrices have.
+_SMALL = frozenset({"s4", "u4", "b1"})
+
 Semantics = Literal["relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile"]
 _SEMANTICS: tuple[Semantics, ...] = get_args(Semantics)
 _SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -203,6 +206,12 @@ class Decoder:
         if len(found) < least or (most is not None and len(found) > most):
             self.fail(f"has {len(found)} types and needs {least}", "malformed")
         return [TYPES[name] for name in found]
+
+    def formats(self) -> list[str]:
+        """The names of all element types in order, taken: those of a matrix, of which some have less than a byte."""
+        found = [name for name in self.modifiers if name in TYPES or name in _SMALL]
+        self.modifiers[:] = [name for name in self.modifiers if name not in found]
+        return found
 
     def type(self) -> Type:
         found = self.types()

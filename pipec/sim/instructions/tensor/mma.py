@@ -10,12 +10,12 @@ from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import TYPES
 from ...units.errors import UnitError
-from ...units.matrix.mma import Instruction, mma
+from ...units.matrix.mma import BITS, BitOperation, Instruction, mma
 from ..control.branches import require_converged
 from ..decode import Decoder, instruction
 from .mma_doubles import multiply_doubles
 
-_SHAPE = re.compile(r"m16n8k(\d+)")
+_SHAPE = re.compile(r"m(8|16)n8k(\d+)")
 
 
 @instruction("mma.sync", "mma.sp", "mma.sp::ordered_metadata")
@@ -41,6 +41,14 @@ def multiply(d: Decoder) -> Execute:
     return execute
 
 
+def bit_operation(d: Decoder, format_name: str) -> BitOperation:
+    """What single bits are combined with; any for other types."""
+    if format_name != BITS:
+        return "xor"
+    d.require("popc")
+    return d.require("xor", "and")
+
+
 def _decode(d: Decoder) -> Instruction:
     for name in ("sync", "aligned", "row", "col"):
         d.flag(name)
@@ -49,12 +57,12 @@ def _decode(d: Decoder) -> Instruction:
     if shape is None:
         d.fail("has a shape that is not simulated", "unsupported")
     d.flag(shape[0])
-    formats = [type_.name for type_ in d.types()]
+    rows, k = int(shape[1]), int(shape[2])
+    formats = d.formats()
     if len(formats) != 4 or formats[0] != formats[3]:
         d.fail("needs four types, those of C and D alike", "unsupported")
+    bits, sparse = bit_operation(d, formats[1]), d.item.opcode.startswith("mma.sp")
     try:
-        return Instruction(
-            int(shape[1]), formats[0], formats[1], formats[2], saturate, d.item.opcode.startswith("mma.sp")
-        ).validate()
+        return Instruction(k, formats[0], formats[1], formats[2], saturate, sparse, rows, bits).validate()
     except UnitError as error:
         d.fail(error.message)

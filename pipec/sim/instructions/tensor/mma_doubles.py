@@ -20,7 +20,7 @@ from ..decode import Decoder
 
 _SHAPE = re.compile(r"m(8|16)n8k(4|8|16)")
 _SHAPES = {(8, 4), (16, 4), (16, 8), (16, 16)}
-_ROUNDINGS: tuple[Rounding, ...] = ("rn", "rz", "rm", "rp")
+ROUNDINGS: tuple[Rounding, ...] = ("rn", "rz", "rm", "rp")
 _GROUP, _INSIDE = LANE // 4, LANE % 4
 
 
@@ -43,6 +43,17 @@ def _places_of_d(rows: int) -> tuple[Addresses, Addresses]:
     return _GROUP + 8 * (number // 2), 2 * _INSIDE + number % 2
 
 
+def product_of_doubles(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: Rounding) -> np.ndarray:
+    """D [M, N] of A [M, K], B [K, N] and C [M, N]."""
+    row, column = np.divmod(np.arange(c.size), c.shape[1])
+    out = c.reshape(-1).copy()
+    for start in range(0, c.size, LANES):
+        part = slice(start, start + LANES)
+        for step in range(a.shape[1]):
+            out[part] = fused_double(a[row[part], step], b[step, column[part]], out[part], mode)
+    return out.reshape(c.shape)
+
+
 def multiply_doubles(d: Decoder) -> Execute:
     for name in ("sync", "aligned", "row", "col"):
         d.flag(name)
@@ -51,7 +62,7 @@ def multiply_doubles(d: Decoder) -> Execute:
         d.fail("has a shape that is not simulated", "unsupported")
     d.flag(shape[0])
     rows, k = int(shape[1]), int(shape[2])
-    mode: Rounding = d.choose(*_ROUNDINGS, default="rn")
+    mode: Rounding = d.choose(*ROUNDINGS, default="rn")
     double = TYPES["f64"]
     if d.types() != [double] * 4:
         d.fail("needs f64 for all four", "unsupported")
@@ -63,14 +74,11 @@ def multiply_doubles(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         require_converged(warp, d.item.opcode)
-        left, right = np.empty((rows, k)), np.empty((k, 8))
+        left, right, old = np.empty((rows, k)), np.empty((k, 8)), np.empty((rows, 8))
         left[places_a] = np.stack([read(warp) for read in a])
         right[places_b] = np.stack([read(warp) for read in b])
-        results = [read(warp) for read in c]
-        for number, (row, column) in enumerate(zip(*places_d, strict=True)):
-            for step in range(k):
-                results[number] = fused_double(left[row, step], right[step, column], results[number], mode)
-        for write, result in zip(writers, results, strict=True):
-            write(warp, result)
+        old[places_d] = np.stack([read(warp) for read in c])
+        for write, result in zip(writers, product_of_doubles(left, right, old, mode)[places_d], strict=True):
+            write(warp, np.ascontiguousarray(result))
 
     return execute

@@ -11,12 +11,14 @@ from ...errors import SimulationError
 from ...machine.memory.spaces import Space
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
-from ...ptx.types import LANE, LANES, TYPES, Addresses
+from ...ptx.types import LANE, LANES, TYPES, Addresses, Type
 from ...units.errors import UnitError
 from ...units.matrix.wmma import Fragment, Instruction, MatrixName, Shape, fragment, wmma
 from ..control.branches import require_converged
 from ..decode import AddressReader, Decoder, Reader, instruction
 from ..memory.loadstore import address_reader, space
+from .mma import bit_operation
+from .mma_doubles import ROUNDINGS, product_of_doubles
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 Layout = Literal["row", "col"]
@@ -56,31 +58,43 @@ class _Matrix:
     def places(self, warp: Warp) -> Addresses:
         """Addresses [values, lanes] of all elements."""
         require_converged(warp, self.opcode)
-        start = self.address(warp)
-        stride = self.stride(warp) if self.stride else np.full(LANES, self.length)
+        start, bits = self.address(warp), self.held.bits
+        # In elements, of which several may share a byte.
+        stride = self.stride(warp) if self.stride else np.full(LANES, self.length * 8 * self.held.element_bytes // bits)
         if (start != start[0]).any() or (stride != stride[0]).any():
             raise SimulationError("undefined", f"{self.opcode} with different addresses or strides in the lanes of a warp")
-        places: Addresses = start[0] + (self.line * int(stride[0]) + self.inner) * self.held.element_bytes
+        if int(stride[0]) * bits % 8:
+            raise SimulationError("misaligned", f"{self.opcode} with a stride of {int(stride[0])} elements of {bits} bits")
+        places: Addresses = start[0] + self.line * (int(stride[0]) * bits // 8) + self.inner * self.held.element_bytes
         return places
+
+
+def _register(format_name: str) -> Type:
+    return TYPES["b64" if format_name == "f64" else "b32"]
 
 
 def _parts(d: Decoder, *names: MatrixName) -> tuple[MatrixName, Layout, Shape, Space, str]:
     which = d.require(*names)
     layout: Layout = d.require("row", "col")
     shape, where = _shape(d), space(d)
-    return which, layout, shape, where, d.type().name
+    formats = d.formats()
+    if len(formats) != 1:
+        d.fail("needs exactly one type", "malformed")
+    return which, layout, shape, where, formats[0]
 
 
 @instruction("wmma.load")
 def load(d: Decoder) -> Execute:
     which, layout, shape, where, name = _parts(d, "a", "b", "c")
-    writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
+    writers = [d.destination(item, _register(name)) for item in d.vector(0)]
     held = _fragment(d, shape, which, name, len(writers))
+    if held.bits < 8 and layout != ("row" if which == "a" else "col"):
+        d.fail(f"a matrix of {held.bits}-bit elements stands in memory along K")
     matrix, size = _Matrix(d, 1, 2, layout, where, held), held.element_bytes
 
     def execute(warp: Warp) -> None:
         values = [warp.cta.load(warp, where, lanes, size, warp.watched) for lanes in matrix.places(warp)]
-        registers = np.ascontiguousarray(np.stack(values, axis=1)).view(np.uint32)
+        registers = np.ascontiguousarray(np.stack(values, axis=1)).view(held.register)
         for number, write in enumerate(writers):
             write(warp, np.ascontiguousarray(registers[:, number]))
 
@@ -90,7 +104,7 @@ def load(d: Decoder) -> Execute:
 @instruction("wmma.store")
 def store(d: Decoder) -> Execute:
     which, layout, shape, where, name = _parts(d, "d")
-    readers = [d.source(item, TYPES["b32"]) for item in d.vector(1)]
+    readers = [d.source(item, _register(name)) for item in d.vector(1)]
     held = _fragment(d, shape, which, name, len(readers))
     matrix, size = _Matrix(d, 0, 2, layout, where, held), held.element_bytes
 
@@ -106,22 +120,27 @@ def store(d: Decoder) -> Execute:
 @instruction("wmma.mma")
 def multiply(d: Decoder) -> Execute:
     saturate = d.flag("satfinite")
+    mode = d.choose(*ROUNDINGS) if "f64" in d.modifiers else None
     # Of A and B; the fragments here are the same for both.
     d.require("row", "col")
     d.require("row", "col")
     shape = _shape(d)
-    what = _decoded(d, shape, [type_.name for type_ in d.types()], saturate)
-    operands = [[d.source(item, TYPES["b32"]) for item in d.vector(index)] for index in (1, 2, 3)]
+    what = _decoded(d, shape, d.formats(), saturate)
+    register = _register(what.a_format)
+    operands = [[d.source(item, register) for item in d.vector(index)] for index in (1, 2, 3)]
     formats: tuple[tuple[MatrixName, str], ...] = (("a", what.a_format), ("b", what.b_format), ("c", what.c_format))
-    for (which, name), registers in zip(formats, operands, strict=True):
-        _fragment(d, shape, which, name, len(registers))
-    writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
-    _fragment(d, shape, "d", what.d_format, len(writers))
+    held = [_fragment(d, shape, which, name, len(registers)) for (which, name), registers in zip(formats, operands, strict=True)]
+    writers = [d.destination(item, register) for item in d.vector(0)]
+    result_held = _fragment(d, shape, "d", what.d_format, len(writers))
 
     def execute(warp: Warp) -> None:
         require_converged(warp, "wmma.mma")
         a, b, c = (np.stack([read(warp) for read in readers], axis=1) for readers in operands)
-        result = wmma(what, a, b, c, warp.cta.machine.options.numerics)
+        if what.a_format == "f64":
+            left, right, old = (one.matrix(part).view(np.float64) for one, part in zip(held, (a, b, c), strict=True))
+            result = result_held.lanes(product_of_doubles(left, right, old, mode or "rn").view(np.uint64))
+        else:
+            result = wmma(what, a, b, c, warp.cta.machine.options.numerics)
         for number, write in enumerate(writers):
             write(warp, np.ascontiguousarray(result[:, number]))
 
@@ -136,6 +155,6 @@ def _decoded(d: Decoder, shape: Shape, names: list[str], saturate: bool) -> Inst
         d.fail("needs two types for halves, else four", "malformed")
     result, a, b, c = names
     try:
-        return Instruction(shape, a, b, c, result, saturate).validate()
+        return Instruction(shape, a, b, c, result, saturate, bit_operation(d, a)).validate()
     except UnitError as error:
         d.fail(error.message)

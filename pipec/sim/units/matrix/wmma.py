@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,40 +16,72 @@ from ..errors import UnitError
 from ..numbers import numerics as accumulation
 from ..numbers.formats import decode, decompose, integers
 from ..numbers.numerics import Numerics
-from .mma import LANES
-from .wgmma import INTEGERS
+from .mma import BITS, LANES, NIBBLES, WHOLE, BitOperation, count_bits
 
 MatrixName = Literal["a", "b", "c", "d"]
 # Rows and columns of D by K of the instruction.
-_SHAPES = {16: ((16, 16), (8, 32), (32, 8)), 8: ((16, 16),)}
-_K = {"f16": 16, "bf16": 16, "s8": 16, "u8": 16, "tf32": 8}
-_BYTES = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "tf32": 4, "f32": 4, "s32": 4}
-_RESULTS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",)}
+_LARGE, _SMALL = ((16, 16), (8, 32), (32, 8)), ((8, 8),)
+_SHAPES = {
+    **dict.fromkeys(("f16", "bf16", "s8", "u8"), (16, _LARGE)),
+    "tf32": (8, ((16, 16),)),
+    "f64": (4, _SMALL),
+    **dict.fromkeys(NIBBLES, (32, _SMALL)),
+    BITS: (128, _SMALL),
+}
+_BITS = {
+    "f16": 16,
+    "bf16": 16,
+    "s8": 8,
+    "u8": 8,
+    "tf32": 32,
+    "f32": 32,
+    "s32": 32,
+    "f64": 64,
+    **dict.fromkeys(NIBBLES, 4),
+    BITS: 1,
+}
+_RESULTS = {
+    "f16": ("f16", "f32"),
+    "bf16": ("f32",),
+    "tf32": ("f32",),
+    "f64": ("f64",),
+    **dict.fromkeys(WHOLE, ("s32",)),
+}
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """`registers` of 32 bits per lane that hold a matrix of `rows` by `columns`."""
+    """`registers` per lane that hold a matrix of `rows` by `columns`. Elements of less than a byte are counted in bytes along K, of
+    `bits` each otherwise."""
 
     rows: int
     columns: int
-    element_bytes: int
+    bits: int
     registers: int
 
     @property
+    def element_bytes(self) -> int:
+        return max(1, self.bits // 8)
+
+    @property
+    def register(self) -> np.dtype[Any]:
+        """What each of them is: of 64 bits for f64."""
+        return np.dtype(f"<u{max(4, self.element_bytes)}")
+
+    @property
     def per_register(self) -> int:
-        return 4 // self.element_bytes
+        return self.register.itemsize // self.element_bytes
 
     def matrix(self, registers: np.ndarray) -> np.ndarray:
-        """Patterns [rows, columns] of registers uint32 [lanes, registers]."""
-        values = np.ascontiguousarray(registers, np.uint32).view(f"<u{self.element_bytes}")
+        """Patterns [rows, columns] of registers [lanes, registers]."""
+        values = np.ascontiguousarray(registers, self.register).view(f"<u{self.element_bytes}")
         return np.ascontiguousarray(values.T.reshape(-1)[: self.rows * self.columns].reshape(self.rows, self.columns))
 
     def lanes(self, patterns: np.ndarray) -> np.ndarray:
         """Inverse of `matrix`."""
         flat = patterns.astype(f"<u{self.element_bytes}").reshape(-1)
         values = np.resize(flat, self.registers * self.per_register * LANES).reshape(-1, LANES)
-        return np.ascontiguousarray(values.T).view(np.uint32)
+        return np.ascontiguousarray(values.T).view(self.register)
 
 
 @dataclass(frozen=True)
@@ -65,14 +97,17 @@ class Shape:
 @lru_cache(maxsize=64)
 def fragment(shape: Shape, which: MatrixName, format_name: str) -> Fragment:
     """UnitError "unsupported" for shapes and types that are not modelled."""
-    size, result = _BYTES.get(format_name, 0), which in ("c", "d")
-    known = any(format_name in results for results in _RESULTS.values()) if result else _K.get(format_name) == shape.k
-    if not size or not known or (shape.m, shape.n) not in _SHAPES.get(shape.k, ()):
+    bits, result = _BITS.get(format_name, 0), which in ("c", "d")
+    # A result is known if any operands of this shape have it.
+    operands = [name for name, (k, sizes) in _SHAPES.items() if k == shape.k and (shape.m, shape.n) in sizes]
+    if not (any(format_name in _RESULTS[name] for name in operands) if result else format_name in operands):
         raise UnitError("unsupported", f"wmma of {shape} with {format_name} in {which.upper()} is not modelled")
-    rows, columns = {"a": (shape.m, shape.k), "b": (shape.k, shape.n)}.get(which, (shape.m, shape.n))
+    k = shape.k * bits // 8 if bits < 8 else shape.k
+    rows, columns = {"a": (shape.m, k), "b": (k, shape.n)}.get(which, (shape.m, shape.n))
     # Halves of A and B take eight registers in every shape; all else is stored once.
-    registers = 8 if format_name == "f16" and not result else rows * columns * size // (4 * LANES)
-    return Fragment(rows, columns, size, registers)
+    each = max(32, bits) // max(8, bits)
+    registers = 8 if format_name == "f16" and not result else rows * columns // (LANES * each)
+    return Fragment(rows, columns, bits, registers)
 
 
 @dataclass(frozen=True)
@@ -85,11 +120,13 @@ class Instruction:
     c_format: str
     d_format: str
     saturate: bool = False
+    bits: BitOperation = "xor"
 
     def validate(self) -> Instruction:
         """UnitError "unsupported" for combinations that are not modelled."""
         results, mixed = _RESULTS.get(self.a_format, ()), self.a_format != self.b_format
-        if self.c_format not in results or self.d_format not in results or mixed or (self.saturate and results != ("s32",)):
+        cut = self.saturate and (results != ("s32",) or self.a_format == BITS)
+        if self.c_format not in results or self.d_format not in results or mixed or cut:
             types = f"{self.a_format}, {self.b_format} and {self.c_format} to {self.d_format}"
             raise UnitError("unsupported", f"wmma of {types} is not modelled")
         for which, name in (("a", self.a_format), ("c", self.c_format)):
@@ -98,7 +135,7 @@ class Instruction:
 
 
 def wmma(what: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, numerics: Numerics = "exact") -> np.ndarray:
-    """D registers (uint32 [32 lanes, registers]) from those of A, B and C."""
+    """D registers (uint32 [32 lanes, registers]) from those of A, B and C, of all types but f64."""
     left = fragment(what.shape, "a", what.a_format).matrix(a)
     right = np.ascontiguousarray(fragment(what.shape, "b", what.b_format).matrix(b).T)
     old = fragment(what.shape, "c", what.c_format).matrix(c)
@@ -106,9 +143,11 @@ def wmma(what: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, numeric
 
 
 def _multiply(what: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, numerics: Numerics) -> np.ndarray:
-    if what.a_format in INTEGERS:
-        numbers = integers(a, what.a_format), integers(b, what.b_format)
-        return accumulation.accumulate_integer(*numbers, c.view(np.int32).astype(np.int64), what.saturate).view(np.uint32)
+    if what.a_format in WHOLE:
+        numbers, before = (integers(a, what.a_format), integers(b, what.b_format)), c.view(np.int32).astype(np.int64)
+        if what.a_format == BITS:
+            return count_bits(*numbers, before, what.bits)
+        return accumulation.accumulate_integer(*numbers, before, what.saturate).view(np.uint32)
     left, right = decompose(a, what.a_format), decompose(b, what.b_format)
     old = decode(c, "f16") if what.c_format == "f16" else c.view(np.float32)
     return accumulation.accumulate(left, right, old, accumulation.WGMMA, what.d_format, numerics=numerics)

@@ -141,8 +141,16 @@ def decompose(bits: np.ndarray, format_name: str, negate: bool = False) -> Decom
 
 
 def integers(patterns: np.ndarray, format_name: str) -> np.ndarray:
-    """The float64 values of bytes that are integers, "s8" or "u8"."""
-    return (patterns.view(np.int8) if format_name == "s8" else patterns).astype(np.float64)
+    """The float64 values of bytes that are integers, "s8" or "u8"; of several in each byte where the format has fewer bits ("s4", "u4",
+    "b1"), the lowest bits first: the last axis grows."""
+    match format_name:
+        case "b1":
+            patterns = np.unpackbits(patterns, axis=-1, bitorder="little")
+        case "s4" | "u4":
+            patterns = np.stack([patterns & 15, patterns >> 4], axis=-1).reshape(*patterns.shape[:-1], -1)
+            if format_name == "s4":
+                patterns = (patterns ^ 8) - 8  # wraps, as a signed byte does
+    return (patterns.view(np.int8) if format_name[0] == "s" else patterns).astype(np.float64)
 
 
 def _index(bits: np.ndarray, number_format: Format) -> np.ndarray:
