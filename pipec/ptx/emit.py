@@ -28,6 +28,9 @@ def _initialise() -> None:
     llvm.set_option("", "--nvptx-short-ptr")
     # Its rewriting of loop counters saves nothing in loops as small as these, costs time, and makes the PTX harder to read.
     llvm.set_option("", "--disable-lsr")
+    # Parsing would verify the module for an upgrade of old debug information that it has none of, and end the process where it finds a
+    # fault; `assembly` verifies it.
+    llvm.set_option("", "--disable-auto-upgrade-debug-info")
 
 
 def _passes() -> llvm.ModulePassManager:
@@ -48,7 +51,7 @@ def emit(llvm_ir: str, target: Target, plans: Sequence[Plan], source: Source) ->
 
 
 def assembly(llvm_ir: str, target: Target) -> str:
-    """PTX as LLVM prints it. IR that does not parse or verify (which LLVM does as it parses) is a bug of ours."""
+    """PTX as LLVM prints it. IR that does not parse or verify is a bug of ours."""
     machine = _target_machine(target.name, target.features)
     module = llvm.parse_assembly(llvm_ir)
     module.data_layout = str(machine.target_data)
