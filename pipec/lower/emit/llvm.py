@@ -3,7 +3,7 @@
 import math
 import operator
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pipec.budgets import Meter
@@ -92,6 +92,7 @@ class Builder:
         self._names = {"entry"}
         self._counts: dict[str, int] = {}
         self._held: dict[str, Value] = {}  # what the slots are known to hold at this point of the block
+        self.pairs: dict[tuple[Value, Value], Value] = {}  # two values, as this block has them in one (pipec.lower.emit.packed)
         self._prelude: list[str] = []  # what `early` has collected
         self._start: int | None = None  # where it goes
         self._deferred: Actions | None = None
@@ -110,6 +111,7 @@ class Builder:
     def place(self, label: str) -> None:
         self.lines.append(f"{label}:")
         self._held.clear()
+        self.pairs.clear()
 
     def jump(self, label: str) -> None:
         self.lines.append(f"  br label %{label}{self.location}")
@@ -129,10 +131,10 @@ class Builder:
     @contextmanager
     def early(self) -> Iterator[None]:
         """What is written inside stands in the prelude: it uses nothing that was computed since."""
-        lines, held = self.lines, self._held
-        self.lines, self._held = self._prelude, {}
+        lines, held, pairs = self.lines, self._held, self.pairs
+        self.lines, self._held, self.pairs = self._prelude, {}, {}
         yield
-        self.lines, self._held = lines, held
+        self.lines, self._held, self.pairs = lines, held, pairs
 
     @contextmanager
     def deferring(self, actions: "Actions") -> Iterator[None]:
@@ -212,6 +214,9 @@ class Builder:
         return self.emit(left.type, f"{operation} {left}, {right.name}")
 
     def compare(self, predicate: str, left: Value, right: Value) -> Value:
+        known = _known(left, right)
+        if known is not None:
+            return TRUE if _ORDERS[predicate](*known) else FALSE
         kind = "fcmp" if left.type in ("float", "half", "bfloat", "double") else "icmp"
         return self.emit("i1", f"{kind} {predicate} {left}, {right.name}")
 
@@ -305,7 +310,27 @@ class Slot:
         self.builder.write(self.name, value)
 
 
-_FOLDED = {"add": operator.add, "mul": operator.mul}
+# What is known of operands that are not negative, for which signed and unsigned operators agree.
+_FOLDED: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "mul": operator.mul,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "lshr": operator.rshift,
+    "ashr": operator.rshift,
+}
+_DIVIDING: dict[str, Callable[[int, int], int]] = {
+    "udiv": operator.floordiv,
+    "sdiv": operator.floordiv,
+    "urem": operator.mod,
+    "srem": operator.mod,
+}
+_ORDERS: dict[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    **{f"{sign}{order}": getattr(operator, order) for sign in "su" for order in ("lt", "le", "gt", "ge")},
+}
 _ZERO_CHANGES_NOTHING = ("add", "sub", "or", "xor", "shl", "lshr", "ashr")
 
 
@@ -315,9 +340,19 @@ def _folded(operation: str, left: Value, right: Value) -> Value | None:
         return left
     if left.name == "0" and operation == "add":
         return right
-    if left.type == "i32" and operation in _FOLDED and left.name.isdigit() and right.name.isdigit():
-        result = _FOLDED[operation](int(left.name), int(right.name))
-        return integer(result) if result < 2**31 else None
+    known = _known(left, right)
+    if known is None:
+        return None
+    operators = _DIVIDING if known[1] else {}
+    folded = _FOLDED.get(operation) or operators.get(operation)
+    result = folded(*known) if folded else 2**31
+    return integer(result) if result < 2**31 else None
+
+
+def _known(left: Value, right: Value) -> tuple[int, int] | None:
+    """The numbers, where both operands are literals that are not negative."""
+    if left.type == "i32" and left.name.isdigit() and right.name.isdigit():
+        return int(left.name), int(right.name)
     return None
 
 

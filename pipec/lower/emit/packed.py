@@ -42,9 +42,14 @@ def total(builder: Builder, values: Sequence[Value]) -> Value:
 
 
 def _join(builder: Builder, low: Value, high: Value) -> Value:
-    return builder.cast("bitcast", builder.vector([low, high]), _WIDE)
+    """One register pair for each pair of values in a block: LLVM would find that they are the same, but reads each one first."""
+    if (low, high) not in builder.pairs:
+        builder.pairs[low, high] = builder.cast("bitcast", builder.vector([low, high]), _WIDE)
+    return builder.pairs[low, high]
 
 
 def _split(builder: Builder, wide: Value) -> list[Value]:
     pair = builder.cast("bitcast", wide, _PAIR)
-    return [builder.element(pair, index, "float") for index in (0, 1)]
+    low, high = (builder.element(pair, index, "float") for index in (0, 1))
+    builder.pairs[low, high] = wide
+    return [low, high]

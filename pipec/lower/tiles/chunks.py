@@ -1,5 +1,6 @@
 """What a thread works on at a time: a row of a register tile, and a chunk of its columns."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from pipec.kir import spread
@@ -46,6 +47,8 @@ class Chunk:
     `register` is the first of a register-resident tile's registers that hold them, where it is known (`row.map.in_registers`).
     With a `place`, two columns of each of its groups: `column` is the first, element i stands i // 2 groups further. `end` is the number
     of columns of a tile whose last group is not full: some lanes have nothing of that group.
+
+    A `part` has some of the elements of its `whole`, the `chosen` ones; the other fields are those of the whole.
     """
 
     row: Row
@@ -59,6 +62,8 @@ class Chunk:
     others: dict[int, "Chunk"] = field(default_factory=dict)  # by how far they are ahead
     end: int | None = None
     present: Value | None = None  # whether the tile has these columns (None: always); all of a chunk or none
+    whole: "Chunk | None" = None
+    chosen: tuple[int, ...] = ()
 
     def position(self, builder: Builder, index: int) -> Value:
         """The column of an element; of one that the tile does not have, some column that it has."""
@@ -76,6 +81,12 @@ class Chunk:
             return None
         column = builder.add(self.column, spread.fragment_offset(index))
         return spread.fragment_inside(builder, column, self.place.groups[index // 2], self.end)
+
+    def part(self, chosen: Sequence[int]) -> "Chunk":
+        """These elements, by their numbers here."""
+        if len(chosen) == self.count:
+            return self
+        return replace(self, count=len(chosen), cache={}, others={}, whole=self, chosen=tuple(chosen))
 
     def moved(self, builder: Builder, columns: int) -> "Chunk":
         """The chunk so many columns further on; the halves of a warp that share a row each hold every second run."""

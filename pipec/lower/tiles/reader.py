@@ -19,7 +19,7 @@ from pipec.lower.context import RoleContext, repeated
 from pipec.lower.emit import packed
 from pipec.lower.emit.arithmetic import binary, convert, is_narrow_float
 from pipec.lower.emit.functions import call_function
-from pipec.lower.emit.llvm import Value, integer
+from pipec.lower.emit.llvm import FALSE, TRUE, Value, integer
 from pipec.lower.emit.memory import load_accumulator, load_packed, load_shared, unpack
 from pipec.lower.global_memory import global_row, load_element
 from pipec.lower.scalars import scalar, unary
@@ -35,6 +35,10 @@ from pipec.vocabulary import RowFunction
 
 _F32 = DTYPES["f32"]
 _WORD_BYTES = 4
+# Where an element comes from depends on its place in the chunk.
+_READ_AS_A_WHOLE = (
+    tree.ReadBuffer, tree.ReadTensor, tree.ReadVariable, tree.ReadAccumulator, tree.Position, tree.Columns,
+)  # fmt: skip
 
 
 class TileReader:
@@ -116,7 +120,12 @@ class TileReader:
         if isinstance(expression.type, TileType) and expression.type.columns == 1:
             return [chunk.row.values[expression]] * chunk.count
         if expression not in chunk.cache:
-            chunk.cache[expression] = self._node(expression, chunk)
+            whole = chunk.whole
+            if whole is not None and (expression in whole.cache or isinstance(expression, _READ_AS_A_WHOLE)):
+                values = self.values(expression, whole)
+                chunk.cache[expression] = [values[index] for index in chunk.chosen]
+            else:
+                chunk.cache[expression] = self._node(expression, chunk)
         return chunk.cache[expression]
 
     def _node(self, expression: tree.Expression, chunk: Chunk) -> list[Value]:
@@ -138,9 +147,8 @@ class TileReader:
                 return convert(builder, self.values(operand, chunk), dtype_of(operand.type), dtype_of(type_))
             case tree.Bitcast(operand, type_):
                 return [builder.cast("bitcast", value, dtype_of(type_).llvm) for value in self.values(operand, chunk)]
-            case tree.Select(condition, when_true, when_false):
-                choices = zip(*(self.values(node, chunk) for node in (condition, when_true, when_false)), strict=True)
-                return [builder.select(*choice) for choice in choices]
+            case tree.Select():
+                return self._select(expression, chunk)
             case tree.Call(function, arguments):
                 dtype = dtype_of(arguments[0].type)
                 columns = [self.values(argument, chunk) for argument in arguments]
@@ -171,6 +179,19 @@ class TileReader:
                 raise AssertionError("a scalar that is typed as a tile")
             case _:
                 assert_never(expression)
+
+    def _select(self, node: tree.Select, chunk: Chunk) -> list[Value]:
+        """Where it is known which side an element is of, the other's is not computed."""
+        conditions = self.values(node.condition, chunk)
+        if any(one not in (TRUE, FALSE) for one in conditions):
+            choices = zip(conditions, self.values(node.when_true, chunk), self.values(node.when_false, chunk), strict=True)
+            return [self.builder.select(*choice) for choice in choices]
+        values: dict[int, Value] = {}
+        for side, condition in ((node.when_true, TRUE), (node.when_false, FALSE)):
+            chosen = [index for index, one in enumerate(conditions) if one == condition]
+            if chosen:
+                values |= zip(chosen, self.values(side, chunk.part(chosen)), strict=True)
+        return [values[index] for index in range(chunk.count)]
 
     def _read_kept(self, node: tree.ReadVariable, chunk: Chunk) -> list[Value]:
         assert chunk.row.number is not None and chunk.register is not None
