@@ -40,6 +40,29 @@ PROGRAMS["wgmma of tiles that threads wrote"] = Program(
     },
     threads=128,
 )  # fmt: skip
+# The accumulator goes on in another shape, and another's accumulator becomes operand A.
+TF32 = WGMMA.replace("k16", "k8").replace("bf16", "tf32").replace(", 0, 0;", ";")
+BYTES = "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {{{0}}}, {1}, %rd6, %p6;\n"
+FIRST, SECOND = "%r24, %r25, %r26, %r27", "%r28, %r29, %r30, %r31"
+DONE = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n"
+AGAIN_FENCED = "wgmma.fence.sync.aligned; // again\n"
+PROGRAMS["wgmma of two shapes"] = Program(
+    DESCRIPTORS.format(upper=16)
+    + FILLED
+    + "fence.proxy.async;\nbar.sync 0;\nwgmma.fence.sync.aligned;\n"
+    + WGMMA
+    + AGAIN_FENCED
+    + TF32
+    + DONE,
+    {"no fence between": (AGAIN_FENCED, "", "accumulators of a wgmma of shape m64n8k16")},
+    threads=128,
+)
+PROGRAMS["wgmma of a product"] = Program(
+    DESCRIPTORS.format(upper=16) + FILLED + "fence.proxy.async;\nbar.sync 0;\nwgmma.fence.sync.aligned;\n" + BYTES.format(FIRST, "%rd5")
+    + DONE + AGAIN_FENCED + BYTES.format(SECOND, f"{{{FIRST}}}") + DONE,
+    {"no fence between": (AGAIN_FENCED, "", "accumulators of a wgmma of shape m64n8k32")},
+    threads=128,
+)  # fmt: skip
 IDESC = 1 << 4 | 1 << 7 | 1 << 10 | 2 << 17 | 8 << 24  # bf16 to f32, M = 128, N = 16
 ALLOCATED = "add.u32 %r20, %tile, 16384;\n@%w0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r20], 32;\n"
 MMA = f"mov.u32 %r23, {IDESC}; tcgen05.mma.cta_group::1.kind::f16 [%r21], %rd5, %rd6, %r23, %p6;\n"

@@ -3,14 +3,14 @@ products of the same numbers."""
 
 import numpy as np
 import pytest
-from test_unit_mma import A_START, B_START, cells, descriptor, tensor_memory, word
+from test_unit_mma import A_START, B_START, cells, copy_scales, descriptor, tensor_memory, word
 from unit_memories import FlatShared, raises
 
 from pipec.sim.units.errors import UnitError
 from pipec.sim.units.matrix.mma import Instruction
 from pipec.sim.units.matrix.mma import mma as warp_mma
 from pipec.sim.units.numbers import numerics
-from pipec.sim.units.numbers.formats import decompose, encode
+from pipec.sim.units.numbers.formats import decode, decompose, encode
 from pipec.sim.units.swizzle import SWIZZLES
 from pipec.sim.units.tcgen05.columns import column_mask
 from pipec.sim.units.tcgen05.mma import mma
@@ -94,6 +94,44 @@ def test_sparse_products(kind, name, k, selector, rows):
         expected = numerics.accumulate(decompose(dense, name), decompose(b, name), None)
     lanes = np.arange(rows) if rows == 128 else np.arange(rows) // 16 * 32 + np.arange(rows) % 16
     assert np.array_equal(cells(memory, lanes[:, None], np.arange(32)), expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "vector", "scale_name"), [("mxf4", 2, "ue8m0"), ("mxf4nvf4", 4, "ue4m3"), ("mxf4nvf4", 2, "ue8m0")]
+)
+def test_sparse_pairs_with_scales(kind, vector, scale_name):
+    """Of each eight elements two pairs are kept; the scales divide the whole row of 128 into 2 or 4 (PTX ISA 9.7.16.10.7.1)."""
+    rng = np.random.default_rng(vector)
+    stored, dense = rng.integers(0, 16, (128, 64)).astype(np.uint8), np.zeros((128, 128), np.uint8)
+    codes = np.zeros((128, 16), int)
+    for row in range(128):
+        for group in range(16):
+            pairs = PAIRS[rng.integers(6)]
+            codes[row, group] = pairs[0] | pairs[1] << 2
+            for number, pair in enumerate(pairs):
+                place = 8 * group + 2 * pair
+                dense[row, place : place + 2] = stored[row, 4 * group + 2 * number : 4 * group + 2 * number + 2]
+    b = rng.integers(0, 16, (32, 128)).astype(np.uint8)
+    shared, memory = FlatShared(), tensor_memory()
+    put(shared, A_START, stored[:, 0::2] | stored[:, 1::2] << 4, 32)
+    put(shared, B_START, b[:, 0::2] | b[:, 1::2] << 4, 64)
+    for (lane, column), bits in metadata_words(codes, 1).items():
+        memory.write_cells(np.array([lane]), np.array([64 + column]), np.array([bits], np.uint32), "test")
+    low, high = (124, 131) if scale_name == "ue8m0" else (0x30, 0x40)
+    scale_a, scale_b = rng.integers(low, high, (128, 4)), rng.integers(low, high, (32, 4))
+    copy_scales(shared, memory, scale_a, 256)
+    copy_scales(shared, memory, scale_b, 260)
+    idesc = (scale_name == "ue8m0") << 23 | 1 << 7 | 1 << 10 | 32 >> 3 << 17 | 1 << 27 | 4
+    operands = descriptor(A_START), b_descriptor(B_START)
+    scales = {"scale_a_address": 256, "scale_b_address": 260, "scale_vector": vector}
+    mma(kind, idesc, *operands, [memory], [shared], 0, False, metadata_address=64, **scales)
+    left, right = (
+        decode(patterns, "e2m1") * np.repeat(decode(given[:, :vector], scale_name), 128 // vector, axis=1)
+        for patterns, given in ((dense, scale_a), (b, scale_b))
+    )
+    assert np.array_equal(
+        cells(memory, np.arange(128)[:, None], np.arange(32)).view(np.float32), (left @ right.T).astype(np.float32)
+    )
 
 
 def test_what_is_left_out_is_not_looked_at():

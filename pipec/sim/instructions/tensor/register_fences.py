@@ -1,13 +1,14 @@
 """Registers of wgmma, and the wgmma.fence that orders what else touches them (PTX ISA 9.7.15.7.1).
 
 A fence is due before the first wgmma of a warpgroup, and between another access to a register and a wgmma that uses it as accumulator or
-operand A; wgmma of one shape may follow each other on the same accumulator. Which instructions come between a fence and a wgmma that uses
-their registers is known before the kernel runs, so that only those tell.
+operand A, another wgmma's included; only wgmma of one shape may follow each other on the same accumulator. Which instructions come
+between a fence and a wgmma that uses their registers is known before the kernel runs, so that only those tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ...errors import SimulationError
 from ...machine.program import Execute
@@ -70,15 +71,41 @@ def fenced(warp: Warp) -> None:
     """wgmma.fence: what has touched registers so far comes before the wgmma that follow."""
     warp.fenced = True
     warp.unfenced.clear()
+    warp.accumulators.clear()
 
 
-def check_fence(warp: Warp, slots: Sequence[int], what: str) -> None:
+@dataclass(frozen=True, slots=True)
+class RegisterUse:
+    """The registers of a wgmma at a PTX line: of its accumulator of a `shape`, and of operand A (none: it is in memory)."""
+
+    opcode: str
+    line: int
+    shape: str
+    accumulator: frozenset[int]
+    operand: frozenset[int]
+
+
+def check_fence(warp: Warp, use: RegisterUse) -> None:
     """Complains of a wgmma that no fence keeps behind what has touched its registers."""
-    machine, message = warp.cta.machine, ""
-    line = next((warp.unfenced[slot] for slot in slots if slot in warp.unfenced), None) if warp.unfenced else None
+    machine, message, what = warp.cta.machine, "", use.opcode
+    slots = (slot for slot in (*use.accumulator, *use.operand) if slot in warp.unfenced)
+    line = next((warp.unfenced[slot] for slot in slots), None) if warp.unfenced else None
     if not warp.fenced:
         message = f"{what} is the first of its warp, and no wgmma.fence stands before it"
     elif line is not None and not machine.practised("registers behind wgmma.fence"):
         message = f"{what} works on a register that PTX line {line} has touched: no wgmma.fence stands between"
+    elif (other := _other_shape(warp, use)) is not None:
+        shape, line = other
+        message = f"{what} works on accumulators of a wgmma of shape {shape} (PTX line {line}): no wgmma.fence stands between"
+    warp.accumulators[use.accumulator] = use.shape, use.line
     if message:
         machine.findings.add("race", ("wgmma.fence", warp.fragment.pc), warp.here(SimulationError("race", message)))
+
+
+def _other_shape(warp: Warp, use: RegisterUse) -> tuple[str, int] | None:
+    """Shape and line of a wgmma since the last fence whose accumulators this one has in another shape, or as operand A."""
+    for accumulator, (shape, line) in warp.accumulators.items():
+        mixed = shape != use.shape and not accumulator.isdisjoint(use.accumulator)
+        if mixed or not accumulator.isdisjoint(use.operand):
+            return shape, line
+    return None

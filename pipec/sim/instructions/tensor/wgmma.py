@@ -25,7 +25,7 @@ from ...units.matrix.wgmma import BITS, Instruction, shared_granules, shared_ope
 from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of, wait_for_groups
 from ..control.branches import require_converged
 from ..decode import Decoder, Reader, instruction
-from .register_fences import check_fence, fenced
+from .register_fences import RegisterUse, check_fence, fenced
 
 _LATENCY, _SLOTS = 64, 32
 _WARPS = 4
@@ -171,11 +171,12 @@ def multiply(d: Decoder) -> Execute:
     operands, line = _decode(d), d.item.line
     what = operands.instruction()
 
-    touched = (*operands.d, *(operands.a or ()))
+    n, k = operands.shape
+    use = RegisterUse(d.item.opcode, line, f"m64n{n}k{k}", frozenset(operands.d), frozenset(operands.a or ()))
 
     def execute(warp: Warp) -> None:
         require_converged(warp, "wgmma")
-        check_fence(warp, touched, d.item.opcode)
+        check_fence(warp, use)
         cta = warp.cta
         meeting = _meet(warp, line)
         operation = Operation()

@@ -62,6 +62,8 @@ class Warp(Divergence):
         # Registers touched since the last wgmma.fence, where a wgmma may come to them without another: the PTX line; and if there was one.
         self.unfenced: dict[int, int] = {}
         self.fenced = False
+        # Accumulators of wgmma since then, by their slots: the shape and the PTX line of the last one.
+        self.accumulators: dict[frozenset[int], tuple[str, int]] = {}
         self.in_flight: dict[int, InFlight] = {}  # registers that wgmma works on, by slot
         actors, cluster = cta.machine.actors, cta.cluster
         self.thread = Thread(actors, index, self.who, cta.name, cluster.number, lambda: self.fragment.pc)

@@ -83,17 +83,20 @@ def accumulate_fp4(
     scale_a: Decomposed,
     scale_b: Decomposed,
     numerics: Numerics = "exact",
+    sparse: bool = False,
 ) -> np.ndarray:
     """One mxf4 / mxf4nvf4 MMA: uint32 patterns of f32 [M, N].
 
     a [M, K], b [N, K]: float64 e2m1 values; scale_a [M, blocks], scale_b [N, blocks].  Products of each 16 elements are summed
-    exactly, multiplied by both scale significands, and then aligned at F = 35 under the exponent of the scales.
+    exactly, multiplied by both scale significands, and then aligned at F = 35 under the exponent of the scales. Of a `sparse` A
+    (with zeros between) 16 are taken to be those that are kept of 32.
     """
-    groups = a.shape[1] // FP4_GROUP
+    length = 2 * FP4_GROUP if sparse else FP4_GROUP
+    groups = a.shape[1] // length
     blocks = scale_a.shape[1]
     terms, exponents = [], []
     for group in range(groups):
-        span = slice(group * FP4_GROUP, (group + 1) * FP4_GROUP)
+        span = slice(group * length, (group + 1) * length)
         block = group * blocks // groups
         left, right = scale_a.column(block), scale_b.column(block)
         with np.errstate(invalid="ignore"):

@@ -86,7 +86,7 @@ def mma(
         a_patterns, kept = _read_a(descriptor, modifiers, a, d_address, tensor_memories[rank], shared_memories[rank]), None
         if modifiers.metadata_address is not None:
             codes = _read_metadata(descriptor, modifiers.metadata_address, d_address, tensor_memories[rank])
-            a_patterns, kept = spread(a_patterns, codes, KINDS[kind].element_bytes)
+            a_patterns, kept = _spread(descriptor, a_patterns, codes)
         scales = _read_both_scales(descriptor, scale_a_address, scale_b_address, tensor_memories[rank])
         target = _Target(descriptor, modifiers, tensor_memories[rank], d_address, enabled[rank])
         results.append((target, _multiply(descriptor, modifiers, a_patterns, b_patterns, scales, target.read(), kept)))
@@ -176,6 +176,14 @@ def _read_metadata(descriptor: InstructionDescriptor, address: int, d_address: i
         words = words >> upper & np.uint32(0xFFFF)
     nibbles = words[:, :, None] >> (4 * np.arange(8 if size == 1 else 4, dtype=np.uint32)) & np.uint32(15)
     return nibbles.reshape(rows, -1).astype(np.int64)
+
+
+def _spread(descriptor: InstructionDescriptor, stored: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `sparsity.spread`; of eight 4-bit elements two pairs are kept (PTX ISA 9.7.16.10.8.1)."""
+    if descriptor.kind not in PACKED_FP4_KINDS:
+        return spread(stored, codes, KINDS[descriptor.kind].element_bytes)
+    pairs, kept = spread(np.ascontiguousarray(stored).view(np.uint16), codes, 1)
+    return pairs.view(np.uint8), np.repeat(kept, 2, axis=1)
 
 
 def _read_a(
@@ -317,6 +325,8 @@ def _multiply(
     if scales is None:
         return accumulation.accumulate(left, right, c, d_format=descriptor.d_format, numerics=modifiers.numerics, kept=kept)
     if descriptor.kind in PACKED_FP4_KINDS:
-        return accumulation.accumulate_fp4(left.value, right.value, c, *scales, numerics=modifiers.numerics)
+        return accumulation.accumulate_fp4(
+            left.value, right.value, c, *scales, numerics=modifiers.numerics, sparse=descriptor.sparse
+        )
     scale_a, scale_b = scales
     return accumulation.accumulate(left, right, c, scale_a=scale_a, scale_b=scale_b, numerics=modifiers.numerics, kept=kept)
