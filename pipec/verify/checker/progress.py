@@ -1,7 +1,8 @@
 """Which processes certainly come to an end: every loop of theirs counts towards a bound.
 
-A schedule that goes on for ever because one process loops would say nothing of the others. A loop is bounded if a form over registers
-has a lower bound wherever certain branches of it go on, never grows in the loop, and shrinks on edges without which the loop would be none.
+A schedule that goes on for ever because one process loops would say nothing of the others, so all have to end. A loop is bounded if a form
+over registers has a lower bound wherever certain branches of it go on, never grows in the loop, and shrinks on edges without which the loop
+would be none.
 """
 
 from collections.abc import Iterable, Iterator

@@ -216,7 +216,7 @@ def _poll(block: Block) -> None:
     how, until = test.instruction.parts[1], operands[1] if operands[2] == found else operands[2]
     goes_on_when_true = (block.next[0] == block.number) != block.branch.negated
     # Only "until it equals": a loop that ends on an inequality may see a value between two turns.
-    if how not in ("eq", "ne") or goes_on_when_true == (how == "eq") or until == found:
+    if how not in ("eq", "ne") or goes_on_when_true == (how == "eq") or until in look.instruction.first:
         return
     look.until, block.steps, block.test = until, [look], False
     look.uses |= test.uses & ~look.defines
@@ -240,8 +240,12 @@ def _spin(block: Block) -> None:
     ready = {wait.instruction.first[0]: True}
     for step in block.steps[block.steps.index(wait) + 1 :]:
         one = step.instruction
-        if one.opcode == "not.pred" and one.operands[1] in ready:
-            ready[one.operands[0]] = not ready[one.operands[1]]
+        turned = not ready[one.operands[1]] if one.opcode == "not.pred" and one.operands[1] in ready else None
+        # Whatever else is written says nothing of the barrier any more.
+        for name in defines(one, step.kind):
+            ready.pop(name, None)
+        if turned is not None:
+            ready[one.operands[0]] = turned
     way = ready.get(block.branch.predicate or "")
     if way is None:
         return

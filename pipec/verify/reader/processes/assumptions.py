@@ -47,8 +47,8 @@ def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
     return tuple(Assumption(kind, tuple(sorted(found))) for kind, found in sorted(lines.items()))
 
 
-def check_tensor_memory(flow: Flow, columns: dict[int, dict[int, int]]) -> None:
-    """A CTA that asks for more than there is waits for itself. `columns`: by rank, columns asked for by line."""
+def check_tensor_memory(flow: Flow, columns: dict[int, dict[tuple[int, int], int]]) -> None:
+    """A CTA that asks for more than there is waits for itself. `columns`: by rank, columns asked for by line and warp."""
     for body in flow.graph.loops.values():
         for number in body:
             for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
@@ -56,7 +56,7 @@ def check_tensor_memory(flow: Flow, columns: dict[int, dict[int, int]]) -> None:
                     raise Unreadable(flow.code[at].line, "tensor memory that is asked for in a loop is not understood")
     for asked in columns.values():
         if sum(asked.values()) > _MOST_COLUMNS:
-            raise Unreadable(min(asked), f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
+            raise Unreadable(min(asked)[0], f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
     if len({tuple(asked) for asked in columns.values()}) > 1:
         raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")
 

@@ -227,20 +227,25 @@ class Events(Registers):
     def _meet(self, step: Step, env: Env) -> list[Act]:
         if step.instruction.head in ("bar", "shfl", "elect", "vote", "match", "redux"):
             self._whole_warp(step.instruction, env)
-        # All lanes have to execute the same `.aligned` instruction; bar.warp.sync they may find in different places.
-        return self._met_at(step.instruction if "aligned" in step.instruction.parts else None)
+        return self._met_at(step.instruction)
 
-    def _met_at(self, one: Instruction | None) -> list[Act]:
-        """The lanes of each warp reconverge, at that instruction or at any: nothing to wait for if the class has all of them."""
+    def _met_at(self, one: Instruction) -> list[Act]:
+        """The lanes of each warp reconverge: nothing to wait for if the class has all of them. All have to execute the same instruction if
+        it is `.aligned` or a named barrier; others they may find in different places, but of one kind: a lane at `shfl` does not meet
+        one at `elect`."""
         if not self.partial:
             return []
-        where: tuple[object, ...] = ("warp",) if one is None else ("warp", one.number)
+        where: tuple[object, ...] = ("warp",)
+        if one.parts[:2] != ("bar", "warp"):
+            where = ("warp", one.number if "aligned" in one.parts or one.head in ("bar", "barrier") else one.opcode)
         return [Act(False, where, where, 0, count=len(self.threads)), Act(True, where, where, 0, 1)]
 
     def _allocate(self, step: Step, env: Env) -> list[Act]:
         one = step.instruction
         columns = self.number(one, one.operands[1], env, "the number of columns")
-        self.around.columns.setdefault(self.rank, {})[one.line] = columns
+        # Each warp that comes asks for columns of its own; lanes that have parted ask with their warp.
+        for warp in {thread // 32 for thread in self.present}:
+            self.around.columns.setdefault(self.rank, {})[one.line, warp] = columns
         return self._meet(step, env)
 
     def _observe(self, step: Step, env: Env) -> list[Act]:

@@ -111,7 +111,9 @@ class Surroundings:
     # Where the scheduler's answers go: by offset, the ring on which they are awaited, its stage, and whether all CTAs get the same.
     answers: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
     loads: set[int] = field(default_factory=set)  # lines where what several threads load decides something
-    columns: dict[int, dict[int, int]] = field(default_factory=dict)  # of tensor memory asked for, by rank and line
+    columns: dict[int, dict[tuple[int, int], int]] = field(
+        default_factory=dict
+    )  # of tensor memory asked for: by rank, then line and warp
     # By rank: whether an operand is a register, and its value if it is not.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
     plans: dict[int, dict[int, Plan]] = field(default_factory=dict)  # by rank and number of the instruction
