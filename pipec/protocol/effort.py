@@ -6,6 +6,11 @@ from pipec.record import record
 from pipec.verify.logic import combined as exactly_combined
 
 
+def steps_so_far() -> int:
+    """Of all searches of this process."""
+    return combined[0] + exactly_combined[0]
+
+
 @record
 class Effort:
     """What a search may cost before it is given up. Counts, so that the answer does not depend on the machine.
@@ -25,16 +30,12 @@ class Spent:
 
     def __init__(self, effort: Effort) -> None:
         steps = BUDGETS["proof steps"].limit if effort.combinations is None else effort.combinations
-        self.visits, self.until, self.runs = effort.visits, self._combined() + steps, effort.runs
+        self.visits, self.until, self.runs = effort.visits, steps_so_far() + steps, effort.runs
         self.pause = self.until, 0, 0
-
-    @staticmethod
-    def _combined() -> int:
-        return combined[0] + exactly_combined[0]
 
     def share(self, percent: int) -> None:
         """The next attempt may cost so much of what is left."""
-        now = self._combined()
+        now = steps_so_far()
         left = (self.until - now, self.visits, self.runs)
         steps, visits, runs = (one * percent // 100 for one in left)
         self.pause = now + steps, self.visits - visits, self.runs - runs
@@ -46,7 +47,7 @@ class Spent:
     def paused(self) -> bool:
         """Whether the share is used up."""
         until, visits, runs = self.pause
-        return self.visits < visits or self.runs < runs or self._combined() >= until
+        return self.visits < visits or self.runs < runs or steps_so_far() >= until
 
     def out(self) -> bool:
-        return self.visits <= 0 or self.runs <= 0 or self._combined() >= self.until
+        return self.visits <= 0 or self.runs <= 0 or steps_so_far() >= self.until

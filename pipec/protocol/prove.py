@@ -7,18 +7,22 @@ alone have come out. Where that fails the sizes are split, or another schedule i
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+from pipec.protocol.aligned import Aligned, Alignment
 from pipec.protocol.comparisons import Condition, holds, substituted
 from pipec.protocol.deduction import assume, certain, impossible
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.facts import Facts
+from pipec.protocol.lazily import Lazy
 from pipec.protocol.naming import canonical, in_names_of
 from pipec.protocol.premises import Premises
 from pipec.protocol.products import candidates
 from pipec.protocol.program import Program, Values, registers_of
 from pipec.protocol.rows import Row, one, plus
-from pipec.protocol.schedule import Key, Schedule, Situation, Stuck, orders
+from pipec.protocol.schedule import Key, Schedule, Situation, Stuck
 from pipec.protocol.simplify import simplified
+from pipec.protocol.structure import orders
 from pipec.protocol.variables import Numbers
 from pipec.record import field, mutable, record
 from pipec.verify.checker.certificate import Case, Certificate, Moves, Node
@@ -80,26 +84,29 @@ class _Attempt:
     """What tells one search from another. `share`: percent that it may cost of what is left. `tells_begun`: a counter's first turn is
     told apart from the others. `products`: of counters and sizes are values of their own."""
 
-    order: tuple[int, ...]
+    schedule: Schedule[Any]
     share: int
     tells_begun: bool = False
-    even: bool = False
     products: bool = False
 
 
 def _attempts(network: Network) -> Iterator[_Attempt]:
     """What makes fewer situations comes first."""
     consumers, producers = orders(network)
-    # Consumers first keeps rings nearly empty, and so there are few situations; `even` and `tells_begun` tell more of them apart, and
-    # producers first fills the rings.
-    yield _Attempt(consumers, 90)
+    alignment = Alignment(network)
+    # Where all loops are the same in all roles, they are followed turn by turn, and there is nearly one situation for each test.
+    if alignment.whole:
+        yield _Attempt(Aligned(network, consumers, alignment), 75)
+    # Consumers first keeps rings nearly empty, and so there are few situations; producers first fills them.
+    yield _Attempt(Lazy(network, consumers), 90)
     if candidates(network, registers_of(network)):
-        yield _Attempt(consumers, 50, products=True)
-    yield _Attempt(consumers, 75, even=True)
-    yield _Attempt(consumers, 33, tells_begun=True)
-    yield _Attempt(consumers, 33, tells_begun=True, even=True)
-    yield _Attempt(producers, 50)
-    yield _Attempt(producers, 100, tells_begun=True)
+        yield _Attempt(Lazy(network, consumers), 50, products=True)
+    if not alignment.whole:
+        yield _Attempt(Aligned(network, consumers, alignment), 75)
+    yield _Attempt(Lazy(network, consumers, forgets=False), 33, tells_begun=True)
+    yield _Attempt(Aligned(network, consumers, alignment), 33, tells_begun=True)
+    yield _Attempt(Lazy(network, producers), 50)
+    yield _Attempt(Lazy(network, producers, forgets=False), 100, tells_begun=True)
 
 
 def uneven(at: Configuration, pairs: Pairs) -> int | None:
@@ -115,7 +122,7 @@ class _Splitter:
     ) -> None:
         self.tells_begun = attempt.tells_begun
         self.program, self.effort, self.pairs, self.spent = program, effort, pairs, spent
-        self.schedule = Schedule(program.network, attempt.order, forgets=not attempt.tells_begun, even=attempt.even)
+        self.schedule = attempt.schedule if program.network is attempt.schedule.network else attempt.schedule.of(program.network)
         self.left, self.refuted = effort.cases, refuted
 
     def cases(self) -> Iterator[Case]:
@@ -146,7 +153,7 @@ class _Splitter:
         for side in (cuts[number], negate(cuts[number])):
             yield from self._under((*when, side), cuts[number + 1 :])
 
-    def _within(self, when: tuple[Formula, ...]) -> tuple[Schedule, Program, tuple[Formula, ...]]:
+    def _within(self, when: tuple[Formula, ...]) -> tuple[Schedule[Any], Program, tuple[Formula, ...]]:
         """For these sizes alone, where that makes a difference; and which values are decided there."""
         network, decided = simplified(self.program.network, System([*self.program.facts, *when])) if when else (None, ())
         if network is None or not decided:
@@ -189,7 +196,7 @@ _Key = tuple[Key, _Told, _Begun]
 class _Place:
     """A node of the automaton to be."""
 
-    situation: Situation
+    situation: Situation[Any]
     told: _Told
     begun: _Begun
     facts: Facts
@@ -201,7 +208,7 @@ class _Place:
 class _Way:
     """From one situation to the next. `begun`: the counters that are set on the way."""
 
-    target: Situation
+    target: Situation[Any]
     steps: tuple[int, ...]
     values: Values
     required: list[Condition]
@@ -213,13 +220,13 @@ class _Search:
     """The automaton for one case of the sizes."""
 
     def __init__(
-        self, schedule: Schedule, program: Program, when: tuple[Formula, ...], effort: Effort, pairs: Pairs, spent: Spent,
+        self, schedule: Schedule[Any], program: Program, when: tuple[Formula, ...], effort: Effort, pairs: Pairs, spent: Spent,
         *, tells_begun: bool,
     ) -> None:  # fmt: skip
         self.schedule, self.program, self.when, self.effort = schedule, program, when, effort
         self.tells_begun = tells_begun
         self.variables, self.pairs, self.spent = program.variables, pairs, spent
-        self.situations: dict[Key, Situation] = {}
+        self.situations: dict[Key, Situation[Any]] = {}
         self.ways: dict[tuple[Key, bool], _Way] = {}
         self.places: dict[_Key, _Place] = {}
         self.given: dict[_Told, Premises] = {}
@@ -296,7 +303,7 @@ class _Search:
             else:
                 place.facts.propose(self._directions(place.situation), self._clauses(place.situation))
 
-    def _run(self, situation: Situation, numbers: Numbers) -> tuple[dict[_Key, None], _Told]:
+    def _run(self, situation: Situation[Any], numbers: Numbers) -> tuple[dict[_Key, None], _Told]:
         """The nodes of which the run showed anything new, and how tests of sizes came out."""
         key = self.begin
         times: dict[_Key, int] = {}
@@ -458,7 +465,7 @@ class _Search:
 
     # -------------------------------------------------------------------------------------------------------- structure
 
-    def _condition(self, situation: Situation, outcome: bool = True) -> Condition:
+    def _condition(self, situation: Situation[Any], outcome: bool = True) -> Condition:
         assert situation.test is not None
         return self.program.test(situation.test, situation.at.places[situation.test])[0 if outcome else 1]
 
@@ -484,7 +491,7 @@ class _Search:
         sizes = len(self.variables.sizes)
         return frozenset((v, row) for v, row in values.items() if all(variable < sizes for variable, _ in row[1]))
 
-    def _live(self, begun: _Begun, situation: Situation) -> _Begun:
+    def _live(self, begun: _Begun, situation: Situation[Any]) -> _Begun:
         live = frozenset(self._dimensions(situation))
         return frozenset(each for each in begun if each[0] in live)
 
@@ -508,15 +515,15 @@ class _Search:
             begun = self._live(kept | way.begun, way.target)
         return way.target.key, told, begun
 
-    def _directions(self, situation: Situation) -> Iterator[Row]:
+    def _directions(self, situation: Situation[Any]) -> Iterator[Row]:
         for process, place in enumerate(situation.at.places):
             yield from self.program.directions(process, place)
 
-    def _clauses(self, situation: Situation) -> Iterator[Condition]:
+    def _clauses(self, situation: Situation[Any]) -> Iterator[Condition]:
         for process, place in enumerate(situation.at.places):
             yield from self.program.clauses(process, place)
 
-    def _dimensions(self, situation: Situation) -> tuple[int, ...]:
+    def _dimensions(self, situation: Situation[Any]) -> tuple[int, ...]:
         places = tuple(situation.at.places)
         found = self.dimensions_of.get(places)
         if found is None:

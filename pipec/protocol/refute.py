@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from pipec.budgets import BudgetEnded, Meter
+from pipec.protocol.lazily import Lazy
 from pipec.protocol.program import registers_of
 from pipec.protocol.prove import Pairs, uneven
 from pipec.protocol.ranges import ANYTHING, TILES, Range, certain, range_of
 from pipec.protocol.sample import Numbers, forms_of, holds, known_function
-from pipec.protocol.schedule import Schedule, Stuck, orders
+from pipec.protocol.schedule import Stuck
+from pipec.protocol.structure import orders
 from pipec.record import record
 from pipec.verify.checker.configuration import Configuration, Refused
 from pipec.verify.network import Arrive, Edge, End, Network, Test, edges_of
@@ -52,7 +54,7 @@ def refute(
     launch for smaller ones."""
     # Which order does not matter: what one order can reach all of them come to, since a
     # step of one process never takes away another's.
-    schedule = Schedule(network, orders(network)[0])
+    schedule = Lazy(network, orders(network)[0])
     crosses = _crosses(network)
     runs, meter = 0, Meter("protocol steps")
     for sizes in _large(network, launches) if large else islice(_sizes(network, launches), _MOST_RUNS):
@@ -73,9 +75,7 @@ def _crosses(network: Network) -> bool:
     return any(isinstance(action, Arrive) and action.targets for action in actions)
 
 
-def _run(
-    schedule: Schedule, known: dict[Symbol, Range], sizes: Numbers, pairs: Pairs, meter: Meter
-) -> tuple[Deadlock | None, bool]:
+def _run(schedule: Lazy, known: dict[Symbol, Range], sizes: Numbers, pairs: Pairs, meter: Meter) -> tuple[Deadlock | None, bool]:
     """What goes wrong, and whether the run came to its end."""
     at = Configuration(schedule.layout)
     known = dict(known)
@@ -83,7 +83,7 @@ def _run(
         meter.spend()
         places = list(at.places)
         try:
-            process = schedule.choose(at)
+            process = schedule.first(at)
             if process is None:
                 return _left(at, sizes, pairs), True
             action = at.action(process)

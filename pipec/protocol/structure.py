@@ -1,0 +1,129 @@
+"""What the shape of a network says: who fills and who reads, what is asked where, which tests keep a loop going."""
+
+from collections.abc import Iterator
+from itertools import islice
+from itertools import product as combinations
+
+from pipec.protocol.program import registers_of
+from pipec.verify.checker.configuration import waits_of
+from pipec.verify.checker.progress import loops
+from pipec.verify.network import Arrive, Network, Process, Test, Use, Wait, edges_of
+from pipec.verify.terms import Formula, Linear, Symbol, atom, substitute, substituted, symbols_in, symbols_of
+
+_MOST_BEGINNINGS = 8  # of the counters of one test
+
+Place = tuple[int, int]  # a process and a state of it
+
+
+def arriving(network: Network) -> dict[int, list[tuple[int, int, int]]]:
+    """Per ring the processes that arrive there, each with the use that it signals first: a cursor and a shift."""
+    found: dict[int, dict[int, Use]] = {ring: {} for ring in range(len(network.rings))}
+    for number, process in enumerate(network.processes):
+        for state in process.states:
+            if isinstance(state.action, Arrive):
+                found[state.action.use.ring].setdefault(number, state.action.use)
+    return {ring: [(number, use.cursor, use.shift) for number, use in row.items()] for ring, row in found.items()}
+
+
+def fills(network: Network) -> set[tuple[int, int]]:
+    """Producers and consumers."""
+    by = arriving(network)
+    return {
+        (producer, number)
+        for number, process in enumerate(network.processes)
+        for use in waits_of(process)
+        if use.shift >= 0 and network.rings[use.ring].kind == "mbarrier"
+        for producer, _, _ in by[use.ring]
+        if producer != number
+    }
+
+
+def orders(network: Network) -> list[tuple[int, ...]]:
+    """Orders to try: consumers first; the reverse."""
+    count = len(network.processes)
+    rank = [0] * count
+    pairs = fills(network)
+    for _ in range(count):
+        for producer, consumer in pairs:
+            if rank[consumer] <= rank[producer] < count:
+                rank[consumer] = rank[producer] + 1
+    first = tuple(sorted(range(count), key=lambda process: (-rank[process], process)))
+    return [first, first[::-1]]
+
+
+_ANY = atom(Symbol("register"))
+
+
+def questions(network: Network) -> dict[Place, Formula]:
+    """What is asked at the tests of each process, whatever its registers are called."""
+    registers = registers_of(network)
+    return {
+        (process, place): substituted(state.action.condition, dict.fromkeys(symbols_in(state.action.condition) & registers, _ANY))
+        for process, each in enumerate(network.processes)
+        for place, state in enumerate(each.states)
+        if isinstance(state.action, Test)
+    }
+
+
+Asked = tuple[bool, frozenset[Formula]]  # whether registers are asked about; and what that is when they have just been set
+
+
+def first_asked(network: Network) -> dict[Place, Asked]:
+    """What is asked at each test when the counters in it begin. Loops that turn equally often ask alike, from whatever number and in
+    whatever direction their counters go."""
+    registers = registers_of(network)
+    found: dict[Place, Asked] = {}
+    for number, process in enumerate(network.processes):
+        begin = _beginnings(process, registers)
+        for place, state in enumerate(process.states):
+            if isinstance(state.action, Test):
+                condition = state.action.condition
+                inside = sorted(symbols_in(condition) & registers, key=lambda symbol: symbol.name)
+                ways = islice(combinations(*(begin.get(one, [_ANY]) for one in inside)), _MOST_BEGINNINGS)
+                asked = frozenset(substituted(condition, dict(zip(inside, way, strict=True))) for way in ways)
+                found[number, place] = bool(inside), asked
+    return found
+
+
+def _beginnings(process: Process, registers: frozenset[Symbol]) -> dict[Symbol, list[Linear]]:
+    """The values that registers get which do not depend on what they were."""
+    found: dict[Symbol, dict[Linear, None]] = {}
+    for state in process.states:
+        for edge in edges_of(state.action):
+            for symbol, value in edge.values:
+                inside = symbols_of(value) if value is not None else frozenset()
+                if symbol not in inside:
+                    form = _ANY if value is None else substitute(value, dict.fromkeys(inside & registers, _ANY))
+                    found.setdefault(symbol, {})[form] = None
+    return {symbol: list(forms) for symbol, forms in found.items()}
+
+
+def moves_on(process: Process, place: int) -> bool:
+    """Whether a way out of the test changes what is asked there."""
+    action = process.states[place].action
+    assert isinstance(action, Test)
+    inside = symbols_in(action.condition)
+    return any(symbol in inside for edge in edges_of(action) for symbol, _ in edge.values)
+
+
+def loop_tests(network: Network) -> set[Place]:
+    """The tests on which it depends whether a loop goes on, in processes that have to do with pipelines."""
+    found = set[Place]()
+    for number, process in enumerate(network.processes):
+        events = (state.action for state in process.states if isinstance(state.action, (Wait, Arrive)))
+        if any(network.rings[event.use.ring].kind == "mbarrier" for event in events):
+            arrows = [(place, edge.target) for place, state in enumerate(process.states) for edge in edges_of(state.action)]
+            found |= {(number, place) for place in _leaving(process, [(-1, process.start), *arrows])}
+    return found
+
+
+def _leaving(process: Process, arrows: list[tuple[int, int]]) -> Iterator[int]:
+    for loop in loops(arrows):
+        for place in sorted(loop):
+            action = process.states[place].action
+            if isinstance(action, Test) and not {action.yes.target, action.no.target} <= loop:
+                yield place
+        # Without the ways to where the loop begins, only the loops inside of it are left.
+        begins = {target for place, target in arrows if target in loop and place not in loop}
+        if begins:
+            yield from _leaving(process, [(a, b) for a, b in arrows if {a, b} <= loop and b not in begins])
