@@ -2,10 +2,9 @@
 
 from typing import Any, Literal, Protocol
 
-from lark import Token
-
 from pipec.source import Source, Span
 from pipec.syntax import ast
+from pipec.syntax.parts import Token
 from pipec.vocabulary import BINARY_OPERATORS, UNARY_OPERATORS, UnaryOperator, Word, one_of
 
 # What the parser hands up is as the grammar says, which no type checker reads: each method takes its children apart by their places.
@@ -70,7 +69,6 @@ class Builder:
         return Span(self.source, meta.line, meta.column, meta.end_line, meta.end_column)
 
     def _token_span(self, token: Token) -> Span:
-        assert token.line and token.column and token.end_line and token.end_column
         return Span(self.source, token.line, token.column, token.end_line, token.end_column)
 
     def _name(self, token: Token) -> ast.Name:

@@ -12,7 +12,7 @@ from pipec.diag.catalogue.language import syntax as messages
 from pipec.diag.message import Message
 from pipec.record import record
 from pipec.source import Source, Span
-from pipec.syntax.lines import Bracket, Logical, bracket_at, logical_lines, masked
+from pipec.syntax.lines import Bracket, Logical, bracket_at, logical_lines, masked, point, shown
 from pipec.syntax.other_forms import other_form
 from pipec.syntax.words import expected, word
 
@@ -203,18 +203,9 @@ def _single_quotes(source: Source, span: Span) -> Message:
     return messages.SingleQuotes(text=text, at=at)
 
 
-def shown(character: str) -> str:
-    return character if character.isprintable() else f"U+{ord(character):04X}"
-
-
 def _token_span(source: Source, token: Token) -> Span:
     line, column = token.line or 1, token.column or 1
     return Span(source, line, column, line, column + max(1, len(str(token).split("\n")[0])))
-
-
-def point(source: Source, line: int, column: int) -> Span:
-    line, column = max(1, line), max(1, column)
-    return Span(source, line, column, line, column + 1)
 
 
 def _end_of_line_before(source: Source, lines: list[str], line: int) -> Span:

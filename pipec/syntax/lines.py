@@ -7,6 +7,7 @@ the first line that is not indented deeper: there another statement begins.
 import re
 
 from pipec.record import record
+from pipec.source import Source, Span
 
 _TAB = 8
 _CLOSES = {")": "(", "]": "[", "}": "{"}
@@ -138,3 +139,12 @@ def bracket_at(lines: list[str], logical: Logical, line: int, column: int) -> Br
         code = masked(lines[number - 1])
         _follow(code[: column - 1] if number == line else code, number, stack)
     return stack[-1] if stack else None
+
+
+def point(source: Source, line: int, column: int) -> Span:
+    line, column = max(1, line), max(1, column)
+    return Span(source, line, column, line, column + 1)
+
+
+def shown(character: str) -> str:
+    return character if character.isprintable() else f"U+{ord(character):04X}"

@@ -14,7 +14,7 @@ import pytest
 from pipec import cache
 from pipec.runtime.gpu import cubins
 from pipec.runtime.launcher import Image
-from pipec.syntax import parse
+from pipec.syntax import grammar
 
 ROOT = Path(__file__).parents[2]
 KEY = cache.key_of("made of this")
@@ -26,9 +26,9 @@ posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has neith
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PIPEC_CACHE_DIR", str(tmp_path / "kept"))
-    parse.parser.cache_clear()
+    grammar.parser.cache_clear()
     yield tmp_path / "kept"
-    parse.parser.cache_clear()
+    grammar.parser.cache_clear()
 
 
 def entry(place: Path) -> Path:
@@ -231,10 +231,10 @@ def test_compiling_in_a_hostile_checkout_runs_nothing_of_it(home: str | None, tm
 
 
 def test_hostile_tables_are_neither_run_nor_believed(place: Path, tmp_path: Path) -> None:
-    tree = parse.parser().parse("kernel k():\n    grid(1)\n")
+    tree = grammar.parser().parse("kernel k():\n    grid(1)\n")
     bombs(place, tmp_path / "mark")
-    parse.parser.cache_clear()
-    assert parse.parser().parse("kernel k():\n    grid(1)\n") == tree
+    grammar.parser.cache_clear()
+    assert grammar.parser().parse("kernel k():\n    grid(1)\n") == tree
     assert not (tmp_path / "mark").exists()
 
 
@@ -243,11 +243,11 @@ def test_hostile_tables_are_neither_run_nor_believed(place: Path, tmp_path: Path
     "content", [b"", b"{}", b"[]", b"null", b'{"data":{},"memo":{"0":{}}}', b"\xff\xfe", b"[" * 100_000, b"9" * 5000]
 )
 def test_tables_of_another_form_are_made_anew(content: bytes, place: Path) -> None:
-    parse.parser()
+    grammar.parser()
     key = entry(place).stem
     cache.write("tables", key, content)
-    parse.parser.cache_clear()
-    assert parse.parser().parse("kernel k():\n    grid(1)\n")
+    grammar.parser.cache_clear()
+    assert grammar.parser().parse("kernel k():\n    grid(1)\n")
     assert (cache.read("tables", key) or b"").startswith(b'{"data"')
 
 

@@ -126,9 +126,9 @@ def test_no_two_terminals_compete_for_the_same_text() -> None:
     from lark import Lark
 
     grammar = (files("pipec.grammar") / "pipec.lark").read_text()
-    from pipec.syntax.parse import _Indenter
+    from pipec.syntax.grammar import GrammarIndenter
 
-    Lark(grammar, parser="lalr", start="file", postlex=_Indenter(), maybe_placeholders=True, strict=True)
+    Lark(grammar, parser="lalr", start="file", postlex=GrammarIndenter(), maybe_placeholders=True, strict=True)
 
 
 @pytest.mark.parametrize("quotes", ['"""', "'''"])
