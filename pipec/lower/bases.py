@@ -10,7 +10,7 @@ from pipec.lower.emit.llvm import SHARED, Value, integer
 
 _WARP_BITS = 5  # of a warp's number: a CTA has at most 32
 _ZEROS = 32 - _WARP_BITS
-_MOST = 20  # registers for constants: the assembler has 80 that are the same in a warp, and copies what is more for each use
+_MOST = 22  # registers for constants: the assembler has 80 that are the same in a warp, and copies what is more for each use
 
 
 def hides(role: RoleContext) -> bool:
@@ -23,6 +23,15 @@ def constant(role: RoleContext, value: int) -> Value:
         return integer(value)
     with role.builder.early():
         return role.builder.add(_another_zero(role), value)
+
+
+def own(role: RoleContext, value: Value) -> Value:
+    """A value, which may have been computed late, in a register of its own."""
+    if not hides(role) or role.zeros >= _MOST:
+        return value
+    with role.builder.early():
+        zero = _another_zero(role)
+    return role.builder.binary("add", value, zero)
 
 
 def shared(role: RoleContext, offset: int) -> Value:

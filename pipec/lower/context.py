@@ -9,6 +9,7 @@ from pipec.kir.plan.types import Plan, RolePlan
 from pipec.kir.spread import Threads
 from pipec.lower.emit.debug import Metadata
 from pipec.lower.emit.llvm import FALSE, SHARED, TRUE, Actions, Builder, Slot, Value, integer
+from pipec.lower.synchronisation.cursors import Cursor
 from pipec.record import field, mutable
 from pipec.sema import tree
 from pipec.source import Span
@@ -97,7 +98,7 @@ class RoleContext:
     captured_tiles: dict[tree.Expression, RegisterTile] = field(
         default_factory=dict
     )  # likewise of nodes that read a tile in registers
-    cursors: dict[tuple[tree.Pipeline, Side], tuple[Slot, Slot]] = field(default_factory=dict)  # stage, phase
+    cursors: dict[tuple[tree.Pipeline, Side], Cursor] = field(default_factory=dict)
     stages: dict[tree.Handle, Slot] = field(default_factory=dict)
     parities: dict[tree.Handle, Slot] = field(default_factory=dict)  # where more waits for the same stage may follow
     peeked: dict[tree.Handle, Slot] = field(default_factory=dict)  # what each peek found
@@ -113,6 +114,8 @@ class RoleContext:
     stamps: Slot | None = None  # how many times the role has noted the clock
     late: Slot | None = None  # the barrier of the stage to be given back at the next release, or 0: see MmaWaits.lagging
     bases: dict[int, Value] = field(default_factory=dict)  # addresses in shared memory: see pipec.lower.bases
+    # Coordinates of copies, by copy, axis and what is added for a box: see pipec.lower.tiles.tma.
+    coordinates: dict[tuple[tree.TmaLoad, int, int], Value] = field(default_factory=dict)
     maps: dict[str, Value] = field(default_factory=dict)  # addresses of tensor maps, likewise
     columns: dict[int, Value] = field(default_factory=dict)  # of tensor memory, likewise
     zeros: int = 0  # that were made for it

@@ -13,7 +13,7 @@ from pipec.lower.synchronisation import (
     launch_control,
     mma_waits,
     pipelines,
-    semaphores,  # noqa: F401 - imported for what it lowers, as are mma, async_copy and tma
+    semaphores,  # noqa: F401 - imported for what it lowers, as are mma and async_copy
     timestamps,
 )
 from pipec.lower.table import LOWERINGS, check_complete, lowers
@@ -25,7 +25,7 @@ from pipec.lower.tiles import (
     async_copy,  # noqa: F401
     fragments,
     stores,
-    tma,  # noqa: F401
+    tma,
 )
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -71,6 +71,10 @@ def _enter_loop(role: RoleContext, number: int) -> None:
         if invariants.before == number:
             for expression in invariants.expressions:
                 role.invariants[expression] = scalar(role, expression)
+            for inner in sorted(invariants.blocks):
+                for operation in role.plan.role.blocks[inner].operations:
+                    if isinstance(operation, tree.TmaLoad):
+                        tma.keep_coordinates(role, operation, invariants.expressions)
 
 
 def _leave_loops(role: RoleContext, number: int) -> None:

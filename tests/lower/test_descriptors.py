@@ -110,3 +110,19 @@ def test_scaled_instruction_descriptor(kind, operand, factor, place, expected):
     row = next(row for row in operand_kinds(DTYPES[operand], DTYPES[operand]) if row.name == kind)
     found = scaled_instruction_descriptor(mma, row, place)
     assert found == expected, hex(found)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "dtype", "panels", "swizzle"),
+    [
+        (1, 128, "f32", 1, "none"),
+        (1, 256, "f32", 1, "none"),
+        (1, 512, "bf16", 8, "128B"),  # more elements than a box has
+        (1, 96, "f32", 3, "128B"),  # no power of two
+        (2, 128, "f32", 4, "128B"),
+    ],
+)
+def test_a_row_alone_in_its_tile_is_one_copy(rows: int, columns: int, dtype: str, panels: int, swizzle: str) -> None:
+    layout = tile_layout(rows, columns, DTYPES[dtype])
+    assert (layout.panels, layout.swizzle) == (panels, swizzle)
+    assert layout.panels * layout.span_bytes == columns * DTYPES[dtype].bytes

@@ -100,3 +100,35 @@ def test_whether_an_mma_wrote_the_accumulator_is_noted_by_one_lane(timing: str) 
         d = np.full((64, 8), 77, np.float32)
         pipec.compile(PERHAPS)["perhaps"](n, a, b, d, device="sim", options=LaunchOptions(Options(timing=timing, seed=4)))
         assert np.array_equal(d, a.astype(np.float64) @ b.astype(np.float64).T * n)
+
+
+def kept(ptx: str) -> list[str]:
+    """What stands in the load role's loop, from its wait to the jump back."""
+    lines = ptx.splitlines()
+    first = next(at for at, line in enumerate(lines) if "input.produce()" in line)
+    last = max(at for at, line in enumerate(lines) if line.startswith("\tcp.async.bulk.tensor"))
+    return lines[first:last]
+
+
+def test_coordinates_that_stay_the_same_are_ready_in_front_of_the_loop() -> None:
+    """Two boxes of 64 columns: the second begins 64 further in M, which nothing in the loop adds."""
+    source = RING.replace("a: tensor[bf16, M, K]", "a: tensor[bf16, K, M]").replace(
+        "a=tile[bf16, 128, 64]", "a=tile[bf16, 64, 128]"
+    )
+    source = source.replace("tma.load(s.a, a[block.x * 128, k * 64])", "tma.load(s.a, a[k * 64, block.x * 128])")
+    ptx = pipec.compile(source.replace("mma(acc, s.a, s.b)", "mma(acc, s.a.T, s.b)").format(steps="ceildiv(K, 64)", more="")).ptx
+    assert ptx.count("\tcp.async.bulk.tensor.2d.shared") == 3
+    assert not [line for line in kept(ptx) if re.match(r"\t(add\.s32|or\.b32) .*, 64;", line)]
+
+
+@pytest.mark.parametrize(("stages", "counts"), [(2, True), (3, False), (4, True)])
+def test_a_ring_of_two_to_the_n_stages_has_one_counter(stages: int, counts: bool) -> None:
+    """The stage is its lowest bits; others have stage and phase. Results are right over turns around the ring and a part of one."""
+    found = pipec.compile(RING.replace("stages=3", f"stages={stages}").format(steps="ceildiv(K, 64)", more=""))
+    masked = [line for line in kept(found.ptx) if re.match(rf"\tand\.b32 .*, {stages - 1};", line)]
+    assert len(masked) == counts
+    rng = np.random.default_rng(stages)
+    a, b = (rng.integers(-3, 4, (size, 64 * 9)).astype(ml_dtypes.bfloat16) for size in (128, 64))
+    d = np.full((128, 64), np.nan, np.float32)
+    found["ring"](a, b, d, device="sim", options=LaunchOptions(Options(timing="random", seed=stages)))
+    assert np.array_equal(d, a.astype(np.float64) @ b.astype(np.float64).T)

@@ -18,7 +18,7 @@ from pipec.interface import (
 )
 from pipec.kir.clusters import Line, line
 from pipec.kir.ir import Kernel
-from pipec.kir.plan.memory import SharedPlan
+from pipec.kir.plan.memory import MOST_BOX_ELEMENTS, SharedPlan
 from pipec.kir.plan.roles import expressions, operations
 from pipec.kir.plan.scales import element_type, scale_box, stored_bits, unpacked_tiles
 from pipec.kir.plan.types import PANEL_ALIGNMENT, RolePlan, SideSignals, Staging, TileLayout, TmaPlan
@@ -26,8 +26,6 @@ from pipec.sema import tree
 from pipec.sema.tree import Buffer, Pipeline, TensorParameter
 from pipec.verify.conditions import condition_data
 from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
-
-_MOST_BOX_ROWS = 256  # boxDim of a tensor map (hardware.md 2.1)
 
 Symbols = dict[tuple[str, str, int], str]
 
@@ -142,9 +140,9 @@ def _tma(
 
 def box_rows(rows: int, span_bytes: int) -> int | None:
     """The most rows one box may have such that equal boxes fill the tile and each starts where TMA can write; None: no such."""
-    if rows <= _MOST_BOX_ROWS:
+    if rows <= MOST_BOX_ELEMENTS:
         return rows
-    fitting = (part for part in range(1, _MOST_BOX_ROWS + 1) if rows % part == 0 and part * span_bytes % PANEL_ALIGNMENT == 0)
+    fitting = (part for part in range(1, MOST_BOX_ELEMENTS + 1) if rows % part == 0 and part * span_bytes % PANEL_ALIGNMENT == 0)
     return max(fitting, default=None)
 
 

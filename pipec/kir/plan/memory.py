@@ -27,6 +27,10 @@ from pipec.vocabulary import BARRIER_SIDE, Side, Swizzle
 
 # Bytes of a swizzle span -> the tensor map's swizzle mode, widest first (hardware.md 2.3).
 _SPANS: tuple[tuple[int, Swizzle], ...] = ((128, "128B"), (64, "64B"), (32, "32B"), (16, "none"))
+# Bytes of a row that is alone in its tile and lies as it is: there are no other rows that it could share banks with, and one box holds it
+# where panels would be a copy each. Powers of two up to the alignment of a tile, since places in a row are found by XOR.
+_SINGLE_ROWS = tuple(16 << shift for shift in range(7))
+MOST_BOX_ELEMENTS = 256  # along one dimension: boxDim of a tensor map (hardware.md 2.1)
 BARRIER_BYTES = 8
 _EXCHANGE_ALIGNMENT = 16  # of what a thread reads at once, where it reads what the warps of a row have reduced
 _SMALLEST_ALLOCATION = 32  # tensor-memory columns
@@ -38,6 +42,8 @@ def tile_layout(rows: int, columns: int, dtype: DType, *, atom_32b: bool = False
     `bits` are those of a stored element, where they are not the type's.
     """
     row_bytes = columns * (bits or dtype.bits) // 8
+    if rows == 1 and row_bytes in _SINGLE_ROWS and columns <= MOST_BOX_ELEMENTS:
+        return TileLayout("none", row_bytes, 1, 1)
     for span, swizzle in _SPANS:
         # The widest first: more rows of a box then lie in different banks, and a panel is as few boxes as can be.
         if row_bytes % span == 0:

@@ -91,9 +91,9 @@ def line_coordinate(role: RoleContext, line: Line) -> Value:
 def _mask(role: RoleContext, reach: Reach) -> Value:
     """One bit for each CTA that the signals go to (i32)."""
     builder = role.builder
-    if reach.to == EVERY:
-        return integer((1 << role.kernel.plan.kernel.cluster.size) - 1)
-    members = 2 if reach.to == PAIR else 1
+    size, members = role.kernel.plan.kernel.cluster.size, 2 if reach.to == PAIR else 1
+    if reach.to == EVERY or size == members:
+        return integer((1 << size) - 1)
     if not reach.lines:
         return builder.binary("shl", integer(0b11), leader_rank(role))
     masks = [line_mask(role, line, members) for line in reach.lines]

@@ -11,9 +11,10 @@ from pipec.kir.plan.memory import BARRIER_BYTES
 from pipec.kir.plan.types import ZeroFill
 from pipec.lower import bases
 from pipec.lower.context import RoleContext, counted_loop
-from pipec.lower.emit.llvm import FALSE, Builder, Slot, Value, integer
+from pipec.lower.emit.llvm import FALSE, Value, integer
 from pipec.lower.scalars import scalar
 from pipec.lower.synchronisation import clusters, global_order, mma_waits, watchdog
+from pipec.lower.synchronisation.cursors import Cursor
 from pipec.lower.table import lowers
 from pipec.sema import tree
 from pipec.sema.language.operation import SCHEDULER
@@ -28,10 +29,7 @@ def start_cursors(role: RoleContext) -> None:
     for side, pipelines in zip(SIDES, (role.plan.role.produces, role.plan.role.consumes), strict=True):
         for pipeline in pipelines:
             hint = f"{role.prefix}.{pipeline.name}.{side}"
-            stage, phase = builder.variable("i32", f"{hint}.stage"), builder.variable("i32", f"{hint}.phase")
-            stage.write(integer(0))
-            phase.write(integer(1 if side == "producer" else 0))
-            role.cursors[pipeline, side] = stage, phase
+            role.cursors[pipeline, side] = Cursor.start(builder, pipeline.stages, side, hint)
     watchdog.start_counts(role)
     clusters.start(role)
 
@@ -77,33 +75,20 @@ def _wait_at_cursor(
     role: RoleContext, pipeline: tree.Pipeline, side: Side, sub_stage: int = 0, ready: Value | None = None
 ) -> tuple[Value, Value, Value]:
     """Waits for the other side at the cursor, moves the cursor on, and gives the stage, the parity waited for and the turn."""
-    builder = role.builder
-    stage_slot, phase_slot = role.cursors[pipeline, side]
-    stage, phase = stage_slot.read(), phase_slot.read()
+    cursor = role.cursors[pipeline, side]
+    stage, phase = cursor.read()
     turn = watchdog.count(role, pipeline, side)
     wait(role, pipeline, barrier(role, pipeline, OTHER_SIDE[side], stage, sub_stage), phase, turn, ready)
     role.reconverge()
-    _step(builder, pipeline, stage_slot, phase_slot, stage, phase)
+    cursor.step()
     return stage, phase, turn
-
-
-def _step(builder: Builder, pipeline: tree.Pipeline, stage_slot: Slot, phase_slot: Slot, stage: Value, phase: Value) -> None:
-    if pipeline.stages == 1:
-        # A ring of one stage goes around at every step.
-        phase_slot.write(builder.bits("xor", phase, 1))
-        return
-    # A comparison in place of a remainder: stages are rarely a power of two, and the phase needs to know of the wrap anyway.
-    advanced = builder.add(stage, 1)
-    wraps = builder.compare("eq", advanced, integer(pipeline.stages))
-    stage_slot.write(builder.select(wraps, integer(0), advanced))
-    phase_slot.write(builder.binary("xor", phase, builder.cast("zext", wraps, "i32")))
 
 
 @lowers(tree.Peek)
 def peek(role: RoleContext, operation: tree.Peek) -> None:
     """One look at the stage of the cursor, which stays where it is."""
     token = operation.token
-    stage, phase = (slot.read() for slot in role.cursors[token.pipeline, token.side])
+    stage, phase = role.cursors[token.pipeline, token.side].read()
     pointer = barrier(role, token.pipeline, OTHER_SIDE[token.side], stage)
     role.variables[operation.ready].write(clusters.try_wait(role, token.pipeline, pointer, phase))
 
@@ -275,8 +260,7 @@ def drain(role: RoleContext, operation: tree.Drain) -> None:
     with counted_loop(role.kernel, pipeline.stages, f"{role.prefix}.drain"):
         _wait_at_cursor(role, pipeline, "producer")
     # Once around the ring: the cursor is back at its stage, and nothing was filled, so its phase is the one before.
-    _, phase = role.cursors[pipeline, "producer"]
-    phase.write(role.builder.bits("xor", phase.read(), 1))
+    role.cursors[pipeline, "producer"].turn_back()
     watchdog.take_back(role, pipeline, "producer", pipeline.stages)
 
 

@@ -20,18 +20,20 @@ def scaled(role: RoleContext, operation: tree.Mma, kind: ScaledKind, first_row: 
     builder, plan = role.builder, role.kernel.plan
     for scale in operation.scales:
         _copy(role, scale)
+    shapes: dict[int, Value] = {}  # by place: MMAs that take theirs from the same place have one register for it
     skipped = None if first_row is None else builder.bits("lshr", first_row, ROWS_PER_COLUMN.bit_length() - 1)
 
     def issue(target: Value, a: Value, b: Value, accumulate: Value, step: int) -> None:
         # A word holds the factors of four blocks along K (hardware.md 3.7). An MMA that
         # needs fewer says in its descriptor which of them it takes.
         word, place = divmod(step * kind.scales, CHUNK_SCALES)
-        shape = bases.constant(role, scaled_instruction_descriptor(operation, kind, place, plan.cta_group))
+        if place not in shapes:
+            shapes[place] = bases.constant(role, scaled_instruction_descriptor(operation, kind, place, plan.cta_group))
         a_scales, b_scales = (_column(role, scale, word * chunks(scale.buffer)[0]) for scale in operation.scales)
         if skipped is not None:
             b_scales = builder.binary("add", b_scales, skipped)
         scales = [builder.tensor_pointer(address) for address in (a_scales, b_scales)]
-        builder.call(kind.instruction, target, a, b, shape, accumulate, *scales, *tail)
+        builder.call(kind.instruction, target, a, b, shapes[place], accumulate, *scales, *tail)
 
     return issue
 

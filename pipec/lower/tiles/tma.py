@@ -1,6 +1,6 @@
 """Tensor copies between global and shared memory: one instruction per box of the tile."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pipec.kir.clusters import LEADER
 from pipec.kir.plan.types import TmaPlan
@@ -29,7 +29,7 @@ def load(role: RoleContext, operation: tree.TmaLoad) -> None:
             return
         for offset, rows, columns in boxes(row):
             target = builder.shared_pointer(builder.add(tile, offset))
-            at = box_coordinates(role, origin, rows, columns)
+            at = _load_coordinates(role, operation, origin, rows, columns)
             policy = role.cache_policy(operation.cache)
             builder.call(f"tma.load.{len(at)}d", target, full, bases.tensor_map(role, row.symbol), *at, *policy)
 
@@ -54,9 +54,35 @@ def _load_into_cluster(
     tail = policy, TRUE if row.line is not None else FALSE, stated, integer(2 if in_pair else 0)
     for offset, rows, columns in boxes(row):
         target = builder.cluster_pointer(builder.add(tile, offset))
-        at = box_coordinates(role, origin, builder.add(first, rows), columns)
+        at = _load_coordinates(role, operation, origin, builder.add(first, rows), columns)
         symbol = bases.tensor_map(role, row.symbol)
         builder.call(f"tma.load.cluster.{len(at)}d", target, full, symbol, *at, mask, *tail)
+
+
+def keep_coordinates(role: RoleContext, operation: tree.TmaLoad, expressions: Collection[tree.Expression]) -> None:
+    """Those that stay the same in the loop that begins, in front of it. A copy takes its operands from registers that follow each other,
+    so the assembler would otherwise move each to its place in every iteration."""
+    row, given = role.kernel.plan.tma[operation], operation.source.coordinates
+    added = {(len(given) - 1, columns) for _, _, columns in boxes(row)} | {(len(given) - 2, rows) for _, rows, _ in boxes(row)}
+    for axis, expression in enumerate(given):
+        if expression in expressions:
+            for offset in sorted({offset for where, offset in added if where == axis} or {0}):
+                value = role.builder.add(role.invariants[expression], offset)
+                role.coordinates[operation, axis, offset] = bases.own(role, value)
+
+
+def _load_coordinates(
+    role: RoleContext, operation: tree.TmaLoad, origin: list[Value], rows: int | Value, columns: int
+) -> list[Value]:
+    """In the order of the instruction, as `box_coordinates`."""
+    found = box_coordinates(role, origin, rows, columns)
+    last = len(operation.source.coordinates) - 1
+    for axis, offset in enumerate((columns, rows)):
+        kept = role.coordinates.get((operation, last - axis, offset)) if isinstance(offset, int) else None
+        found[axis] = kept or found[axis]
+    for axis in range(2, len(origin)):
+        found[axis] = role.coordinates.get((operation, last - axis, 0), found[axis])
+    return [bases.constant(role, int(value.name)) if value.name.isdigit() else value for value in found]
 
 
 @lowers(tree.TmaStore)
