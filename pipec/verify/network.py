@@ -139,10 +139,14 @@ class Process:
     start: int = 0
 
 
-AssumptionKind = Literal["answers", "loads", "loops", "polling", "preceding grid", "registers", "tensor memory", "turns"]
+AssumptionKind = Literal[
+    "answers", "cluster", "given up", "loads", "loops", "polling", "preceding grid", "registers", "tensor memory", "turns"
+]
 # What is taken for granted though it could make a thread wait, in words that follow "if".
 ASSUMED: dict[AssumptionKind, str] = {
     "answers": "the scheduler runs out of blocks to hand out",
+    "cluster": "the kernel is launched without clusters",
+    "given up": "copies and commits to a barrier have completed when it is invalidated",
     "loads": "threads of a role that load the same address get the same value",
     "loops": "loops that touch no barrier terminate",
     "polling": "the value that a loop polls for in memory arrives",

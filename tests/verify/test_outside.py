@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from pipec.protocol.prove import prove
+from pipec.verify.checker.check import check
 from pipec.verify.network import Arrive, Edge, Network, Unreadable, Wait, edges_of
 from pipec.verify.network import Test as Branch
 from pipec.verify.reader.read import read
@@ -118,6 +120,10 @@ def loop(step: str = "add.s32 %r4, %r4, 1;", test: str = "setp.lt.s32 %p2, %r4, 
     return f"\tmov.b32 %r4, 0;\n$LOOP:\n\tst.global.b32 [%rd4], %r4;\n\t{more}\n\t{step}\n\t{test}\n\t@%p2 bra $LOOP;\n"
 
 
+ALLOCATE = "\ttcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], {};\n"
+GIVE_BACK = "\ttcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, {};\n"
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -137,6 +143,7 @@ def loop(step: str = "add.s32 %r4, %r4, 1;", test: str = "setp.lt.s32 %p2, %r4, 
         (loop("sub.s32 %r4, %r4, 2;", "setp.ge.u32 %p2, %r4, 1;"), ["loops"]),
         (loop("sub.s32 %r4, %r4, 2;", "setp.ge.u32 %p2, %r4, 2;"), []),
         (loop("add.s16 %r4, %r4, 2;", "setp.lt.u16 %p2, %r4, 65535;"), ["loops"]),  # steps over the end
+        (loop("add.u16 %r4, %r4, 65536;", "setp.lt.u16 %p2, %r4, 7;"), ["loops"]),  # stays where it is
         (loop("add.s16 %r4, %r4, 1;", "setp.lt.u16 %p2, %r4, 65535;"), []),
         (loop("add.s32 %r4, %r4, 2147483648; add.s32 %r4, %r4, 2147483648;", "setp.eq.s32 %p2, %r4, 0;"), ["loops"]),
         (loop("mov.b32 %r7, %r4; add.s32 %r4, %r7, 2147483648; add.s32 %r6, %r4, 1;", "setp.eq.s32 %p2, %r6, 1;"), ["loops"]),
@@ -153,13 +160,53 @@ def loop(step: str = "add.s32 %r4, %r4, 1;", test: str = "setp.lt.s32 %p2, %r4, 
         (loop("atom.global.add.u32 %r4, [%rd3], 0;"), ["polling"]),
         (loop(more="ld.acquire.gpu.global.b32 %r7, [%rd3];"), []),  # looks, but not for ever
         ("\tgriddepcontrol.wait;", ["preceding grid"]),
-        ("\ttcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], 512;", ["tensor memory"]),
+        (f"{ALLOCATE.format(512)}{GIVE_BACK.format(512)}", ["tensor memory"]),
+        ("\tmov.u32 %r4, %cluster_ctarank;", ["cluster"]),
         ("\tsetmaxnreg.inc.sync.aligned.u32 240;", ["registers"]),
         ("", []),
     ],
 )
 def test_what_is_named(text: str, named: list[str]) -> None:
     assert kinds(text) == named
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"{ALLOCATE.format(512)}{GIVE_BACK.format(256)}", "give back"),
+        (ALLOCATE.format(512), "give back"),
+        (f"{ALLOCATE.format(48)}{GIVE_BACK.format(48)}", "48 columns"),
+        (f"{ALLOCATE.format(512)}{ALLOCATE.format(32)}{GIVE_BACK.format(512)}{GIVE_BACK.format(32)}", "more than 512"),
+        (f"\ttcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n{ALLOCATE.format(32)}{GIVE_BACK.format(32)}", "permit"),
+        ("\tbar.sync 1, 48;\n", "no barrier 1 for 48 threads"),
+    ],
+)
+def test_what_no_machine_does_is_not_read(text: str, why: str) -> None:
+    with pytest.raises(Unreadable, match=why):
+        network(text)
+
+
+def test_each_warp_asks_for_tensor_memory() -> None:
+    """Two warps that execute one instruction ask twice."""
+    once = KERNEL.replace(".reqntid 32", ".reqntid {threads}").replace("{interface}", "{{}}")
+    text = f"{ALLOCATE.format(512)}{GIVE_BACK.format(512)}"
+    assert [one.kind for one in read(once.format(threads=32, body=text)).assumptions] == ["tensor memory"]
+    with pytest.raises(Unreadable, match="more than 512 columns"):
+        read(once.format(threads=64, body=text))
+
+
+def test_a_warp_of_fewer_threads_counts_as_a_whole_one() -> None:
+    text = KERNEL.replace(".reqntid 32", ".reqntid 48").format(interface="{}", body="\tbar.sync 1, 64;\n")
+    found = read(text)
+    check(found, prove(found))
+
+
+def test_threads_may_leave_under_a_predicate() -> None:
+    text = KERNEL.replace(".reqntid 32", ".reqntid 64").format(
+        interface="{}", body="\tsetp.lt.u32 %p7, %r1, 32;\n\t@%p7 exit;\n\tbar.sync 1, 32;\n\tbar.warp.sync -1;\n\texit;\n"
+    )
+    found = read(text)
+    check(found, prove(found))
 
 
 WAIT = "$POLL:\n\tld.acquire.gpu.global.b32 %r8, [%rd3];\n\tsetp.ne.b32 %p4, %r8, %r3;\n\t@%p4 bra $POLL;\n"

@@ -198,7 +198,7 @@ def test_a_barrier_that_two_threads_make_ready_in_turns() -> None:
         if readable:
             assert proved(read(changed))
         else:
-            with pytest.raises(Unreadable, match="made ready once"):
+            with pytest.raises(Unreadable, match="made ready twice"):
                 read(changed)
 
 

@@ -6,6 +6,7 @@ from dataclasses import astuple
 import pytest
 from examples.catalogue import cases, compiled
 
+from pipec.verify.network import Unreadable
 from pipec.verify.reader.text.statements import Kernel, entries_of, kernel_of
 
 HEAD = ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k()\n.reqntid 32\n{\n"
@@ -59,3 +60,17 @@ def test_shared_variables_of_others() -> None:
 def test_operands_in_braces_are_one() -> None:
     code = kernel_of(HEAD + "\tmov.b64 {%r1, %r2}, %rd3;\n\tret;\n}\n", "k").code
     assert code[0].operands == ("{%r1, %r2}", "%rd3")
+
+
+def test_variables_of_other_kernels_are_not_the_kernels_own() -> None:
+    local = "\t.shared .align 8 .b64 bar[2];\n"
+    found = kernel_of(f"{HEAD}{local}}}\n{HEAD.replace('k()', 'other()')}{local}}}\n", "other")
+    assert list(found.shared) == ["bar"]
+
+
+def test_two_variables_of_one_name_are_not_read() -> None:
+    """Scopes are read as one: each has a variable of its own."""
+    local = "\t{ .shared .align 8 .b64 bar;\n\tmbarrier.inval.shared.b64 [bar]; }\n"
+    assert list(kernel_of(f"{HEAD}{local}}}\n", "k").shared) == ["bar"]
+    with pytest.raises(Unreadable, match="two variables in shared memory"):
+        kernel_of(f"{HEAD}{local}{local}}}\n", "k")

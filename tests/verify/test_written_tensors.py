@@ -3,7 +3,9 @@
 import pytest
 
 from pipec.driver import Options, compile_source
+from pipec.protocol.prove import Undecided, prove
 from pipec.source import Source
+from pipec.verify.reader.read import read
 
 KERNEL = """
 kernel k(ix: tensor[i32, C, 64], z: tensor[i32, C, 64], w: tensor[i32, C, 64]):
@@ -53,3 +55,63 @@ def test_a_bound_that_changes_is_not_one_number(store: str, proved: str) -> None
         state = compile_source(Source("bound.pipe", text), Options("sm_100a", allow_undecided=True))
         assert not state.failed, state.diagnostics
         assert state.protocol["k"].outcome == outcome, tensor
+
+
+# Two warps leave together if what x points to is 0; one of them stores there before it looks, and the other afterwards.
+HALVES = """
+.version 8.8
+.target sm_90a
+.address_size 64
+.shared .align 16 .b8 buffer[16];
+.shared .align 8 .b64 barrier;
+.visible .entry k(.param .u64 x)
+.reqntid 64
+{
+	.reg .pred %p<10>; .reg .b32 %r<20>; .reg .b64 %rd<10>;
+	mov.u32 %r0, %tid.x;
+	setp.ne.u32 %p0, %r0, 0;
+	ld.param.u64 %rd1, [x];
+	@%p0 bra READY;
+	mbarrier.init.shared.b64 [barrier], 32;
+READY:
+	@HALVES
+	bar.sync 0;
+	setp.lt.u32 %p1, %r0, 32;
+	@%p1 bra OTHER;
+	ld.global.u32 %r4, [%rd1];
+	bar.sync 0;
+	setp.eq.u32 %p3, %r4, 0;
+	@%p3 bra DONE;
+WAIT:
+	mbarrier.try_wait.parity.shared.b64 %p4, [barrier], 0;
+	@!%p4 bra WAIT;
+	bra DONE;
+OTHER:
+	bar.sync 0;
+	st.global.u32 [%rd2], 0;
+	ld.global.u32 %r4, [%rd1];
+	setp.eq.u32 %p3, %r4, 0;
+	@%p3 bra DONE;
+	mbarrier.arrive.shared.b64 _, [barrier];
+DONE:
+	ret;
+}
+"""
+_SPLIT = "mov.b64 {%r5, %r6}, %rd1;\n\tst.shared.v2.b32 [buffer], {%r5, %r6};\n\tld.shared.v2.b32 {%r7, %r8}, [buffer];\n\t"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "mov.b64 %rd2, %rd1;",
+        _SPLIT + "mov.b64 %rd2, {%r7, %r8};",
+        _SPLIT + "cvt.u64.u32 %rd2, %r7;\n\tcvt.u64.u32 %rd3, %r8;\n\tshl.b64 %rd3, %rd3, 32;\n\tor.b64 %rd2, %rd2, %rd3;",
+        _SPLIT
+        + "mul.wide.u32 %rd3, %r8, 0x80000000;\n\tadd.u64 %rd3, %rd3, %rd3;\n\tcvt.u64.u32 %rd2, %r7;\n\tadd.u64 %rd2, %rd2, %rd3;",
+    ],
+    ids=["whole", "side by side", "or", "sum"],
+)
+def test_a_pointer_that_comes_back_from_memory_is_one(code: str) -> None:
+    network = read(HALVES.replace("@HALVES", code))
+    with pytest.raises(Undecided):
+        prove(network)

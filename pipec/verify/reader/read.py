@@ -95,6 +95,8 @@ class Reading:
             raise Unreadable(self.kernel.line, f"a CTA of {self.threads} threads")
         x, y, z = (*self.kernel.directives.get("reqnctapercluster", ()), 1, 1, 1)[:3]
         cluster = (x, y, z)
+        if "explicitcluster" in self.kernel.directives and "reqnctapercluster" not in self.kernel.directives:
+            raise Unreadable(self.kernel.line, "the size of the cluster is not stated (.reqnctapercluster)")
         if not 0 < x * y * z <= MOST_CTAS:
             raise Unreadable(self.kernel.line, f"a cluster of {x * y * z} CTAs")
         self.ranges = _ranges(self.kernel, self.interface)
@@ -124,7 +126,7 @@ class Reading:
         self.ctas = []
         for rank, counts in enumerate(inits):
             self.ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0]] for ring in self.rings)))
-        check_tensor_memory(flow, self.around.columns)
+        check_tensor_memory(flow, self.around)
         check_given_up(flow)
         self.network = self._assembled(self.interface, assumptions(flow, self.around))
 

@@ -66,8 +66,7 @@ class Flow:
 
     def _slice(self, roots: frozenset[Kind]) -> None:
         graph = self.graph
-        # A predicated exit decides who is there for everything after it, so it is wanted even where nobody reads a register of it.
-        work = [at for at, what in self.kinds.items() if what in roots or what is Kind.END and self.code[at].predicate]
+        work = [at for at, what in self.kinds.items() if what in roots]
         wanted: dict[int, list[str]] = {}
         tests: set[int] = set()
         known: set[str] = set()
@@ -90,7 +89,7 @@ class Flow:
             block.steps = [
                 Step(self.code[at], self.kinds[at], self.mask(graph.defined(at)), self.mask(wanted[at]))
                 for at in range(block.first, block.last)
-                if at in wanted and self.kinds[at] is not Kind.BRANCH
+                if at in wanted and self.kinds[at] not in (Kind.BRANCH, Kind.END)
             ]
             block.test = block.number in tests
             # Nothing that matters depends on which way it goes: skip to where both ways meet again. The walk would otherwise double its

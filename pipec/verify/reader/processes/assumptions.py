@@ -4,6 +4,7 @@ Loops that the slice of the flow leaves out either count to a bound, and then th
 until somebody else has changed it is understood where it is a turn (turns.py).
 """
 
+import re
 from collections.abc import Iterator
 
 from pipec.verify.network import Assumption, AssumptionKind, Unreadable
@@ -11,6 +12,7 @@ from pipec.verify.reader.flow.graph import EXIT, Stretch
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.turns import turns
 from pipec.verify.reader.text.opcodes import Kind
+from pipec.verify.reader.text.operations import wrapped
 from pipec.verify.reader.text.statements import Instruction, integer
 from pipec.verify.reader.values.surroundings import Surroundings
 
@@ -32,6 +34,10 @@ def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
     for at, kind in flow.kinds.items():
         if kind in _BY_KIND:
             lines.setdefault(_BY_KIND[kind], []).append(flow.code[at].line)
+    if "reqnctapercluster" not in flow.kernel.directives:
+        lines["cluster"] = [flow.code[at].line for at, kind in flow.kinds.items() if _of_cluster(flow.code[at], kind)]
+    if Kind.GIVE_UP in flow.kinds.values():
+        lines["given up"] = [flow.code[at].line for at, kind in flow.kinds.items() if kind in _LATER]
     loops, polls = [], []
     for first, body in flow.graph.loops.items():
         if not _followed(flow, body) and not _counts(flow, first, body):
@@ -44,21 +50,43 @@ def assumptions(flow: Flow, around: Surroundings) -> tuple[Assumption, ...]:
         lines["loops"] = loops
     if polls:
         lines["turns" if set(polls) <= turns(flow, around) else "polling"] = polls
-    return tuple(Assumption(kind, tuple(sorted(found))) for kind, found in sorted(lines.items()))
+    return tuple(Assumption(kind, tuple(sorted(found))) for kind, found in sorted(lines.items()) if found)
 
 
-def check_tensor_memory(flow: Flow, columns: dict[int, dict[tuple[int, int], int]]) -> None:
-    """A CTA that asks for more than there is waits for itself. `columns`: by rank, columns asked for by line and warp."""
+# What reaches a barrier some time after the instruction.
+_LATER = frozenset({Kind.LOAD, Kind.ANSWER, Kind.COMMIT, Kind.COPIES_ARRIVE})
+_CLUSTER_REGISTERS = re.compile(r"%(?:n?cluster|is_explicit_cluster)")
+
+
+def _of_cluster(one: Instruction, kind: Kind) -> bool:
+    """Whether it does something else where the launch makes clusters of CTAs."""
+    if kind in (Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT) or one.head in ("mapa", "getctarank"):
+        return True
+    if "multicast::cluster" in one.parts or "cta_group::2" in one.parts:
+        return True
+    return "%" in one.text and _CLUSTER_REGISTERS.search(one.text) is not None
+
+
+def check_tensor_memory(flow: Flow, around: Surroundings) -> None:
+    """A CTA that asks for more than there is waits for itself; the next one on its multiprocessor waits for what is not given back."""
     for body in flow.graph.loops.values():
         for number in body:
             for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
                 if flow.kinds[at] is Kind.ALLOCATE:
                     raise Unreadable(flow.code[at].line, "tensor memory that is asked for in a loop is not understood")
-    for asked in columns.values():
+    for rank, asked in around.columns.items():
         if sum(asked.values()) > _MOST_COLUMNS:
             raise Unreadable(min(asked)[0], f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
-    if len({tuple(asked) for asked in columns.values()}) > 1:
+        if sum(asked.values()) != sum(around.freed.get(rank, {}).values()):
+            raise Unreadable(min(asked)[0], "a CTA does not give back as much tensor memory as it asks for")
+    if len({tuple(asked) for asked in around.columns.values()}) > 1:
         raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")
+    asks = _comes_to(flow, frozenset({Kind.ALLOCATE}))
+    for at, after in asks.items():
+        if after and flow.code[at].opcode.startswith("tcgen05.relinquish_alloc_permit"):
+            raise Unreadable(
+                flow.code[at].line, "tensor memory that is asked for after the permit has been given up is not understood"
+            )
 
 
 _TOUCHING = frozenset(
@@ -74,6 +102,9 @@ def check_given_up(flow: Flow) -> None:
         return
     if any(flow.code[at].head == "barrier" and "cluster" in flow.code[at].parts for at in flow.kinds):
         raise Unreadable(flow.code[given_up[0]].line, "a barrier of a cluster that is given up is not understood")
+    for at, kind in flow.kinds.items():
+        if kind in (Kind.SYNC, Kind.SIGN) and not _meets(flow, at) and integer(flow.code[at].operands[0]) in (None, 0):
+            raise Unreadable(flow.code[at].line, "how often all threads have met when a barrier is given up is not understood")
     met, touched = _meetings_before(flow), _comes_to(flow, _TOUCHING)
     for at in given_up:
         if met[at] in (0, _MANY) or any(_meets(flow, one) and met[one] == met[at] - 1 and touched[one] for one in flow.kinds):
@@ -221,8 +252,9 @@ def _moves_by(definitions: Definitions, name: str) -> int | None:
             name = one.operands[1]
             continue
         step = integer(one.operands[2]) if one.head in ("add", "sub") and len(one.operands) == 3 else None
-        if step is None or len(one.parts) != 2:
+        if step is None or len(one.parts) != 2 or not one.parts[1][1:].isdigit():
             return None
+        step = wrapped(step, int(one.parts[1][1:]))
         by += step if one.head == "add" else -step
         name = one.operands[1]
     # What lies in front of the register that comes back to itself is the same distance in every turn.

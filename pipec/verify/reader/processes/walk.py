@@ -15,14 +15,14 @@ from pipec.verify.reader.flow.slice import Flow, Question, initialises, live_bef
 from pipec.verify.reader.processes.loops import PUBLISHED, Again, Here, Loops, Path, Trail
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import ACTING, APART, ASKED, LOADED, MET, Act, Env, Met
+from pipec.verify.reader.values.surroundings import ACTING, APART, ASKED, LOADED, MET, READY, Act, Env, Met
 from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
 MOST_STATES = 20_000
 # What is kept only where an instruction can still follow that asks for it.
-_SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles}
+_SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles, READY: initialises}
 # The part of an event that is the question whether it happens.
 GUARD = -1
 _NOTHING: list[Act] = []

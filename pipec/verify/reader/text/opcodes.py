@@ -40,6 +40,7 @@ class Kind(Enum):
     GRID_WAIT = "a named assumption about the preceding grid"
     MORE_REGISTERS = "a named assumption about registers; the lanes of the warp reconverge"
     ALLOCATE = "a named assumption about tensor memory; the lanes of the warp reconverge"
+    FREE = "gives tensor memory back; the lanes of the warp reconverge"
     OBSERVE = "defines its first operand, which is unknown; in a loop, a wait for a turn or a named assumption"
     PUBLISH = "nothing, or passes a turn on"
     UNREAD = "not read"
@@ -48,7 +49,7 @@ class Kind(Enum):
 
 
 COMPUTING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.OBSERVE})
-MEETINGS = frozenset({Kind.MEET, Kind.MEET_COMPUTE, Kind.MORE_REGISTERS, Kind.ALLOCATE})
+MEETINGS = frozenset({Kind.MEET, Kind.MEET_COMPUTE, Kind.MORE_REGISTERS, Kind.ALLOCATE, Kind.FREE})
 _NO_EVENTS = {
     Kind.COMPUTE,
     Kind.EFFECT,
@@ -113,7 +114,7 @@ ROWS: dict[str, Kind] = {
     **dict.fromkeys(("tcgen05.cp", "tcgen05.mma", "tcgen05.shift"), Kind.EFFECT),
     **dict.fromkeys(("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"), Kind.EFFECT),
     "tcgen05.alloc": Kind.ALLOCATE,
-    "tcgen05.dealloc": Kind.MEET,
+    "tcgen05.dealloc": Kind.FREE,
     "tcgen05.relinquish_alloc_permit": Kind.MEET,
     "tcgen05.ld": Kind.MEET_COMPUTE,
     "tcgen05.st": Kind.MEET,
@@ -189,6 +190,7 @@ _DECIDING: dict[Kind, tuple[int, ...]] = {
     Kind.SYNC: (0, 1),
     Kind.SIGN: (0, 1),
     Kind.ALLOCATE: (1,),
+    Kind.FREE: (1,),
     Kind.OBSERVE: (1,),
     Kind.PUBLISH: (0, 1),
 }

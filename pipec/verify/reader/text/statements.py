@@ -177,7 +177,7 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
     line = text.count("\n", 0, entry.start()) + 1
     parameters = {found[2]: found[1] for found in _PARAMETER.finditer(entry.group(2) or "")}
     directives = {found[1]: tuple(int(n) for n in re.findall(r"\d+", found[2])) for found in _DIRECTIVE.finditer(entry.group(3))}
-    kernel = Kernel(entry.group(1), line, parameters, directives, _shared(text[: entry.start()] + text[body:end]))
+    kernel = Kernel(entry.group(1), line, parameters, directives, _shared(_outside(text[: entry.start()]) + text[body:end], line))
     first = text.count("\n", 0, body) + 1
     _scopes(text[body:end], first)
     _names(kernel, text[body:end])
@@ -223,8 +223,24 @@ def _closing(text: str, at: int) -> int:
     raise Unreadable(text.count("\n") + 1, "the kernel does not end")
 
 
-def _shared(text: str) -> dict[str, int]:
-    """Where each variable in shared memory lies. Which address the dynamic one gets is the linker's affair; only differences matter."""
+def _outside(text: str) -> str:
+    """The text without the bodies of other kernels, whose variables are their own."""
+    if "{" not in text:
+        return text
+    kept, depth, start = [], 0, 0
+    for found in re.finditer("[{}]", text):
+        if found.group() == "{":
+            if not depth:
+                kept.append(text[start : found.start()])
+            depth += 1
+        else:
+            depth, start = depth - 1, found.end()
+    return "".join([*kept, text[start:]])
+
+
+def _shared(text: str, line: int) -> dict[str, int]:
+    """Where each variable in shared memory lies. Which address the dynamic one gets is the linker's affair; only differences matter.
+    Scopes are read as one, so that no two variables may have one name."""
     sizes = {
         "b8": 1,
         "u8": 1,
@@ -247,6 +263,8 @@ def _shared(text: str) -> dict[str, int]:
         align, kind, name, extents = found.groups()
         outside = ".extern" in (between := text[before : found.start()]) and _EXTERN.search(between)
         before = found.end()
+        if name in places:
+            raise Unreadable(line, f"two variables in shared memory called {name[:40]} are not understood")
         if outside:
             places[name] = 0
             continue

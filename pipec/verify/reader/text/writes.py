@@ -6,7 +6,7 @@ a tensor which is written shares memory with no other.
 
 from collections.abc import Collection, Mapping
 
-from pipec.verify.reader.text.statements import Kernel, registers
+from pipec.verify.reader.text.statements import Instruction, Kernel, integer, registers
 
 _STORES = ("st.", "red.", "atom.", "cp.async.bulk", "cp.reduce.async.bulk", "multimem.", "st.async")
 
@@ -45,23 +45,57 @@ class Writes:
     def _search(self, except_at: Collection[int] = ()) -> frozenset[str]:
         """Parameters that reach the address of a store, by whatever instructions; "" if an address may come from memory."""
         sources: dict[str, set[str]] = {}
-        work: list[str] = []
+        packed: set[str] = set()
+        addresses: list[list[str]] = []
+        others: list[str] = []
         for one in self.kernel.code:
             if not one.operands:
                 continue
             if _stores(one.opcode) and one.line not in except_at:
-                work += registers(one.operands[0]) + (registers(one.operands[-1]) if "bulk" in one.opcode else [])
+                addresses.append(registers(one.operands[0]))
+                others += registers(one.operands[-1]) if "bulk" in one.opcode else []
+            found = registers(one.text)
             if one.opcode.startswith("ld.") and "param" not in one.parts:
                 # A number from memory is no address; what is as wide as one may be.
-                found = [""] if one.parts[-1] in ("b64", "u64", "s64") else []
-            else:
-                found = registers(one.text)
+                found = [_MEMORY, ""] if one.parts[-1] in ("b64", "u64", "s64") else [_MEMORY]
             for name in one.first:
                 sources.setdefault(name, set()).update(found)
-        seen: set[str] = set()
-        while work:
-            name = work.pop()
-            if name not in seen:
-                seen.add(name)
-                work += sources.get(name, ())
-        return frozenset(name for name in seen if name in self.kernel.parameters or not name)
+                if _packs(one):
+                    packed.add(name)
+        written = [_closure(names, sources) for names in addresses]
+        reached = frozenset(
+            name for one in (*written, _closure(others, sources)) for name in one if name in self.kernel.parameters or not name
+        )
+        return reached | {""} if any(self._from_memory(one, sources, packed) for one in written) else reached
+
+    def _from_memory(self, written: set[str], sources: Mapping[str, set[str]], packed: set[str]) -> bool:
+        """Whether an address may have been put together from parts that were loaded: where no parameter is part of it, or where
+        loaded numbers come to stand side by side."""
+        if _MEMORY not in written:
+            return False
+        based = any(self.kernel.parameters.get(name, "")[1:] in ("64", "8") for name in written)  # a pointer, a tensor map
+        return not based or any(_MEMORY in _closure([name], sources) for name in written & packed)
+
+
+_MEMORY = "[]"  # stands for what was loaded, where names of registers stand
+
+
+def _packs(one: Instruction) -> bool:
+    """Whether it may put halves side by side to a number of 64 bits."""
+    if one.parts[-1][1:] != "64":
+        return False
+    if one.head == "mov":
+        return "{" in one.text.partition(",")[2]
+    return one.head == "bfi" or one.head in ("or", "xor") and all(integer(text) is None for text in one.operands[1:])
+
+
+def _closure(names: list[str], sources: Mapping[str, set[str]]) -> set[str]:
+    """Everything that those registers are computed from."""
+    seen: set[str] = set()
+    work = list(names)
+    while work:
+        name = work.pop()
+        if name not in seen:
+            seen.add(name)
+            work += sources.get(name, ())
+    return seen

@@ -10,7 +10,7 @@ from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import Instruction, address
 from pipec.verify.reader.values.registers import Registers
-from pipec.verify.reader.values.surroundings import CTA_BITS, MET, OFFSET, Act, Env, Met, Spot
+from pipec.verify.reader.values.surroundings import CTA_BITS, MET, OFFSET, READY, Act, Env, Met, Spot
 from pipec.verify.reader.values.values import Remote, Table, Value
 from pipec.verify.terms import Linear, Symbol
 
@@ -47,6 +47,11 @@ class Events(Registers):
         taking = self._taking(one, env)
         if len(taking) != 1 or where >> CTA_BITS != self.rank:
             raise Unreadable(one.line, "a barrier is made ready by one thread of its CTA")
+        before, mine = env.get(READY, 0), 1 << ((where & OFFSET) // 8)
+        assert isinstance(before, int)
+        if before & mine:
+            raise Unreadable(one.line, "a barrier that is made ready twice is not understood")
+        env[READY] = before | mine
         known = self.inits.setdefault(where & OFFSET, (count, one.line, taking))
         if known != (count, one.line, taking) or not 0 < count < 1 << 20 or where % 8:
             raise Unreadable(one.line, "a barrier is made ready once, for at least one arrival")
@@ -208,10 +213,15 @@ class Events(Registers):
         name = self.number(one, one.operands[0], env, "the number of the barrier")
         everybody = -(-self.around.threads // 32) * 32
         count = self.number(one, one.operands[1], env, "the number of threads") if len(one.operands) > 1 else everybody
-        if not 0 <= name < 16 or count <= 0:
+        if not 0 <= name < 16 or count <= 0 or count % 32:
             raise Unreadable(one.line, f"there is no barrier {name} for {count} threads")
         ring = ("named", name, count)
-        arrival = Act(False, ring, ("named", name), 0, count=len(self.threads))
+        # The last warp counts as a whole one, even if the CTA has fewer threads.
+        missing = everybody - self.around.threads if self.threads[-1] == self.around.threads - 1 else 0
+        coming = len(self.threads) + missing
+        if coming > count:
+            raise Unreadable(one.line, f"which {count} of {coming} threads meet at barrier {name} is not understood")
+        arrival = Act(False, ring, ("named", name), 0, count=coming)
         # A named barrier counts whole warps, however many lanes have come: these have to be there together.
         meeting = self._met_at(one)
         if step.kind is Kind.SIGN:
@@ -243,9 +253,11 @@ class Events(Registers):
     def _allocate(self, step: Step, env: Env) -> list[Act]:
         one = step.instruction
         columns = self.number(one, one.operands[1], env, "the number of columns")
-        # Each warp that comes asks for columns of its own; lanes that have parted ask with their warp.
-        for warp in {thread // 32 for thread in self.present}:
-            self.around.columns.setdefault(self.rank, {})[one.line, warp] = columns
+        if not (32 <= columns <= 512 and columns & columns - 1 == 0):
+            raise Unreadable(one.line, f"{columns} columns of tensor memory cannot be asked for")
+        counted = self.around.columns if step.kind is Kind.ALLOCATE else self.around.freed
+        # Each warp that executes it asks for so many.
+        counted.setdefault(self.rank, {}).update({(one.line, thread // 32): columns for thread in self._taking(one, env)})
         return self._meet(step, env)
 
     def _observe(self, step: Step, env: Env) -> list[Act]:
@@ -295,6 +307,7 @@ _EVENTS: dict[Kind, Callable[[Events, Step, Env], list[Act]]] = {
     Kind.MEET_COMPUTE: Events._meet,
     Kind.MORE_REGISTERS: Events._meet,
     Kind.ALLOCATE: Events._allocate,
+    Kind.FREE: Events._allocate,
     Kind.OBSERVE: Events._observe,
     Kind.PUBLISH: Events._publish,
 }

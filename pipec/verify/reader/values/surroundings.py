@@ -20,6 +20,7 @@ Require = Callable[[tuple[Formula, ...]], None]
 # Keys in an environment: a Met; and whether lanes of a warp of the class have gone another way, so that their registers may differ.
 APART = ("apart",)
 MET = ("met",)
+READY = ("ready",)  # which barriers a thread has made ready: a bit for each word of shared memory
 ACTING = ("acting",)  # in a section of the flow: which one, and by whom (a number of the walk's)
 ASKED = (
     "asked",
@@ -111,9 +112,9 @@ class Surroundings:
     # Where the scheduler's answers go: by offset, the ring on which they are awaited, its stage, and whether all CTAs get the same.
     answers: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
     loads: set[int] = field(default_factory=set)  # lines where what several threads load decides something
-    columns: dict[int, dict[tuple[int, int], int]] = field(
-        default_factory=dict
-    )  # of tensor memory asked for: by rank, then line and warp
+    # Columns of tensor memory asked for, and given back: by rank, then by line and warp.
+    columns: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
+    freed: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     # By rank: whether an operand is a register, and its value if it is not.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
     plans: dict[int, dict[int, Plan]] = field(default_factory=dict)  # by rank and number of the instruction
