@@ -7,7 +7,7 @@ import gc
 import os
 
 import pytest
-from samples import left_out, seed_of_commit, take
+from samples import left_out, number_of, seed_of_commit, take
 from shared import grouped
 from skips import StrictSkips
 
@@ -29,10 +29,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# First: hypothesis reads its seed in its own.
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--strict-skips") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(StrictSkips())
     take(_everything(config), config.getoption("--sample-seed"))
+    if getattr(config.option, "hypothesis_seed", "") is None:
+        config.option.hypothesis_seed = number_of(config.getoption("--sample-seed"))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -41,6 +45,8 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"samples: of tests marked so, --sample-seed {config.getoption('--sample-seed')}; --whole-matrix runs every case"
 
 
+# First: pytest-xdist's own, which is registered later and so runs earlier, writes the groups into the names that its scheduler reads.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     grouped(items)
     if _everything(config):

@@ -29,6 +29,11 @@ def seed_of_commit() -> str:
     return asked.stdout.strip() or "1"
 
 
+def number_of(seed: str) -> int:
+    """A seed for those who take numbers."""
+    return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8])
+
+
 def take(whole: bool, seed: str) -> None:
     """Said once, before the files of tests are imported."""
     global _whole, _seed

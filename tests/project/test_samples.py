@@ -6,8 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import core
 from samples import left_out as chosen
-from samples import numbers, seed_of_commit, some, taken, volume
+from samples import number_of, numbers, seed_of_commit, some, taken, volume
 
 
 def family(name: str, share: float | None, kinds: dict[str, int], other: str = "other") -> list[SimpleNamespace]:
@@ -113,3 +114,7 @@ def test_each_commit_takes_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         subprocess.run(["git", "-C", str(tmp_path), *who, *command.split()], check=True)
         seeds.append(seed_of_commit())
     assert seeds[0] == "1" and len(set(seeds)) == 3 and seeds[2] == seed_of_commit()
+
+
+def test_hypothesis_draws_by_the_seed_of_the_commit(request: pytest.FixtureRequest) -> None:
+    assert core.global_force_seed == number_of(request.config.getoption("--sample-seed")) != number_of("another")

@@ -52,3 +52,12 @@ def test_what_is_long_comes_first_and_keeps_its_own_group() -> None:
     grouped(items)
     assert items == [long, own, short]
     assert [[mark.args[0] for mark in one.marks] for one in items] == [[], ["own"], ["tests/sim/test_grid.py"]]
+
+
+def test_the_groups_reach_the_scheduler_of_pytest_xdist(request: pytest.FixtureRequest) -> None:
+    """It reads a test's group behind the `@` of its name, which pytest-xdist writes after this project's hook has marked the test."""
+    if not getattr(request.config.option, "loadgroup", False):
+        pytest.skip("groups are for --dist loadgroup")
+    for item in request.session.items:
+        names = sorted({mark.args[0] for mark in item.iter_markers("xdist_group")})
+        assert item.nodeid.endswith(f"@{'_'.join(names)}") if names else group_of(item) is None, item.nodeid
