@@ -1,0 +1,67 @@
+"""PTX that is no compiler's, seeded: the proof and the simulator do not contradict each other, and both have something to say."""
+
+import random
+from collections import Counter
+
+import pytest
+from fuzz.fuzz_ptx import text
+from fuzz.ptx_judge import judged, shrunk
+from fuzz.ptx_kernels import ptx
+from fuzz.ptx_writer import LIMITS, Text, Value, read
+
+MANY, CHUNK = 60, 15
+
+
+@pytest.mark.parametrize("first", range(0, MANY, CHUNK))
+def test_what_is_proved_happens(first: int) -> None:
+    found = {number: judged(text(random.Random(f"ptx {number}")), number, schedules=3) for number in range(first, first + CHUNK)}
+    assert {number: outcome.contradiction for number, outcome in found.items() if outcome.contradiction} == {}
+
+
+def test_right_kernels_are_proved_and_changed_ones_go_wrong() -> None:
+    """A generator of texts that nobody can read would contradict nothing."""
+    said = Counter(judged(ptx(random.Random(f"right {number}")), number, schedules=1).said for number in range(16))
+    assert said["proved"] > 5
+    changed = [judged(text(random.Random(f"ptx {number}")), number, schedules=1) for number in range(24)]
+    assert sum(bool(outcome.happened) for outcome in changed if outcome.said == "refuted") > 1
+
+
+def test_a_contradiction_is_seen() -> None:
+    """With a judge that calls everything proved."""
+    hangs = "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;\n@!%p1 bra W;"
+    kernel = (
+        ".version 8.7\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .u32 n, .param .u32 m, .param .u64 x)\n"
+        ".reqntid 32, 1, 1\n{\n.reg .pred %p<2>;\n.shared .align 8 .b64 bar;\n.shared .b32 other;\n"
+        f"mov.pred %p1, 0;\nsetp.ne.u32 %p1, %laneid, 0;\n@!%p1 mbarrier.init.shared::cta.b64 [bar], 1;\nbar.sync 0;\n{hangs}\nret;\n}}\n"
+    )
+    outcome = judged(kernel)
+    assert (outcome.said, outcome.contradiction) == ("refuted", "") and outcome.happened.startswith("deadlock")
+
+
+def test_shrinking_keeps_what_is_asked_for() -> None:
+    assert shrunk("a\nb\nc\nd\ne", lambda one: "b" in one and "e" in one) == "b\ne"
+
+
+@pytest.mark.parametrize("number", range(25))
+def test_numbers_are_what_the_simulator_computes(number: int) -> None:
+    """What the writer says of an expression, beside the machine's result in global memory."""
+    import numpy as np
+
+    from pipec.sim import launch
+
+    draw = random.Random(f"numbers {number}")
+    made, sizes = Text(draw), {"n": draw.choice(LIMITS)}
+    value = made.number([Value("%n", 32, lambda at: at["n"])], 4)
+    kind = f"u{value.width}"
+    body = "\n".join(made.lines)
+    out = np.zeros(1, f"u{value.width // 8}")
+    launch(
+        ".version 8.7\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .u32 n, .param .u64 out)\n{\n"
+        f".reg .b32 %n;\n.reg .b64 %out;\n{made.declared()}ld.param.u32 %n, [n];\nld.param.u64 %out, [out];\n{body}\n"
+        f"st.global.{kind} [%out], {value.name};\nret;\n}}\n",
+        "k",
+        block=1,
+        arguments=(np.uint32(sizes["n"]), out),
+    )
+    assert int(out[0]) == value.of(sizes), body
+    assert read(-1, "u16") == 65535
