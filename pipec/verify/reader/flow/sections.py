@@ -11,7 +11,7 @@ from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 
 # What blocks nobody.
 _QUIET = frozenset(
-    {Kind.COMPUTE, Kind.INIT, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER},
+    {Kind.COMPUTE, Kind.INIT, Kind.GIVE_UP, Kind.ARRIVE, Kind.EXPECT, Kind.COPIES_ARRIVE, Kind.COMMIT, Kind.LOAD, Kind.ANSWER},
 )
 
 

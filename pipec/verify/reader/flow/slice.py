@@ -165,13 +165,18 @@ def initialises(step: Step) -> bool:
     return step.kind is Kind.INIT
 
 
+def gives_up(step: Step) -> bool:
+    """Whether the step ends an mbarrier."""
+    return step.kind is Kind.GIVE_UP
+
+
 def shuffles(step: Step) -> bool:
     """Whether a lane reads a register of another one, where that can be followed."""
     return step.instruction.opcode.startswith("shfl.sync.idx")
 
 
 Question = Callable[[Step], bool]
-QUESTIONS: tuple[Question, ...] = (touches, signals_in_part, initialises, shuffles)
+QUESTIONS: tuple[Question, ...] = (touches, signals_in_part, initialises, gives_up, shuffles)
 
 
 def live_before(step: Step, live: int) -> int:

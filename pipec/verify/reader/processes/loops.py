@@ -5,7 +5,7 @@ from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Block
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import ACTING, APART, LOADED, MET, READY, Env, Group, Met
+from pipec.verify.reader.values.surroundings import ACTING, APART, GIVEN_UP, LOADED, MET, READY, Env, Group, Met
 from pipec.verify.reader.values.tables import Hints, Special, as_table, cursor_of, fitted, has_addresses, size_of, union
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import Either, Formula, Linear, Symbol, add, atom, substitute, substituted, symbols_in, symbols_of
@@ -14,7 +14,7 @@ MOST_TURNS = 8
 _MOST_REPEATED = 512  # turns after which a loop that is followed as it is should have come back to where it was
 PUBLISHED = ("published",)
 _NO_SYMBOLS: frozenset[Symbol] = frozenset()
-_NO_POSITIONS = (PUBLISHED, MET, APART, ACTING, READY)
+_NO_POSITIONS = (PUBLISHED, MET, APART, ACTING, READY, GIVEN_UP)
 # Blocks passed, newest first: (before, block, values at the first block of a loop). Block -1: an undecided branch, of that block.
 Trail = tuple["Trail", int, Env | int | None] | None
 

@@ -11,18 +11,18 @@ from pipec.record import field, mutable, record, replace
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
 from pipec.verify.reader.flow.sections import Section
-from pipec.verify.reader.flow.slice import Flow, Question, initialises, live_before, shuffles, signals_in_part, touches
+from pipec.verify.reader.flow.slice import Flow, Question, gives_up, initialises, live_before, shuffles, signals_in_part, touches
 from pipec.verify.reader.processes.loops import PUBLISHED, Again, Here, Loops, Path, Trail
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import ACTING, APART, ASKED, LOADED, MET, READY, Act, Env, Met
+from pipec.verify.reader.values.surroundings import ACTING, APART, ASKED, GIVEN_UP, LOADED, MET, READY, Act, Env, Met
 from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
 MOST_STATES = 20_000
 # What is kept only where an instruction can still follow that asks for it.
-_SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles, READY: initialises}
+_SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles, READY: initialises, GIVEN_UP: gives_up}
 # The part of an event that is the question whether it happens.
 GUARD = -1
 _NOTHING: list[Act] = []

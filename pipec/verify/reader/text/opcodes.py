@@ -23,7 +23,7 @@ class Kind(Enum):
     BRANCH = "a branch, on a value that all threads of a process have in common"
     END = "the threads exit"
     INIT = "one thread initialises a barrier, for a constant number of arrivals, before the first synchronisation of all threads"
-    GIVE_UP = "ends a barrier; all threads have synchronised, and none touches a barrier after that"
+    GIVE_UP = "one thread ends a barrier, once; all threads have synchronised, and none touches a barrier after that"
     ARRIVE = (
         "arrivals by the threads that execute it; `expect_tx`: bytes announced with it; a remote address: at that CTA's barrier"
     )
@@ -56,7 +56,6 @@ _NO_EVENTS = {
     Kind.BRANCH,
     Kind.END,
     Kind.INIT,
-    Kind.GIVE_UP,
     Kind.GRID_WAIT,
     Kind.OBSERVE,
     Kind.PUBLISH,
@@ -180,6 +179,7 @@ def defines(instruction: Instruction, of: Kind) -> tuple[str, ...]:
 # Which operands of an event decide what it does to the protocol (from the front; negative: from the back).
 _DECIDING: dict[Kind, tuple[int, ...]] = {
     Kind.INIT: (0, 1),
+    Kind.GIVE_UP: (0,),
     Kind.ARRIVE: (-2, -1),
     Kind.EXPECT: (0, 1),
     Kind.TRY: (1, 2),

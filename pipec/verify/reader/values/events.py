@@ -10,7 +10,7 @@ from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import Instruction, address
 from pipec.verify.reader.values.registers import Registers
-from pipec.verify.reader.values.surroundings import CTA_BITS, MET, OFFSET, READY, Act, Env, Met, Spot
+from pipec.verify.reader.values.surroundings import CTA_BITS, GIVEN_UP, MET, OFFSET, READY, Act, Env, Met, Spot
 from pipec.verify.reader.values.values import Remote, Table, Value
 from pipec.verify.terms import Linear, Symbol
 
@@ -55,6 +55,19 @@ class Events(Registers):
         known = self.inits.setdefault(where & OFFSET, (count, one.line, taking))
         if known != (count, one.line, taking) or not 0 < count < 1 << 20 or where % 8:
             raise Unreadable(one.line, "a barrier is made ready once, for at least one arrival")
+        return []
+
+    def _give_up(self, step: Step, env: Env) -> list[Act]:
+        one = step.instruction
+        spot, taking = self._spot(one, one.operands[0], env), tuple(self._taking(one, env))
+        if not isinstance(spot.stage, int) or spot.rank != self.rank or len(taking) != 1:
+            raise Unreadable(one.line, "a barrier is given up by one thread of its CTA")
+        before, mine = env.get(GIVEN_UP, 0), 1 << sum(self.around.barriers.stages[: spot.ring]) + spot.stage
+        assert isinstance(before, int)
+        row = (one.line, taking)
+        if before & mine or self.around.given_up.setdefault((spot.rank, spot.ring, spot.stage), row) != row:
+            raise Unreadable(one.line, "a barrier that is given up twice is not understood")
+        env[GIVEN_UP] = before | mine
         return []
 
     def _try(self, step: Step, env: Env) -> list[Act]:
@@ -292,6 +305,7 @@ _ADD_WIDE = Operation("add", "", 64, True, 64)
 _PAIR = "cta_group::2"
 _EVENTS: dict[Kind, Callable[[Events, Step, Env], list[Act]]] = {
     Kind.INIT: Events._init,
+    Kind.GIVE_UP: Events._give_up,
     Kind.TRY: Events._try,
     Kind.ARRIVE: Events._arrive,
     Kind.EXPECT: Events._arrive,

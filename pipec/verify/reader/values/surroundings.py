@@ -21,6 +21,7 @@ Require = Callable[[tuple[Formula, ...]], None]
 APART = ("apart",)
 MET = ("met",)
 READY = ("ready",)  # which barriers a thread has made ready: a bit for each word of shared memory
+GIVEN_UP = ("given up",)  # and which ones it has given up: a bit for each
 ACTING = ("acting",)  # in a section of the flow: which one, and by whom (a number of the walk's)
 ASKED = (
     "asked",
@@ -114,6 +115,9 @@ class Surroundings:
     loads: set[int] = field(default_factory=set)  # lines where what several threads load decides something
     # Columns of tensor memory asked for, and given back: by rank, then by line and warp.
     columns: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
+    given_up: dict[tuple[int, int, int], tuple[int, tuple[int, ...]]] = field(
+        default_factory=dict
+    )  # by rank and place: line, threads
     freed: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     # By rank: whether an operand is a register, and its value if it is not.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
