@@ -125,7 +125,16 @@ def test_the_loops_of_a_gemm() -> None:
 
 
 # What the MMA warp and the load warp may issue for one K block of the examples that a GEMM is copied from.
-_MOST = {"gemm": (34, 24), "gemm_persistent": (34, 24), "gemm_2cta": (34, 24), "gemm_mxfp8": (48, 34), "gemm_nvfp4": (52, 34)}
+_MOST = {
+    "gemm": (30, 22),
+    "gemm_persistent": (30, 22),
+    "gemm_clc": (30, 22),
+    "gemm_2cta": (31, 23),
+    "gemm_mxfp8": (38, 30),
+    "gemm_nvfp4": (48, 30),
+    "gemm_nvfp4_2cta": (62, 32),
+    "gemm_blockwise_fp8": (43, 26),
+}
 
 
 @pytest.mark.skipif(disassembler() is None, reason="nvdisasm is not here")
