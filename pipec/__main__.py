@@ -12,7 +12,10 @@ gc.disable()
 def entry() -> NoReturn:
     from pipec.commands.cli import main
 
-    sys.exit(main())
+    status = main()
+    # Python looks for cycles among all objects once more as it ends, which takes a tenth of a compilation.
+    gc.freeze()
+    sys.exit(status)
 
 
 if __name__ == "__main__":

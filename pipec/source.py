@@ -4,21 +4,21 @@ Lines and columns count from 1. A source embedded in a Python file keeps the lin
 `indent` say where its first line stands and how many columns were removed from each line.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from pipec.record import record
 
 
-@dataclass(frozen=True, eq=False)
 class Source:
-    """One compilation unit: `name` is what messages print (a path as the user gave it)."""
+    """One compilation unit: `name` is what messages print (a path as the user gave it); `first_indent` is the first line's `indent`,
+    where that differs."""
 
-    name: str
-    text: str
-    first_line: int = 1
-    indent: int = 0
-    first_indent: int | None = None  # of the first line, where it differs
+    def __init__(self, name: str, text: str, first_line: int = 1, indent: int = 0, first_indent: int | None = None) -> None:
+        self.name = name
+        self.text = text
+        self.first_line = first_line
+        self.indent = indent
+        self.first_indent = first_indent
 
     def __repr__(self) -> str:
         return f"Source({self.name!r})"

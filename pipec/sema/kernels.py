@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from pipec.budgets import BudgetEnded
 from pipec.diag.catalogue.grid import clusters as cluster_messages
@@ -126,15 +125,11 @@ def _check_overrides(kernels: tuple[ast.Kernel, ...], overrides: dict[str, objec
             sink.report(constants_messages.UnknownConstant(name=name, value=text, known=", ".join(sorted(names)) or "none"))
 
 
-@dataclass
 class _Kernel:
     """The analysis of one kernel, in the order in which it is written."""
 
-    node: ast.Kernel
-    context: Context
-    overrides: dict[str, object]
-
-    def __post_init__(self) -> None:
+    def __init__(self, node: ast.Kernel, context: Context, overrides: dict[str, object]) -> None:
+        self.node, self.context, self.overrides = node, context, overrides
         self._grid: tuple[tree.Expression, tree.Expression, tree.Expression] | None = None
         self._grid_failed = False
         self._cluster = tree.ONE_CTA
