@@ -1,5 +1,5 @@
-"""What the checks cost grows no faster than what they look at: roles, stages, statements, CTAs of a cluster. Calls are counted, which are
-the same in every run, and nothing is timed. Doubled twice, the second step may cost little more than twice the first."""
+"""What a stage costs grows no faster than what it looks at: roles, stages, statements, branches, CTAs of a cluster. Calls are counted,
+which are the same in every run, and nothing is timed. Doubled twice, the second step may cost little more than twice the first."""
 
 import sys
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from pipec.driver import STAGES, Compilation, Options
 from pipec.source import Source
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-COUNTED = ("analyse", "build", "check", "plan", "limits")
+COUNTED = ("parse", "analyse", "build", "check", "plan", "limits", "lower")
 # Four times would be quadratic. A row that is doubled costs twice, and a little is left to what is asked of pairs of neighbours.
 MOST_GROWTH = 2.5
 LEAST = 300  # calls below which growth is that of what is made once
@@ -66,9 +66,27 @@ def chained(roles: int, statements: int = 1) -> Source:
     return Source("chain.pipe", "\n".join(lines) + "\n")
 
 
+def branching(branches: int) -> Source:
+    """A scalar that each branch may change, in a loop around a stage."""
+    lines = ["kernel branching(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):", "    grid(8)"]
+    lines += ["    p = InputTilePipeline(TilePayload(t=tile[f32, 8, 64]), stages=2)", "    role load(warps=1) produces p:"]
+    lines += [
+        "        with p.produce() as s:",
+        "            tma.load(s.t, x[block.x * 8, 0])",
+        "    role move(warps=1) consumes p:",
+    ]
+    lines += ["        row = block.x", "        with p.consume() as s:"]
+    for number in range(branches):
+        lines += [f"            if row == {3 * number}:", f"                row = row + {number}"]
+    lines += ["            tma.store(y[block.x * 8, 0], s.t)"]
+    return Source("branching.pipe", "\n".join(lines) + "\n")
+
+
 ROWS: dict[str, Callable[[int], tuple[Source, dict[str, object]]]] = {
     "roles": lambda size: (chained(1 + size), {}),
     "statements": lambda size: (chained(3, 2 * size), {}),
+    # From where on terms are as deep as any is followed.
+    "branches": lambda size: (branching(32 * size), {}),
     "stages": lambda size: (example("copy_tma"), {"STAGES": 4 * size, "BN": 256}),
     "cluster along x": lambda size: (example("gemm_sm90_cluster"), {"CX": 2 * size, "CY": 1}),
     "cluster along y": lambda size: (example("gemm_sm90_cluster"), {"CX": 1, "CY": 2 * size}),
