@@ -1,10 +1,13 @@
-"""Rare forms against NumPy: floating-point redux, lop3 with a predicate, vector atomics, masked bulk stores, st.bulk."""
+"""Rare forms against NumPy: floating redux, lop3 with a predicate, vector atomics, bulk stores, parts of registers."""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from pipec.diag.message import Sink
+from pipec.ptx.assemble import assemble
 from pipec.sim import ArrayArgument, Options, SimulationError, launch
 
 HEAD = ".version 9.0\n.target sm_100a\n.address_size 64\n"
@@ -99,3 +102,122 @@ def test_a_fence_of_no_known_kind():
     with pytest.raises(SimulationError) as caught:
         run("fence.sparkling;", np.zeros(32, np.uint32), np.zeros(32, np.uint32))
     assert caught.value.kind == "unsupported" and ".sparkling" in caught.value.message
+
+
+def _of_words(instruction: str, *given: np.ndarray) -> np.ndarray:
+    """%r3 (%f3) that an instruction makes of %r1, %r2, the old %r3 and %p1, which odd lanes have; of ptxas it is asked, too."""
+    words = np.concatenate([np.ascontiguousarray(one).view(np.uint32) for one in given])
+    out = np.zeros(32, np.uint32)
+    loads = " ".join(f"ld.global.b32 %r{number + 1}, [%in+{128 * number}];" for number in range(len(given)))
+    floats = "mov.b32 %f1, %r1; mov.b32 %f2, %r2; mov.b32 %f3, %r3;"
+    body = f"""{loads} and.b32 %r4, %t, 1; setp.eq.u32 %p1, %r4, 1; {floats}
+    {instruction} {"mov.b32 %r3, %f3;" if "%f3," in instruction else ""} st.global.b32 [%out], %r3;"""
+    registers = ".reg .pred %p<4>; .reg .b32 %t, %r<8>; .reg .b64 %in, %out, %x; .reg .f32 %f<12>; .reg .b16 %h<4>;"
+    text = f"{HEAD}.visible .entry k(.param .u64 p0, .param .u64 p1) {{ {registers} {OWN}\n{body}\nret; }}"
+    assert assemble(text, "sm_100a", Sink(), tool="ptxas") is not None
+    launch(text, block=32, arguments=[ArrayArgument(words), ArrayArgument(out)])
+    return out
+
+
+def _drawn(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    words = np.random.default_rng(seed).integers(0, 1 << 32, (3, 32), dtype=np.uint64).astype(np.uint32)
+    words[:2, :4] = [[0, 0x80808080, 0x7F7F7F7F, 0xFFFFFFFF], [0xFFFFFFFF, 0x80808080, 0x80808080, 0x00010203]]
+    return words[0], words[1], words[2]
+
+
+VIDEO = {
+    "vadd": lambda a, b: a + b,
+    "vsub": lambda a, b: a - b,
+    "vabsdiff": lambda a, b: np.abs(a - b),
+    "vmin": np.minimum,
+    "vmax": np.maximum,
+}
+
+
+@pytest.mark.parametrize("more", ["", ".sat", ".add"])
+@pytest.mark.parametrize("types", ["u32.u32.u32", "s32.s32.s32", "s32.u32.s32"])
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("name", VIDEO)
+def test_parts_of_registers(name, count, types, more):
+    a, b, c = _drawn(count)
+    size = 4 // count
+    kinds = [f"{'i' if kind[0] == 's' else 'u'}{size}" for kind in types.split(".")]
+    value = VIDEO[name](a.view(kinds[1]).astype(np.int64), b.view(kinds[2]).astype(np.int64))
+    if more == ".sat":
+        limits = np.iinfo(kinds[0])
+        value = np.clip(value, limits.min, limits.max)
+    wanted = value.astype(kinds[0])
+    if more == ".add":
+        expected = (wanted.reshape(32, count).astype(np.int64).sum(axis=1) + c).astype(np.uint32)
+    else:
+        expected = wanted.view(np.uint32)
+    assert (_of_words(f"{name}{count}.{types}{more} %r3, %r1, %r2, %r3;", a, b, c) == expected).all()
+
+
+@pytest.mark.parametrize("summed", ["", ".add"])
+def test_comparison_of_parts(summed):
+    a, b, c = _drawn(7)
+    found = (a.view(np.int8).astype(int) < b.view(np.uint8)).reshape(32, 4)
+    expected = found.sum(axis=1) + c if summed else (found << np.array([0, 8, 16, 24])).sum(axis=1)
+    assert (_of_words(f"vset4.s32.u32.lt{summed} %r3, %r1, %r2, %r3;", a, b, c) == expected.astype(np.uint32)).all()
+
+
+def _halves(words: np.ndarray, name: str) -> np.ndarray:
+    return words.view({"f16x2": np.float16, "bf16x2": ml_dtypes.bfloat16}[name]).reshape(32, 2)
+
+
+@pytest.mark.parametrize("name", ["f16x2", "bf16x2"])
+@pytest.mark.parametrize(("comparison", "combine"), [("lt", ""), ("equ", ""), ("gt", ".and"), ("num", ".xor")])
+def test_set_of_halves(name, comparison, combine):
+    a, b, _ = _drawn(3)
+    b[4:8] = a[4:8]
+    x, y = (_halves(one, name).astype(np.float64) for one in (a, b))
+    nan = np.isnan(x) | np.isnan(y)
+    found = {"lt": x < y, "equ": (x == y) | nan, "gt": x > y, "num": ~nan}[comparison]
+    odd = (LANE % 2 == 1)[:, None]
+    found = {"": found, ".and": found & odd, ".xor": found ^ odd}[combine]
+    one = 0x3C00 if name == "f16x2" else 0x3F80
+    predicate = ", %p1" if combine else ""
+    got = _of_words(f"set.{comparison}{combine}.{name}.{name} %r3, %r1, %r2{predicate};", a, b)
+    assert (got.view(np.uint16).reshape(32, 2) == np.where(found, one, 0)).all()
+
+
+@pytest.mark.parametrize("combine", ["and", "or", "xor"])
+def test_set_with_a_predicate(combine):
+    a, b = np.arange(32, dtype=np.float32), np.full(32, 9, np.float32)
+    joined = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[combine](a < b, LANE % 2 == 1)
+    assert (_of_words(f"set.lt.{combine}.u32.f32 %r3, %f1, %f2, %p1;", a, b) == np.where(joined, 0xFFFFFFFF, 0)).all()
+    assert (_of_words(f"set.lt.{combine}.s32.f32 %r3, %f1, %f2, %p1;", a, b) == np.where(joined, 0xFFFFFFFF, 0)).all()
+
+
+def test_relu_of_packed_integers():
+    a, b, _ = _drawn(4)
+    x, y = a.view(np.int16), b.view(np.int16)
+    assert (_of_words("max.relu.s16x2 %r3, %r1, %r2;", a, b).view(np.int16) == np.maximum(np.maximum(x, y), 0)).all()
+    assert (_of_words("min.relu.s16x2 %r3, %r1, %r2;", a, b).view(np.int16) == np.maximum(np.minimum(x, y), 0)).all()
+
+
+def test_largest_magnitude_of_three():
+    a, b, c = np.random.default_rng(5).standard_normal((3, 32)).astype(np.float32)
+    assert (_of_words("max.abs.f32 %f3, %f1, %f2, %f3;", a, b, c).view(np.float32) == np.abs([a, b, c]).max(axis=0)).all()
+
+
+def test_saturated_mad24():
+    a, b, c = _drawn(6)
+    x, y = (one.view(np.int32) << 8 >> 8 for one in (a, b))
+    exact = (x.astype(np.int64) * y >> 16) + c.view(np.int32)
+    expected = np.clip(exact, -(1 << 31), (1 << 31) - 1).astype(np.int32)
+    assert (_of_words("mad24.hi.sat.s32 %r3, %r1, %r2, %r3;", a, b, c).view(np.int32) == expected).all()
+
+
+@pytest.mark.parametrize("kind", ["s4", "u4", "s2", "u2"])
+def test_pack_below_a_byte(kind):
+    a, b, c = _drawn(8)
+    a, b = (np.where(LANE % 2, one, one % 16).view(np.int32) - 4 for one in (a, b))
+    bits = int(kind[1])
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind[0] == "s" else (0, (1 << bits) - 1)
+    x, y = (np.clip(one.astype(np.int64), low, high) & (1 << bits) - 1 for one in (a, b))
+    expected = ((c.astype(np.int64) << 2 * bits) | x << bits | y).astype(np.uint32)
+    assert (
+        _of_words(f"cvt.pack.sat.{kind}.s32.b32 %r3, %r1, %r2, %r3;", a.astype(np.int32), b.astype(np.int32), c) == expected
+    ).all()

@@ -1,6 +1,6 @@
 """Meanings of instructions, one module per family. Importing this package registers them all (decode.py has the register)."""
 
-from .alu import bits, compare, convert, floating, integers, moves, packed  # noqa: F401
+from .alu import bits, compare, convert, floating, integers, moves, packed, video  # noqa: F401
 from .asynchronous import async_copy, bulk, clc, mbarrier, tensor_copies, tensormaps  # noqa: F401
 from .control import barriers, branches, calls, collectives  # noqa: F401
 from .memory import atomics, loadstore, matrix  # noqa: F401

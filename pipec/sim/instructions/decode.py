@@ -110,8 +110,8 @@ def _refused(item: Instruction, error: Exception) -> SimulationError:
     return SimulationError("internal", f"reading `{item.opcode}`: {type(error).__name__}: {error}", item.line)
 
 
-# Elements that only matrices have.
-_SMALL = frozenset({"s4", "u4", "b1"})
+# Elements that only matrices have, or that are packed.
+_SMALL = frozenset({"s2", "u2", "s4", "u4", "b1"})
 
 Semantics = Literal["relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile"]
 _SEMANTICS: tuple[Semantics, ...] = get_args(Semantics)

@@ -9,7 +9,7 @@ import numpy as np
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.tree import Sink
-from ...ptx.types import TYPES, LaneMask, LaneValues, Type
+from ...ptx.types import LANES, TYPES, LaneMask, LaneValues, Type
 from ..decode import Decoder, Reader, instruction
 from .lanes import flush, from_bf16
 
@@ -114,15 +114,32 @@ def _as_f16(bits: LaneValues) -> LaneValues:
 @instruction("set")
 def set_value(d: Decoder) -> Execute:
     comparison = d.require(*_ORDERED, *_UNORDERED, "num", "nan")
-    ftz = d.flag("ftz")
+    combine, ftz = d.choose("and", "or", "xor"), d.flag("ftz")
     result, type_ = d.types(2, 2)
-    if type_.name in ("f16x2", "bf16x2") or d.choose("and", "or", "xor"):
-        d.fail("this form of set is not simulated")
-    compare = _comparison(comparison, type_.meaning == "f" or type_.name == "bf16")
+    third = d.source(3, TYPES["pred"]) if combine else None
+    write, compare = d.destination(0, result), _comparison(comparison, type_.meaning == "f" or type_.name[:4] in ("bf16", "f16x"))
+
+    def combined(warp: Warp, found: LaneMask) -> LaneMask:
+        return _COMBINE[combine](found, third(warp)) if combine and third else found
+
+    if type_.name in ("f16x2", "bf16x2"):
+        x, y = d.sources(1, 2, type_=type_)
+        # Of a packed result each half is 1.0 or 0.0, of an integer all bits of the half are set.
+        ones = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(result.name, 0xFFFF)
+        half = _as_f16 if type_.name == "f16x2" else from_bf16
+
+        def both(warp: Warp) -> None:
+            value, left, right = np.zeros(LANES, np.uint32), x(warp), y(warp)
+            for shift in (0, 16):
+                parts = (half((one >> np.uint32(shift)).astype(np.uint16)) for one in (left, right))
+                value |= np.where(combined(warp, compare(*parts)), np.uint32(ones << shift), np.uint32(0))
+            write(warp, value.view(result.dtype))
+
+        return both
     a, b = _reader(d, 1, type_, ftz), _reader(d, 2, type_, ftz)
-    write = d.destination(0, result)
-    true = result.dtype.type(1.0) if result.meaning == "f" else result.dtype.type(-1 if result.meaning == "s" else 0xFFFFFFFF)
-    return lambda warp: write(warp, np.where(compare(a(warp), b(warp)), true, result.dtype.type(0)))
+    all_ones = np.array((1 << result.bits) - 1, f"u{result.bytes}").view(result.dtype)[()]
+    true = np.uint16(0x3F80) if result.name == "bf16" else result.dtype.type(1.0) if result.meaning == "f" else all_ones
+    return lambda warp: write(warp, np.where(combined(warp, compare(a(warp), b(warp))), true, result.dtype.type(0)))
 
 
 _TESTS: dict[str, Callable[[LaneValues], LaneMask]] = {

@@ -38,17 +38,22 @@ class _Options:
     relu: bool
 
 
+_PACKABLE = frozenset({f"{sign}{bits}" for sign in "su" for bits in (2, 4, 8, 16)})
+
+
 @instruction("cvt.pack")
 def pack_integers(d: Decoder) -> Execute:
     d.flag("sat")
-    to, from_, *carry = d.types(2)
-    bits, write = to.bits, d.destination(0, TYPES["b32"])
-    limits = np.iinfo(to.dtype)
-    a, b = d.sources(1, 2, type_=from_)
+    to, from_, *carry = d.formats()
+    if to not in _PACKABLE or from_ != "s32":
+        d.fail("is not simulated for these types")
+    signed, bits, write = to[0] == "s", int(to[1:]), d.destination(0, TYPES["b32"])
+    least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    a, b = d.sources(1, 2, type_=TYPES[from_])
     c = d.source(3, TYPES["b32"]) if carry else None
 
     def execute(warp: Warp) -> None:
-        x, y = (np.clip(read(warp).astype(np.int64), limits.min, limits.max) & (1 << bits) - 1 for read in (a, b))
+        x, y = (np.clip(read(warp).astype(np.int64), least, most) & (1 << bits) - 1 for read in (a, b))
         low = x << bits | y
         rest = c(warp).astype(np.int64) << 2 * bits if c else 0
         write(warp, ((low | rest) & 0xFFFFFFFF).astype(np.uint32))

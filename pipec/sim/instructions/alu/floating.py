@@ -276,7 +276,9 @@ def choose_extreme(a: LaneValues, b: LaneValues, smaller: bool, keep_nan: bool) 
 def extreme(d: Decoder, name: str, type_: Type) -> Execute:
     """min and max, two or three operands, scalar and packed."""
     ftz, keep_nan, xorsign = d.flag("ftz"), d.flag("NaN"), d.flag("xorsign")
-    if xorsign != d.flag("abs"):
+    # Of three operands .abs stands alone.
+    absolute, three = d.flag("abs"), len(d.operands) == 4
+    if xorsign != (absolute and not three):
         d.fail(".xorsign and .abs stand together", "malformed")
     smaller = name == "min"
 
@@ -291,10 +293,8 @@ def extreme(d: Decoder, name: str, type_: Type) -> Execute:
     readers = [widen(d.source(index, type_), type_, ftz) for index in range(1, len(d.operands))]
 
     def execute(warp: Warp) -> None:
-        value = readers[0](warp)
-        for read in readers[1:]:
-            value = choose(value, read(warp))
-        write(warp, finish(value, type_.name, "rn", False, False))
+        values = [np.abs(read(warp)) if absolute and three else read(warp) for read in readers]
+        write(warp, finish(functools.reduce(choose, values), type_.name, "rn", False, False))
 
     return execute
 

@@ -179,7 +179,7 @@ def mad(d: Decoder) -> Execute:
 @instruction("mul24", "mad24")
 def mul24(d: Decoder) -> Execute:
     half: Half = d.require("lo", "hi")
-    type_ = d.type()
+    saturate, type_ = d.flag("sat"), d.type()
     wide = TYPES["s64" if type_.meaning == "s" else "u64"].dtype
 
     def cut(value: LaneValues) -> LaneValues:
@@ -190,6 +190,11 @@ def mul24(d: Decoder) -> Execute:
         return (full if half == "lo" else full >> wide.type(16)).astype(type_.dtype)
 
     if d.item.opcode.startswith("mad24"):
+        if saturate:
+            least, most = _LIMITS[32].min, _LIMITS[32].max
+            return elementwise(
+                d, type_, lambda a, b, c: np.clip(product(a, b).astype(wide) + c, least, most).astype(type_.dtype), 1, 2, 3
+            )
         return elementwise(d, type_, lambda a, b, c: product(a, b) + c, 1, 2, 3)
     return elementwise(d, type_, product, 1, 2)
 

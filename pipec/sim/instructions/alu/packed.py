@@ -77,8 +77,11 @@ def fused(d: Decoder, type_: Type) -> Execute:
 
 def integer_lanes(d: Decoder, type_: Type, function: np.ufunc) -> Execute:
     """min/max.{u16x2,s16x2}."""
-    raw = np.int16 if type_.name == "s16x2" else np.uint16
+    raw, relu = np.int16 if type_.name == "s16x2" else np.uint16, d.flag("relu")
     write, (a, b) = d.destination(0, type_), d.sources(1, 2, type_=type_)
-    return lambda warp: write(
-        warp, function(np.ascontiguousarray(a(warp)).view(raw), np.ascontiguousarray(b(warp)).view(raw)).view(np.uint32)
-    )
+
+    def execute(warp: Warp) -> None:
+        value = function(np.ascontiguousarray(a(warp)).view(raw), np.ascontiguousarray(b(warp)).view(raw))
+        write(warp, (np.maximum(value, raw(0)) if relu else value).view(np.uint32))
+
+    return execute
