@@ -23,21 +23,22 @@ from .ptx.tree import Function, Instruction, Module, Symbol
 _ENDING = frozenset({"exit", "ret"})
 
 
-# Kernels that were launched last, by their module, which is kept so that its identity stays its own. What a program has does not
-# depend on the launch, unless global variables are placed in its memory.
-_KEPT: OrderedDict[tuple[int, str, int], tuple[Module, Program]] = OrderedDict()
+# Kernels that were launched last, by their module, which is kept so that its identity stays its own. What a program has of a launch is
+# where its global variables are, which follow the arguments.
+_KEPT: OrderedDict[tuple[int, str, int, int], tuple[Module, Program]] = OrderedDict()
 _MOST_KEPT = 16
 
 
 def load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: int) -> Program:
     """The kernel ready to run, its global variables in `memory`. Raises SimulationError for what is malformed; what is merely not known
     to the simulator fails when it is reached."""
-    if any(variable.space == "global" for variable in (*module.variables, *kernel.variables)):
-        program = _load(module, kernel, memory, dynamic_smem)
-        program.begin()
-        return program
-    key = id(module), kernel.name, dynamic_smem
-    kept = _KEPT.pop(key, None) or (module, _load(module, kernel, memory, dynamic_smem))
+    placed = any(variable.space == "global" for variable in (*module.variables, *kernel.variables))
+    key = id(module), kernel.name, dynamic_smem, memory.next_base if placed else 0
+    kept = _KEPT.pop(key, None)
+    if kept is not None:
+        kept[1].image.place_globals(memory)
+    else:
+        kept = module, _load(module, kernel, memory, dynamic_smem)
     _KEPT[key] = kept
     if len(_KEPT) > _MOST_KEPT:
         _KEPT.popitem(last=False)

@@ -131,6 +131,8 @@ def _turns(name: str, fault: str | None, options: Options) -> tuple[list[tuple[A
         try:
             found = PROGRAMS[name].run(fault, options).findings
         except SimulationError as error:
+            if not error.findings:
+                raise
             found = error.findings
     return turns, [(one.kind, one.ptx_line) for one in found]
 

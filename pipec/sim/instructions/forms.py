@@ -114,10 +114,11 @@ def _trace(item: Instruction) -> Code | None:
     operands = tuple(_renamed(operand, image) for operand in item.operands)
     try:
         decoded = decode(Instruction(item.opcode, operands, None, 0, None, 0), cast(Image, image))
+        dtypes = [np.dtype((np.uint64, 2)) if bits == 128 else unsigned(bits).dtype for bits in image.widths]
+        code = trace(decoded.execute, dtypes)
     except SimulationError:
+        # A meaning may find fault with what stands in for its operands, as barriers do with their number of threads.
         return None
-    dtypes = [np.dtype((np.uint64, 2)) if bits == 128 else unsigned(bits).dtype for bits in image.widths]
-    code = trace(decoded.execute, dtypes)
     if code is None or any(slot not in decoded.slots for slot in code.events):
         return None
     code.events = [decoded.slots.index(slot) for slot in code.events]

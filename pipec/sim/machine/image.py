@@ -74,17 +74,18 @@ class Image:
             raise SimulationError("argument", f"{self.local_bytes} bytes of local memory per thread, at most {_MAXIMUM_LOCAL}")
         constants = [v for v in variables if v.space == "const"]
         self.constant_data = np.zeros(self._end(self._consecutive(constants, 0)), np.uint8)
-        for variable in variables:
-            if variable.space == "global" and variable.size:
-                allocation = memory.add(np.zeros(variable.size, np.uint8), True, f"variable {variable.name}")
-                self.addresses[variable.name], self.spaces[variable.name] = allocation.base, "global"
-        for variable in variables:
-            if variable.space == "const":
-                self._initialise(variable, self.constant_data[self.addresses[variable.name] :])
-            elif variable.space == "global" and variable.size:
-                found = memory.find(self.addresses[variable.name])
-                assert found is not None  # added above
-                self._initialise(variable, found.data)
+        self._global = [v for v in variables if v.space == "global" and v.size]
+        self.place_globals(memory)
+        for variable in constants:
+            self._initialise(variable, self.constant_data[self.addresses[variable.name] :])
+
+    def place_globals(self, memory: GlobalMemory) -> None:
+        """Puts the global variables into the memory of a launch; they have one address in every memory that begins alike."""
+        placed = [memory.add(np.zeros(one.size, np.uint8), True, f"variable {one.name}") for one in self._global]
+        for variable, allocation in zip(self._global, placed, strict=True):
+            self.addresses[variable.name], self.spaces[variable.name] = allocation.base, "global"
+        for variable, allocation in zip(self._global, placed, strict=True):
+            self._initialise(variable, allocation.data)
 
     def _consecutive(self, variables: list[Variable], offset: int) -> list[tuple[Variable, int]]:
         placed = []
@@ -170,6 +171,10 @@ class Image:
         return {pc: number for number, pc in enumerate(places)}
 
     @functools.cached_property
+    def load_count(self) -> int:
+        return sum(self.function.instructions[pc].root != "st" for pc in self.accesses)
+
+    @functools.cached_property
     def branches(self) -> dict[int, int]:
         """The branches forward, numbered, by program counter: where a warp takes them tells its role."""
         ahead = [pc for pc, targets in enumerate(self.successors) if any(target > pc + 1 for target in targets)]
@@ -178,7 +183,7 @@ class Image:
     def executions(self) -> Executions:
         """What a new warp has of its loads and stores."""
         if not self.spare_executions:
-            return Executions(self.accesses, sum(self.function.instructions[pc].root != "st" for pc in self.accesses))
+            return Executions(self.accesses, self.load_count)
         found = self.spare_executions.pop()
         found.clear()
         return found
@@ -198,9 +203,21 @@ class Image:
                 row[...] = one
         return made
 
+    def register_file(self) -> RegisterFile:
+        """Of a warp that has ended, as it has left it, or a new one."""
+        return self.spare.pop() if self.spare else RegisterFile(self.layout)
+
+    @functools.cached_property
+    def places_in_grid(self) -> list[tuple[int, str]]:
+        """The special registers that tell one cluster from another, by their slots."""
+        named = (
+            (slot, one.name) for slot, one in enumerate(self.extra, len(self.function.registers)) if isinstance(one, Special)
+        )
+        return [(slot, name) for slot, name in named if name.startswith(("%ctaid.", "%clusterid."))]
+
     def registers_for(self, of_warp: Callable[[SharedAddress | Special], LaneValues]) -> RegisterFile:
         """The registers of a new warp; `of_warp` gives what depends on it."""
-        made = self.spare.pop() if self.spare else RegisterFile(self.layout)
+        made = self.register_file()
         made.data[:] = self._template.data
         for slot, one in enumerate(self.extra, len(self.function.registers)):
             if not isinstance(one, np.ndarray):

@@ -118,6 +118,8 @@ class Machine:
         self.pending_clusters = PendingClusters((0, 0, 0))
         self._refusals = Random(schedule.seed)
         self.relied_on: list[PracticeName] = []
+        # The registers with which warps start, by the rank of the CTA and the warp's number there.
+        self.starts: dict[tuple[int, int], Bytes] = {}
         self.grid_workspace = 0  # where a cooperative launch has its barrier
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
 

@@ -13,13 +13,14 @@ from ...machine.races.clocks import merged
 from ...machine.threads.barriers import NAMED_BARRIERS, NamedBarrier, Vote
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import Outcome, Wait
+from ...ptx.tree import Immediate
 from ...ptx.types import LANES, TYPES, LaneMask, Type
-from ..decode import Decoder, Reader, Writer, instruction
+from ..decode import Decoder, Writer, instruction
 from .branches import nothing, require_converged
 
 
 def _participants(warp: Warp) -> int:
-    return int(np.count_nonzero(warp.active))
+    return LANES if warp.mask is None else int(np.count_nonzero(warp.active))
 
 
 @instruction("bar", "barrier")
@@ -30,8 +31,8 @@ def named_barrier(d: Decoder) -> Execute:
     mode = d.require("sync", "arrive", "red")
     if mode == "red":
         return _reducing_barrier(d, aligned)
-    number = d.source(0, TYPES["u32"])
-    threads = d.source(1, TYPES["u32"]) if len(d.operands) > 1 else None
+    number = _number(d, 0)
+    threads = _number(d, 1) if len(d.operands) > 1 else None
 
     def execute(warp: Warp) -> Outcome:
         if aligned:
@@ -39,20 +40,34 @@ def named_barrier(d: Decoder) -> Execute:
         barrier, expected = _arrive(warp, number, threads, mode == "sync")
         if warp.cta.settle_named(barrier) or mode == "arrive":
             return None
-        wanted = expected if expected is not None else warp.cta.live_threads
-        what = f"barrier {barrier.number}, where {barrier.arrived} of {wanted} threads have arrived"
         barrier.waiting.append(warp.fragment)
-        return warp.park(Wait("barrier", what, retry=False, barrier=barrier.number))
+        return warp.park(Wait("barrier", functools.partial(_state, warp, barrier, expected), retry=False, barrier=barrier.number))
 
     return execute
 
 
-def _arrive(warp: Warp, number: Reader, threads: Reader | None, hears: bool) -> tuple[NamedBarrier, int | None]:
+def _state(warp: Warp, barrier: NamedBarrier, expected: int | None) -> str:
+    wanted = expected if expected is not None else warp.cta.live_threads
+    return f"barrier {barrier.number}, where {barrier.arrived} of {wanted} threads have arrived"
+
+
+def _number(d: Decoder, index: int) -> Callable[[Warp], int]:
+    """What the first active lane has of an operand; most are written out."""
+    read, operand = d.source(index, TYPES["u32"]), d.operand(index)
+    if isinstance(operand, Immediate):
+        constant = operand.value
+        return lambda warp: constant
+    return lambda warp: int(read(warp)[warp.active][0])
+
+
+def _arrive(
+    warp: Warp, number: Callable[[Warp], int], threads: Callable[[Warp], int] | None, hears: bool
+) -> tuple[NamedBarrier, int | None]:
     """The barrier at which the active threads arrive, and how many it expects (None: all of the CTA)."""
-    identity = int(number(warp)[warp.active][0])
+    identity = number(warp)
     if identity >= NAMED_BARRIERS:
         raise SimulationError("undefined", f"barrier {identity} does not exist; there are {NAMED_BARRIERS}")
-    expected = int(threads(warp)[warp.active][0]) if threads else None
+    expected = threads(warp) if threads else None
     if expected is not None and (expected % LANES or expected == 0):
         raise SimulationError("undefined", f"barrier {identity}: thread count {expected} is not a multiple of 32")
     barrier = warp.cta.named[identity]
@@ -67,8 +82,8 @@ _REDUCTIONS: dict[str, Callable[[Iterable[bool]], int]] = {"popc": sum, "and": a
 def _reducing_barrier(d: Decoder, aligned: bool) -> Execute:
     reduce = _REDUCTIONS[d.require(*_REDUCTIONS)]
     type_ = d.type()
-    write, number = d.destination(0, type_), d.source(1, TYPES["u32"])
-    threads = d.source(2, TYPES["u32"]) if len(d.operands) > 3 else None
+    write, number = d.destination(0, type_), _number(d, 1)
+    threads = _number(d, 2) if len(d.operands) > 3 else None
     predicate = d.source(len(d.operands) - 1, TYPES["pred"])
 
     def execute(warp: Warp) -> Outcome:

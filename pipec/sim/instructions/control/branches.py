@@ -148,7 +148,8 @@ def setmaxnreg(d: Decoder) -> Execute:
 
 def require_converged(warp: Warp, what: str) -> None:
     """`.aligned` instructions need every live lane of the warp."""
-    if (warp.active != warp.live).any():
+    # Where all 32 take part, no other is left.
+    if warp.mask is not None and (warp.active != warp.live).any():
         raise SimulationError(
             "undefined",
             f"{what} is .aligned, but only {np.count_nonzero(warp.active)} of "

@@ -8,7 +8,7 @@ never changed once made, so that all who hear of the same barrier share one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -111,8 +111,28 @@ def _all_of(clocks: Iterable[Clock]) -> Clock:
     return whole
 
 
-def gather(told: Sequence[Knowledge]) -> Knowledge:
+class Arrival(NamedTuple):
+    """What a warp knew when it came to a barrier, and up to which time what it did itself is past."""
+
+    knowledge: Knowledge
+    actor: int
+    past: int
+
+
+def gather(arrivals: Sequence[Arrival]) -> Knowledge:
     """What any of them tells."""
+    common = arrivals[0].knowledge
+    if common.values is not common.order or any(one.knowledge is not common for one in arrivals):
+        return _gathered([learned(one.knowledge, one.actor, one.past) for one in arrivals])
+    # They have learned everything from the same barrier: there is only their own time to add.
+    news = {one.actor: one.past for one in arrivals if common.order.get(one.actor, 0) < one.past}
+    if not news:
+        return common
+    order = common.order | news
+    return common._replace(order=order, values=order)
+
+
+def _gathered(told: Sequence[Knowledge]) -> Knowledge:
     order = _all_of(one.order for one in told)
     alike = all(one.values is one.order for one in told)
     others = zip(*(one[2:] for one in told), strict=True)
@@ -147,23 +167,48 @@ class Actors:
         return self.count
 
 
+class WarpRows:
+    """What machine code has of the warps of a CTA: a row for each, of its state, of the times of all that it comes after, of the sets of
+    accesses that it is known to come after, and of the ways it took at branches."""
+
+    def __init__(self, warps: int, branches: int) -> None:
+        self.states = np.zeros((warps, native.STATE_WORDS), np.int64)
+        self.clocks = np.zeros((warps, warps), np.int64)
+        self.known = np.zeros((warps, 2 * native.KNOWN), np.int32)
+        self.routes = np.zeros((warps, branches), np.int32)
+        self.address = self.states.ctypes.data
+        known, number = self.known.ctypes.data, np.arange(warps)
+        self.fill({native.TIME: 1, native.STAMP: 1, native.WARPS: warps})
+        for place, start, size in (
+            (native.CLOCK, self.clocks.ctypes.data, 8 * warps),
+            (native.KNOWN_WRITERS, known, 8 * native.KNOWN),
+            (native.KNOWN_READERS, known + 4 * native.KNOWN, 8 * native.KNOWN),
+            (native.ROUTES, self.routes.ctypes.data, 4 * branches),
+        ):
+            self.states[:, place // 8] = start + size * number
+
+    def fill(self, words: Mapping[int, int]) -> None:
+        """Words that all of them have."""
+        self.states[:, [place // 8 for place in words]] = list(words.values())
+
+
 class Thread:
     """The clock of a warp: its lanes are one actor. `time` is that of the accesses it makes now, `usable` what its last
     tcgen05.fence::after_thread_sync has put before its own tensor instructions. `state` is what machine code has of it."""
 
-    def __init__(self, actors: Actors, index: int, who: str, cta: str, cluster: int, pc: Callable[[], int]) -> None:
+    def __init__(
+        self, actors: Actors, index: int, who: str, cta: str, cluster: int, pc: Callable[[], int], rows: WarpRows
+    ) -> None:
         self.actors, self.index, self.who, self.cta, self.cluster, self.pc = actors, index, who, cta, cluster, pc
         self.number = actors.new()
-        self.state = np.zeros(native.STATE_WORDS, np.int64)
-        self.words, self.address = self.state.data, self.state.ctypes.data
-        self.words[native.TIME // 8] = self.words[native.STAMP // 8] = 1
+        self.words: memoryview[int] = rows.states[index].data
+        self.address = rows.address + 8 * native.STATE_WORDS * index
         self.who_number = -1  # in the ledger
         self.executed: Executions | None = None
-        self.clock = np.zeros(0, np.int64)
-        self.known = np.zeros(0, np.int32)
+        self.clock, self.known = rows.clocks[index], rows.known[index]
         # Where it went at branches forward, by their numbers: the program counter + 1, -1 where its lanes parted, 0 if it was not there;
         # and the warps of its CTA.
-        self.routes = np.zeros(0, np.int32)
+        self.routes = rows.routes[index]
         self.peers: list[Thread] = []
         self.running: set[int] = set()  # ranks of the CTAs of its cluster that it knows to have started
         self.barrier_used = -1  # the mbarrier the warp last waited or arrived on
@@ -183,19 +228,12 @@ class Thread:
         self.accesses: dict[tuple[int, bool], Any] = {}  # by instruction: what `detector` has made of it last
         self._published: tuple[Knowledge, int, Knowledge] | None = None
 
-    def connect(self, number: int, first: int, peers: int, executed: Executions, branches: int) -> None:
-        """Its number in the ledger, that of the first warp of its CTA, which has so many, what it has of its loads and stores, and how
-        many branches there are."""
-        words = self.words
-        self.routes = np.zeros(branches, np.int32)
-        words[native.ROUTES // 8] = self.routes.ctypes.data
+    def connect(self, number: int, executed: Executions, peers: list[Thread]) -> None:
+        """Its number in the ledger, what it has of its loads and stores, and the warps of its CTA."""
+        words, self.peers = self.words, peers
         self.who_number, self.executed = number, executed
-        self.clock, self.known = np.zeros(peers, np.int64), np.zeros(2 * native.KNOWN, np.int32)
-        words[native.WHO // 8], words[native.FIRST // 8], words[native.WARPS // 8] = number, first, peers
-        words[native.CLOCK // 8], words[native.KNOWN_WRITERS // 8] = self.clock.ctypes.data, self.known.ctypes.data
-        words[native.KNOWN_READERS // 8] = self.known.ctypes.data + 4 * native.KNOWN
-        words[native.RECORDS // 8], words[native.LOADS // 8] = executed.data.ctypes.data, executed.loads
-        words[native.PLACES // 8] = executed.data.ctypes.data + executed.records.size
+        words[native.WHO // 8], words[native.RECORDS // 8] = number, executed.address
+        words[native.PLACES // 8] = executed.place_address
 
     def retire(self) -> None:
         """It has ended; what it did may be asked for still."""
@@ -247,18 +285,16 @@ class Thread:
         self._aware(numbers, native.KNOWN)
 
     def _aware(self, numbers: set[int], start: int) -> None:
-        if self.known.size:
-            for number in numbers:
-                self.known[start + (number & native.KNOWN - 1)] = number
-            self.comes_after(self.times_of_peers(self.knowledge.values))
+        for number in numbers:
+            self.known[start + (number & native.KNOWN - 1)] = number
+        self.comes_after(self.times_of_peers(self.knowledge.values))
 
     def times_of_peers(self, clock: Clock) -> np.ndarray:
         return np.array([clock.get(peer.number, 0) for peer in self.peers], np.int64)
 
     def comes_after(self, times: np.ndarray) -> None:
         """It comes after what the warps of its CTA did up to these times."""
-        if self.clock.size:
-            np.maximum(self.clock, times, out=self.clock)
+        np.maximum(self.clock, times, out=self.clock)
 
     def numbers_changed(self) -> None:
         """The numbers of sets that it has are no longer theirs."""
@@ -277,15 +313,17 @@ class Thread:
             words[_TOUCHED] = 0
         return words[_TIME] - 1
 
+    def arrive(self) -> Arrival:
+        """The same as `publish`, for `gather`."""
+        return Arrival(self.knowledge, self.number, self._advance())
+
     def publish(self) -> Knowledge:
         """All that a signal with release semantics tells now."""
         past = self._advance()
         if self._published is not None and self._published[0] is self.knowledge and self._published[1] == past:
             return self._published[2]
         own = self.knowledge
-        order = with_time(own.order, self.number, past)
-        values = order if own.values is own.order else with_time(own.values, self.number, past)
-        told = own._replace(order=order, values=values)
+        told = learned(own, self.number, past)
         self._published = own, past, told
         return told
 

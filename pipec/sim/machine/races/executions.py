@@ -22,6 +22,8 @@ class Executions:
         records = native.RECORD_BYTES * len(numbers)
         self.data = np.zeros(records + native.PLACE_BYTES * len(numbers), np.uint8)
         self.records = self.data[:records]
+        self.address = self.data.ctypes.data
+        self.place_address = self.address + records
         words = self.records.view(np.int64).reshape(-1, native.RECORD_BYTES // 8)
         self.times = words[:, native.TIMES // 8]
         self.copied = words[:, native.COPIED // 8 : native.COPIED // 8 + native.COPIES]

@@ -77,7 +77,7 @@ def _entry(warp: Warp, fragment: Fragment, wait: Wait) -> dict[str, Any]:
         "ptx_line": item.line if item else 0,
         "source": image.source(item),
     }
-    what = wait.text
+    what = wait.text if isinstance(wait.text, str) else wait.text()
     if wait.barrier is not None:
         entry["barrier"] = wait.barrier
     if wait.awaited is not None:

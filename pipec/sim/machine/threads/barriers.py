@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ...errors import SimulationError
 from ...ptx.types import LaneMask
 from ...units.mbarrier import Mbarrier
-from ..races.clocks import UNKNOWING, Knowledge, Thread, gather, learned
+from ..races.clocks import UNKNOWING, Arrival, Knowledge, Thread, gather, learned
 from ..races.ledger import Access
 from .divergence import Fragment
 
@@ -32,7 +32,7 @@ class NamedBarrier:
     expected: int | None = None
     waiting: list[Fragment] = field(default_factory=list)
     votes: list[Vote] = field(default_factory=list)
-    told: list[Knowledge] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
     hearing: list[tuple[Thread, Knowledge]] = field(default_factory=list)  # with what each knew when it arrived
 
     def arrive(self, threads: int, expected: int | None, who: Thread, hears: bool) -> None:
@@ -42,7 +42,7 @@ class NamedBarrier:
             )
         self.expected = expected
         self.arrived += threads
-        self.told.append(who.publish())
+        self.arrivals.append(who.arrive())
         if hears:
             self.hearing.append((who, who.knowledge))
 
@@ -56,7 +56,7 @@ class NamedBarrier:
         for fragment in self.waiting:
             fragment.wait = None
         self.waiting.clear()
-        gathered = gather(self.told)
+        gathered = gather(self.arrivals)
         times = self.hearing[0][0].times_of_peers(gathered.values) if self.hearing else None
         for thread, knew in self.hearing:
             # What it has told since is part of what all have gathered, unless other lanes of it have heard more meanwhile.
@@ -68,7 +68,7 @@ class NamedBarrier:
             if times is not None:
                 thread.comes_after(times)
         self.hearing.clear()
-        self.told.clear()
+        self.arrivals.clear()
         self.arrived, self.expected = 0, None
         return True
 

@@ -17,11 +17,11 @@ from ..image import Image
 from ..machine import Machine, TraceKind, Triple
 from ..memory.spaces import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, Space, space_of
 from ..memory.tensor import TensorState
-from ..races.clocks import UNKNOWING, Thread
+from ..races.clocks import UNKNOWING, Thread, WarpRows
 from ..races.detector import Same, StrongUse
 from ..registers import RegisterFile
 from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier
-from .divergence import Divergence, Fragment, Wait
+from .divergence import ALL_LANES, Divergence, Fragment, Wait
 from .groups import GroupKind, Groups, Operation
 from .in_flight import InFlight
 from .roles import role_of, who
@@ -29,6 +29,8 @@ from .roles import role_of, who
 # Which of a warp's active lanes a part of an access belongs to.
 Chosen = slice | LaneMask
 
+# What all warps start with; whoever changes one takes another in its place.
+_NO_CARRY, _NO_ARRIVALS = np.zeros(LANES, object), np.zeros(LANES, np.int64)
 # `Warp.identity` counts them through the cluster.
 WARPS_PER_CTA = 64
 
@@ -52,9 +54,9 @@ class Warp(Divergence):
         self.fragment = self.fragments[0]
         self.mask: LaneMask | None = None
         self.active = live
-        self.carry = np.zeros(LANES, object)
+        self.carry = _NO_CARRY
         self.local: FlatMemory | None = None
-        self.cluster_arrivals = np.zeros(LANES, np.int64)
+        self.cluster_arrivals = _NO_ARRIVALS
         self.groups: dict[tuple[GroupKind, int], Groups] = {}  # by kind and lane
         self.waited_on: set[int] = set()
         self.seen: dict[int, int] = {}  # mbarrier -> the phase last seen complete
@@ -66,7 +68,7 @@ class Warp(Divergence):
         self.accumulators: dict[frozenset[int], tuple[str, int]] = {}
         self.in_flight: dict[int, InFlight] = {}  # registers that wgmma works on, by slot
         actors, cluster = cta.machine.actors, cta.cluster
-        self.thread = Thread(actors, index, self.who, cta.name, cluster.number, lambda: self.fragment.pc)
+        self.thread = Thread(actors, index, self.who, cta.name, cluster.number, lambda: self.fragment.pc, cta.warp_rows)
         # Nobody looks at accesses where nobody watches.
         self.watched = self.thread if cta.machine.watching else None
         if self.watched:
@@ -163,9 +165,14 @@ class Cta:
         self.register_waiters: list[Fragment] = []
         self.meetings: dict[int, list[Meeting]] = {}  # wgmma that some warps of a warpgroup have reached, by warpgroup
         threads = self.block[0] * self.block[1] * self.block[2]
-        self.warps = [Warp(self, number, number * LANES + LANE < threads) for number in range(-(-threads // LANES))]
-        peers = [warp.thread for warp in self.warps]
-        self._connect(peers)
+        count = -(-threads // LANES)
+        self.warp_rows = WarpRows(count, len(self.image.branches))
+        self.warps = [
+            Warp(self, number, ALL_LANES if threads >= (number + 1) * LANES else number * LANES + LANE < threads)
+            for number in range(count)
+        ]
+        self.live_threads = threads
+        self._connect([warp.thread for warp in self.warps])
 
     def _connect(self, peers: list[Thread]) -> None:
         """Tells the warps of each other, and machine code where it finds what they have."""
@@ -183,16 +190,12 @@ class Cta:
             native.LEDGER: ledger.block.ctypes.data,
             native.PARAMETERS: machine.parameters.data.ctypes.data,
             native.PARAMETER_BYTES: machine.parameters.data.size,
+            native.FIRST: numbers[0],
+            native.LOADS: self.image.load_count,
         }
+        self.warp_rows.fill(common)
         for thread, number in zip(peers, numbers, strict=True):
-            thread.peers = peers
-            for place, value in common.items():
-                thread.words[place // 8] = value
-            thread.connect(number, numbers[0], len(peers), self.image.executions(), len(self.image.branches))
-
-    @property
-    def live_threads(self) -> int:
-        return sum(warp.live_count for warp in self.warps)
+            thread.connect(number, self.image.executions(), peers)
 
     @property
     def exited(self) -> bool:
@@ -499,6 +502,7 @@ class Cluster:
 
     def after_exit(self, cta: Cta) -> None:
         """Exited threads no longer count for the barriers that mean "all threads"."""
+        cta.live_threads = sum(warp.live_count for warp in cta.warps)
         for barrier in cta.named.values():
             if barrier.arrived and barrier.expected is None:
                 cta.settle_named(barrier)

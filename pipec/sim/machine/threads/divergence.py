@@ -8,6 +8,7 @@ still see the whole warp.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -30,6 +31,12 @@ class Join:
         self.since = self.progress = 0
 
 
+# Of most fragments; nobody writes to it.
+ALL_LANES = np.ones(LANES, bool)
+ALL_LANES.flags.writeable = False
+_ALL_ADDRESS = ALL_LANES.ctypes.data
+
+
 class Fragment:
     """`wait` is what the fragment is blocked on; `give_up` tells a retried wait to come back unfulfilled."""
 
@@ -37,8 +44,11 @@ class Fragment:
 
     def __init__(self, pc: int, active: LaneMask, joins: tuple[Join, ...]) -> None:
         self.pc, self.active, self.joins = pc, active, joins
-        self.address = active.ctypes.data  # of the 32 bytes that say which lanes
-        self.count = int(np.count_nonzero(active))
+        # `address` is that of the 32 bytes that say which lanes.
+        if active is ALL_LANES:
+            self.address, self.count = _ALL_ADDRESS, LANES
+        else:
+            self.address, self.count = active.ctypes.data, int(np.count_nonzero(active))
         self.full = self.count == LANES
         self.join_pc = joins[-1].pc if joins else NOWHERE
         self.wait: Wait | None = None
@@ -64,7 +74,7 @@ class Wait:
     """
 
     kind: WaitKind
-    text: str
+    text: str | Callable[[], str]  # asked for once somebody reports it
     retry: bool
     may_fail: bool = False
     until: int | None = None
@@ -102,8 +112,8 @@ class Divergence:
 
     def __init__(self, live: LaneMask) -> None:
         self.live = live
-        self.live_count = int(np.count_nonzero(live))
-        self.fragments = [Fragment(0, live.copy(), ())]
+        self.fragments = [Fragment(0, live, ())]
+        self.live_count = self.fragments[0].count
         self.joins: list[Join] = []
         self.turn = 0
         self.polls = 0

@@ -90,7 +90,8 @@ def special_value(name: str, warp: Warp) -> LaneValues:
 
 
 def fill_registers(warp: Warp) -> None:
-    """The registers with which `warp` starts: zeros, constants, addresses, special registers."""
+    """The registers with which `warp` starts: zeros, constants, addresses, special registers. Warps with one place in their clusters
+    start alike but for the place of the cluster in the grid."""
 
     def of_warp(content: SharedAddress | Special) -> LaneValues:
         if isinstance(content, Special):
@@ -98,5 +99,14 @@ def fill_registers(warp: Warp) -> None:
             return np.zeros(LANES, unsigned(SPECIALS[content.name].bits).dtype) if dynamic else special_value(content.name, warp)
         return np.full(LANES, (warp.cta.rank << RANK_SHIFT) | content.offset, unsigned(content.width).dtype)
 
-    warp.file = warp.cta.image.registers_for(of_warp)
+    image, key = warp.cta.image, (warp.cta.rank, warp.index)
+    first = warp.cta.machine.starts.get(key)
+    if first is None:
+        warp.file = image.registers_for(of_warp)
+        warp.cta.machine.starts[key] = warp.file.data.copy()
+    else:
+        warp.file = image.register_file()
+        warp.file.data[:] = first
+        for slot, name in image.places_in_grid:
+            warp.file.rows[slot].fill(_VALUES[name](warp))
     warp.registers = warp.file.rows
