@@ -24,7 +24,7 @@ Always assumed of hardware
 - mbarriers count arrivals and bytes as PTX says; a try_wait in a loop succeeds once its phase has completed.
 - Everything that was issued completes: copies, MMAs and the commits behind them.
 - Warps are scheduled fairly, and all CTAs of a cluster are resident together.
-- elect.sync elects the first lane of a warp.
+- elect.sync elects the first lane of a warp. No variable in shared memory has the address 0.
 - While the kernel runs, nobody else changes what it loads from tensors that it does not write.
 
 Assumed where the report says so, after "if"

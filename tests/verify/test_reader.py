@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pipec.protocol.prove import prove
 from pipec.record import replace
+from pipec.verify.checker.check import check
 from pipec.verify.network import Arrive, Unreadable, Wait
 from pipec.verify.reader.read import read
 from pipec.verify.reader.text.operations import number_of, operation
@@ -131,3 +133,22 @@ def test_registers_and_labels(after: str, read_: bool) -> None:
     else:
         with pytest.raises(Unreadable):
             read(text)
+
+
+def test_an_address_is_no_number_but_none_is_zero() -> None:
+    """Distances within a variable, and that it is not at 0, hold wherever the variable lies; nothing else does."""
+    text = (Path(__file__).parent / "attacked" / "address.ptx").read_text(encoding="utf-8")
+    asked = "setp.lt.u32 %p2, %r1, 300000;"
+    assert asked in text
+    for condition in ("setp.eq.u32 %p2, %r1, 0;", "add.u32 %r2, %r1, 8; setp.eq.u32 %p2, %r1, %r2;"):
+        network = read(text.replace(asked, condition))
+        check(network, prove(network))
+    for condition in ("setp.eq.u32 %p2, %r1, 1024;", "and.b32 %r2, %r1, 1024; setp.ne.u32 %p2, %r2, 0;"):
+        with pytest.raises(Unreadable, match="depends on where the variable lies"):
+            read(text.replace(asked, condition))
+
+
+def test_an_arrival_behind_a_wait_for_room_is_for_the_round_that_the_wait_is_for() -> None:
+    """One warp acquires and releases a ring: it waits for the parity opposite to that which it completes."""
+    network = read((Path(__file__).parent / "arrival_after_opposite_wait.ptx").read_text(encoding="utf-8"))
+    check(network, prove(network))

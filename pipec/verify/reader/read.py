@@ -121,11 +121,12 @@ class Reading:
         graph = Graph(self.kernel)
         prologue = Flow(graph, _PROLOGUE)
         inits = [self._inits(prologue, rank) for rank in range(self.around.ranks)]
-        self.rings = self._barriers(inits)
+        base = self.kernel.shared.get("$shared", 0)
+        self.rings = self._barriers(inits, base)
         flow = Flow(graph)
         self.ctas = []
         for rank, counts in enumerate(inits):
-            self.ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0]] for ring in self.rings)))
+            self.ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0] + base] for ring in self.rings)))
         check_tensor_memory(flow, self.around)
         check_given_up(flow)
         self.network = self._assembled(self.interface, assumptions(flow, self.around))
@@ -238,12 +239,12 @@ class Reading:
                 raise Unreadable(flow.code[at].line, "a barrier is made ready after threads have met, or never")
         return {offset: count for offset, (count, _, _) in found.items()}
 
-    def _barriers(self, inits: list[dict[int, int]]) -> list[Ring]:
-        """Rows of barriers as the interface names them, if they are made ready alike; what is left stands alone."""
+    def _barriers(self, inits: list[dict[int, int]], base: int) -> list[Ring]:
+        """Rows of barriers as the interface names them, if they are made ready alike; what is left stands alone. `base`: from which the
+        interface counts."""
         counts = {offset: tuple(mine.get(offset) for mine in inits) for offset in inits[0]}
         if any(mine.keys() != counts.keys() for mine in inits):
             raise Unreadable(self.kernel.line, "the CTAs of a cluster make different barriers ready")
-        base = self.kernel.shared.get("$shared", 0)
         rings: list[Ring] = []
         other: list[int | None] = []
         numbers: dict[int, int] = {}
@@ -252,16 +253,18 @@ class Reading:
             offsets = tuple(base + hint.offset + hint.step * stage for stage in range(hint.stages))
             if offsets[0] in left and all(left.get(offset) == left[offsets[0]] for offset in offsets):
                 numbers[number] = len(rings)
-                rings.append(Ring("mbarrier", offsets, inits[0][offsets[0]]))
+                rings.append(Ring("mbarrier", tuple(offset - base for offset in offsets), inits[0][offsets[0]]))
                 for offset in offsets:
                     del left[offset]
         for number in numbers:
             partner = self.interface.hints[number].other
             other.append(numbers.get(partner) if partner is not None else None)
         for offset in sorted(left):
-            rings.append(Ring("mbarrier", (offset,), inits[0][offset]))
+            rings.append(Ring("mbarrier", (offset - base,), inits[0][offset]))
             other.append(None)
-        places = {offset: (number, stage) for number, ring in enumerate(rings) for stage, offset in enumerate(ring.instances)}
+        places = {
+            offset + base: (number, stage) for number, ring in enumerate(rings) for stage, offset in enumerate(ring.instances)
+        }
         self.around.barriers = Barriers(places, tuple(ring.stages for ring in rings), tuple(other))
         return rings
 

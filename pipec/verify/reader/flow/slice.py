@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from pipec.verify.network import Unreadable
+from pipec.verify.reader.flow.addresses import check_addresses
 from pipec.verify.reader.flow.graph import EXIT, Block, Graph, Step, natural_loops, reached
 from pipec.verify.reader.flow.sections import Section, members, sections
 from pipec.verify.reader.text.opcodes import EVENTS, MEETINGS, Kind, deciding, defines
@@ -29,6 +30,7 @@ class Flow:
         self.blocks = [Block(one.number, one.first, one.last, one.next, one.branch) for one in graph.blocks]
         self._slice(roots)
         left = reached(self.blocks)
+        check_addresses(self.blocks, self.kernel.shared)
         self._loops(left)
         self._liveness(left)
         self.sections = sections(self.blocks, graph.after, left)

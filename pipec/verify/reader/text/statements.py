@@ -266,7 +266,7 @@ def _shared(text: str, line: int) -> dict[str, int]:
         if name in places:
             raise Unreadable(line, f"two variables in shared memory called {name[:40]} are not understood")
         if outside:
-            places[name] = 0
+            places[name] = 1 << 10  # none of its own is 0, so that no address is
             continue
         at += -at % int(align or 16)
         places[name] = at

@@ -111,7 +111,9 @@ class Places(Operands):
         self._rings.setdefault(one.number, set()).add(ring)
         ahead = self._apart(one, stage, self._position(ring, env), stages)
         if not self.signalled(ring):
-            return Act(False, ring, ring, ahead, 0, ring, targets=((spot.rank, 1),))
+            # What the class waited for last on this barrier lies so many uses behind its cursor, and this is the next one.
+            lag = self.lags.get(ring, 0) if ("position", ring) in env else 0
+            return Act(False, ring, ring, ahead - lag, 0, ring, targets=((spot.rank, 1),))
         if arrivals:
             return Act(False, ring, ring, ahead, ahead + 1, ring, targets=((spot.rank, 1),))
         return Act(False, ring, ring, -1 if ahead == stages - 1 else ahead, 0, ring, targets=((spot.rank, 1),))

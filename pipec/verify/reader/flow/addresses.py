@@ -1,0 +1,99 @@
+"""That nothing depends on where variables lie in shared memory.
+
+The reader places them as it likes: only distances within one variable are known before the text is assembled. So an address may be moved on
+by a number, chosen, mapped to another CTA and used as an address; and none is 0 (where shared memory begins, the
+system has a kilobyte), so that 0 may stand for none. Whatever else is made of one is another number on the machine.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pipec.verify.network import Unreadable
+from pipec.verify.reader.flow.graph import EXIT, Block, Step
+from pipec.verify.reader.text.opcodes import COMPUTING, Kind, defines
+from pipec.verify.reader.text.operations import computable
+from pipec.verify.reader.text.statements import Instruction, integer, registers
+
+# The variables from which an address may come; in another CTA of the cluster it is another variable.
+Roots = frozenset[str]
+# By name of a variable or register.
+State = Mapping[str, Roots]
+_NONE: Roots = frozenset()
+# Clears the lowest bit of a CTA's rank: the barrier of a pair's leader.
+_LEADER = 0xFEFFFFFF
+_PASSES = frozenset({"mov", "cvta", "cvt", "shfl"})
+
+
+def check_addresses(blocks: Sequence[Block], shared: Iterable[str]) -> None:
+    """Raises Unreadable where an address is taken for a number. `shared`: the variables."""
+    variables: State = {name: frozenset((name,)) for name in shared}
+    before: dict[int, State] = {0: {}}
+    work = [0]
+    while work:
+        block = blocks[work.pop()]
+        after = _behind(block, before[block.number], variables)
+        for number in block.next:
+            known = before.get(number)
+            joined = after if known is None else _joined(known, after)
+            if number != EXIT and joined != known:
+                before[number] = joined
+                work.append(number)
+
+
+def _behind(block: Block, before: State, variables: State) -> State:
+    """What registers hold behind a block; there is no entry for numbers."""
+    known = {**variables, **before}
+    for step in block.steps:
+        found = _made(step, known)
+        for name in defines(step.instruction, step.kind):
+            if step.instruction.predicate:
+                # Where it does not hold, the register keeps what it had.
+                found |= known.get(name, _NONE)
+            if found:
+                known[name] = found
+            else:
+                known.pop(name, None)
+    return {name: roots for name, roots in known.items() if name not in variables}
+
+
+def _joined(one: State, other: State) -> State:
+    return {name: one.get(name, _NONE) | other.get(name, _NONE) for name in one.keys() | other.keys()}
+
+
+def _made(step: Step, known: State) -> Roots:
+    """The variables whose address the result may be."""
+    one = step.instruction
+    if step.kind not in COMPUTING:
+        if any(known.get(name) for text in one.operands if text[:1] != "[" for name in registers(text)):
+            raise _refused(one)
+        return _NONE
+    if not computable(one):
+        return _NONE
+    operands = [known.get(text, _NONE) for text in one.operands[1:]]
+    if not any(operands) or step.kind is Kind.OBSERVE:
+        return _NONE
+    addresses = [roots for roots in operands if roots]
+    match one.head:
+        case head if head in _PASSES and operands[0] and len(addresses) == 1:
+            return addresses[0]
+        case "mapa" if operands[0] and len(addresses) == 1:
+            return frozenset(f"{root} of another CTA" for root in addresses[0])
+        case "add" if len(addresses) == 1:
+            return addresses[0]
+        case "sub" if len(addresses) == 1 and operands[0]:
+            return addresses[0]
+        case "mad" if len(addresses) == 1 and operands[2]:
+            return addresses[0]
+        case "selp":
+            return _NONE.union(*addresses)
+        case "and" if len(addresses) == 1 and _LEADER in [(integer(text) or 0) & 0xFFFFFFFF for text in one.operands[1:]]:
+            return addresses[0]
+        case "setp" if len(addresses) == 1 and "0" in one.operands and one.parts[1] in ("eq", "ne"):
+            return _NONE
+        case "sub" | "setp" if len(addresses) == 2 and len(addresses[0] | addresses[1]) == 1:
+            return _NONE
+        case _:
+            raise _refused(one)
+
+
+def _refused(one: Instruction) -> Unreadable:
+    return Unreadable(one.line, f"what {one.opcode} makes of an address depends on where the variable lies in shared memory")
