@@ -26,16 +26,16 @@ class Side:
 
 @record
 class Judgement:
-    """`certificate`: with it the protocol is proved, once what it assumes is a condition of the launch, and the checker has accepted it
-    so. `deadlock`: it is refuted. Neither: `why` says what
-    stopped the search, and `runs` at how many small sizes no deadlock was met. `network`: None where the PTX could not be read."""
+    """`certificate`: with it the protocol is proved, as the checker says; one that assumes something is no proof before `confirmed`.
+    `deadlock`: it is refuted. Neither: `why` says what stopped the search, and `runs` at how many small sizes no deadlock was met.
+    `network`: None where the PTX could not be read. `reading`: of the text, for the same with the conditions that are assumed."""
 
     network: Network | None
     certificate: Certificate | None = None
     deadlock: Deadlock | None = None
     why: str = ""
     runs: int = 0
-    reading: Reading | None = None  # of the text: for the same with the conditions that the certificate assumes
+    reading: Reading | None = None
 
     @property
     def tried(self) -> str:
@@ -82,18 +82,17 @@ def _judged(reading: Reading, sides: Sequence[Side], launches: Launches) -> Judg
         if deadlock is None:
             deadlock, _ = refute(network, pairs, launches, large=True)
         return Judgement(network, None, deadlock, str(why), ended)
-    try:
-        check(replace(network, facts=(*network.facts, *certificate.assumes)), certificate)
-    except Refused as why:
-        return Judgement(network, why=f"the checker does not accept the proof: {why}")
-    return Judgement(network, certificate, reading=reading)
+    # What is missing from the facts is checked once they have it, see `confirmed`: to add it here would be another network.
+    return Judgement(network, certificate, reading=reading) if certificate.assumes else _checked(network, certificate)
 
 
 def confirmed(ptx: str, judgement: Judgement) -> Judgement:
     """The same proof for a text whose launches keep to what it assumes."""
     assert judgement.certificate is not None and judgement.reading is not None
-    certificate = replace(judgement.certificate, assumes=())
-    network = judgement.reading.again(ptx)
+    return _checked(judgement.reading.again(ptx), replace(judgement.certificate, assumes=()))
+
+
+def _checked(network: Network, certificate: Certificate) -> Judgement:
     try:
         check(network, certificate)
     except Refused as why:

@@ -362,7 +362,9 @@ class _Search:
 
     def _alias(self, made: Premises) -> None:
         """What is made of registers that are known is known, too; and what follows from products."""
-        for variable in list(self.variables.derived):
+        for variable, inside in list(self.variables.derived.items()):
+            if made.solved.keys().isdisjoint(inside):
+                continue
             alias = self.variables.renamed(variable, made.solved)
             if alias != one(variable):
                 made.equal(plus(alias, one(variable), -1))
@@ -402,6 +404,8 @@ class _Search:
                 )
             if found:
                 return True
+        if self.variables.free(condition, premises):
+            return False
         return self._exact(place.told, place).extended([self.variables.formula(condition)]).impossible(_SPLITS)
 
     def _exact(self, told: _Told, place: _Place | None) -> System:

@@ -9,9 +9,9 @@ from itertools import combinations_with_replacement
 from math import gcd
 
 from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons
-from pipec.protocol.premises import combined
+from pipec.protocol.premises import Premises, combined
 from pipec.protocol.rows import Row, evaluated, one, scaled
-from pipec.protocol.sample import evaluate, forms_of
+from pipec.protocol.sample import evaluate, forms_of, known_function
 from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import (
     RANGES,
@@ -37,6 +37,7 @@ from pipec.verify.terms import (
 FormTerms = tuple[tuple[Atom, int], ...]
 _MOST_MULTIPLIED = 24  # rows
 _RENAMED = 30  # what it costs to replace registers in a value, in combinations of rows
+_MOST_SPREAD = 1 << 16
 _FAR = 1 << 62  # a bound that says nothing
 
 
@@ -72,6 +73,7 @@ class Variables:
             self.row(form)
         self.written = self.compared = tuple(self.derived)  # in the network itself
         self.carried = self._carried(network)
+        self.spread = _spread(network)
         self.known = self._known(network.facts)
 
     def _new(self, form: Linear, key: Atom | None = None) -> int:
@@ -185,6 +187,14 @@ class Variables:
         variables = {variable for each in comparisons(condition) for variable, _ in each.row[1]}
         return bool(variables) and max(variables) < len(self.sizes)
 
+    def free(self, condition: Condition, premises: Premises) -> bool:
+        """Whether it is about values of functions of which nothing else is said: no meaning of theirs could exclude it, either."""
+        asked = {variable for each in comparisons(condition) for variable, _ in premises.reduced(each.row)[1]}
+        opaque = all(len(terms) == 1 and isinstance(terms[0][0], Apply) for terms in (self.forms[each].terms for each in asked))
+        told = [row[1] for clause in premises.clauses for row in (each.row for each in comparisons(clause))]
+        told += [terms for terms in premises.least if len(terms) > 1]
+        return opaque and all(asked.isdisjoint([each for each, _ in terms]) for terms in told)
+
     # ------------------------------------------------------------------------------------------------- what is known of sizes
 
     def _known(self, facts: Iterable[Formula]) -> list[Row]:
@@ -270,11 +280,11 @@ class Numbers(dict[int, int]):
         inside = self.variables.derived.get(variable)
         if inside is not None:
             registers = {symbol: self[each] for each in inside for symbol in symbols_of(self.variables.forms[each])}
-            value = evaluate(form, {**self.launch, **registers})
+            value = evaluate(form, {**self.launch, **registers}) * self.variables.spread.get(_function(form), 1)
         elif form.terms and isinstance(form.terms[0][0], Symbol) and form.terms[0][0].name.startswith("unknown"):
             value = variable * 7919 % 5
         else:
-            value = evaluate(form, self.launch)
+            value = evaluate(form, self.launch) * self.variables.spread.get(_function(form), 1)
         self[variable] = value
         return value
 
@@ -282,7 +292,12 @@ class Numbers(dict[int, int]):
         if not values:
             return self
         derived = self.variables.derived
-        kept = {variable: value for variable, value in self.items() if variable not in derived} if derived else self
+        # What is made of registers that stay as they are stays, too: to work it out takes most of a run's time.
+        kept = (
+            {v: value for v, value in self.items() if v not in derived or values.keys().isdisjoint(derived[v])}
+            if derived
+            else self
+        )
         made = Numbers(self.variables, self.launch, kept)
         for variable, row in values.items():
             if variable not in derived:
@@ -295,6 +310,28 @@ def _assigned(network: Network) -> Iterator[Linear]:
         for state in process.states:
             for edge in edges_of(state.action):
                 yield from (value for _, value in edge.values if value is not None)
+
+
+def _spread(network: Network) -> dict[str, int]:
+    """By how much values lie apart that may be anything, where they are compared with a number: on both sides of it, or runs would take
+    one way only."""
+    found: dict[str, int] = {}
+    for process in network.processes:
+        for state in process.states:
+            for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():
+                function = _function(Linear(0, form.terms))
+                if function and not known_function(function):
+                    found[function] = max(found.get(function, 1), min(abs(form.constant), _MOST_SPREAD) // 2)
+    return found
+
+
+def _function(form: Linear) -> str:
+    """The function of which the form is a value, if it is one."""
+    match form:
+        case Linear(0, ((Apply(function, _), _),)):
+            return function
+        case _:
+            return ""
 
 
 def _forms(network: Network) -> Iterator[Linear]:

@@ -1,0 +1,49 @@
+"""How often the checker is asked, and of what."""
+
+import pytest
+
+from pipec.driver import Options, compile_source
+from pipec.protocol import judge
+from pipec.source import Source
+from pipec.verify.checker.certificate import Certificate
+from pipec.verify.network import Network
+
+KERNEL = """kernel k(n: i32, m: i32, z: tensor[f32, M, N]):
+    grid(1)
+    p = ProducerConsumerPipeline(stages=2)
+    role a(warps=1) produces p:
+        for i in range({bound}):
+            p.producer_signal_and_step()
+    role b(warps=1) consumes p:
+        for i in range({bound}):
+            p.consumer_signal_and_step()
+"""
+
+
+@pytest.mark.parametrize(("bound", "assumes"), [("n", False), ("0, m, 4", True)])
+def test_a_proof_is_checked_once(monkeypatch: pytest.MonkeyPatch, bound: str, assumes: bool) -> None:
+    """Also one that assumes something: of the text whose launches keep to it."""
+    asked: list[Certificate] = []
+    check = judge.check
+
+    def counted(network: Network, certificate: Certificate) -> None:
+        asked.append(certificate)
+        check(network, certificate)
+
+    monkeypatch.setattr(judge, "check", counted)
+    state = compile_source(Source("k.pipe", KERNEL.format(bound=bound)), Options("sm_100a"))
+    assert state.plans is not None
+    assert [one.outcome for one in state.protocol.values()] == ["proved"]
+    assert bool(state.plans[0].interface.conditions) == assumes
+    (certificate,) = asked
+    assert not certificate.assumes and state.certificates["k"].certificate == certificate
+
+
+def test_what_the_checker_refuses_is_not_called_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(network: Network, certificate: Certificate) -> None:
+        raise judge.Refused("no")
+
+    monkeypatch.setattr(judge, "check", refusing)
+    for bound in ("n", "0, m, 4"):
+        state = compile_source(Source("k.pipe", KERNEL.format(bound=bound)), Options("sm_100a", allow_undecided=True))
+        assert [one.outcome for one in state.protocol.values()] == ["open"] and not state.certificates
