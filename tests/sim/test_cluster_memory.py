@@ -170,3 +170,9 @@ def test_wrong_ranks(body, kind, words):
     with pytest.raises(SimulationError) as caught:
         run(f"st.shared.u32 [%own], %t; fence.proxy.async; {SYNC} {body}")
     assert caught.value.kind == kind and words in caught.value.message, str(caught.value)
+
+
+@pytest.mark.parametrize("first", ["", SYNC])
+def test_who_waits_for_the_cluster_has_arrived(first):
+    with pytest.raises(SimulationError, match="wait without barrier.cluster.arrive"):
+        run(f"{first} barrier.cluster.wait.aligned;")

@@ -21,9 +21,15 @@ def run(body: str, rules: str = "documents", block: int = 32) -> Result:
 
 TELL, ASK = "st.shared.b32 [%r2], %t;", "ld.shared.b32 %r5, [%r4];"
 SYNC = "bar.warp.sync -1;"
+# Lanes that have parted meet at two places, or at three of which two are one.
+APART = (
+    f"and.b32 %r7, %t, {{0}}; setp.ne.u32 %p1, %r7, 0; {TELL} @%p1 bra ODD; {SYNC} {ASK} bra END; ODD: {{1}} {SYNC} {ASK} END:"
+)
 RIGHT = {
     "a barrier of the warp": f"{TELL} {SYNC} {ASK}",
     "a barrier of the CTA": f"{TELL} bar.sync 0; {ASK}",
+    "a barrier of the warp at two places": APART.format(1, ""),
+    "at two places, some lanes later": APART.format(3, "setp.eq.u32 %p2, %r7, 2; @%p2 bra ON; add.u32 %r6, %t, 1; ON:"),
     "the own word": f"{TELL} ld.shared.b32 %r5, [%r2]; st.shared.b32 [%r2], %r5; {TELL}",
     "read by all, then written": f"{TELL} {SYNC} {ASK} {SYNC} {TELL}",
     "global memory": f"st.global.b32 [%d2], %t; {SYNC} ld.global.b32 %r5, [%d3];",
@@ -70,3 +76,11 @@ def test_another_warp_is_another_matter():
             "mov.b32 %r6, word; xor.b32 %r7, %r1, 128; add.u32 %r6, %r6, %r7; st.shared.b32 [%r2], %t; ld.shared.b32 %r5, [%r6];",
             block=64,
         )
+
+
+@pytest.mark.parametrize("other", ["bar.warp.sync 0xFFFF;", "vote.sync.any.pred %p2, %p1, -1;"])
+def test_another_mask_or_another_instruction_is_no_meeting(other):
+    body = APART.format(1, "").replace(f"ODD:  {SYNC}", f"ODD: {other}")
+    assert other in body
+    with pytest.raises(SimulationError, match="deadlock"):
+        run(body)

@@ -144,6 +144,8 @@ def cluster_wait(d: Decoder) -> Execute:
         if (awaited == 0).any():
             raise SimulationError("undefined", "barrier.cluster.wait without barrier.cluster.arrive")
         if (awaited <= cluster.barrier_phase).all():
+            # Another wait would be for another phase, in which this warp has yet to arrive.
+            warp.cluster_arrivals = np.where(warp.active, 0, warp.cluster_arrivals)
             warp.thread.hear_signal(cluster.barrier_tells, not relaxed, "cluster")
             warp.thread.lanes_met()
             return None

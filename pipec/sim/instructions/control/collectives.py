@@ -6,7 +6,7 @@ import numpy as np
 
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
-from ...machine.threads.divergence import Outcome, Wait
+from ...machine.threads.divergence import Fragment, Outcome, Wait
 from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneMask, LaneValues, Type
 from ..decode import Decoder, Reader, instruction
 
@@ -53,9 +53,9 @@ _LANE = LANE.astype(np.uint32)
 _BITS = np.uint32(1) << _LANE
 
 
-def collective(members: Reader, action: Execute, ordering: bool = False) -> Execute:
-    """`action(warp)` once the lanes of the mask have converged. `ordering`: what they did in memory is in order then; of the others
-    PTX promises nothing, though the lanes meet all the same."""
+def collective(members: Reader, action: Execute) -> Execute:
+    """`action(warp)` once the lanes of the mask have converged. PTX does not promise that what they did in memory is in order then,
+    though the lanes meet all the same."""
 
     def execute(warp: Warp) -> Outcome:
         if not warp.fragment.full:
@@ -63,7 +63,7 @@ def collective(members: Reader, action: Execute, ordering: bool = False) -> Exec
             wait = gather_members(warp, int(members(warp)[warp.active][0]))
             if wait is not None:
                 return wait
-        warp.meets(ordering)
+        warp.meets(False)
         return action(warp)
 
     return execute
@@ -71,10 +71,37 @@ def collective(members: Reader, action: Execute, ordering: bool = False) -> Exec
 
 @instruction("bar.warp.sync")
 def warp_sync(d: Decoder) -> Execute:
-    def action(warp: Warp) -> None:
+    """Lanes that have parted meet at any of them that has the same mask (PTX ISA 9.7.13.2: since sm_70)."""
+    members = _members(d, 0)
+
+    def execute(warp: Warp) -> Wait | None:
+        if not warp.fragment.full:
+            mask = int(members(warp)[warp.active][0])
+            missing = mask_lanes(mask) & warp.live & ~warp.fragment.active
+            if missing.any():
+                return _meet(warp, mask, missing)
+        warp.meets(True)
         return None
 
-    return collective(_members(d, 0), action, ordering=True)
+    return execute
+
+
+def _meet(warp: Warp, mask: int, missing: LaneMask) -> Wait:
+    """The fragment waits for the lanes that are `missing`; where all wait elsewhere already, they go on together."""
+    there = [one for one in warp.fragments if one.wait is not None and one.wait.members == mask]
+    for other in there:
+        missing = missing & ~other.active
+    if missing.any():
+        text = f"lanes 0x{mask_bits(missing):08x} of its own warp at a warp-wide instruction"
+        return warp.park(Wait("converge", text, retry=True, members=mask))
+    warp.meets(True)
+    places: dict[int, list[Fragment]] = {}
+    for one in (warp.fragment, *there):
+        places.setdefault(one.pc, []).append(one)
+    for pc, fragments in places.items():
+        merged = warp.merge(fragments)
+        merged.pc, merged.wait = pc + 1, None
+    return Wait("merged", "", retry=True)
 
 
 @instruction("elect.sync")

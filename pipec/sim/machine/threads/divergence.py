@@ -70,7 +70,8 @@ class Wait:
     """Why a fragment cannot run. `retry`: execute the same instruction again once woken (else go on behind it).
 
     `may_fail`: it may come back unfulfilled; `until`: the time at which it does, where the program states a limit.
-    `awaited` is what a wait of kind "mbarrier" waits for, `barrier` the number of a wait of kind "barrier".
+    `awaited` is what a wait of kind "mbarrier" waits for, `barrier` the number of a wait of kind "barrier", `members` the lanes of a
+    bar.warp.sync.
     """
 
     kind: WaitKind
@@ -80,6 +81,7 @@ class Wait:
     until: int | None = None
     awaited: AwaitedPhase | None = None
     barrier: int | None = None
+    members: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
