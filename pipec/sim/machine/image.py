@@ -56,6 +56,7 @@ class Image:
         self.successors: list[list[int]] = []  # of each instruction, once they are known
         self._place(memory)
         self.names = Names(self.metadata, self.dynamic_base)
+        self._who: dict[int, str] = {}
 
     # ---- addresses
 
@@ -206,6 +207,13 @@ class Image:
     def register_file(self) -> RegisterFile:
         """Of a warp that has ended, as it has left it, or a new one."""
         return self.spare.pop() if self.spare else RegisterFile(self.layout)
+
+    def who(self, warp: int) -> str:
+        """As `blocked.Names.who`, which is asked once for each warp of a CTA."""
+        found = self._who.get(warp)
+        if found is None:
+            found = self._who[warp] = self.names.who(warp)
+        return found
 
     @functools.cached_property
     def places_in_grid(self) -> list[tuple[int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -9,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from ..compiled import access as native
 from ..errors import Details, SimulationError
 from ..findings import Findings, Severity
 from ..ptx.types import Bytes
@@ -136,6 +138,25 @@ class Machine:
         self.watching = layouts or any(self.findings.wanted(name) for name in ("race", "proxy", "fence", "grid", "lanes"))
         if self.watching:
             self.memory.watch(self.races)
+
+    @functools.cached_property
+    def common_words(self) -> np.ndarray:
+        """The state with which machine code finds any warp of the launch (`races.clocks.WarpRows`)."""
+        found = np.zeros(native.STATE_WORDS, np.int64)
+        words = {
+            native.TIME: 1,
+            native.STAMP: 1,
+            native.PRACTICE: self.rules == "practice",
+            native.WATCHED: self.watching,
+            native.ALLOCATIONS: self.memory.table.ctypes.data,
+            native.LEDGER: self.races.sets.block.ctypes.data,
+            native.PARAMETERS: self.parameters.data.ctypes.data,
+            native.PARAMETER_BYTES: self.parameters.data.size,
+            native.LOADS: self.image.load_count,
+        }
+        for place, value in words.items():
+            found[place // 8] = value
+        return found
 
     def unwritten(self, error: SimulationError) -> None:
         """Memory is read that nothing has written."""

@@ -171,14 +171,15 @@ class WarpRows:
     """What machine code has of the warps of a CTA: a row for each, of its state, of the times of all that it comes after, of the sets of
     accesses that it is known to come after, and of the ways it took at branches."""
 
-    def __init__(self, warps: int, branches: int) -> None:
-        self.states = np.zeros((warps, native.STATE_WORDS), np.int64)
+    def __init__(self, warps: int, branches: int, common: np.ndarray) -> None:
+        self.states = np.empty((warps, native.STATE_WORDS), np.int64)
+        self.states[:] = common
         self.clocks = np.zeros((warps, warps), np.int64)
         self.known = np.zeros((warps, 2 * native.KNOWN), np.int32)
         self.routes = np.zeros((warps, branches), np.int32)
         self.address = self.states.ctypes.data
         known, number = self.known.ctypes.data, np.arange(warps)
-        self.fill({native.TIME: 1, native.STAMP: 1, native.WARPS: warps})
+        self.fill({native.WARPS: warps})
         for place, start, size in (
             (native.CLOCK, self.clocks.ctypes.data, 8 * warps),
             (native.KNOWN_WRITERS, known, 8 * native.KNOWN),
@@ -189,7 +190,8 @@ class WarpRows:
 
     def fill(self, words: Mapping[int, int]) -> None:
         """Words that all of them have."""
-        self.states[:, [place // 8 for place in words]] = list(words.values())
+        for place, value in words.items():
+            self.states[:, place // 8] = value
 
 
 class Thread:

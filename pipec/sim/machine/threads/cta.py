@@ -50,7 +50,7 @@ class Warp(Divergence):
         self.cta = cta
         self.index = index
         self.identity = cta.rank * WARPS_PER_CTA + index
-        self.who = cta.image.names.who(index)
+        self.who = cta.image.who(index)
         self.fragment = self.fragments[0]
         self.mask: LaneMask | None = None
         self.active = live
@@ -166,7 +166,7 @@ class Cta:
         self.meetings: dict[int, list[Meeting]] = {}  # wgmma that some warps of a warpgroup have reached, by warpgroup
         threads = self.block[0] * self.block[1] * self.block[2]
         count = -(-threads // LANES)
-        self.warp_rows = WarpRows(count, len(self.image.branches))
+        self.warp_rows = WarpRows(count, len(self.image.branches), self.machine.common_words)
         self.warps = [
             Warp(self, number, ALL_LANES if threads >= (number + 1) * LANES else number * LANES + LANE < threads)
             for number in range(count)
@@ -176,22 +176,15 @@ class Cta:
 
     def _connect(self, peers: list[Thread]) -> None:
         """Tells the warps of each other, and machine code where it finds what they have."""
-        ledger, machine = self.machine.races.sets, self.machine
+        ledger = self.machine.races.sets
         numbers = [ledger.enter(thread) for thread in peers]
         common = {
-            native.PRACTICE: machine.rules == "practice",
-            native.WATCHED: machine.watching,
             native.SHARED_DATA: self.shared.data.ctypes.data,
             native.SHARED_STATE: self.shared.state.ctypes.data,
             native.SHARED_SIZE: self.shared.size,
             native.RANK: self.rank << RANK_SHIFT,
             native.SHARED_SHADOW: self.shared.shadow.block.ctypes.data,
-            native.ALLOCATIONS: machine.memory.table.ctypes.data,
-            native.LEDGER: ledger.block.ctypes.data,
-            native.PARAMETERS: machine.parameters.data.ctypes.data,
-            native.PARAMETER_BYTES: machine.parameters.data.size,
             native.FIRST: numbers[0],
-            native.LOADS: self.image.load_count,
         }
         self.warp_rows.fill(common)
         for thread, number in zip(peers, numbers, strict=True):

@@ -35,6 +35,7 @@ class Join:
 ALL_LANES = np.ones(LANES, bool)
 ALL_LANES.flags.writeable = False
 _ALL_ADDRESS = ALL_LANES.ctypes.data
+_NO_LANES = np.zeros(LANES, bool)
 
 
 class Fragment:
@@ -182,6 +183,11 @@ class Divergence:
             self.try_release(join)
 
     def exit(self, fragment: Fragment, lanes: LaneMask) -> None:
+        if lanes is ALL_LANES and not fragment.joins:
+            # The whole warp ends, as most do: nobody is left who could wait for it.
+            self.live, self.live_count = _NO_LANES, 0
+            self.fragments.clear()
+            return
         self.live = self.live & ~lanes
         self.live_count = int(np.count_nonzero(self.live))
         remaining = fragment.active & ~lanes
