@@ -1,0 +1,202 @@
+"""What addresses lead to: the memories that a thread of a CTA reaches, by state space."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...errors import SimulationError
+from ...ptx.types import LANE, LANES, Addresses, LaneMask, LaneValues
+from ..image import Image
+from ..machine import Machine
+from ..memory.spaces import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, Space, space_of
+from ..races.clocks import Thread
+from ..races.detector import Same, StrongUse
+
+# Which of a warp's active lanes a part of an access belongs to.
+Chosen = slice | LaneMask
+
+
+class Accessing(Protocol):
+    """The warp whose lanes access memory; `watched` is None where nobody looks at that."""
+
+    active: LaneMask
+    local: FlatMemory | None
+    watched: Thread | None
+
+
+class Owner(Protocol):
+    """A CTA, as one that has shared memory."""
+
+    shared: SharedMemory
+
+
+class AddressSpaces:
+    """Of the CTA of this `rank` in its cluster."""
+
+    machine: Machine
+    image: Image
+    rank: int
+    shared: SharedMemory
+
+    def peer(self, address: int, what: str) -> Owner:
+        """The CTA of the cluster that a shared::cluster address names."""
+        raise NotImplementedError
+
+    def own_offset(self, addresses: Addresses) -> Addresses:
+        """Offsets of `.shared::cta` addresses; a foreign rank byte faults (measured)."""
+        # One operation for the check and the offset: the rank's bits vanish where the address is this CTA's, and stay otherwise.
+        offsets = addresses ^ (self.rank << RANK_SHIFT)
+        if int(np.bitwise_or.reduce(offsets, axis=None)) & ~OFFSET_MASK:
+            bad = int(addresses[addresses >> RANK_SHIFT != self.rank][0])
+            if bad >> RANK_SHIFT < 0 or bad >> RANK_SHIFT >= 16:
+                raise SimulationError("out_of_bounds", f"shared address 0x{bad:x} is outside the shared window")
+            raise SimulationError(
+                "out_of_bounds",
+                f"shared::cta address 0x{bad:x} belongs to CTA rank {bad >> RANK_SHIFT}, executed by rank {self.rank}",
+            )
+        return offsets
+
+    def local_memory(self, warp: Accessing) -> FlatMemory:
+        if warp.local is None:
+            warp.local = FlatMemory("local", np.zeros(max(1, self.image.local_bytes) * LANES, np.uint8))
+        return warp.local
+
+    def load(
+        self, warp: Accessing, space: Space, addresses: Addresses, size: int, by: Thread | None = None, span: int = 0
+    ) -> LaneValues:
+        """Unsigned values of `size` bytes; `addresses` are those of the active lanes only, in lane order. `by`: the thread whose
+        access this is, of `span` bytes (0: `size`) of which these are the first; None: nobody's."""
+        if space == "global":
+            return self.machine.memory.load(addresses, size, by, span)
+        if space == "shared":
+            return self.shared.load(self.own_offset(addresses), size, by, span)
+        if space == "generic":
+            parts = self._by_window(addresses)
+            return _joined(addresses.size, [(self.load(warp, one, part, size, by, span), chosen) for one, part, chosen in parts])
+        if space == "cluster":
+            owners = self._by_owner(addresses)
+            return _joined(
+                addresses.size, [(owner.shared.load(offsets, size, by, span), chosen) for owner, offsets, chosen in owners]
+            )
+        return self._flat(warp, space).load(self._flat_address(warp, space, addresses, size), size)
+
+    def store(
+        self,
+        warp: Accessing,
+        space: Space,
+        addresses: Addresses,
+        values: LaneValues,
+        size: int,
+        by: Thread | None = None,
+        span: int = 0,
+        same: Same | None = None,
+    ) -> None:
+        """`by` and `span` as in `load`; `same`: whether all that the instruction stores is there already."""
+        self.machine.progress += 1
+        if space == "global":
+            self.machine.memory.store(addresses, values, size, by, span, same)
+        elif space == "shared":
+            self.shared.store(self.own_offset(addresses), values, size, by, span, same)
+        elif space == "generic":
+            for one, part, chosen in self._by_window(addresses):
+                self.store(warp, one, part, values[chosen], size, by, span, same)
+        elif space == "cluster":
+            for owner, offsets, chosen in self._by_owner(addresses):
+                owner.shared.store(offsets, values[chosen], size, by, span, same)
+        else:
+            self._flat(warp, space).store(self._flat_address(warp, space, addresses, size), values, size)
+
+    def load_words(
+        self, space: Space, addresses: Addresses, dtype: np.dtype[Any], count: int, by: Thread | None
+    ) -> LaneValues | None:
+        """An ordinary load of the usual kind in one step (`SharedMemory.load_words`); None where it is none."""
+        if space == "global":
+            return self.machine.memory.load_words(addresses, dtype, count, by)
+        if space == "shared":
+            return self.shared.load_words(addresses ^ (self.rank << RANK_SHIFT), dtype, count, by)
+        return None
+
+    def store_words(self, space: Space, addresses: Addresses, elements: LaneValues, by: Thread | None, same: Same | None) -> bool:
+        """The same for a store; whether it was one."""
+        if space == "global":
+            return self.machine.memory.store_words(addresses, elements, by, same)
+        return space == "shared" and self.shared.store_words(addresses ^ (self.rank << RANK_SHIFT), elements, by, same)
+
+    def strong(self, warp: Accessing, space: Space, addresses: Addresses, size: int, use: StrongUse) -> None:
+        """Strong accesses (atomic, volatile, relaxed, acquire, release) of the active lanes: marks, and what threads tell each other."""
+        if warp.watched is None or not addresses.size:
+            return
+        if space == "generic":
+            for one, part, _ in self._by_window(addresses):
+                self.strong(warp, one, part, size, use)
+        elif space == "global":
+            for allocation, offsets in self.machine.memory.by_allocation(addresses):
+                if allocation.shadow is not None:
+                    self.machine.races.strong(warp.watched, allocation.shadow, offsets, size, use)
+        elif space in ("shared", "cluster"):
+            for owner, offsets, _ in self._by_owner(addresses):
+                self.machine.races.strong(warp.watched, owner.shared.shadow, offsets, size, use)
+
+    def _flat(self, warp: Accessing, space: Space) -> FlatMemory:
+        if space == "param":
+            return self.machine.parameters
+        return self.machine.constants if space == "const" else self.local_memory(warp)
+
+    def _flat_address(self, warp: Accessing, space: Space, addresses: Addresses, size: int) -> Addresses:
+        if space != "local":
+            return addresses
+        own = self.image.local_bytes
+        if ((addresses < 0) | (addresses + size > own)).any():
+            raise SimulationError(
+                "out_of_bounds", f"local address 0x{int(addresses.max()):x} is outside the {own} bytes of the thread"
+            )
+        lanes = LANE if addresses.size == LANES else np.flatnonzero(warp.active)
+        return addresses + lanes * own
+
+    def _by_window(self, addresses: Addresses) -> list[tuple[Space, Addresses, Chosen]]:
+        """Generic addresses by the window they lie in. A warp practically always touches one."""
+        # No lane takes part, so there is no first address to tell the window by.
+        if not addresses.size:
+            return [("global", addresses, slice(None))]
+        windows = addresses & ~0xFF_FFFF_FFFF
+        first = int(windows[0])
+        if (windows == first).all():
+            return [(*_in_window(first, addresses), slice(None))]
+        split = [(int(window), windows == window) for window in np.unique(windows)]
+        return [(*_in_window(window, addresses[chosen]), chosen) for window, chosen in split]
+
+    def _by_owner(self, addresses: Addresses) -> list[tuple[Owner, Addresses, Chosen]]:
+        """shared::cluster addresses by the CTA that they name."""
+        ranks = addresses >> RANK_SHIFT
+        if not addresses.size or (ranks == ranks[0]).all():
+            owner = self.peer(int(addresses[0]), "memory access") if addresses.size else self
+            return [(owner, addresses & OFFSET_MASK, slice(None))]
+        split = [(int(rank) << RANK_SHIFT, ranks == rank) for rank in np.unique(ranks)]
+        return [(self.peer(owner, "memory access"), addresses[chosen] & OFFSET_MASK, chosen) for owner, chosen in split]
+
+    def read_bytes(self, space: Space, address: int, count: int, warp: Accessing) -> bytes:
+        """`count` bytes anywhere, for descriptors; `space` as in `load`."""
+        saved, warp.active = warp.active, np.zeros(LANES, bool)
+        try:
+            return self.load(warp, space, np.arange(address, address + count, dtype=np.int64), 1).tobytes()
+        finally:
+            warp.active = saved
+
+
+def _in_window(window: int, addresses: Addresses) -> tuple[Space, Addresses]:
+    space = space_of(window)
+    if space == "global":
+        return space, addresses
+    return "cluster" if space == "shared" else space, addresses - window
+
+
+def _joined(count: int, parts: list[tuple[LaneValues, Chosen]]) -> LaneValues:
+    """The parts of a split load in the places of their addresses."""
+    if len(parts) == 1:
+        return parts[0][0]
+    whole = np.zeros(count, parts[0][0].dtype)
+    for part, chosen in parts:
+        whole[chosen] = part
+    return whole
