@@ -19,8 +19,9 @@ from .image import Image
 from .memory.global_memory import GlobalMemory
 from .memory.spaces import FlatMemory
 from .practice import PracticeName, Rules
-from .races.clocks import Actors, Thread
+from .races.clocks import Actors
 from .races.detector import Misreading, Race, Races
+from .races.thread import Thread
 from .schedule.events import Choice, Events
 from .schedule.schedules import Schedule
 

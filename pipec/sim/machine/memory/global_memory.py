@@ -11,10 +11,11 @@ import numpy as np
 from ...compiled import access as native
 from ...errors import SimulationError
 from ...ptx.types import Addresses, Bytes, LaneValues
-from ..races.clocks import Knowledge, Thread
+from ..races.clocks import Knowledge
 from ..races.detector import Races, Same
 from ..races.ledger import Access
 from ..races.shadow import Shadow
+from ..races.thread import Thread
 from .spaces import BY_SIZE, GLOBAL_BASE, STEPS, Views, check_alignment, views_of
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from ...errors import SimulationError
 from ...ptx.types import LANES, Addresses, Bytes, LaneValues
 from ...units.layouts import Reading
-from ..races.clocks import Thread
 from ..races.detector import Races, Same
 from ..races.ledger import Access
 from ..races.shadow import Shadow
+from ..races.thread import Thread
 
 SHARED_BASE = 0x400
 RANK_SHIFT = 24

@@ -19,11 +19,12 @@ from ...errors import SimulationError
 from ...ptx.types import Addresses
 from ...units.tcgen05.footprint import PLACE_LANES, PLACES, Footprint
 from ...units.tcgen05.memory import COLUMNS, TensorMemory
-from ..races.clocks import Agent, Thread
+from ..races.clocks import Agent
 from ..races.detector import Races
 from ..races.ledger import Access
 from ..races.missing import DEALLOCATION
 from ..races.shadow import Shadow
+from ..races.thread import Thread
 from ..threads.divergence import Fragment
 
 CtaGroup = Literal[1, 2]

@@ -16,11 +16,12 @@ from ...errors import SimulationError
 from ...ptx.types import Addresses
 from ...units.layouts import GRANULE, NO_TILE, Reading, Tile, disagreement
 from ..practice import PracticeName
-from .clocks import Knowledge, Thread
+from .clocks import Knowledge
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
 from .missing import Missing, missing_between, together
 from .shadow import Index, Shadow, distinct
 from .signals import Signal
+from .thread import Thread
 
 Same = Callable[[], bool]
 

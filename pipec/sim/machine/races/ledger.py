@@ -11,7 +11,8 @@ import numpy as np
 
 from ...compiled import access as native
 from ...units.layouts import Tile
-from .clocks import Clock, Thread
+from .clocks import Clock
+from .thread import Thread
 
 Proxy = Literal["generic", "async", "either", "tensor"]
 Scope = Literal["cta", "cluster", "gpu", "sys"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from .clocks import Knowledge, Thread
+from .clocks import Knowledge
 from .ledger import Access
 from .shadow import Shadow
+from .thread import Thread
 
 Same = Callable[[], bool]
 

@@ -11,8 +11,8 @@ from ...ptx.types import LANE, LANES, Addresses, LaneMask, LaneValues
 from ..image import Image
 from ..machine import Machine
 from ..memory.spaces import OFFSET_MASK, RANK_SHIFT, FlatMemory, SharedMemory, Space, space_of
-from ..races.clocks import Thread
 from ..races.detector import Same, StrongUse
+from ..races.thread import Thread
 
 # Which of a warp's active lanes a part of an access belongs to.
 Chosen = slice | LaneMask

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from ...errors import SimulationError
 from ...ptx.types import LaneMask
 from ...units.mbarrier import Mbarrier
-from ..races.clocks import UNKNOWING, Arrival, Knowledge, Thread, gather, learned
+from ..races.clocks import UNKNOWING, Arrival, Knowledge, gather, learned
 from ..races.ledger import Access
+from ..races.thread import Thread
 from .divergence import Fragment
 
 NAMED_BARRIERS = 16

@@ -17,7 +17,8 @@ from ..image import Image
 from ..machine import Machine, TraceKind, Triple
 from ..memory.spaces import RANK_SHIFT, FlatMemory, SharedMemory
 from ..memory.tensor import TensorState
-from ..races.clocks import UNKNOWING, Thread, WarpRows
+from ..races.clocks import UNKNOWING
+from ..races.thread import Thread, WarpRows
 from ..registers import RegisterFile
 from .addresses import AddressSpaces
 from .barriers import NamedBarrier, NamedBarriers, TrackedBarrier

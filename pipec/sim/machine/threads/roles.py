@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ...compiled.runner import TAKEN
 from ..image import Image
-from ..races.clocks import Thread
+from ..races.thread import Thread
 
 
 def role_of(image: Image, thread: Thread, pc: int) -> str | None:

@@ -1,0 +1,269 @@
+"""The clock of a warp: what it knows, what it tells others, and what machine code has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...compiled import access as native
+from ...ptx.types import Addresses
+from .clocks import NOTHING, REACHES, UNKNOWING, Actors, Agent, Arrival, Clock, Knowledge, Reach, join, learned, merged
+from .executions import Executions, Lanes
+
+_TIME, _TOUCHED, _MEET, _STAMP = (place // 8 for place in (native.TIME, native.TOUCHED, native.MEET, native.STAMP))
+
+
+class WarpRows:
+    """What machine code has of the warps of a CTA: a row for each, of its state, of the times of all that it comes after, of the sets of
+    accesses that it is known to come after, and of the ways it took at branches."""
+
+    def __init__(self, warps: int, branches: int, common: np.ndarray) -> None:
+        self.states = np.empty((warps, native.STATE_WORDS), np.int64)
+        self.states[:] = common
+        self.clocks = np.zeros((warps, warps), np.int64)
+        self.known = np.zeros((warps, 2 * native.KNOWN), np.int32)
+        self.routes = np.zeros((warps, branches), np.int32)
+        self.address = self.states.ctypes.data
+        known, number = self.known.ctypes.data, np.arange(warps)
+        self.fill({native.WARPS: warps})
+        for place, start, size in (
+            (native.CLOCK, self.clocks.ctypes.data, 8 * warps),
+            (native.KNOWN_WRITERS, known, 8 * native.KNOWN),
+            (native.KNOWN_READERS, known + 4 * native.KNOWN, 8 * native.KNOWN),
+            (native.ROUTES, self.routes.ctypes.data, 4 * branches),
+        ):
+            self.states[:, place // 8] = start + size * number
+
+    def fill(self, words: Mapping[int, int]) -> None:
+        """Words that all of them have."""
+        for place, value in words.items():
+            self.states[:, place // 8] = value
+
+
+class Thread:
+    """The clock of a warp: its lanes are one actor. `time` is that of the accesses it makes now, `usable` what its last
+    tcgen05.fence::after_thread_sync has put before its own tensor instructions. `state` is what machine code has of it."""
+
+    def __init__(
+        self, actors: Actors, index: int, who: str, cta: str, cluster: int, pc: Callable[[], int], rows: WarpRows
+    ) -> None:
+        self.actors, self.index, self.who, self.cta, self.cluster, self.pc = actors, index, who, cta, cluster, pc
+        self.number = actors.new()
+        self.words: memoryview[int] = rows.states[index].data
+        self.address = rows.address + 8 * native.STATE_WORDS * index
+        self.who_number = -1  # in the ledger
+        self.executed: Executions | None = None
+        self.clock, self.known = rows.clocks[index], rows.known[index]
+        # Where it went at branches forward, by their numbers: the program counter + 1, -1 where its lanes parted, 0 if it was not there;
+        # and the warps of its CTA.
+        self.routes = rows.routes[index]
+        self.peers: list[Thread] = []
+        self.running: set[int] = set()  # ranks of the CTAs of its cluster that it knows to have started
+        self.barrier_used = -1  # the mbarrier the warp last waited or arrived on
+        self.knowledge = UNKNOWING
+        self.usable: Clock = NOTHING
+        # What its last acquiring fence of the tensormap proxy has put before its own uses of tensor maps.
+        self.maps: Clock = NOTHING
+        # What the last fences with release semantics have put before the relaxed signals that follow, for listeners so near, and
+        # what signals that were heard relaxed tell once a fence follows, by those so near.
+        self.released: dict[Reach, Knowledge] = {}
+        self.acquirable: dict[Reach, Knowledge] = {}
+        self.agents: dict[Agent, int] = {}
+        self.issued: dict[Agent, int] = {}
+        # Sets of accesses (`ledger.Ledger`) that this warp is known to come after: as writers, and as readers.
+        self.after_writers: set[int] = {0}
+        self.after_readers: set[int] = {0}
+        self.accesses: dict[tuple[int, bool], Any] = {}  # by instruction: what `detector` has made of it last
+        self._published: tuple[Knowledge, int, Knowledge] | None = None
+
+    def connect(self, number: int, executed: Executions, peers: list[Thread]) -> None:
+        """Its number in the ledger, what it has of its loads and stores, and the warps of its CTA."""
+        words, self.peers = self.words, peers
+        self.who_number, self.executed = number, executed
+        words[native.WHO // 8], words[native.RECORDS // 8] = number, executed.address
+        words[native.PLACES // 8] = executed.place_address
+
+    def retire(self) -> None:
+        """It has ended; what it did may be asked for still."""
+        self.pc, self.knowledge, self.usable, self._published = _nowhere, UNKNOWING, NOTHING, None
+        self.released, self.acquirable = {}, {}
+        self.accesses.clear()
+        self.executed = None
+        self.after_writers, self.after_readers = {0}, {0}
+
+    @property
+    def time(self) -> int:
+        return self.words[_TIME]
+
+    @property
+    def touched(self) -> bool:
+        return bool(self.words[_TOUCHED])
+
+    @touched.setter
+    def touched(self, told: bool) -> None:
+        self.words[_TOUCHED] = told
+
+    @property
+    def meet(self) -> int:
+        """How often its lanes have met."""
+        return self.words[_MEET]
+
+    def lanes_met(self) -> None:
+        """What any lane did comes before what any does from now on."""
+        self.words[_MEET] += 1
+
+    def note(self, lanes: Lanes) -> None:
+        """The ordinary load or store that executes touches these."""
+        if self.executed is not None:
+            self.executed.note(self.pc(), lanes)
+
+    def executions(self, pc: int) -> list[Addresses]:
+        """The addresses of the last executions of an ordinary load or store by lane, the oldest first."""
+        return self.executed.of(pc) if self.executed is not None else []
+
+    # ---- what it comes after
+
+    def comes_after_writers(self, numbers: set[int]) -> None:
+        """It comes after all that these sets of accesses wrote."""
+        self.after_writers |= numbers
+        self._aware(numbers, 0)
+
+    def comes_after_readers(self, numbers: set[int]) -> None:
+        self.after_readers |= numbers
+        self._aware(numbers, native.KNOWN)
+
+    def _aware(self, numbers: set[int], start: int) -> None:
+        for number in numbers:
+            self.known[start + (number & native.KNOWN - 1)] = number
+        self.comes_after(self.times_of_peers(self.knowledge.values))
+
+    def times_of_peers(self, clock: Clock) -> np.ndarray:
+        return np.array([clock.get(peer.number, 0) for peer in self.peers], np.int64)
+
+    def comes_after(self, times: np.ndarray) -> None:
+        """It comes after what the warps of its CTA did up to these times."""
+        np.maximum(self.clock, times, out=self.clock)
+
+    def numbers_changed(self) -> None:
+        """The numbers of sets that it has are no longer theirs."""
+        self.after_writers, self.after_readers = {0}, {0}
+        self.known[:] = 0
+        self.words[native.STAMP // 8] += 1
+
+    # ---- telling
+
+    def _advance(self) -> int:
+        """The time up to which all accesses are past."""
+        words = self.words
+        if words[_TOUCHED]:
+            words[_TIME] += 1
+            words[_STAMP] += 1
+            words[_TOUCHED] = 0
+        return words[_TIME] - 1
+
+    def arrive(self) -> Arrival:
+        """The same as `publish`, for `gather`."""
+        return Arrival(self.knowledge, self.number, self._advance())
+
+    def publish(self) -> Knowledge:
+        """All that a signal with release semantics tells now."""
+        past = self._advance()
+        if self._published is not None and self._published[0] is self.knowledge and self._published[1] == past:
+            return self._published[2]
+        own = self.knowledge
+        told = learned(own, self.number, past)
+        self._published = own, past, told
+        return told
+
+    def tell(self, releases: bool, reach: Reach) -> Knowledge:
+        """What a signal tells listeners so near: a relaxed one the order, and what was written before the last fence."""
+        now = self.publish()
+        if releases:
+            return now
+        # Also what others fenced before they met this warp at a barrier, as CUDA's code does before one thread counts.
+        fenced = self.released.get(reach, UNKNOWING)
+        return merged(fenced._replace(values=join(fenced.values, now.device)), now, values=False)
+
+    def hear(self, told: Knowledge) -> None:
+        self.knowledge = merged(self.knowledge, told)
+
+    def hear_signal(self, told: Knowledge, acquires: bool, reach: Reach) -> None:
+        """Of somebody so near; relaxed, it tells of the order alone, and of the rest once a fence follows."""
+        self.knowledge = merged(self.knowledge, told, acquires)
+        if not acquires:
+            self.acquirable[reach] = merged(self.acquirable.get(reach, UNKNOWING), told)
+            self.knowledge = self.knowledge._replace(heard=join(self.knowledge.heard, told.values))
+
+    def learn(self, actor: int, time: int) -> None:
+        self.knowledge = learned(self.knowledge, actor, time)
+
+    # ---- fences
+
+    def fence_proxy(self, shared: bool, global_: bool) -> None:
+        """fence.proxy.async: the ordinary accesses known of so far come before asynchronous ones."""
+        written = self.publish().values
+        own = self.knowledge
+        self.knowledge = own._replace(
+            shared=join(own.shared, written) if shared else own.shared,
+            global_=join(own.global_, written) if global_ else own.global_,
+        )
+
+    def fence(self, releases: bool, acquires: bool, scope: str) -> None:
+        """A fence of memory order, together with relaxed signals before or after it."""
+        reaches = REACHES[scope]
+        if acquires:
+            for reach in reaches:
+                self.hear(self.acquirable.get(reach, UNKNOWING))
+            if "gpu" in reaches:
+                self.hear(Knowledge(values=self.knowledge.heard))
+        if releases:
+            now = self.publish()
+            self.released.update((reach, now) for reach in reaches)
+            if "gpu" in reaches:
+                self.knowledge = self.knowledge._replace(device=join(self.knowledge.device, now.values))
+
+    def fence_maps(self) -> None:
+        """fence.proxy.tensormap::generic.acquire"""
+        self.maps = join(self.maps, self.publish().values)
+
+    def fence_before(self) -> None:
+        """tcgen05.fence::before_thread_sync"""
+        self.knowledge = self.knowledge._replace(tensor=join(self.knowledge.tensor, self.publish().order))
+
+    def fence_after(self) -> None:
+        """tcgen05.fence::after_thread_sync"""
+        self.usable = join(self.usable, self.knowledge.tensor)
+
+    # ---- what it sets going
+
+    def agent(self, kind: Agent) -> int:
+        number = self.agents.get(kind)
+        if number is None:
+            number = self.agents[kind] = self.actors.new()
+            self.issued[kind] = 0
+        return number
+
+    def issue(self, *kinds: Agent) -> tuple[tuple[int, int], ...]:
+        """Of one more operation: what tells that it is over, as (actor, time)."""
+        self.touched = True
+        found = []
+        for kind in kinds:
+            number = self.agent(kind)
+            self.issued[kind] += 1
+            found.append((number, self.issued[kind]))
+        return tuple(found)
+
+    def count(self, kind: Agent) -> int:
+        return self.issued.get(kind, 0)
+
+    def found_over(self, kinds: Iterable[Agent], time: int) -> None:
+        """A wait has found the operations up to `time` over."""
+        for kind in kinds:
+            if time and kind in self.agents:
+                self.learn(self.agents[kind], time)
+
+
+def _nowhere() -> int:
+    return -1
