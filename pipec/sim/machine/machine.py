@@ -20,7 +20,8 @@ from .memory.global_memory import GlobalMemory
 from .memory.spaces import FlatMemory
 from .practice import PracticeName, Rules
 from .races.clocks import Actors
-from .races.detector import Misreading, Race, Races
+from .races.detector import Race, Races
+from .races.layouts import Misreading
 from .races.thread import Thread
 from .schedule.events import Choice, Events
 from .schedule.schedules import Schedule

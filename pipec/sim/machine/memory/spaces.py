@@ -268,7 +268,7 @@ class SharedMemory:
     def operands(self, access: Access, readings: Sequence[Reading]) -> None:
         """An MMA is issued that reads these operands."""
         if self.races is not None:
-            self.races.operands(access, self.shadow, readings)
+            self.races.layouts.operands(access, self.shadow, readings)
 
     def _filled_by(self, address: int) -> int:
         return int(self.filled_by[address // 16])

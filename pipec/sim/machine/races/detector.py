@@ -7,16 +7,16 @@ the order in which it would be mended: a wait, a scope that is wide enough, a pr
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...errors import SimulationError
 from ...ptx.types import Addresses
-from ...units.layouts import GRANULE, NO_TILE, Reading, Tile, disagreement
 from ..practice import PracticeName
 from .clocks import Knowledge
+from .layouts import Layouts, Misreading
 from .ledger import NOBODY, Access, Cells, Ledger, Scope
 from .missing import Missing, missing_between, together
 from .shadow import Index, Shadow, distinct
@@ -48,20 +48,8 @@ class Race:
     address: int
 
 
-@dataclass(frozen=True)
-class Misreading:
-    """`reader` takes what `writer` wrote for something else; `why` says where they differ."""
-
-    writer: Access
-    reader: Access
-    reading: Reading
-    tile: Tile
-    why: str
-
-
 class Races:
-    """`complain` is told of every race, again and again, `misread` of operands that are read in another layout than they were written
-    in (None: nobody asks)."""
+    """`complain` is told of every race, again and again; `misread` as for `Layouts`."""
 
     def __init__(
         self,
@@ -70,14 +58,14 @@ class Races:
         unwritten: Callable[[SimulationError], None],
         practised: Callable[[PracticeName], bool],
     ) -> None:
-        self.complain, self.misread, self.unwritten, self.practised = complain, misread, unwritten, practised
+        self.complain, self.unwritten, self.practised = complain, unwritten, practised
         # The preceding grid, as an actor whose end a griddepcontrol.wait tells of; and who hears of accesses that do not come after it.
         self.preceding = 0
         self._early: Callable[[Access], None] | None = None
         self.lanes = True  # whether races among the lanes of a warp are looked for
-        self.judged: dict[tuple[Reading, tuple[Tile, ...], bytes], tuple[Tile, str] | None] = {}
         self.raced = 0
         self.sets = Ledger()
+        self.layouts = Layouts(self.sets, misread)
         self.shadows: weakref.WeakSet[Shadow] = weakref.WeakSet()
 
     @property
@@ -204,41 +192,7 @@ class Races:
         if self.early is not None and self.preceding not in knowledge.order:
             self.early(access)
 
-    # ---- layouts
-
-    def operands(self, access: Access, shadow: Shadow, readings: Iterable[Reading]) -> None:
-        """An MMA reads these operands: of tiles that tensor copies wrote last, the layout must be the same."""
-        if self.misread is None or not shadow.writes.size:
-            return
-        each = GRANULE // shadow.granule
-        for reading in readings:
-            granules = reading.granules
-            if int(granules.max()) * GRANULE >= shadow.size:
-                continue  # said elsewhere
-            found = shadow.writes[granules * each]
-            tiles, marks = self._tiles(found)
-            if not tiles:
-                continue
-            # The same operands come back in each round of the ring, and comparing layouts is slow: a verdict is kept for the tiles and
-            # where they lie.
-            key = reading, tuple(tile for tile, _ in tiles), b"" if len(tiles) == 1 and not marks.any() else marks.tobytes()
-            if key not in self.judged:
-                self.judged[key] = disagreement(reading, key[1], marks)
-            verdict = self.judged[key]
-            if verdict is not None:
-                writer = next(writer for tile, writer in tiles if tile == verdict[0])
-                self.misread(Misreading(writer, access, reading, *verdict))
-
-    def _tiles(self, found: Cells) -> tuple[list[tuple[Tile, Access]], np.ndarray]:
-        """The tiles that stand in some places, and which of them in each."""
-        tiles: list[tuple[Tile, Access]] = []
-        marks = np.full(found.shape, NO_TILE, np.int8)
-        for number in sorted(distinct(found)):
-            writer = next((one for one in self.sets.members(number) if one.tile is not None), None)
-            if writer is not None and writer.tile is not None and len(tiles) < 127:
-                marks[found == number] = len(tiles)
-                tiles.append((writer.tile, writer))
-        return tiles, marks
+    # ---- tensor maps
 
     def map_used(self, thread: Thread, shadow: Shadow, index: Index, size: int) -> None:
         """A tensor copy reads its map there, through a proxy of its own."""

@@ -10,7 +10,8 @@ from ...findings import CheckName
 from ..image import Image
 from ..machine import Machine
 from ..threads.roles import role_of, who
-from .detector import Misreading, Race
+from .detector import Race
+from .layouts import Misreading
 from .ledger import Access
 from .missing import DEALLOCATION, Missing
 
