@@ -9,23 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NoReturn, TypeVar, get_args, overload
+from typing import NoReturn, TypeVar, overload
 
 import numpy as np
 
 from ..errors import ErrorKind, SimulationError
 from ..machine.image import Image
 from ..machine.program import Execute
-from ..machine.races.detector import StrongUse
-from ..machine.races.ledger import Scope
 from ..machine.threads.cta import Warp
 from ..ptx.constants import immediate_bits
 from ..ptx.specials import SPECIALS
 from ..ptx.tree import Address, Immediate, Instruction, Negated, Operand, Pair, Register, Sink, Special, Symbol, Vector
 from ..ptx.types import LANES, TYPES, Addresses, LaneValues, Type, unsigned
+from .ordering import SCOPES, SEMANTICS, Ordering
+from .widths import Reader, Writer, extension, split_wide
 
-Reader = Callable[[Warp], LaneValues]
-Writer = Callable[[Warp, LaneValues], None]
 AddressReader = Callable[[Warp], Addresses]
 Meaning = Callable[["Decoder"], Execute]
 
@@ -113,35 +111,6 @@ def _refused(item: Instruction, error: Exception) -> SimulationError:
 # Elements that only matrices have, or that are packed.
 _SMALL = frozenset({"s2", "u2", "s4", "u4", "b1"})
 
-Semantics = Literal["relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile"]
-_SEMANTICS: tuple[Semantics, ...] = get_args(Semantics)
-_SCOPES: tuple[Scope, ...] = get_args(Scope)
-
-
-@dataclass(frozen=True)
-class Ordering:
-    """What stands at an instruction about the order of memory; None where nothing does."""
-
-    semantics: Semantics | None
-    scope: Scope | None
-
-    @property
-    def strong(self) -> bool:
-        return self.semantics not in (None, "weak")
-
-    @property
-    def acquires(self) -> bool:
-        return self.semantics in ("acquire", "acq_rel", "sc")
-
-    @property
-    def releases(self) -> bool:
-        return self.semantics in ("release", "acq_rel", "sc")
-
-    def use(self, reads: bool, writes: bool, scope: Scope) -> StrongUse:
-        """`scope` where none is written; volatile means the whole system."""
-        reach = "sys" if self.semantics == "volatile" else self.scope or scope
-        return StrongUse(reads, writes, reach, self.acquires, self.releases)
-
 
 class Decoder:
     """Takes one instruction apart. `modifiers` shrinks as the meaning takes them, in any order."""
@@ -195,8 +164,8 @@ class Decoder:
     def ordering(self) -> Ordering:
         """Semantics and scope."""
         mmio = self.flag("mmio")
-        found = self.choose(*_SEMANTICS)
-        scope = self.choose(*_SCOPES)
+        found = self.choose(*SEMANTICS)
+        scope = self.choose(*SCOPES)
         return Ordering("volatile" if mmio and found is None else found, scope)
 
     def types(self, least: int = 0, most: int | None = None) -> list[Type]:
@@ -292,7 +261,7 @@ class Decoder:
             self.fail("the destination is not a register", "malformed")
         slot, width = operand.index, TYPES[operand.type].bits
         self.slots.append(slot)
-        extend = _extension(type_, width)
+        extend = extension(type_, width)
 
         def write(warp: Warp, value: LaneValues) -> None:
             mask, row = warp.mask, warp.registers[slot]
@@ -387,7 +356,7 @@ class Decoder:
         part = unsigned(type_.bits // len(operand.items))
         writers = [self.destination(item, part) for item in operand.items]
         if type_.bits == 128:
-            return _split_wide(writers, part)
+            return split_wide(writers, part)
         whole = unsigned(type_.bits).dtype
 
         def write(warp: Warp, value: LaneValues) -> None:
@@ -397,36 +366,3 @@ class Decoder:
                 writer(warp, piece.astype(part.dtype))
 
         return write
-
-
-def _split_wide(writers: list[Writer], part: Type) -> Writer:
-    def write(warp: Warp, value: LaneValues) -> None:
-        pieces = np.ascontiguousarray(value).view(part.dtype).reshape(LANES, len(writers))
-        for number, writer in enumerate(writers):
-            writer(warp, np.ascontiguousarray(pieces[:, number]))
-
-    return write
-
-
-def _extension(type_: Type, width: int) -> Callable[[LaneValues], LaneValues] | None:
-    """Converts lanes of `type_` into the storage of a register `width` bits wide."""
-    if type_.bits == 128 or width == 1:
-        return None
-    if width == 128:
-
-        def widen(value: LaneValues) -> LaneValues:
-            out = np.zeros((LANES, 2), np.uint64)
-            out[:, 0] = value
-            return out
-
-        return widen
-    storage = unsigned(width).dtype
-    if type_.bits == width:
-        return None if type_.meaning in "ub" else lambda value: value.view(storage)
-    if type_.bits > width:
-        raw = unsigned(type_.bits).dtype
-        return lambda value: value.view(raw).astype(storage)
-    if type_.meaning == "s":
-        return lambda value: value.astype(storage)
-    raw = unsigned(type_.bits).dtype
-    return lambda value: value.view(raw).astype(storage)

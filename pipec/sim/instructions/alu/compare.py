@@ -10,7 +10,8 @@ from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.tree import Sink
 from ...ptx.types import LANES, TYPES, LaneMask, LaneValues, Type
-from ..decode import Decoder, Reader, instruction
+from ..decode import Decoder, instruction
+from ..widths import Reader
 from .lanes import flush, from_bf16
 
 _ORDERED: dict[str, np.ufunc] = {

@@ -13,7 +13,8 @@ from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, TYPES, LaneValues, Type
 from ...units.numbers.formats import FORMATS, ROUNDINGS, Rounding, decode, encode
-from ..decode import Decoder, Reader, Writer, instruction
+from ..decode import Decoder, instruction
+from ..widths import Reader, Writer
 from .floating import finish, round_fraction
 from .lanes import flush, to_bf16
 

@@ -21,7 +21,8 @@ from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, TYPES, LaneValues, Type
 from ...units.numbers.formats import ROUNDINGS, Rounding, decode, encode
-from ..decode import Decoder, Reader, Writer, instruction
+from ..decode import Decoder, instruction
+from ..widths import Reader, Writer
 from . import packed
 from .lanes import down_sum, flush, to_odd_sum
 

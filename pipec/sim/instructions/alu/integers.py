@@ -10,7 +10,8 @@ import numpy as np
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, TYPES, LaneValues, Type, unsigned
-from ..decode import Decoder, Meaning, Reader, instruction
+from ..decode import Decoder, Meaning, instruction
+from ..widths import Reader
 from . import floating, packed
 
 # Which part of a product.

@@ -18,9 +18,10 @@ from ...machine.threads.groups import Operation
 from ...ptx.tree import Negated, Register
 from ...ptx.types import TYPES, Addresses, LaneValues, unsigned
 from ...units.copies.reductions import REDUCTIONS
-from ..decode import Decoder, Reader, instruction
+from ..decode import Decoder, instruction
 from ..memory.atomics import combine
 from ..memory.loadstore import address_reader, shared_addresses
+from ..widths import Reader
 from .mbarrier import local_barrier
 from .operations import COPY_LATENCY, commit_groups, complete, finished, groups_of_lanes, operation, wait_for_groups
 

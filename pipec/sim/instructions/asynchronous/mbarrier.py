@@ -17,8 +17,9 @@ from ...machine.threads.divergence import AwaitedPhase, Outcome, Wait
 from ...ptx.tree import Address
 from ...ptx.types import LANES, TYPES
 from ...units.mbarrier import Mbarrier
-from ..decode import Decoder, Ordering, instruction
+from ..decode import Decoder, instruction
 from ..memory.loadstore import shared_addresses
+from ..ordering import Ordering
 
 # A try_wait without a limit of its own gives up after about 3.9 microseconds (hardware.md 1.2).
 SUSPENDED = 4000

@@ -17,8 +17,9 @@ from ...units.copies.im2col import Im2colMap, Wide
 from ...units.copies.mapbits import MAP_BYTES, MEANT_BYTES
 from ...units.copies.reductions import REDUCTIONS, Reduction
 from ...units.copies.tensormap import TensorMap
-from ..decode import Decoder, Reader, instruction
+from ..decode import Decoder, instruction
 from ..memory.loadstore import address_reader, shared_addresses
+from ..widths import Reader
 from .operations import operation
 from .transfers import Fetch, Store, WatchedMemory, deliver, destinations, each_lane, one, routing, start_store, storing
 

@@ -18,7 +18,8 @@ from ...machine.threads.cta import Cta, Warp
 from ...machine.threads.groups import Operation
 from ...ptx.types import TYPES, Addresses, Bytes, LaneValues
 from ...units.layouts import Tile
-from ..decode import Decoder, Reader
+from ..decode import Decoder
+from ..widths import Reader
 from .operations import COPY_LATENCY, AsyncView, complete, copy_slots, finished, granules, groups_of, operation, writing
 
 # Who waits for a store's group finds its source read, or all of it done.

@@ -15,7 +15,8 @@ from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import Outcome, Wait
 from ...ptx.tree import Immediate
 from ...ptx.types import LANES, TYPES, LaneMask, Type
-from ..decode import Decoder, Writer, instruction
+from ..decode import Decoder, instruction
+from ..widths import Writer
 from .branches import nothing, require_converged
 
 

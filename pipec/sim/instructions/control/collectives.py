@@ -8,7 +8,8 @@ from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import Fragment, Outcome, Wait
 from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneMask, LaneValues, Type
-from ..decode import Decoder, Reader, instruction
+from ..decode import Decoder, instruction
+from ..widths import Reader
 
 
 def mask_bits(lanes: LaneMask) -> int:

@@ -13,7 +13,8 @@ from ...machine.races.detector import StrongUse
 from ...machine.threads.cta import Warp
 from ...ptx.tree import Address, Symbol
 from ...ptx.types import LANES, TYPES, Addresses, LaneValues, Type, unsigned
-from ..decode import AddressReader, Decoder, Writer, instruction
+from ..decode import AddressReader, Decoder, instruction
+from ..widths import Writer
 
 _SPACES: dict[str, Space] = {
     "global": "global",

@@ -24,8 +24,9 @@ from ...units.tcgen05.memory import TensorMemory
 from ...units.tcgen05.mma import mma
 from ..asynchronous.operations import AsyncView
 from ..asynchronous.transfers import Destination, destinations
-from ..decode import Decoder, Reader, instruction
+from ..decode import Decoder, instruction
 from ..memory.loadstore import shared_addresses
+from ..widths import Reader
 from .state import COMMIT_LATENCY, MMA_SLOTS, group_ctas, group_of, issue, state_of
 
 _KINDS: dict[str, MmaKind] = {f"kind::{name}": name for name in KINDS}

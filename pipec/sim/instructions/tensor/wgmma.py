@@ -24,7 +24,8 @@ from ...ptx.types import LANES, TYPES, LaneValues
 from ...units.matrix.wgmma import BITS, Instruction, shared_granules, shared_operands, wgmma
 from ..asynchronous.operations import AsyncView, commit_groups, finished, groups_of, wait_for_groups
 from ..control.branches import require_converged
-from ..decode import Decoder, Reader, instruction
+from ..decode import Decoder, instruction
+from ..widths import Reader
 from .register_fences import RegisterUse, check_fence, fenced
 
 _LATENCY, _SLOTS = 64, 32

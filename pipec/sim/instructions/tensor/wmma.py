@@ -15,8 +15,9 @@ from ...ptx.types import LANE, LANES, TYPES, Addresses, Type
 from ...units.errors import UnitError
 from ...units.matrix.wmma import Fragment, Instruction, MatrixName, Shape, fragment, wmma
 from ..control.branches import require_converged
-from ..decode import AddressReader, Decoder, Reader, instruction
+from ..decode import AddressReader, Decoder, instruction
 from ..memory.loadstore import address_reader, space
+from ..widths import Reader
 from .mma import bit_operation
 from .mma_doubles import ROUNDINGS, product_of_doubles
 

@@ -1,0 +1,38 @@
+"""What an instruction says about the order of memory (PTX ISA 8.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from ..machine.races.detector import StrongUse
+from ..machine.races.ledger import Scope
+
+Semantics = Literal["relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile"]
+SEMANTICS: tuple[Semantics, ...] = get_args(Semantics)
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """What stands at an instruction about the order of memory; None where nothing does."""
+
+    semantics: Semantics | None
+    scope: Scope | None
+
+    @property
+    def strong(self) -> bool:
+        return self.semantics not in (None, "weak")
+
+    @property
+    def acquires(self) -> bool:
+        return self.semantics in ("acquire", "acq_rel", "sc")
+
+    @property
+    def releases(self) -> bool:
+        return self.semantics in ("release", "acq_rel", "sc")
+
+    def use(self, reads: bool, writes: bool, scope: Scope) -> StrongUse:
+        """`scope` where none is written; volatile means the whole system."""
+        reach = "sys" if self.semantics == "volatile" else self.scope or scope
+        return StrongUse(reads, writes, reach, self.acquires, self.releases)
