@@ -1,8 +1,8 @@
 """Machine code of plain functions: Python over whole numbers and bytes of memory, which is read and written as `i64[address]`.
 
 Such a function runs as it is, which tests do, and as machine code, which means the same as long as numbers fit 64 bits. It consists of
-assignments, `if`, `while`, `for NAME in range(...)`, `return`, arithmetic and comparisons of whole numbers, numbers of its module, and
-calls of other such functions of its module.
+assignments, `if`, `while`, `for NAME in range(...)`, `return`, arithmetic and comparisons of whole numbers, numbers of its module or of one
+that it imports, and calls of other such functions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from .library import named
@@ -181,6 +181,8 @@ class _Writer:
                 return self.emit(f"load i64, ptr %{name}")
             case ast.Name(id=name) if isinstance(self.globals.get(name), int):
                 return str(int(self.globals[name]))
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if isinstance(self.globals.get(module), ModuleType):
+                return str(int(getattr(self.globals[module], name)))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return self.emit(f"sub i64 0, {self.value(operand)}")
             case ast.UnaryOp(op=ast.Invert(), operand=operand):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from . import LANES
-from .access import EXECUTED, ROUTES
+from .blocks import EXECUTED, ROUTES
 from .library import address_of, available
 
 # A row of the table: the function (0: none), the guard's register (-1: none), whether it is negated, the operands' registers; of a load

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import LANES, access, operations  # noqa: F401 - `operations` tells `traced` of NumPy's functions
+from . import LANES, access, blocks, operations  # noqa: F401 - `operations` tells `traced` of NumPy's functions
 from .code import Code, NotTraced, element_type, vector_type
 from .plain import machine_code
 from .runner import IMMEDIATE, PC, PLACE
@@ -72,7 +72,7 @@ class Rows:
 # ---- memory
 
 
-_KINDS = {"global": access.GLOBAL, "shared": access.SHARED, "generic": access.GENERIC}
+_KINDS = {"global": blocks.GLOBAL, "shared": blocks.SHARED, "generic": blocks.GENERIC}
 
 
 class TracedParameters:
@@ -84,10 +84,10 @@ class TracedParameters:
     def fixed(self, offset: Offset, size: int) -> Traced:
         code, dtype = self.code, np.dtype(f"u{size}")
         at = code.emit(f"add i64 {code.constant(IMMEDIATE, 64)}, {offset.more}")
-        bytes_ = code.emit(f"load i64, ptr {code.word(access.PARAMETER_BYTES)}, align 8")
+        bytes_ = code.emit(f"load i64, ptr {code.word(blocks.PARAMETER_BYTES)}, align 8")
         code.go_on_if(code.emit(f"icmp sle i64 {code.emit(f'add i64 {at}, {size}')}, {bytes_}"))
         code.go_on_if(code.emit(f"icmp eq i64 {code.emit(f'and i64 {at}, {size - 1}')}, 0"))
-        start = code.emit(f"load ptr, ptr {code.word(access.PARAMETERS)}, align 8")
+        start = code.emit(f"load ptr, ptr {code.word(blocks.PARAMETERS)}, align 8")
         place = code.emit(f"getelementptr i8, ptr {start}, i64 {at}")
         found = code.emit(f"load {element_type(dtype)}, ptr {place}, align 1")
         return Traced(code, code.splat(found, element_type(dtype)), dtype)
@@ -177,8 +177,8 @@ class TracedWarp:
         return Traced(self.code, self.code.active(), np.dtype(np.bool_))
 
     def meets(self, ordering: bool) -> None:
-        code, place = self.code, self.code.word(access.MEET)
-        more = "1" if ordering else code.emit(f"load i64, ptr {code.word(access.PRACTICE)}, align 8")
+        code, place = self.code, self.code.word(blocks.MEET)
+        more = "1" if ordering else code.emit(f"load i64, ptr {code.word(blocks.PRACTICE)}, align 8")
         found = code.emit(f"add i64 {code.emit(f'load i64, ptr {place}, align 8')}, {more}")
         code.lines.append(f"  store i64 {found}, ptr {place}, align 8")
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..compiled import access as native
+from ..compiled import blocks as native
 from ..errors import Details, SimulationError
 from ..findings import Findings, Severity
 from ..ptx.types import Bytes

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...compiled import access as native
+from ...compiled import blocks as native
 from ...errors import SimulationError
 from ...ptx.types import Addresses, Bytes, LaneValues
 from ..races.clocks import Knowledge

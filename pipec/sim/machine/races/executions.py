@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...compiled import access as native
+from ...compiled import blocks as native
 from ...ptx.types import Addresses, LaneMask
 
 # Addresses of the active lanes in lane order, and which lanes these are (None: all).
@@ -47,7 +47,7 @@ class Executions:
             self._compare(number, row, times)
 
     def _compare(self, number: int, row: Addresses, times: int) -> None:
-        """As `access._remember` does for a store."""
+        """As `remembered.remember` does for a store."""
         if times == 0:
             candidates = range(1, native.REMEMBERED * self.loads + 1)
             found = [one for one in candidates if self._same_as_loaded(one, row)][: native.COPIES]

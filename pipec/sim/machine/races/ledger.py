@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...compiled import access as native
+from ...compiled import blocks as native
 from ...units.layouts import Tile
 from .clocks import Clock
 from .thread import Thread

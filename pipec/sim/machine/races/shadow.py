@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...compiled import access as native
+from ...compiled import blocks as native
 from ...ptx.types import Addresses
 from .ledger import Access, Cells, Ledger
 from .signals import Signal

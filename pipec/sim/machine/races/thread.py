@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiled import access as native
+from ...compiled import blocks as native
 from ...ptx.types import Addresses
 from .clocks import NOTHING, REACHES, UNKNOWING, Actors, Agent, Arrival, Clock, Knowledge, Reach, join, learned, merged
 from .executions import Executions, Lanes

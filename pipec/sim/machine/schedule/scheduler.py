@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from ...compiled import access as native
+from ...compiled import blocks as native
 from ...compiled import forms
 from ...compiled.runner import runner
 from ...errors import SimulationError

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiled import access as native
+from ...compiled import blocks as native
 from ...compiled.runner import TAKEN
 from ...errors import SimulationError
 from ...ptx.types import LANE, LANES, LaneMask, LaneValues
