@@ -97,7 +97,8 @@ ROWS: dict[str, Callable[[int], tuple[Source, dict[str, object]]]] = {
 
 @pytest.mark.parametrize("row", ROWS)
 def test_calls_grow_linearly(row: str) -> None:
-    calls(*ROWS[row](1))  # what is remembered for the whole process
+    for size in (1, 2, 4):
+        calls(*ROWS[row](size))  # what is loaded and remembered for the whole process
     small, middle, large = (calls(*ROWS[row](size)) for size in (1, 2, 4))
     for stage in COUNTED:
         first, second = middle[stage] - small[stage], large[stage] - middle[stage]
