@@ -9,7 +9,7 @@ from pipec.sema.calls.semaphores import semaphore
 from pipec.sema.calls.stages import STAGE_ACTIONS
 from pipec.sema.calls.stepping import STEPPING_ACTIONS
 from pipec.sema.context import Context
-from pipec.sema.language.operation import THREADS, ActionName, Operation
+from pipec.sema.language.operation import OUTSIDE, THREADS, ActionName, Operation
 from pipec.sema.language.operations import OPERATIONS
 from pipec.sema.meanings import Known, Meaning, Void
 from pipec.sema.scope import Scope
@@ -51,18 +51,26 @@ ACTIONS: dict[ActionName, Action] = {
 }
 
 # Of rows that have no action: pipec.sema.kernels reads them where a kernel begins.
-_HEAD = {"grid", "cluster", "assume"}
+HEAD = {"grid", "cluster", "assume"}
+
+# Actions that stand in the kernel, outside its roles: where to move them.
+OUTSIDE_ROLES: dict[ActionName, str] = {"init": "next to the declaration", "programmatic": "next to `grid(...)`"}
 
 
 def _compare_tables() -> None:
     """A row without an action or without its threads, and an action without a row, are found at import."""
-    named = {row.action for row in OPERATIONS} - _HEAD
+    named = {row.action for row in OPERATIONS} - HEAD
+    outside = {action for action, caller in THREADS.items() if caller == OUTSIDE} - HEAD
     members = {row.action for row in OPERATIONS if row.receivers != ("",)}
     for problem, names in (
         ("rows of pipec.sema.language.operations without an action", named - set(ACTIONS)),
         ("actions without a row in pipec.sema.language.operations", set(ACTIONS) - named),
         ("actions without an entry in pipec.sema.language.operation.THREADS", members - set(THREADS)),
-        ("entries of pipec.sema.language.operation.THREADS without a row", set(THREADS) - named - _HEAD),
+        ("entries of pipec.sema.language.operation.THREADS without a row", set(THREADS) - named - HEAD),
+        (
+            "entries of OUTSIDE_ROLES that pipec.sema.language.operation does not put there, or lacks",
+            outside ^ set(OUTSIDE_ROLES),
+        ),
     ):
         if names:
             raise ImportError(f"{problem}: {', '.join(sorted(names))}")

@@ -5,7 +5,7 @@ from pipec.diag.catalogue.language import placement as placement_messages
 from pipec.isa.dtypes import DTYPES
 from pipec.record import replace
 from pipec.sema import tree
-from pipec.sema.calls.actions import ACTIONS
+from pipec.sema.calls.actions import ACTIONS, HEAD, OUTSIDE_ROLES
 from pipec.sema.calls.built_ins import BUILT_IN_CALLS
 from pipec.sema.calls.element_functions import CONVERSIONS, conversion, element_function
 from pipec.sema.calls.role_pipeline import sub_stage
@@ -22,7 +22,6 @@ from pipec.sema.language.operation import (
     THREADS,
     TILE,
     VIEWS,
-    ActionName,
     Operation,
     Receiver,
 )
@@ -97,16 +96,12 @@ def _receiver(entity: Meaning) -> Receiver | None:
             return None
 
 
-# Actions that stand in the kernel, outside its roles: where to move them.
-_OUTSIDE: dict[ActionName, str] = {"init": "next to the declaration", "programmatic": "next to `grid(...)`"}
-
-
 def _operate(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     """An operation of the table: its action does the work."""
-    if operation.action in _OUTSIDE and context.place == "role":
+    if operation.action in OUTSIDE_ROLES and context.place == "role":
         context.fail(
             placement_messages.Misplaced(
-                what=f"`{operation.name}`", where="inside a role", to=_OUTSIDE[operation.action], at=node.span
+                what=f"`{operation.name}`", where="inside a role", to=OUTSIDE_ROLES[operation.action], at=node.span
             )
         )
     # Free operations are not in that table: they are work, which roles alone do.
@@ -114,7 +109,7 @@ def _operate(context: Context, operation: Operation, receiver: Meaning | None, n
         context.fail(
             placement_messages.Misplaced(what=f"`{operation.name}`", where="outside a role", to="into a role", at=node.span)
         )
-    if operation.action in ("grid", "cluster", "assume"):
+    if operation.action in HEAD:
         what = f"`{operation.name}(...)`"
         context.fail(placement_messages.Misplaced(what=what, where="here", to="to the kernel, outside its roles", at=node.span))
     return ACTIONS[operation.action](context, operation, receiver, node)

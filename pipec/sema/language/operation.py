@@ -12,16 +12,9 @@ PartKind = Literal[
 Receiver = PipelineKind | PartKind
 ViewSide = Side | Literal["per_k"]
 
-# What operations do: the functions of pipec.sema.calls, and what pipec.sema.kernels reads where a kernel begins.
-ActionName = Literal[
-    "accumulator", "acquire", "acquire_if_needed", "arrive", "arrive_on", "assert", "assume", "await_grids", "barrier",
-    "barrier_arrive", "cluster", "commit", "copy_async", "current_stage", "drain", "expect_bytes", "grid", "index", "init",
-    "launch_dependents", "mma", "of_cta", "payload", "peek", "per_k", "per_k_epilogue", "programmatic", "property",
-    "register_accumulator", "registers", "release", "release_current", "release_silent", "release_stage", "role_barrier",
-    "role_commit_mma", "role_index", "role_signal", "role_step", "role_wait", "semaphore", "signal_and_step",
-    "stage_barrier", "step", "store", "store_direct", "tma_load", "tma_store", "underlying", "view", "wait",
-    "wait_if_needed", "write",
-]  # fmt: skip
+# What operations do: the name of a function of pipec.sema.calls, or of what pipec.sema.kernels reads where a kernel begins. The tables that
+# name actions are compared as pipec.sema.calls.actions is loaded: a name that is wrong in one of them is missed in another.
+ActionName = str
 
 # Which threads of a role perform an action.
 Caller = Literal[
