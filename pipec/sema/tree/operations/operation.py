@@ -9,8 +9,8 @@ OPERATIONS: dict[str, type["Operation"]] = {}
 class Operation:
     """What all operations have: a place in the source, their declaration, and a line of text for `--emit kir`.
 
-    To add one, write its class beside the most similar one, with `declared` and `text`, and name it in `__init__.py`. It is then in
-    `OPERATIONS`, which the lowering's table is compared with.
+    To add one, write its class beside the most similar one, with `declared` and `text`. It is then in `OPERATIONS`, which the
+    lowering's table is compared with.
     """
 
     __slots__ = ("_effects",)
