@@ -3,17 +3,17 @@
 Per case: the first steps lead from the start to node 0; every step is possible when it is taken (a wait only for a use that is complete);
 all ways into a node agree on where the processes stand and what has arrived; the facts of a node follow from those before it; an outcome
 without an edge contradicts the facts; in a node without a test every process has ended. Beside that, parities mean the phases they are
-meant for (see knowledge.py), no arithmetic wraps (Edge.requires), the cases cover all sizes, and every process ends (see progress.py).
+meant for (see knowledge.py), no arithmetic wraps (Edge.requires), the cases cover all sizes, and the schedule ends (see progress.py).
 """
 
 from pipec.record import field, mutable
 from pipec.verify.checker.certificate import Case, Certificate, Moves
 from pipec.verify.checker.configuration import Configuration, Key, Layout, Refused, need
 from pipec.verify.checker.knowledge import Event, Passage, check_parities
-from pipec.verify.checker.progress import ends, order_from
+from pipec.verify.checker.progress import Arrow, bounded, ends, order_from
 from pipec.verify.logic import System
 from pipec.verify.network import Arrive, Edge, Network, Test, Wait, edges_of
-from pipec.verify.terms import Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
+from pipec.verify.terms import Both, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
 _MOST_PARTS = 200  # of the sizes, while it is asked whether the cases cover them
 
@@ -80,12 +80,10 @@ class _Case:
         self.layout, self.network, self.case, self.sizes = layout, layout.network, case, sizes
         self.reached: dict[int, tuple[Configuration, Key]] = {}
         self.passages: list[Passage] = []
+        self.arrows: list[Arrow] = []  # from one node to another
         self.unknowns = 0
 
     def check(self) -> None:
-        for process in self.network.processes:
-            # Who loops for ever has no step that comes last, and a schedule might go round with it and leave the others standing.
-            need(ends(process, self.sizes), f"`{process.role}` may loop for ever")
         self._follow(None, self.case.begin, _Way(Configuration(self.layout), self.sizes))
         # In this order a node comes after those that lead to it, loops aside, so that what is known of it settles soon.
         ways = [(at, on.node) for at, node in enumerate(self.case.nodes) for on in (node.yes, node.no) if on is not None]
@@ -94,6 +92,9 @@ class _Case:
         for number in order:
             self._leave(number)
         check_parities(self.layout, self.passages)
+        # A schedule that ends has all steps of everybody. Each process by itself is asked first, as that is less to look at.
+        endless = [process.role for process in self.network.processes if not ends(process, self.sizes)]
+        need(not endless or bounded(self.arrows, self.sizes), f"`{'`, `'.join(endless)}` may loop for ever")
 
     def _leave(self, number: int) -> None:
         node, (at, _) = self.case.nodes[number], self.reached[number]
@@ -116,6 +117,7 @@ class _Case:
                 continue
             self._go(way, node.test, edge)
             self._follow(number, moves, way)
+            self.arrows.append((number, Edge(moves.node, tuple(way.values.items())), Both((condition, *node.facts))))
 
     def _follow(self, source: int | None, moves: Moves, way: _Way) -> None:
         """Takes the steps to the next node."""
