@@ -63,7 +63,7 @@ BUDGETS: Final = _table(
     ),
     Budget(
         "proof steps",
-        500_000,
+        1_500_000,
         "steps of the search for a proof",
         "the time of the protocol check",
         "E0604",

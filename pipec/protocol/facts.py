@@ -10,13 +10,14 @@ from math import gcd
 
 from pipec.protocol.comparisons import Condition, holds, substituted
 from pipec.protocol.deduction import assume, certain
-from pipec.protocol.premises import Premises
+from pipec.protocol.premises import Premises, combined
 from pipec.protocol.rows import ZERO, Row, Terms, evaluated, one, plus, primitive, replaced, scaled, tight
 from pipec.protocol.variables import Numbers
 from pipec.record import field, mutable
 
 _MOST_POINTS = 12
 _SLACK = 2  # how far from its test a bound may be that is taken up
+_PROPOSED = 5  # what it costs to look at a point, in combinations of rows
 _LIFT = 2  # how much more than the test asks is remembered
 
 
@@ -57,6 +58,7 @@ class Facts:
         self.clauses = [clause for clause in self.clauses if all(holds(clause, numbers) for numbers in self.points)]
 
     def _widen(self, numbers: Numbers) -> bool:
+        combined[0] += len(self.equations)
         rests = [evaluated(row, numbers) for row in self.equations]
         failing = [number for number, rest in enumerate(rests) if rest]
         if not failing:
@@ -75,6 +77,7 @@ class Facts:
     def propose(self, directions: Iterable[Row], clauses: Iterable[Condition]) -> None:
         """Takes up inequalities to which all points keep, near to how they are written, and clauses."""
         self.clauses = [clause for clause in clauses if all(holds(clause, numbers) for numbers in self.points)]
+        combined[0] += _PROPOSED * len(self.points)
         for row in directions:
             least = min(evaluated(row, numbers) for numbers in self.points)
             if least >= -_SLACK:

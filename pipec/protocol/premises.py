@@ -12,7 +12,8 @@ from pipec.protocol.rows import Row, Terms, negative, plus, primitive, replaced,
 
 _MOST_ROWS = 60  # of inequalities while variables are eliminated
 
-# How often two rows have been combined, in all: what a search counts to know when it has taken too long.
+# What a search counts to know when it has taken too long: steps that each take about as long as to combine two rows. What else takes time
+# is counted at the same rate, as a fit to the times of some hundred searches has it (tests/protocol/test_effort.py).
 combined = [0]
 
 
@@ -28,6 +29,7 @@ class Premises:
         self.clauses: list[Condition] = []
 
     def copy(self) -> "Premises":
+        combined[0] += len(self.solved) + len(self.least)
         made = Premises()
         made.contradictory, made.solved, made.least = self.contradictory, dict(self.solved), dict(self.least)
         made.clauses = list(self.clauses)
@@ -37,6 +39,7 @@ class Premises:
         return replaced(row, self.solved)
 
     def at_least(self, row: Row) -> None:
+        combined[0] += 2
         row = tight(replaced(row, self.solved))
         constant, terms = row
         if not terms:
@@ -92,6 +95,7 @@ class Premises:
         """Whether the row is at least 0 wherever the conjunction holds; False where that is not found out."""
         if self.contradictory:
             return True
+        combined[0] += 1
         constant, terms = tight(replaced(row, self.solved))
         if not terms:
             return constant >= 0
@@ -107,6 +111,7 @@ class Premises:
 
     def _near(self, terms: Terms) -> dict[Terms, int]:
         """The inequalities that hang together with these variables."""
+        combined[0] += len(self.least)
         reached = {variable for variable, _ in terms}
         rest, found = list(self.least.items()), {}
         while True:

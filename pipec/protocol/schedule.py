@@ -7,6 +7,7 @@ decides next: it is part of what tells situations apart, as facts could hold of 
 from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
+from pipec.protocol.premises import combined
 from pipec.protocol.structure import arriving, fills
 from pipec.record import mutable
 from pipec.verify.checker.configuration import Configuration, Layout
@@ -17,6 +18,7 @@ Memory = TypeVar("Memory")
 Key = tuple[Standing, object]  # of a situation: where all stand, and what is remembered
 
 _MOST_STEPS = 20_000  # without a decision
+_SETTLED = 100  # what it costs to come to the next decision, in combinations of rows
 
 
 class Stuck(Exception):
@@ -91,6 +93,7 @@ class Schedule(Generic[Memory]):
 
     def settle(self, at: Configuration, memory: Memory, edges: tuple[Edge, ...]) -> Situation[Memory]:
         """Steps until somebody has to decide. Takes the configuration over. Raises Stuck."""
+        combined[0] += _SETTLED
         steps, followed = [], list(edges)
         for _ in range(_MOST_STEPS):
             chosen = self.choose(at, memory)

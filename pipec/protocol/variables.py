@@ -37,6 +37,7 @@ from pipec.verify.terms import (
 FormTerms = tuple[tuple[Atom, int], ...]
 _MOST_MULTIPLIED = 24  # rows
 _RENAMED = 30  # what it costs to replace registers in a value, in combinations of rows
+_EVALUATED = 3  # what it costs to work out a value, likewise
 _MOST_SPREAD = 1 << 16
 _FAR = 1 << 62  # a bound that says nothing
 
@@ -276,6 +277,7 @@ class Numbers(dict[int, int]):
         self.variables, self.launch = variables, launch
 
     def __missing__(self, variable: int) -> int:
+        combined[0] += _EVALUATED
         form = self.variables.forms[variable]
         inside = self.variables.derived.get(variable)
         if inside is not None:

@@ -42,6 +42,8 @@ _MOST_ROWS = 150  # of inequalities while variables are eliminated
 _MOST_SPLITS = 3  # nested cases of one question
 _MOST_TURNS = 3  # in which what has been found out settles cases, and these what else holds
 
+_ASSUMED = 7  # what it costs to add a formula, in combinations of inequalities
+_LOOKED_AT = 3  # to see whether an atom has parts to replace
 _RENAMED = 10  # what it costs to replace parts of a value, in combinations of inequalities
 _FAR = 1 << 128  # a bound that says nothing
 _MOST_OF_A_FACTOR = 4  # values in an inequality that is multiplied with others
@@ -83,6 +85,7 @@ class System:
         return made
 
     def assume(self, formula: Formula) -> None:
+        combined[0] += _ASSUMED
         match formula:
             case Compare("ge", form):
                 self._at_least(self._row(form))
@@ -391,6 +394,7 @@ class System:
     def _rename(self, first: int) -> None:
         """What is made of equal values is equal: each atom is equal to the one whose parts the equations have replaced. `first`: the atom
         to begin with; what this brings in is not renamed again, as that could go on for ever."""
+        combined[0] += _LOOKED_AT * (len(self._atoms) - first)
         for one in self._atoms[first:]:
             parts = _parts(one)
             if any(self._numbers.get(part) in self._solved for part in parts):

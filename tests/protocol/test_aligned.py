@@ -55,13 +55,13 @@ def tiles(inner: Linear, *, reads: Linear) -> Network:
 
 def test_loops_whose_bound_is_loaded_take_few_steps() -> None:
     made = tiles(n, reads=n)
-    certificate = prove(made, Effort(visits=40, runs=40, combinations=6_000))
+    certificate = prove(made, Effort(visits=40, runs=40, combinations=20_000))
     check(made, certificate)
 
 
 def test_loops_whose_bounds_are_loaded_from_elsewhere_are_not_proved() -> None:
     with pytest.raises(Undecided):
-        prove(tiles(n, reads=add(n, ONE)), Effort(visits=100, runs=60, combinations=20_000))
+        prove(tiles(n, reads=add(n, ONE)), Effort(visits=100, runs=60, combinations=60_000))
 
 
 def test_nobody_gets_ahead_by_more_than_one_answer() -> None:

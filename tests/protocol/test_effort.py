@@ -1,0 +1,52 @@
+"""The budget of the search counts what takes time: a step takes about as long whatever the search is busy with."""
+
+import time
+
+import pytest
+
+from pipec.protocol.effort import Effort, steps_so_far
+from pipec.protocol.prove import Undecided, prove
+from tests.protocol.right import KINDS, right
+
+_EACH = 3
+_ROUNDS = 3
+_APART = 2.5  # from what is usual, up and down: the machine may be busy meanwhile
+
+
+def search(seed: int) -> None:
+    try:
+        prove(right(seed)[1], Effort(visits=150, runs=100))
+    except Undecided:
+        pass
+
+
+def per_step(kind: int) -> float:
+    """Seconds of the processor, at best."""
+    seeds = [kind + number * len(KINDS) for number in range(_EACH)]
+    times = []
+    for _ in range(_ROUNDS):
+        before, started = steps_so_far(), time.process_time()
+        for seed in seeds:
+            search(seed)
+        times.append((time.process_time() - started) / (steps_so_far() - before))
+    return min(times)
+
+
+@pytest.fixture(scope="module")
+def usual() -> float:
+    return sorted(per_step(kind) for kind in range(len(KINDS)))[len(KINDS) // 2]
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=[kind.__name__ for kind in KINDS])
+def test_a_step_takes_as_long_in_all_families(kind: int, usual: float) -> None:
+    assert usual / _APART < per_step(kind) < usual * _APART
+
+
+def test_a_search_ends_where_its_steps_do() -> None:
+    """Whatever it does, it does not go far beyond them."""
+    for seed in range(len(KINDS)):
+        before = steps_so_far()
+        try:
+            prove(right(seed)[1], Effort(combinations=3_000))
+        except Undecided:
+            assert steps_so_far() - before < 60_000
