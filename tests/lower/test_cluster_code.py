@@ -22,7 +22,7 @@ kernel pair(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
     input  = InputTilePipeline(StandardTilePayload(a=tile[bf16, 128, 64], b=tile[bf16, 32, 64]), stages=2, cta_group=2)
     output = OutputTilePipeline(tmem[f32, 128, 64], stages=1, cta_group=2, mma_complete_mask=0b11)
     input.init_barriers(1, 1)
-    output.get_pipeline().init_barriers(1, 256)
+    output.get_pipeline().init_barriers(1, 2)
 
     role load(warps=1) produces input:
         for k in range(ceildiv(K, 64)):
@@ -227,3 +227,16 @@ def test_ctas_meet_before_they_allocate_together_and_publish_nothing_by_it() -> 
                 pairs += 1
                 assert before.count("barrier.cluster.wait") == 1, path.name
     assert pairs >= 4
+
+
+def test_one_thread_of_each_cta_gives_the_accumulator_back() -> None:
+    """Behind the meeting of the threads that have read it, and with their reads fenced in front of that."""
+    lines = [line.strip() for line in pipec.compile(CONVERTED).ptx.splitlines()]
+    (given,) = (at for at, line in enumerate(lines) if "mbarrier.arrive.shared::cluster" in line)
+    before = [line for line in lines[:given] if not line.startswith(".loc")]
+    meeting = max(at for at, line in enumerate(before) if line.startswith("bar.sync"))
+    assert before[meeting - 1] == "tcgen05.fence::before_thread_sync;"
+    assert lines[given].startswith("@%p"), "one thread arrives"
+    plans = compile_source(Source("pair.pipe", CONVERTED), until="plan").plans
+    assert plans is not None
+    assert {pipeline.name: row.count for (pipeline, side), row in plans[0].signals.items() if side == "consumer"}["output"] == 2

@@ -88,8 +88,9 @@ def _speaks_alone(role: Role, pipeline: Pipeline, side: Side, kinds: tuple[Compl
 def _kinds(row: RolePlan, pipeline: Pipeline, side: Side, reach: Reach) -> list[Completion]:
     """What a role does with a stage decides how it signals; an explicit signal in the source comes first.
 
-    Tiles that threads write for the leader of a pair are handed to another CTA: the threads meet, and one release at the scope of the
-    cluster speaks for all, where each thread would pay for its own.
+    What threads of a pair write for the leader, or have read of what it multiplied, is told to another CTA: the threads meet, and one
+    arrival speaks for all. Each of theirs would be a message between CTAs, 256 for an accumulator, and a release at the scope of the
+    cluster where they wrote.
     """
     role = row.role
     # A set: the check of signals has refused roles that signal stages of one pipeline in two ways.
@@ -105,9 +106,10 @@ def _kinds(row: RolePlan, pipeline: Pipeline, side: Side, reach: Reach) -> list[
         return ["tma", "threads"]
     if explicit:
         return [_COMPLETED_BY[how] for how in sorted(explicit)]
-    if side == "producer" and found == ["threads"] and reach.to == LEADER:
-        return ["met" if _participation(role, pipeline, side).threads == "all" else "threads"]
-    return found or ["threads"]
+    kinds: list[Completion] = found or ["threads"]
+    if kinds == ["threads"] and reach.to == LEADER and _participation(role, pipeline, side).threads == "all":
+        return ["met"]
+    return kinds
 
 
 def _fills(role: Role, pipeline: Pipeline) -> list[Completion]:
