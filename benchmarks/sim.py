@@ -26,12 +26,15 @@ ROUNDS = 3
 GOALS = {"seconds at 512": 15.0}
 OPTIONS = Options(trace=False)
 # The simulator's parts by file or folder; what NumPy and Python do counts for the part that asked for it.
+# The first that has the file or one of its folders.
 PARTS = {
-    "reading PTX": ("ptx", "decode", "program"),
-    "MMA arithmetic": ("numerics", "mma", "operands", "formats", "descriptors", "wgmma", "matrix"),
-    "copies, memory": ("memory", "cta", "tma", "tensormap", "swizzle", "bulk", "operations", "mbarrier", "blame"),
-    "other instructions": ("instructions",),
-    "scheduling": ("scheduler", "execution", "launch"),
+    "reading PTX": ("ptx", "decode", "ordering", "widths", "forms", "load"),
+    "MMA arithmetic": ("numbers", "matrix", "tcgen05", "products"),
+    "race detection": ("races",),
+    "machine code": ("compiled",),
+    "copies, memory": ("memory", "copies", "asynchronous", "addresses", "mbarrier", "swizzle"),
+    "warps and their schedule": ("schedule", "threads", "machine", "launch"),
+    "other instructions": ("instructions", "units"),
 }
 
 Run = Callable[[], Statistics]
@@ -103,7 +106,7 @@ def shares(run: Run) -> dict[str, float]:
     entries = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     spent = dict.fromkeys((*PARTS, "the rest"), 0.0)
     for (file, _, _), (_, _, own, _, callers) in entries.items():
-        if "/sim/" in file:
+        if "/pipec/sim/" in file:
             spent[part_of(file)] += own
             continue
         for (caller, _, _), (_, _, given, _) in callers.items():
@@ -113,7 +116,7 @@ def shares(run: Run) -> dict[str, float]:
 
 
 def part_of(file: str) -> str:
-    inside = file.partition("/sim/")[2]
+    inside = file.partition("/pipec/sim/")[2]
     names = {inside.rpartition("/")[2].removesuffix(".py"), *inside.split("/")[:-1]}
     return next((part for part, files in PARTS.items() if inside and names & set(files)), "the rest")
 

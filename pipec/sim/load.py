@@ -35,6 +35,7 @@ def load(module: Module, kernel: Function, memory: GlobalMemory, dynamic_smem: i
     placed = any(variable.space == "global" for variable in (*module.variables, *kernel.variables))
     key = id(module), kernel.name, dynamic_smem, memory.next_base if placed else 0
     kept = _KEPT.pop(key, None)
+    # The memory ends where it did then, so that the variables get the addresses that the program was decoded with.
     if kept is not None:
         kept[1].image.place_globals(memory)
     else:

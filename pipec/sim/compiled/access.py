@@ -16,6 +16,7 @@ _HIGHEST = (1 << 63) - 1
 
 def _allocation(state: int, record: int, low: int, end: int) -> int:
     """The row of the allocation that holds the bytes from `low` up to `end`; 0: none does."""
+    # An instruction mostly stays in the allocation that it touched last, and a table of a hundred is long.
     row = i64[record + blocks.ROW_OF]
     if row != 0 and i64[row + blocks.BASE] <= low and end <= i64[row + blocks.END]:
         return row
@@ -79,6 +80,7 @@ def _ordered(state: int, ledger: int, number: int, known: int) -> int:
     aware = i32[known + 4 * (number & (blocks.KNOWN - 1))] == number
     while number != 0:
         thread = i32[i64[ledger + blocks.OF_THREAD] + 4 * number]
+        # Also of a known set: the order between warps says nothing of the lanes of one.
         if thread == who and i32[i64[ledger + blocks.OF_MEET] + 4 * number] >= i64[state + blocks.MEET]:
             return 0
         if aware:
@@ -117,6 +119,7 @@ def _covered(state: int, ledger: int, number: int) -> int:
 
 def _joined(state: int, ledger: int, record: int, pc: int, old: int, own: int) -> int:
     """The set of readers `old` with this access, which is `own`; 0: there is no number left, or too many have read."""
+    # The cells of a tile mostly have one set, so that all but the first of an instruction ask for the same.
     if i64[record + blocks.JOINED_OLD] == old:
         return i64[record + blocks.JOINED_NEW]
     if _covered(state, ledger, old):
@@ -138,6 +141,7 @@ def _mark_load(state: int, record: int, pc: int, shadow: int, addresses: int, ma
     """Holds a load of `total` bytes from each address on against the writers, and marks it; 1: not in order, as it seems."""
     ledger = i64[state + blocks.LEDGER]
     if i64[shadow + blocks.LOG] != 0:
+        # Nobody has written this memory yet, so that there is nothing to hold the load against.
         count = i64[shadow + blocks.LOG_COUNT]
         if count >= i64[shadow + blocks.LOG_LIMIT]:
             return 1
@@ -327,8 +331,10 @@ def access(state: int, pc: int, place: int, addresses: int, mask: int, values: i
     writes, space, total, window = kind & 1, kind >> 1, size * count, 0
     record = i64[state + blocks.RECORDS] + blocks.RECORD_BYTES * place
     union = _reach(record, addresses, mask)
+    # No lane takes part.
     if i64[record + blocks.LOW] > i64[record + blocks.HIGH]:
         return 0
+    # Sizes are powers of two, and a bit that is set in any address is set in their union.
     if union & (total - 1) != 0 or i64[record + blocks.LOW] < 0:
         return 1
     if space == blocks.GENERIC:
@@ -343,6 +349,7 @@ def access(state: int, pc: int, place: int, addresses: int, mask: int, values: i
     if i64[state + blocks.WATCHED] != 0 and _mark(state, record, pc, place, addresses, mask, total, writes) != 0:
         return 1
     if writes:
+        # The scheduler tells spinning from working by stores.
         i64[state + blocks.PROGRESS] += count
         if space == blocks.SHARED:
             _written(state, record, addresses, mask, total)

@@ -16,6 +16,7 @@ def remember(state: int, record: int, place: int, addresses: int, mask: int) -> 
             address = i64[addresses + 8 * lane]
         i64[row + 8 * lane] = address
     i64[record + blocks.TIMES] = times + 1
+    # Loads are numbered before stores.
     loads = i64[state + blocks.LOADS]
     if place >= loads:
         if times == 0:

@@ -226,6 +226,7 @@ class Image:
     def registers_for(self, of_warp: Callable[[SharedAddress | Special], LaneValues]) -> RegisterFile:
         """The registers of a new warp; `of_warp` gives what depends on it."""
         made = self.register_file()
+        # Also over what the warp before has left there.
         made.data[:] = self._template.data
         for slot, one in enumerate(self.extra, len(self.function.registers)):
             if not isinstance(one, np.ndarray):

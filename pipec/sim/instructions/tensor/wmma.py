@@ -94,6 +94,7 @@ def load(d: Decoder) -> Execute:
     matrix, size = _Matrix(d, 1, 2, layout, where, held), held.element_bytes
 
     def execute(warp: Warp) -> None:
+        # One load for each element of a lane: neighbours in a fragment need not be neighbours in memory.
         values = [warp.cta.load(warp, where, lanes, size, warp.watched) for lanes in matrix.places(warp)]
         registers = np.ascontiguousarray(np.stack(values, axis=1)).view(held.register)
         for number, write in enumerate(writers):

@@ -292,6 +292,7 @@ class Races:
         for number in found:
             clean = True
             for old in self.sets.members(number):
+                # An instruction that touches a place twice does not race with itself.
                 if old is access:
                     continue
                 if together(old, access):
@@ -321,6 +322,7 @@ class Races:
         latest = thread.executions(access.pc)
         if not latest or isinstance(index, slice):
             return
+        # Lanes are told apart by their addresses in the last executions; the ledger has warps only.
         now = latest[-1]
         for number in numbers:
             for old in self.sets.members(number):

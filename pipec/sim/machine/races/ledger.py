@@ -152,6 +152,7 @@ class Ledger:
         key = old, access
         found = self.successors.get(key)
         if found is None:
+            # Whoever comes after the new access comes after those that it covers, so that they need not be kept.
             left = tuple(one for one in self.members(old) if not _covered(one, access, clock))[-native.MOST :]
             found = self.successors[key] = self.number((*left, access))
         return found
@@ -189,6 +190,7 @@ class Ledger:
             rest: Cells = np.unique(rests[fresh])
             fresh = rest[~live[rest]]
             live[fresh] = True
+        # They name sets by numbers that may be given to others now.
         self.successors.clear()
         for number in [number for number in self.known if not live[number]]:
             members = self.known.pop(number)
@@ -200,6 +202,7 @@ class Ledger:
         self.free[free : free + found.size] = found
         words[native.FREE_COUNT // 8] = free + found.size
         left = count - free - found.size
+        # Else the next collection would come soon, and free as little.
         if 2 * left > self.limit:
             self._limit(2 * left)
         for thread in self.threads:

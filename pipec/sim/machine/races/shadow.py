@@ -44,6 +44,7 @@ class Shadow:
             self.granule = min(self.granule, size)
             count = -(-self.size // 128) * 128 // self.granule
             self.writes, self.reads = np.zeros(count, np.int32), np.zeros(count, np.int32)
+        # Rare: something touches single bytes of a memory that was marked in words.
         if size < self.granule:
             times = self.granule // size
             self.writes, self.reads = np.repeat(self.writes, times), np.repeat(self.reads, times)
@@ -121,6 +122,7 @@ class ReadLog:
 
 def distinct(cells: Cells) -> set[int]:
     """The numbers in `cells`; few as a rule."""
+    # For few cells a set of Python is faster than two passes of NumPy.
     if cells.size <= _FEW:
         return set(cells.ravel().tolist())
     low, high = int(cells.min()), int(cells.max())

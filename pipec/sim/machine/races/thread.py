@@ -149,6 +149,7 @@ class Thread:
     def numbers_changed(self) -> None:
         """The numbers of sets that it has are no longer theirs."""
         self.after_writers, self.after_readers = {0}, {0}
+        # Numbers are given out anew after a collection, and would be taken for the sets that had them before.
         self.known[:] = 0
         self.words[native.STAMP // 8] += 1
 
@@ -157,6 +158,7 @@ class Thread:
     def _advance(self) -> int:
         """The time up to which all accesses are past."""
         words = self.words
+        # A warp that has done nothing since its last signal has nothing new to tell: its clock, and all sets made from it, stay.
         if words[_TOUCHED]:
             words[_TIME] += 1
             words[_STAMP] += 1

@@ -266,6 +266,7 @@ class Scheduler:
     def run_fragment(self, warp: Warp, fragment: Fragment, quantum: int) -> int:
         """Executes up to `quantum` instructions; returns how many."""
         code, registers, executed = self.code, warp.registers, 0
+        # Names of locals, since the loop below runs for every instruction that is not machine code.
         table, words, state = self.program.table, warp.thread.words, warp.thread.address
         warp.fragment = fragment
         self.machine.acting, self.machine.thread = warp.here, warp.thread
@@ -275,6 +276,7 @@ class Scheduler:
                 if pc == fragment.join_pc:
                     warp.arrive_at_join(fragment, self.machine.progress)
                     break
+                # Machine code knows nothing of registers that wgmma holds.
                 if table.known[pc] and not warp.in_flight:
                     budget = quantum - executed
                     fragment.pc = pc = self.run_rows(

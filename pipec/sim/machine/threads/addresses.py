@@ -74,6 +74,7 @@ class AddressSpaces:
             return self.shared.load(self.own_offset(addresses), size, by, span)
         if space == "generic":
             parts = self._by_window(addresses)
+            # Lanes of one instruction may lie in several windows.
             return _joined(addresses.size, [(self.load(warp, one, part, size, by, span), chosen) for one, part, chosen in parts])
         if space == "cluster":
             owners = self._by_owner(addresses)

@@ -43,6 +43,7 @@ class NamedBarrier:
             )
         self.expected = expected
         self.arrived += threads
+        # At the arrival, not when the barrier completes: what a warp does after bar.arrive is not part of it.
         self.arrivals.append(who.arrive())
         if hears:
             self.hearing.append((who, who.knowledge))

@@ -126,6 +126,7 @@ class Warp(Divergence):
         machine.progress += 1
 
         def guarded() -> None:
+            # Before it runs: what it sets going counts anew.
             cluster.outstanding -= 1
             machine.progress += 1
             machine.acting = lambda error: self.located(error, pc)

@@ -143,6 +143,7 @@ class Divergence:
     def split(self, fragment: Fragment, parts: list[tuple[int, LaneMask]], meeting: int) -> None:
         """Replaces `fragment` by one fragment per (pc, lanes), to meet again at `meeting`."""
         joins = fragment.joins
+        # Where they meet at the join that they wait for anyway, another one would only be waited for twice.
         if meeting != NOWHERE and meeting != fragment.join_pc:
             join = Join(meeting, fragment.active.copy(), joins)
             self.joins.append(join)
@@ -212,6 +213,7 @@ class Divergence:
             return first
         common = first.joins
         for other in fragments[1:]:
+            # A join that only some of them were to reach is not reached by all together.
             common = tuple(join for join in common if join in other.joins)
         lanes = np.logical_or.reduce([fragment.active for fragment in fragments])
         merged = Fragment(first.pc, lanes, common)

@@ -161,6 +161,7 @@ def _multiply(
 
 def count_bits(a: np.ndarray, b: np.ndarray, c: np.ndarray, operation: BitOperation) -> np.ndarray:
     """uint32 [M, N]: C and how many bits are set in each row of A [M, K] combined with each of B [N, K]."""
+    # Matrix products count the ones that both have.
     if operation == "xor":
         # a xor b = a (1 - b) + (1 - a) b
         a, b = np.concatenate([a, 1 - a], axis=1), np.concatenate([1 - b, b], axis=1)

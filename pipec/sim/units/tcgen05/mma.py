@@ -182,6 +182,7 @@ def _spread(descriptor: InstructionDescriptor, stored: np.ndarray, codes: np.nda
     """As `sparsity.spread`; of eight 4-bit elements two pairs are kept (PTX ISA 9.7.16.10.8.1)."""
     if descriptor.kind not in PACKED_FP4_KINDS:
         return spread(stored, codes, KINDS[descriptor.kind].element_bytes)
+    # A pair is a unit of two bytes here, one for each element.
     pairs, kept = spread(np.ascontiguousarray(stored).view(np.uint16), codes, 1)
     return pairs.view(np.uint8), np.repeat(kept, 2, axis=1)
 
