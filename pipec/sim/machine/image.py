@@ -54,6 +54,7 @@ class Image:
         self.spare_executions: list[Executions] = []
         self.extra: list[LaneValues | SharedAddress | Special] = []
         self.successors: list[list[int]] = []  # of each instruction, once they are known
+        self.regions: dict[tuple[int, int], set[int]] = {}  # `threads.roles`, by branch and arm
         self._place(memory)
         self.names = Names(self.metadata, self.dynamic_base)
         self._who: dict[int, str] = {}

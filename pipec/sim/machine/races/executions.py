@@ -49,13 +49,19 @@ class Executions:
     def _compare(self, number: int, row: Addresses, times: int) -> None:
         """As `remembered.remember` does for a store."""
         if times == 0:
-            candidates = range(1, native.REMEMBERED * self.loads + 1)
-            found = [one for one in candidates if self._same_as_loaded(one, row)][: native.COPIES]
+            found = [one for one in self._candidates(row) if self._same_as_loaded(one, row)][: native.COPIES]
             self.copied[number, : len(found)] = found
             return
         for place, one in enumerate(self.copied[number].tolist()):
             if one and not self._same_as_loaded(one, row):
                 self.copied[number, place] = 0
+
+    def _candidates(self, row: Addresses) -> list[int]:
+        """The executions of loads that gave the first active lane its address: as a rule none, and there may be hundreds of loads."""
+        lane = int(np.argmax(row >= 0))
+        loads, slots = np.nonzero(self.lanes[: self.loads, :, lane] == row[lane])
+        backs = (self.times[loads] - 1 - slots) % native.REMEMBERED
+        return sorted((1 + native.REMEMBERED * loads + backs).tolist())
 
     def _same_as_loaded(self, one: int, row: Addresses) -> bool:
         load, back = divmod(one - 1, native.REMEMBERED)

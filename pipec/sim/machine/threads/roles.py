@@ -43,9 +43,13 @@ def _dispatches(image: Image, thread: Thread) -> list[tuple[int, int]]:
 
 def _only_through(image: Image, branch: int, arm: int) -> set[int]:
     """The instructions that one gets to from `branch` by this arm alone."""
-    following = set(image.successors[branch])
-    others = set().union(*(_reached(image.successors, other, branch) for other in following - {arm}))
-    return _reached(image.successors, arm, branch) - others
+    # Every finding asks for those of both sides, before anybody knows that it is one of many.
+    found = image.regions.get((branch, arm))
+    if found is None:
+        following = set(image.successors[branch])
+        others = set().union(*(_reached(image.successors, other, branch) for other in following - {arm}))
+        found = image.regions[branch, arm] = _reached(image.successors, arm, branch) - others
+    return found
 
 
 def _reached(successors: Sequence[Sequence[int]], start: int, avoided: int) -> set[int]:
