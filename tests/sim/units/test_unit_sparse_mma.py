@@ -3,7 +3,8 @@ products of the same numbers."""
 
 import numpy as np
 import pytest
-from test_unit_mma import A_START, B_START, cells, copy_scales, descriptor, tensor_memory, word
+from test_unit_block_scaling import copy_scales
+from test_unit_mma import A_START, B_START, cells, descriptor, tensor_memory, word
 from unit_memories import FlatShared, raises
 
 from pipec.sim.units.errors import UnitError
