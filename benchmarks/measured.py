@@ -12,10 +12,12 @@ from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
 from pipec.predict.workload import Workload, workload
 from pipec.sema import tree
+from pipec.tune.rounds import Patience
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 MULTIPROCESSORS = 132  # of the H200 that all of it was measured on
+PATIENCE = Patience()  # of the screenings on record
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def _of_shape(shape: str, row: dict) -> Iterator[Measured]:
     size, _, kind = shape.partition(":")
     m, n, k = (int(part) for part in size.split("x"))
     if "screened" in row:
-        times = row["screened"].get("pipec", {"microseconds": {}})["microseconds"]
+        times = compared(row["screened"].get("pipec", {"microseconds": {}}))
     else:
         times = {name: one["microseconds"] for name, one in row.items() if isinstance(one, dict) and "microseconds" in one}
     for name, microseconds in times.items():
@@ -55,6 +57,18 @@ def _of_shape(shape: str, row: dict) -> Iterator[Measured]:
         constants = found[2].strip() + (" AB=e4m3" if kind == "fp8" else "")
         work = workload(_kernel(example, constants.strip()), {"M": m, "N": n, "K": k}, MULTIPROCESSORS)
         yield Measured(shape, "fp8" if kind == "fp8" else "bf16", example, name, (m, n, k), microseconds / 1e6, work)
+
+
+def compared(screened: dict) -> dict[str, float]:
+    """Microseconds of each candidate beside those that stayed to the end of a screening.
+
+    Who is dropped has taken part in the first rounds only, in which the clock may have been higher, and was slower in each of them than
+    the leader by a factor that the screening knows: its median does not say less than that.
+    """
+    times, dropped = screened["microseconds"], screened.get("dropped", {})
+    best = min((one for name, one in times.items() if name not in dropped), default=0.0)
+    behind = {name: PATIENCE.first if rounds == 1 else PATIENCE.behind for name, rounds in dropped.items()}
+    return {name: max(one, best * behind[name]) if name in behind else one for name, one in times.items()}
 
 
 @cache
