@@ -51,8 +51,9 @@ def staying(work: Workload, device: Device, cycles: float, last: float | None = 
     left_over = work.blocks - device.machine.at_a_time(work.cluster) * work.held
     if left_over <= 0 or work.blocks > places:  # more blocks than that get their tiles from the hardware
         return waves
-    # Clusters that find no group of multiprocessors start when others have ended, and have as few tiles as any.
-    fewest = tiles if part >= 1 else tiles - 1
+    # Clusters that find no group of multiprocessors start when others have ended. Tiles are dealt in turn, so these, the last ones, have
+    # one less than the first, unless some of them still get one of the last tiles.
+    fewest = tiles if part * work.blocks > work.blocks - left_over else tiles - 1
     longer = 2 * fewest * cycles / tiles - sum(wave.cycles for wave in waves)
     if longer <= 0:
         return waves

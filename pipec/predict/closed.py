@@ -78,10 +78,17 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
     products = sum(product_cycles(one.instructions, device)[0] * one.times for role in work.roles for one in role.products)
     walking = sum(walk(load, device, around) * load.times for load in work.loads)
     issued = max(_issued(role, device, work) for role in work.roles)
-    used = [ring for ring in work.stages if _uses(work, ring)]  # a split of K may have no block of it
-    ways = max((_round(work, ring, device, around) * _uses(work, ring) for ring in used), default=0.0)
     threads = max((role.slots.cycles(device) for role in work.roles if role.products), default=0.0)
-    return max(held * max(products, walking, issued, threads), ways)
+    engines = held * max(products, walking, issued, threads)
+    used = [ring for ring in work.stages if _uses(work, ring)]  # a split of K may have no block of it
+    return max((_around(work, ring, device, around, engines) for ring in used), default=engines)
+
+
+def _around(work: Workload, pipeline: str, device: Device, around: Conditions, engines: float) -> float:
+    """Of all uses of a ring, of which the first ones find their stages free: only each later one waits for a stage to come round."""
+    uses, stages = _uses(work, pipeline), work.stages[pipeline]
+    waiting = max(0.0, uses - stages) / uses
+    return max(engines, _round(work, pipeline, device, around) * uses * waiting + engines * (1 - waiting))
 
 
 def _uses(work: Workload, pipeline: str) -> float:
