@@ -10,7 +10,8 @@ from pathlib import Path
 from benchmarks.gemm_shapes import Kind
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
-from pipec.predict.workload import Workload, workload
+from pipec.predict.counting import workload
+from pipec.predict.workload import Workload
 from pipec.sema import tree
 from pipec.tune.rounds import Patience
 

@@ -242,7 +242,7 @@ def _stamp_words(interface: KernelInterface) -> list[tuple[str, str]]:
 
 def _write_stamps(interface: KernelInterface, arguments: Mapping[str, Any], path: str) -> None:
     from pipec.commands.timeline_page import trace, write_timeline
-    from pipec.predict.run import Stretch
+    from pipec.predict.uses import Stretch
 
     assert interface.timestamps is not None
     found = timestamps.stamped(interface, arguments[interface.timestamps.argument].tolist())

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from pipec.api.files import write_output
-from pipec.predict.run import Stretch
+from pipec.predict.uses import Stretch
 
 _PAGE = """<!doctype html>
 <html lang="en">

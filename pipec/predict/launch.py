@@ -1,49 +1,29 @@
 """A launch: how many blocks share a multiprocessor, how often, and what memory and power allow; around the events of one block."""
 
-import gc
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import ceil, prod
-from typing import NamedTuple
 
 from pipec.diag.catalogue.commands import prediction as messages
 from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
-from pipec.kir.walk import subexpressions
 from pipec.predict.bounds import Wave, bounds_of, dram_bytes, staying, together
 from pipec.predict.closed import estimate
-from pipec.predict.conditions import Conditions, conditions
+from pipec.predict.conditions import conditions
+from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH, DEVICES, Device
-from pipec.predict.events import Event, Step, steps
-from pipec.predict.run import Block, Multiprocessor, Stretch, Unpredictable
+from pipec.predict.followed import Followed
+from pipec.predict.main_loops import MainLoop
+from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES
 from pipec.predict.sizes import sizes_of
-from pipec.predict.values import Known, Values
-from pipec.predict.workload import BLOCK_BYTES, SHARED_BYTES, Workload, goes_over_tiles, operations_in, workload
+from pipec.predict.uses import Stretch, Unpredictable
+from pipec.predict.values import Values
+from pipec.predict.workload import Workload
 from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.source import Span
-
-_LONGEST = 160  # iterations that are followed; longer loops are continued from their last ones
-_STEADY = 48  # iterations after which a loop has its pace
-_FEW_TILES = 2  # after which tiles follow each other at their pace
-
-
-@record
-class MainLoop:
-    """The loop around the products: `period` cycles for each use of a stage of `pipeline` by `role`, which `loader` fills.
-
-    `engines`: cycles that each engine is busy for one use; `path`: the way from one use to the next, summed by reason.
-    """
-
-    role: str
-    loader: str
-    pipeline: tree.Pipeline
-    period: float
-    instructions: float  # of TMA, by the loading role for one use
-    engines: Mapping[str, float]
-    path: tuple[Step, ...]
 
 
 @record
@@ -201,7 +181,7 @@ class Launch:
             first.shares, traffic, (0.0, 0.0), _hidden(first.stretches(), first.tiles), first.stretches(), tuple(first.assumed),
         )  # fmt: skip
 
-    def _waves(self) -> tuple["_Run", list[Wave]]:
+    def _waves(self) -> tuple[Followed, list[Wave]]:
         """The first blocks followed, and what the launch consists of."""
         count, places = self.device.machine.multiprocessors, self.device.machine.at_a_time(self.work.cluster)
         if self._stays or self.running <= places:
@@ -227,209 +207,10 @@ class Launch:
         x, y, z = (values.of(extent)({}) for extent in self.kernel.grid)
         return int(x or 0), int(y or 0), int(z or 0)
 
-    def _run(self, blocks: int, busy: float) -> "_Run":
+    def _run(self, blocks: int, busy: float) -> Followed:
         at_once = min(1.0, self.device.machine.multiprocessors * self.held / max(1, self.blocks))
-        return _Run(self, blocks, conditions(self.work, self.device, busy, at_once))
+        return Followed(self, blocks, conditions(self.work, self.device, busy, at_once))
 
 
 _EVEN = 0.99
 _IDLE = 0.5  # of an average block's time
-
-
-class _Run:
-    """Blocks on a multiprocessor together. Long loops and many tiles are cut short and continued at the pace that they have reached:
-    a block's time is linear in both once the rings have filled."""
-
-    def __init__(self, launch: Launch, blocks: int, around: Conditions) -> None:
-        self._launch, self._blocks, self._conditions = launch, blocks, around
-        self.tiles = tiles = _tiles(launch)
-        most = _FEW_TILES if tiles > _FEW_TILES + 1 else None
-        shorter = _shortened(launch, tiles, most)
-        if most is None:
-            self.cycles = self._along(shorter, None)
-        else:
-            self.cycles = self._of_tiles(shorter, tiles, most)
-        self.shares = _shares(self._end)
-        self.assumed = [span for block in self.around.blocks for span in block.assumed]
-        self.loops = tuple(_main_loops(self.around.blocks[0]))
-
-    def _along(self, shorter: "_Shorter | None", tiles: int | None) -> float:
-        """Cycles with so many tiles, whatever the length of the loops."""
-        sizes = self._launch.sizes
-        if shorter is None:
-            return self._follow(sizes, tiles)
-        before = self._follow({**sizes, shorter.dimension: shorter.few}, tiles)
-        after = self._follow({**sizes, shorter.dimension: shorter.more}, tiles)
-        pace = (after - before) / (shorter.more - shorter.few)
-        return after + pace * (sizes[shorter.dimension] - shorter.more)
-
-    def _of_tiles(self, shorter: "_Shorter | None", tiles: int, most: int) -> float:
-        """Tiles follow each other at a pace of their own, which is as linear in the length of their loops as the first ones' time is."""
-        sizes = self._launch.sizes
-        if shorter is None:
-            before, after = self._follow(sizes, most), self._follow(sizes, most + 1)
-            return after + (after - before) * (tiles - most - 1)
-        few = {**sizes, shorter.dimension: shorter.few}
-        before, longer = self._follow(few, most), self._follow({**sizes, shorter.dimension: shorter.more}, most)
-        pace = (longer - before) / (shorter.more - shorter.few) * (sizes[shorter.dimension] - shorter.few) / most
-        after = self._follow(few, most + 1)
-        return after + pace * tiles + (after - before) * (tiles - most - 1)
-
-    def _follow(self, sizes: Mapping[str, int], tiles: int | None) -> float:
-        launch = self._launch
-        self.around = Multiprocessor(launch.device, self._conditions)
-        for number in range(self._blocks):
-            values = Values(sizes, _specials(launch, number))
-            Block(launch.kernel, launch.plan, values, _granted(launch, number), tiles, self.around)
-        # Events are many, live long and form no cycles: looking for garbage among them takes longer than they do.
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            self._end = self.around.run()
-        finally:
-            if collects:
-                gc.enable()
-        return self._end.time
-
-    def stretches(self) -> tuple[Stretch, ...]:
-        """With those marked that the longest way goes through."""
-        ends = {round(event.time, 3) for event in self._end.path() if event.cycles}
-        critical = [
-            one._replace(critical=True) for one in self.around.stretches if round(one.end, 3) in ends and "wait" not in one.what
-        ]
-        others = [one for one in self.around.stretches if round(one.end, 3) not in ends or "wait" in one.what]
-        return (*others, *critical)
-
-
-def _shares(end: Event) -> dict[str, float]:
-    """Parts of the whole time; what was cut short counts like what was followed."""
-    followed = end.time or 1.0
-    found: dict[str, float] = {}
-    for step in steps(end, 0.0):
-        name = f"{step.reason.kind} ({step.reason.where})"
-        found[name] = found.get(name, 0.0) + step.cycles / followed
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-
-def _specials(launch: Launch, number: int) -> dict[str, int]:
-    x, y, z = launch.grid
-    place = number * launch.kernel.cluster.shape[0] if number * launch.kernel.cluster.shape[0] < max(1, x) else 0
-    found = {MULTIPROCESSORS: launch.device.machine.multiprocessors, "cta.rank": 0}
-    for axis, at, extent, size in zip("xyz", (place, 0, 0), (x, y, z), launch.kernel.cluster.shape, strict=True):
-        found |= {f"block.{axis}": at, f"grid.{axis}": extent, f"cta.{axis}": 0}
-        found |= {f"cluster.{axis}": at // size, f"clusters.{axis}": extent // size}
-    return found
-
-
-def _granted(launch: Launch, number: int) -> list[int]:
-    """The tiles that a tile scheduler grants to a worker, when all are equally fast."""
-    schedule = launch.kernel.schedule
-    if schedule is None or schedule.mode != "clc":
-        return []
-    size = launch.kernel.cluster.size
-    workers = max(1, launch.device.machine.multiprocessors * launch.held // size)
-    return list(range(number + workers, launch.blocks // size, workers))
-
-
-def _tiles(launch: Launch) -> int:
-    """How many the first block goes over, one after the other."""
-    values = Values(launch.sizes, _specials(launch, 0))
-    found = 1 + len(_granted(launch, 0))
-    for role in launch.kernel.roles:
-        known: Known = {}
-        for statement in role.body:
-            match statement:
-                case tree.Assign():
-                    known[statement.variable] = values.of(statement.value)(known)
-                case tree.For() if goes_over_tiles(statement):
-                    start, stop = values.of(statement.start)(known), values.of(statement.stop)(known)
-                    if start is not None and stop is not None:
-                        found = max(found, len(range(int(start), int(stop), statement.step)))
-                case _:
-                    pass
-    return found
-
-
-class _Shorter(NamedTuple):
-    """Two sizes of a dimension, smaller than it is, that leave loops along it their pace."""
-
-    dimension: str
-    few: int
-    more: int
-
-
-def _shortened(launch: Launch, tiles: int, most: int | None) -> _Shorter | None:
-    """None where all loops can be followed to their end."""
-    trips = max((load.times for load in launch.work.loads), default=0.0) / tiles
-    if trips * (1 if most is None else most) <= _LONGEST:
-        return None
-    names = {
-        node.name
-        for role in launch.kernel.roles
-        for loop in _loops(role.body)
-        if not goes_over_tiles(loop)
-        for node in subexpressions(loop.stop)
-        if isinstance(node, tree.ReadDimension) and launch.sizes.get(node.name, 0) > 1
-    }
-    if not names:
-        return None
-    dimension = max(names, key=lambda name: launch.sizes[name])
-    size = launch.sizes[dimension]
-    unit = 1
-    while unit * trips < (_STEADY if most is None else _STEADY // 2) * size:
-        unit *= 2
-    few = size % unit + unit
-    return _Shorter(dimension, few, few + unit) if few + unit < size else None
-
-
-def _loops(body: tuple[tree.Statement, ...]) -> Iterator[tree.For]:
-    for statement in body:
-        match statement:
-            case tree.For():
-                yield statement
-                yield from _loops(statement.body)
-            case tree.While() | tree.Elect():
-                yield from _loops(statement.body)
-            case tree.If():
-                yield from _loops(statement.then)
-                yield from _loops(statement.otherwise)
-            case _:
-                pass
-
-
-# ------------------------------------------------------------------------------------------------------------ main loops
-
-
-def _main_loops(block: Block) -> Iterator[MainLoop]:
-    """Of every ring whose stages are loaded and multiplied: its pace where the loop is in full swing."""
-    loaded = {
-        operation.destination.handle.pipeline: role.name
-        for role in block.roles
-        for operation in operations_in(role.body)
-        if isinstance(operation, tree.TmaLoad | tree.CopyAsync)
-    }
-    multiplied = {
-        (role.name, tile.handle.pipeline)
-        for role in block.roles
-        for operation in operations_in(role.body)
-        if isinstance(operation, tree.Mma | tree.RegisterMma)
-        for tile in ((operation.a, operation.b) if isinstance(operation.a, tree.BufferRef) else (operation.b,))
-        if tile.handle.side == "consumer"
-    }
-    for (role, pipeline), marks in block.marks.items():
-        stages = pipeline.stages
-        if (role, pipeline) not in multiplied or pipeline not in loaded or len(marks) < 2 * stages + 2:
-            continue
-        end = marks[-1 - stages] if len(marks) > 3 * stages + 2 else marks[-1]
-        laps = max(1, (len(marks) // 2) // stages)
-        count = min(laps * stages, marks.index(end))
-        since = marks[marks.index(end) - count]
-        yield _main_loop(block, role, loaded[pipeline], pipeline, end, since, count)
-
-
-def _main_loop(block: Block, role: str, loader: str, pipeline: tree.Pipeline, end: Event, since: Event, count: int) -> MainLoop:
-    path = tuple(Step(step.reason, step.cycles / count) for step in steps(end, since.time))
-    uses = len(block.marks[role, pipeline])  # by each block, while the engines work for all of them
-    engines = {name: cycles / uses for name, cycles in block.around.busy.items()}
-    instructions = block.around.instructions[loader] / uses
-    return MainLoop(role, loader, pipeline, (end.time - since.time) / count, instructions, engines, path)

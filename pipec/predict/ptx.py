@@ -14,9 +14,10 @@ from typing import NamedTuple
 from pipec.predict.code import Code, Group, Multiply, Unclear
 from pipec.predict.code import Stretch as Between
 from pipec.predict.device import Device
-from pipec.predict.run import MOST_EVENTS, Stretch
+from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES
+from pipec.predict.run import MOST_EVENTS
+from pipec.predict.uses import Stretch
 from pipec.predict.work import LINE, product_cycles
-from pipec.predict.workload import BLOCK_BYTES, SHARED_BYTES
 from pipec.protocol.sample import evaluate, known_function
 from pipec.protocol.sample import holds as is_true
 from pipec.record import record

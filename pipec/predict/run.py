@@ -5,54 +5,21 @@ waited for, from which the period of the main loop and its bottleneck are read o
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
 
-from pipec.isa.targets import WARPGROUP_WARPS
-from pipec.kir.plan.types import Plan, RolePlan
-from pipec.kir.walk import subexpressions
+from pipec.kir.plan.types import Plan
 from pipec.predict.conditions import Conditions
 from pipec.predict.device import Device
-from pipec.predict.events import START, Event, Reason, latest
-from pipec.predict.values import Known, Values
-from pipec.predict.work import LINE, Transfer, instructions, product_cycles, thread_cycles, transfer
-from pipec.predict.workload import goes_over_tiles, operations_in
+from pipec.predict.events import START, Event, latest
+from pipec.predict.role import Role, warpgroups
+from pipec.predict.uses import Stretch, Unpredictable, Use
+from pipec.predict.values import Values
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import Side
 
 MOST_EVENTS = 200_000
-_NOTHING = (0, 0)  # rows and bytes
-_FILLED = 64  # bytes that the L2 brings at a time
-
-
-class Unpredictable(Exception):
-    """What decides `what` is known to the GPU alone, or the roles wait for each other."""
-
-    def __init__(self, what: str, at: Span) -> None:
-        super().__init__(what)
-        self.what, self.at = what, at
-
-
-class Use(NamedTuple):
-    """One side's hand-over of a stage: of the `number`-th use of the pipeline, counted from 0."""
-
-    pipeline: tree.Pipeline
-    side: Side
-    sub_stage: int
-    number: int
-
-
-class Stretch(NamedTuple):
-    """A track of the timeline from `start` to `end` (cycles); `critical`: the end of the whole waits for it."""
-
-    block: int
-    track: str
-    what: str
-    start: float
-    end: float
-    critical: bool = False
 
 
 class Multiprocessor:
@@ -70,7 +37,7 @@ class Multiprocessor:
     def run(self) -> Event:
         """All blocks to their end, whichever role is earliest going first. Raises Unpredictable."""
         turn = 0
-        ready: list[tuple[float, int, _Role]] = []
+        ready: list[tuple[float, int, Role]] = []
         for block in self.blocks:
             for role in block.roles:
                 heappush(ready, (0.0, turn, role))
@@ -119,8 +86,8 @@ class Block:
         self.number, self.plan, self.values, self.around = len(around.blocks), plan, values, around
         self.arrived: dict[Use, list[Event]] = defaultdict(list)
         self.handed_over: dict[Use, Event] = {}
-        self.waiting: dict[Use, list[_Role]] = defaultdict(list)
-        self.woken: list[_Role] = []
+        self.waiting: dict[Use, list[Role]] = defaultdict(list)
+        self.woken: list[Role] = []
         self.granted = granted if most_tiles is None else granted[: most_tiles - 1]
         self.most_tiles = most_tiles
         self.assumed: dict[Span, None] = {}
@@ -128,9 +95,9 @@ class Block:
         self._counts: dict[tuple[tree.Pipeline, Side], int] = {}
         self.marks: dict[tuple[str, tree.Pipeline], list[Event]] = defaultdict(list)  # when a role had each stage
         plans = {row.role.name: row for row in plan.roles}
-        self.groups = {role.name: _groups(role) for role in kernel.roles}
+        self.groups = {role.name: warpgroups(role) for role in kernel.roles}
         self.roles = [
-            _Role(self, plans[role.name], role.body, number) for role in kernel.roles for number in range(self.groups[role.name])
+            Role(self, plans[role.name], role.body, number) for role in kernel.roles for number in range(self.groups[role.name])
         ]
         around.blocks.append(self)
 
@@ -152,302 +119,3 @@ class Block:
             groups = max((self.groups[role.name] for role in roles), default=1)
             self._counts[key] = groups * (1 if signals is None else len(signals.how))
         return self._counts[key]
-
-
-def _groups(role: tree.Role) -> int:
-    """Warpgroups that multiply in registers go through their role each at its own pace, each with its rows of a tile."""
-    multiplies = any(isinstance(operation, tree.RegisterMma) for operation in operations_in(role.body))
-    return max(1, role.warps // WARPGROUP_WARPS) if multiplies else 1
-
-
-class _Role:
-    """Threads of a role, or of one warpgroup of it, as one: `now` is when they have done what `steps` went through."""
-
-    def __init__(self, block: Block, plan: RolePlan, body: tuple[tree.Statement, ...], group: int) -> None:
-        self.block, self.plan = block, plan
-        self.group, self.part = group, 1 / block.groups[plan.role.name]
-        self.device, self.around = block.around.device, block.around
-        self.name = plan.role.name
-        self.body = body
-        self.now = self.around.start
-        self.over = False
-        self.known: Known = {}
-        self.uses: dict[tuple[tree.Pipeline, Side], int] = defaultdict(int)
-        self.number: dict[tree.Handle, int] = {}
-        self.signalled: set[tuple[tree.Handle, int]] = set()
-        self.pending: dict[tree.Handle, list[Event]] = defaultdict(list)  # copies and products that a stage waits for
-        self.landed: dict[tree.Handle, tuple[int, int]] = {}  # rows and bytes copied into a stage so far
-        self.products: list[Event] = []  # of wgmma, in flight
-        self.held_back: list[tuple[tree.Handle, int]] = []  # stages that are given back later
-        self.turns: tuple[float | None, float] = (None, 0.0)  # how many blocks take turns, and since when this one has its own
-        self.steps = self._run(body)
-
-    def _run(self, body: tuple[tree.Statement, ...]) -> "Iterator[Use | None]":
-        yield from self._statements(body)
-        self._give_back()
-
-    def _statements(self, body: tuple[tree.Statement, ...]) -> "Iterator[Use | None]":
-        for statement in body:
-            match statement:
-                case tree.For():
-                    yield from self._for(statement)
-                case tree.While():
-                    condition = self.block.values.of(statement.condition)
-                    while self._goes_on(condition(self.known), statement):
-                        yield from self._statements(statement.body)
-                case tree.If():
-                    holds = self._holds(self.block.values.of(statement.condition)(self.known), statement.span)
-                    yield from self._statements(statement.then if holds else statement.otherwise)
-                case tree.Elect():
-                    yield from self._statements(statement.body)
-                case _:
-                    yield from self._operation(statement)
-
-    def _for(self, loop: tree.For) -> "Iterator[Use | None]":
-        values = self.block.values
-        start, stop = values.of(loop.start)(self.known), values.of(loop.stop)(self.known)
-        if start is None or stop is None:
-            raise Unpredictable(self._unknown(loop.start, loop.stop), loop.span)
-        numbers = range(int(start), int(stop), loop.step)
-        if self.block.most_tiles is not None and goes_over_tiles(loop):
-            numbers = numbers[: self.block.most_tiles]
-        for value in numbers:
-            self.known[loop.variable] = value
-            yield from self._statements(loop.body)
-
-    def _goes_on(self, value: float | None, loop: tree.While) -> bool:
-        if value is None:
-            raise Unpredictable(self._unknown(loop.condition), loop.span)
-        return bool(value)
-
-    def _holds(self, value: float | None, at: Span) -> bool:
-        if value is None:
-            self.block.assumed[at] = None
-        return value is None or bool(value)
-
-    def _unknown(self, *expressions: tree.Expression) -> str:
-        """What a loop's bounds are read from: elements of tensors, also by way of variables."""
-        assigned = {one.variable: one.value for one in operations_in(self.body) if isinstance(one, tree.Assign)}
-        nodes = (node for expression in expressions for node in subexpressions(expression, assigned))
-        read = sorted({node.source.tensor.name for node in nodes if isinstance(node, tree.ReadElement)})
-        if not read:
-            return "how often this loop runs is known to the GPU alone"
-        return f"how often this loop runs follows from elements of {' and '.join(f'`{name}`' for name in read)}, which the GPU alone knows"
-
-    # ------------------------------------------------------------------------------------------------------ operations
-
-    def _operation(self, operation: tree.Operation) -> "Iterator[Use | None]":
-        self._await_products(operation)
-        match operation:
-            case tree.Assign():
-                self._work(operation)
-                self.known[operation.variable] = self.block.values.of(operation.value)(self.known)
-            case tree.Acquire():
-                yield from self._acquire(operation)
-            case tree.Peek():
-                self.known[operation.ready] = True
-            case tree.Signal():
-                self._signal(operation.handle, operation.sub_stage)
-            case tree.Release():
-                self._release(operation)
-            case tree.RequestTile():
-                self._lands(operation.handle, self.now.later(Reason("latency", operation.handle.pipeline.name), self.device.load))
-            case tree.TmaLoad():
-                yield None  # in the order of time among all who copy
-                self._load(operation)
-            case tree.CopyAsync():
-                tile = operation.destination.buffer
-                lines = tile.columns * tile.dtype.bits / 8 / LINE
-                late = self.device.load + self.around.conditions.farther + lines
-                self._lands(operation.destination.handle, self.now.later(Reason("latency", tile.label), late))
-            case tree.TmaStore():
-                self._store(operation)
-            case tree.Mma():
-                yield None
-                self._multiply(operation)
-            case tree.RegisterMma():
-                self._work(operation)
-                yield None
-                self._multiply(operation)
-            case tree.Store() | tree.Write() | tree.WriteAccumulator():
-                self._work(operation)
-            case tree.AwaitTurn():
-                self.turns = self.block.values.of(operation.turns)(self.known), self.now.time
-            case tree.PassTurn():
-                self._take_turns()
-            case tree.Drain() | tree.ExpectBytes() | tree.ClearAccumulator() | tree.AwaitGrids() | tree.LaunchDependents():
-                pass  # the end is waited for anyway, and what is not the block's own is not followed
-            case _:
-                raise Unpredictable("what this takes is not known", operation.span)
-
-    def _acquire(self, operation: tree.Acquire) -> "Iterator[Use | None]":
-        handle = operation.handle
-        pipeline, side = handle.pipeline, handle.side
-        if operation.first:
-            self.number[handle] = self.uses[pipeline, side]
-            self.uses[pipeline, side] += 1
-            self.signalled -= {(handle, sub_stage) for sub_stage in range(pipeline.sub_stages(side))}
-            self.pending[handle] = []
-            self.landed[handle] = _NOTHING
-        number = self.number[handle] - (pipeline.stages if side == "producer" else 0)
-        other: Side = "consumer" if side == "producer" else "producer"
-        if number >= 0:
-            use = Use(pipeline, other, operation.sub_stage, number)
-            while use not in self.block.handed_over:
-                yield use
-            self._wait(self.block.handed_over[use], pipeline.name)
-        if operation.first:
-            if self.group == 0:
-                self.block.marks[self.name, pipeline].append(self.now)
-            schedule = self.block.plan.kernel.schedule
-            if schedule is not None and pipeline is schedule.responses and side == "consumer":
-                granted = self.block.granted
-                self.known[handle] = granted[self.number[handle]] if self.number[handle] < len(granted) else -1
-
-    def _wait(self, event: Event, what: str) -> None:
-        if event.time > self.now.time:
-            self._stretch(f"wait for {what}", self.now.time, event.time)
-            self.now = event
-
-    def _release(self, operation: tree.Release) -> None:
-        handle = operation.handle
-        if not operation.signals and "tma" not in self.block.plan.signals[handle.pipeline, handle.side].how[self.name]:
-            return  # bytes of copies count by themselves, also where nobody signals
-        late = self.plan.mma_waits is not None and operation in self.plan.mma_waits.late
-        for sub_stage in range(handle.pipeline.sub_stages(handle.side)):
-            if (handle, sub_stage) not in self.signalled:
-                if late:
-                    self.held_back.append((handle, self.number[handle]))
-                else:
-                    self._signal(handle, sub_stage)
-
-    def _signal(self, handle: tree.Handle, sub_stage: int) -> None:
-        self.signalled.add((handle, sub_stage))
-        event = latest([self.now, *self.pending[handle]])
-        if event is self.now:
-            event = event.later(Reason("hand over", handle.pipeline.name), self.device.arrive)
-        self.block.arrive(Use(handle.pipeline, handle.side, sub_stage, self.number[handle]), event)
-
-    def _lands(self, handle: tree.Handle, event: Event) -> None:
-        self.pending[handle].append(event)
-
-    # ---------------------------------------------------------------------------------------------------------- copies
-
-    def _load(self, operation: tree.TmaLoad) -> None:
-        handle, copy = operation.destination.handle, transfer(operation, self.block.plan.tma[operation])
-        around, device, pipeline = self.around, self.device, handle.pipeline.name
-        walking, engine = self._walking(copy, operation.source.tensor.name)
-        if self.landed[handle] == _NOTHING:
-            self.now = self.now.later(Reason("issue", self.name), device.turn)
-            around.busy[f"issue {self.name}"] += device.turn
-        started, begin = self.now, latest([self.now, around.copies])
-        for _ in range(copy.instructions):
-            first = latest([self.now, around.copies])
-            around.copies = first.later(Reason("walk", pipeline), walking / copy.instructions)
-            self.now = self.now.later(Reason("issue", self.name), device.issue + device.issue_row * copy.rows / copy.instructions)
-        self._stretch(f"issue loads of {pipeline}", started.time, self.now.time)
-        around.busy[f"issue {self.name}"] += self.now.time - started.time
-        self._engine("copies", pipeline, begin, around.copies, 0.0)
-        around.busy[engine] += walking
-        around.instructions[self.name] += copy.instructions
-        line = self.block.plan.tma[operation].line
-        parts = self.block.plan.kernel.cluster.size if line is not None else 1
-        parts = min(parts, max(1, operation.destination.buffer.rows * copy.instructions // max(1, copy.rows)))
-        rows, size = self.landed[handle]
-        rows, size = rows + copy.rows * parts, size + copy.bytes * parts
-        self.landed[handle] = rows, size
-        # A request brings at least 64 bytes, so that shorter rows find half of theirs already there.
-        far = around.conditions.farther * min(1.0, size / rows / _FILLED)
-        late = device.load + far + rows * device.load_row + size / LINE * device.load_line
-        self._lands(handle, around.copies.later(Reason("latency", pipeline), late))
-
-    def _walking(self, copy: Transfer, tensor: str) -> tuple[float, str]:
-        """Cycles that the copy engine takes, for rows inside the tensor, which need requests, and for those outside, which are filled;
-        and whether it is the engine or the L2 that takes so long."""
-        conditions = self.around.conditions
-        inside = conditions.inside.get(tensor, 1.0)
-        requests = 1.0 + (self.device.split - 1.0) * conditions.crooked.get(tensor, 0.0)
-        there = copy.rows * inside * requests * self.device.row * conditions.slower
-        moved = copy.bytes * inside * requests / conditions.bytes_per_cycle
-        filled = copy.rows * (1 - inside) * max(self.device.row, self.device.outside * conditions.busy)
-        return max(there, moved) + filled, "l2" if moved > there + filled else "copies"
-
-    def _store(self, operation: tree.TmaStore) -> None:
-        copy = transfer(operation, self.block.plan.tma[operation])
-        around = self.around
-        begin = latest([self.now, around.stores])
-        around.stores = begin.later(Reason("store", operation.destination.tensor.name), copy.rows * self.device.row)
-        self._engine("stores", operation.destination.tensor.name, begin, around.stores, copy.rows * self.device.row)
-        self._lands(
-            operation.source.handle,
-            around.stores.later(Reason("latency", operation.destination.tensor.name), self.device.load / 2),
-        )
-        self.now = self.now.later(Reason("issue", self.name), copy.instructions * self.device.issue)
-
-    # -------------------------------------------------------------------------------------------------------- products
-
-    def _multiply(self, operation: tree.Mma | tree.RegisterMma) -> None:
-        around = self.around
-        cycles, first = product_cycles(instructions(operation), self.device)
-        cycles *= self.part
-        # A product that follows another at once finds the pipe filled.
-        begin = latest([self.now.later(Reason("latency", self.name), first), around.products])
-        around.products = begin.later(Reason("multiply", self.name), cycles)
-        self._engine("products", self.name, begin, around.products, cycles)
-        if isinstance(operation, tree.RegisterMma):
-            self.products.append(around.products)
-            return
-        for tile in (operation.accumulator, operation.a, operation.b, *operation.scales):
-            self._lands(tile.handle, around.products)
-
-    def _await_products(self, operation: tree.Operation) -> None:
-        """Where wgmma's products are waited for, and the stage that is given back late with them."""
-        mma_waits = self.plan.mma_waits
-        wait = mma_waits.waits.get(operation) if mma_waits is not None else None
-        if wait is None:
-            return
-        if len(self.products) > wait.pending:
-            self._wait(self.products[-1 - wait.pending], "products")
-            del self.products[: len(self.products) - wait.pending]
-        if wait.gives_back:
-            self._give_back()
-
-    def _give_back(self) -> None:
-        for handle, number in self.held_back:
-            event = self.now.later(Reason("hand over", handle.pipeline.name), self.device.arrive)
-            self.block.arrive(Use(handle.pipeline, handle.side, 0, number), event)
-        self.held_back.clear()
-
-    # ------------------------------------------------------------------------------------------------------------ rest
-
-    def _take_turns(self) -> None:
-        """Blocks that run at the same time come to their turns together, and the last of them waits for all others: each hands over to the
-        next when its stores have arrived, by a counter that the next one polls."""
-        turns, since = self.turns
-        others = max(0.0, (turns or 1) * self.around.conditions.at_once - 1)
-        if others:
-            begun = self.now.time
-            section = begun - since + self.device.turn_over
-            self.now = self.now.later(Reason("turns", self.name), others * section)
-            self._stretch("wait for turns of other blocks", begun, self.now.time)
-
-    def _work(self, operation: tree.Operation) -> None:
-        cycles = thread_cycles(operation, self.plan.role.warps, self.device) * self.part
-        if cycles:
-            before = self.now
-            if self.part < 1:  # in turn with the other groups, whose instructions the same schedulers issue
-                start = latest([self.now, self.block.working[self.name]])
-                self.block.working[self.name] = start.later(Reason("work", self.name), cycles)
-                # One warp on a scheduler waits for its own results meanwhile.
-                self.now = start.later(Reason("work", self.name), cycles * self.device.dependent)
-            else:
-                self.now = before.later(Reason("work", self.name), cycles)
-            self._stretch(type(operation).__name__.lower(), before.time, self.now.time)
-            self.around.busy[f"work {self.name}"] += cycles
-
-    def _engine(self, engine: str, what: str, begin: Event, end: Event, cycles: float) -> None:
-        self.around.busy[engine] += cycles
-        self.around.stretches.append(Stretch(self.block.number, engine, what, begin.time, end.time))
-
-    def _stretch(self, what: str, start: float, end: float) -> None:
-        self.around.stretches.append(Stretch(self.block.number, self.name, what, start, end))

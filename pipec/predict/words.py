@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from pipec.predict.events import Step
-from pipec.predict.launch import MainLoop
+from pipec.predict.main_loops import MainLoop
 from pipec.record import record
 
 _ALL = 0.97  # of the period: an engine so busy is the bound

@@ -7,8 +7,8 @@ from pipec.diag.message import Diagnostic
 from pipec.driver import Compilation, compile_source
 from pipec.isa.targets import TARGETS
 from pipec.predict.closed import Estimate, estimate
+from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH
-from pipec.predict.workload import workload
 from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.source import Source

@@ -10,9 +10,10 @@ from benchmarks.measured import RESULTS, Measured, measured
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
 from pipec.predict.closed import estimate
+from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH, DEVICES
 from pipec.predict.launch import Launch
-from pipec.predict.workload import Workload, workload
+from pipec.predict.workload import Workload
 from pipec.record import replace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

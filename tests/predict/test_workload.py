@@ -6,7 +6,8 @@ import pytest
 
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
-from pipec.predict.workload import Workload, workload
+from pipec.predict.counting import workload
+from pipec.predict.workload import Workload
 from pipec.sema import tree
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

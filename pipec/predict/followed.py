@@ -1,0 +1,184 @@
+"""Blocks that are followed on one multiprocessor: long loops and many tiles are cut short and continued at their pace."""
+
+import gc
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipec.interface import MULTIPROCESSORS
+from pipec.kir.walk import subexpressions
+from pipec.predict.conditions import Conditions
+from pipec.predict.events import Event, steps
+from pipec.predict.main_loops import main_loops
+from pipec.predict.run import Block, Multiprocessor
+from pipec.predict.tile_loops import goes_over_tiles
+from pipec.predict.uses import Stretch
+from pipec.predict.values import Known, Values
+from pipec.sema import tree
+
+if TYPE_CHECKING:
+    from pipec.predict.launch import Launch
+
+_LONGEST = 160  # iterations that are followed; longer loops are continued from their last ones
+_STEADY = 48  # iterations after which a loop has its pace
+_FEW_TILES = 2  # after which tiles follow each other at their pace
+
+
+class Followed:
+    """Blocks on a multiprocessor together. Long loops and many tiles are cut short and continued at the pace that they have reached:
+    a block's time is linear in both once the rings have filled."""
+
+    def __init__(self, launch: "Launch", blocks: int, around: Conditions) -> None:
+        self._launch, self._blocks, self._conditions = launch, blocks, around
+        self.tiles = tiles = _tiles(launch)
+        most = _FEW_TILES if tiles > _FEW_TILES + 1 else None
+        shorter = _shortened(launch, tiles, most)
+        if most is None:
+            self.cycles = self._along(shorter, None)
+        else:
+            self.cycles = self._of_tiles(shorter, tiles, most)
+        self.shares = _shares(self._end)
+        self.assumed = [span for block in self.around.blocks for span in block.assumed]
+        self.loops = tuple(main_loops(self.around.blocks[0]))
+
+    def _along(self, shorter: "_Shorter | None", tiles: int | None) -> float:
+        """Cycles with so many tiles, whatever the length of the loops."""
+        sizes = self._launch.sizes
+        if shorter is None:
+            return self._follow(sizes, tiles)
+        before = self._follow({**sizes, shorter.dimension: shorter.few}, tiles)
+        after = self._follow({**sizes, shorter.dimension: shorter.more}, tiles)
+        pace = (after - before) / (shorter.more - shorter.few)
+        return after + pace * (sizes[shorter.dimension] - shorter.more)
+
+    def _of_tiles(self, shorter: "_Shorter | None", tiles: int, most: int) -> float:
+        """Tiles follow each other at a pace of their own, which is as linear in the length of their loops as the first ones' time is."""
+        sizes = self._launch.sizes
+        if shorter is None:
+            before, after = self._follow(sizes, most), self._follow(sizes, most + 1)
+            return after + (after - before) * (tiles - most - 1)
+        few = {**sizes, shorter.dimension: shorter.few}
+        before, longer = self._follow(few, most), self._follow({**sizes, shorter.dimension: shorter.more}, most)
+        pace = (longer - before) / (shorter.more - shorter.few) * (sizes[shorter.dimension] - shorter.few) / most
+        after = self._follow(few, most + 1)
+        return after + pace * tiles + (after - before) * (tiles - most - 1)
+
+    def _follow(self, sizes: Mapping[str, int], tiles: int | None) -> float:
+        launch = self._launch
+        self.around = Multiprocessor(launch.device, self._conditions)
+        for number in range(self._blocks):
+            values = Values(sizes, _specials(launch, number))
+            Block(launch.kernel, launch.plan, values, _granted(launch, number), tiles, self.around)
+        # Events are many, live long and form no cycles: looking for garbage among them takes longer than they do.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            self._end = self.around.run()
+        finally:
+            if collects:
+                gc.enable()
+        return self._end.time
+
+    def stretches(self) -> tuple[Stretch, ...]:
+        """With those marked that the longest way goes through."""
+        ends = {round(event.time, 3) for event in self._end.path() if event.cycles}
+        critical = [
+            one._replace(critical=True) for one in self.around.stretches if round(one.end, 3) in ends and "wait" not in one.what
+        ]
+        others = [one for one in self.around.stretches if round(one.end, 3) not in ends or "wait" in one.what]
+        return (*others, *critical)
+
+
+def _shares(end: Event) -> dict[str, float]:
+    """Parts of the whole time; what was cut short counts like what was followed."""
+    followed = end.time or 1.0
+    found: dict[str, float] = {}
+    for step in steps(end, 0.0):
+        name = f"{step.reason.kind} ({step.reason.where})"
+        found[name] = found.get(name, 0.0) + step.cycles / followed
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _specials(launch: "Launch", number: int) -> dict[str, int]:
+    x, y, z = launch.grid
+    place = number * launch.kernel.cluster.shape[0] if number * launch.kernel.cluster.shape[0] < max(1, x) else 0
+    found = {MULTIPROCESSORS: launch.device.machine.multiprocessors, "cta.rank": 0}
+    for axis, at, extent, size in zip("xyz", (place, 0, 0), (x, y, z), launch.kernel.cluster.shape, strict=True):
+        found |= {f"block.{axis}": at, f"grid.{axis}": extent, f"cta.{axis}": 0}
+        found |= {f"cluster.{axis}": at // size, f"clusters.{axis}": extent // size}
+    return found
+
+
+def _granted(launch: "Launch", number: int) -> list[int]:
+    """The tiles that a tile scheduler grants to a worker, when all are equally fast."""
+    schedule = launch.kernel.schedule
+    if schedule is None or schedule.mode != "clc":
+        return []
+    size = launch.kernel.cluster.size
+    workers = max(1, launch.device.machine.multiprocessors * launch.held // size)
+    return list(range(number + workers, launch.blocks // size, workers))
+
+
+def _tiles(launch: "Launch") -> int:
+    """How many the first block goes over, one after the other."""
+    values = Values(launch.sizes, _specials(launch, 0))
+    found = 1 + len(_granted(launch, 0))
+    for role in launch.kernel.roles:
+        known: Known = {}
+        for statement in role.body:
+            match statement:
+                case tree.Assign():
+                    known[statement.variable] = values.of(statement.value)(known)
+                case tree.For() if goes_over_tiles(statement):
+                    start, stop = values.of(statement.start)(known), values.of(statement.stop)(known)
+                    if start is not None and stop is not None:
+                        found = max(found, len(range(int(start), int(stop), statement.step)))
+                case _:
+                    pass
+    return found
+
+
+class _Shorter(NamedTuple):
+    """Two sizes of a dimension, smaller than it is, that leave loops along it their pace."""
+
+    dimension: str
+    few: int
+    more: int
+
+
+def _shortened(launch: "Launch", tiles: int, most: int | None) -> _Shorter | None:
+    """None where all loops can be followed to their end."""
+    trips = max((load.times for load in launch.work.loads), default=0.0) / tiles
+    if trips * (1 if most is None else most) <= _LONGEST:
+        return None
+    names = {
+        node.name
+        for role in launch.kernel.roles
+        for loop in _loops(role.body)
+        if not goes_over_tiles(loop)
+        for node in subexpressions(loop.stop)
+        if isinstance(node, tree.ReadDimension) and launch.sizes.get(node.name, 0) > 1
+    }
+    if not names:
+        return None
+    dimension = max(names, key=lambda name: launch.sizes[name])
+    size = launch.sizes[dimension]
+    unit = 1
+    while unit * trips < (_STEADY if most is None else _STEADY // 2) * size:
+        unit *= 2
+    few = size % unit + unit
+    return _Shorter(dimension, few, few + unit) if few + unit < size else None
+
+
+def _loops(body: tuple[tree.Statement, ...]) -> Iterator[tree.For]:
+    for statement in body:
+        match statement:
+            case tree.For():
+                yield statement
+                yield from _loops(statement.body)
+            case tree.While() | tree.Elect():
+                yield from _loops(statement.body)
+            case tree.If():
+                yield from _loops(statement.then)
+                yield from _loops(statement.otherwise)
+            case _:
+                pass

@@ -1,0 +1,63 @@
+"""Main loops of a block that has been followed: the pace of each ring whose stages are loaded and multiplied."""
+
+from collections.abc import Iterator, Mapping
+
+from pipec.predict.events import Event, Step, steps
+from pipec.predict.run import Block
+from pipec.predict.tile_loops import operations_in
+from pipec.record import record
+from pipec.sema import tree
+
+
+@record
+class MainLoop:
+    """The loop around the products: `period` cycles for each use of a stage of `pipeline` by `role`, which `loader` fills.
+
+    `engines`: cycles that each engine is busy for one use; `path`: the way from one use to the next, summed by reason.
+    """
+
+    role: str
+    loader: str
+    pipeline: tree.Pipeline
+    period: float
+    instructions: float  # of TMA, by the loading role for one use
+    engines: Mapping[str, float]
+    path: tuple[Step, ...]
+
+
+# ------------------------------------------------------------------------------------------------------------ main loops
+
+
+def main_loops(block: Block) -> Iterator[MainLoop]:
+    """Of every ring whose stages are loaded and multiplied: its pace where the loop is in full swing."""
+    loaded = {
+        operation.destination.handle.pipeline: role.name
+        for role in block.roles
+        for operation in operations_in(role.body)
+        if isinstance(operation, tree.TmaLoad | tree.CopyAsync)
+    }
+    multiplied = {
+        (role.name, tile.handle.pipeline)
+        for role in block.roles
+        for operation in operations_in(role.body)
+        if isinstance(operation, tree.Mma | tree.RegisterMma)
+        for tile in ((operation.a, operation.b) if isinstance(operation.a, tree.BufferRef) else (operation.b,))
+        if tile.handle.side == "consumer"
+    }
+    for (role, pipeline), marks in block.marks.items():
+        stages = pipeline.stages
+        if (role, pipeline) not in multiplied or pipeline not in loaded or len(marks) < 2 * stages + 2:
+            continue
+        end = marks[-1 - stages] if len(marks) > 3 * stages + 2 else marks[-1]
+        laps = max(1, (len(marks) // 2) // stages)
+        count = min(laps * stages, marks.index(end))
+        since = marks[marks.index(end) - count]
+        yield _main_loop(block, role, loaded[pipeline], pipeline, end, since, count)
+
+
+def _main_loop(block: Block, role: str, loader: str, pipeline: tree.Pipeline, end: Event, since: Event, count: int) -> MainLoop:
+    path = tuple(Step(step.reason, step.cycles / count) for step in steps(end, since.time))
+    uses = len(block.marks[role, pipeline])  # by each block, while the engines work for all of them
+    engines = {name: cycles / uses for name, cycles in block.around.busy.items()}
+    instructions = block.around.instructions[loader] / uses
+    return MainLoop(role, loader, pipeline, (end.time - since.time) / count, instructions, engines, path)

@@ -1,0 +1,45 @@
+"""Which loops of a role go over the tiles that are a block's own, and what stands in bodies."""
+
+from collections.abc import Iterator
+from functools import cache
+
+from pipec.kir.walk import subexpressions
+from pipec.sema import tree
+
+
+def walks_over_tiles(kernel: tree.Kernel) -> bool:
+    loops = (statement for role in kernel.roles for statement in role.body if isinstance(statement, tree.For))
+    return any(map(goes_over_tiles, loops))
+
+
+@cache
+def goes_over_tiles(loop: tree.For) -> bool:
+    """A block's loop over the tiles that are its own: from its number in steps of the number of blocks, or that many times."""
+    if loop.step > 1 and isinstance(loop.start, tree.Special):
+        return True
+    return any(_shared_out(part) for part in subexpressions(loop.stop))
+
+
+def _shared_out(expression: tree.Expression) -> bool:
+    """A number of tiles over a number of blocks."""
+    match expression:
+        case tree.Call("ceildiv", (_, among)) | tree.Binary("//", _, among):
+            return any(
+                isinstance(part, tree.Special) and part.name.partition(".")[0] in ("grid", "clusters")
+                for part in subexpressions(among)
+            )
+        case _:
+            return False
+
+
+def operations_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.Operation]:
+    """All of them, whichever branches are taken."""
+    for statement in body:
+        match statement:
+            case tree.For() | tree.While() | tree.Elect():
+                yield from operations_in(statement.body)
+            case tree.If():
+                yield from operations_in(statement.then)
+                yield from operations_in(statement.otherwise)
+            case _:
+                yield statement
