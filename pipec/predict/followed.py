@@ -2,32 +2,47 @@
 
 import gc
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pipec.interface import MULTIPROCESSORS
+from pipec.kir.plan.types import Plan
 from pipec.kir.walk import subexpressions
 from pipec.predict.conditions import Conditions
+from pipec.predict.device import Device
 from pipec.predict.events import Event, steps
 from pipec.predict.main_loops import main_loops
-from pipec.predict.run import Block, Multiprocessor
+from pipec.predict.run import Multiprocessor
 from pipec.predict.tile_loops import goes_over_tiles
 from pipec.predict.uses import Stretch
 from pipec.predict.values import Known, Values
+from pipec.predict.workload import Workload
+from pipec.record import record
 from pipec.sema import tree
-
-if TYPE_CHECKING:
-    from pipec.predict.launch import Launch
 
 _LONGEST = 160  # iterations that are followed; longer loops are continued from their last ones
 _STEADY = 48  # iterations after which a loop has its pace
 _FEW_TILES = 2  # after which tiles follow each other at their pace
 
 
+@record
+class Launched:
+    """`grid` in blocks, `blocks` all of them, `held` on a multiprocessor at a time."""
+
+    kernel: tree.Kernel
+    plan: Plan
+    sizes: Mapping[str, int]
+    device: Device
+    work: Workload
+    grid: tuple[int, int, int]
+    blocks: int
+    held: int
+
+
 class Followed:
     """Blocks on a multiprocessor together. Long loops and many tiles are cut short and continued at the pace that they have reached:
     a block's time is linear in both once the rings have filled."""
 
-    def __init__(self, launch: "Launch", blocks: int, around: Conditions) -> None:
+    def __init__(self, launch: Launched, blocks: int, around: Conditions) -> None:
         self._launch, self._blocks, self._conditions = launch, blocks, around
         self.tiles = tiles = _tiles(launch)
         most = _FEW_TILES if tiles > _FEW_TILES + 1 else None
@@ -67,7 +82,7 @@ class Followed:
         self.around = Multiprocessor(launch.device, self._conditions)
         for number in range(self._blocks):
             values = Values(sizes, _specials(launch, number))
-            Block(launch.kernel, launch.plan, values, _granted(launch, number), tiles, self.around)
+            self.around.add(launch.kernel, launch.plan, values, _granted(launch, number), tiles)
         # Events are many, live long and form no cycles: looking for garbage among them takes longer than they do.
         collects = gc.isenabled()
         gc.disable()
@@ -98,7 +113,7 @@ def _shares(end: Event) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _specials(launch: "Launch", number: int) -> dict[str, int]:
+def _specials(launch: Launched, number: int) -> dict[str, int]:
     x, y, z = launch.grid
     place = number * launch.kernel.cluster.shape[0] if number * launch.kernel.cluster.shape[0] < max(1, x) else 0
     found = {MULTIPROCESSORS: launch.device.machine.multiprocessors, "cta.rank": 0}
@@ -108,7 +123,7 @@ def _specials(launch: "Launch", number: int) -> dict[str, int]:
     return found
 
 
-def _granted(launch: "Launch", number: int) -> list[int]:
+def _granted(launch: Launched, number: int) -> list[int]:
     """The tiles that a tile scheduler grants to a worker, when all are equally fast."""
     schedule = launch.kernel.schedule
     if schedule is None or schedule.mode != "clc":
@@ -118,7 +133,7 @@ def _granted(launch: "Launch", number: int) -> list[int]:
     return list(range(number + workers, launch.blocks // size, workers))
 
 
-def _tiles(launch: "Launch") -> int:
+def _tiles(launch: Launched) -> int:
     """How many the first block goes over, one after the other."""
     values = Values(launch.sizes, _specials(launch, 0))
     found = 1 + len(_granted(launch, 0))
@@ -145,7 +160,7 @@ class _Shorter(NamedTuple):
     more: int
 
 
-def _shortened(launch: "Launch", tiles: int, most: int | None) -> _Shorter | None:
+def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | None:
     """None where all loops can be followed to their end."""
     trips = max((load.times for load in launch.work.loads), default=0.0) / tiles
     if trips * (1 if most is None else most) <= _LONGEST:

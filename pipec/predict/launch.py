@@ -14,7 +14,7 @@ from pipec.predict.closed import estimate
 from pipec.predict.conditions import conditions
 from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH, DEVICES, Device
-from pipec.predict.followed import Followed
+from pipec.predict.followed import Followed, Launched
 from pipec.predict.main_loops import MainLoop
 from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES
 from pipec.predict.sizes import sizes_of
@@ -209,7 +209,8 @@ class Launch:
 
     def _run(self, blocks: int, busy: float) -> Followed:
         at_once = min(1.0, self.device.machine.multiprocessors * self.held / max(1, self.blocks))
-        return Followed(self, blocks, conditions(self.work, self.device, busy, at_once))
+        launched = Launched(self.kernel, self.plan, self.sizes, self.device, self.work, self.grid, self.blocks, self.held)
+        return Followed(launched, blocks, conditions(self.work, self.device, busy, at_once))
 
 
 _EVEN = 0.99

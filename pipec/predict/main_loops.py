@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from pipec.predict.block import Block
 from pipec.predict.events import Event, Step, steps
-from pipec.predict.run import Block
 from pipec.predict.tile_loops import operations_in
 from pipec.record import record
 from pipec.sema import tree
@@ -32,13 +32,13 @@ def main_loops(block: Block) -> Iterator[MainLoop]:
     """Of every ring whose stages are loaded and multiplied: its pace where the loop is in full swing."""
     loaded = {
         operation.destination.handle.pipeline: role.name
-        for role in block.roles
+        for role in block.kernel.roles
         for operation in operations_in(role.body)
         if isinstance(operation, tree.TmaLoad | tree.CopyAsync)
     }
     multiplied = {
         (role.name, tile.handle.pipeline)
-        for role in block.roles
+        for role in block.kernel.roles
         for operation in operations_in(role.body)
         if isinstance(operation, tree.Mma | tree.RegisterMma)
         for tile in ((operation.a, operation.b) if isinstance(operation.a, tree.BufferRef) else (operation.b,))

@@ -2,11 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.kir.plan.types import RolePlan
 from pipec.kir.walk import subexpressions
+from pipec.predict.block import Block
 from pipec.predict.events import Event, Reason, latest
 from pipec.predict.tile_loops import goes_over_tiles, operations_in
 from pipec.predict.uses import Stretch, Unpredictable, Use
@@ -16,23 +15,14 @@ from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import Side
 
-if TYPE_CHECKING:
-    from pipec.predict.run import Block
-
 _NOTHING = (0, 0)  # rows and bytes
 _FILLED = 64  # bytes that the L2 brings at a time
-
-
-def warpgroups(role: tree.Role) -> int:
-    """Warpgroups that multiply in registers go through their role each at its own pace, each with its rows of a tile."""
-    multiplies = any(isinstance(operation, tree.RegisterMma) for operation in operations_in(role.body))
-    return max(1, role.warps // WARPGROUP_WARPS) if multiplies else 1
 
 
 class Role:
     """Threads of a role, or of one warpgroup of it, as one: `now` is when they have done what `steps` went through."""
 
-    def __init__(self, block: "Block", plan: RolePlan, body: tuple[tree.Statement, ...], group: int) -> None:
+    def __init__(self, block: Block, plan: RolePlan, body: tuple[tree.Statement, ...], group: int) -> None:
         self.block, self.plan = block, plan
         self.group, self.part = group, 1 / block.groups[plan.role.name]
         self.device, self.around = block.around.device, block.around

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 
+from pipec.isa.targets import WARPGROUP_WARPS
 from pipec.kir.walk import subexpressions
 from pipec.sema import tree
 
@@ -43,3 +44,9 @@ def operations_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.Operation]:
                 yield from operations_in(statement.otherwise)
             case _:
                 yield statement
+
+
+def warpgroups(role: tree.Role) -> int:
+    """Warpgroups that multiply in registers go through their role each at its own pace, each with its rows of a tile."""
+    multiplies = any(isinstance(operation, tree.RegisterMma) for operation in operations_in(role.body))
+    return max(1, role.warps // WARPGROUP_WARPS) if multiplies else 1

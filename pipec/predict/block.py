@@ -1,0 +1,82 @@
+"""One block on its multiprocessor: the engines that all blocks share, and what its roles have handed to each other so far."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Protocol
+
+from pipec.kir.plan.types import Plan
+from pipec.predict.conditions import Conditions
+from pipec.predict.device import Device
+from pipec.predict.events import START, Event, latest
+from pipec.predict.tile_loops import warpgroups
+from pipec.predict.uses import Stretch, Use
+from pipec.predict.values import Values
+from pipec.sema import tree
+from pipec.source import Span
+from pipec.vocabulary import Side
+
+
+class Waiting(Protocol):
+    """Who waits for a use."""
+
+    now: Event
+
+
+class Engines:
+    """What blocks on a multiprocessor share: each of the engines is free from its last event on."""
+
+    def __init__(self, device: Device, conditions: Conditions) -> None:
+        self.device, self.conditions = device, conditions
+        self.start = Event(0.0, None, START, 0.0)
+        self.copies = self.products = self.stores = self.start
+        self.stretches: list[Stretch] = []
+        self.busy: dict[str, float] = defaultdict(float)
+        self.instructions: dict[str, int] = defaultdict(int)  # of TMA, by role
+
+
+class Block:
+    """One CTA. Others of its cluster do the same at the same time."""
+
+    def __init__(
+        self,
+        kernel: tree.Kernel,
+        plan: Plan,
+        values: Values,
+        granted: Sequence[int],
+        most_tiles: int | None,
+        around: Engines,
+        number: int,
+    ) -> None:
+        """`granted`: tiles by a tile scheduler, after the block's own; `most_tiles`: after so many the block ends."""
+        self.number, self.plan, self.values, self.around = number, plan, values, around
+        self.kernel = kernel
+        self.arrived: dict[Use, list[Event]] = defaultdict(list)
+        self.handed_over: dict[Use, Event] = {}
+        self.waiting: dict[Use, list[Waiting]] = defaultdict(list)
+        self.woken: list[Waiting] = []
+        self.granted = granted if most_tiles is None else granted[: most_tiles - 1]
+        self.most_tiles = most_tiles
+        self.assumed: dict[Span, None] = {}
+        self.working: dict[str, Event] = defaultdict(lambda: around.start)  # until when groups of a role issue instructions
+        self._counts: dict[tuple[tree.Pipeline, Side], int] = {}
+        self.marks: dict[tuple[str, tree.Pipeline], list[Event]] = defaultdict(list)  # when a role had each stage
+        self.groups = {role.name: warpgroups(role) for role in kernel.roles}
+
+    def arrive(self, use: Use, event: Event) -> None:
+        arrived = self.arrived[use]
+        arrived.append(event)
+        if len(arrived) >= self._arrivals(use.pipeline, use.side):
+            self.handed_over[use] = latest(arrived)
+            self.woken += self.waiting.pop(use, ())
+
+    def _arrivals(self, pipeline: tree.Pipeline, side: Side) -> int:
+        """Of groups of threads, which complete a use."""
+        key = pipeline, side
+        if key not in self._counts:
+            signals = self.plan.signals.get(key)
+            roles = [
+                role for role in self.plan.kernel.roles if pipeline in (role.produces if side == "producer" else role.consumes)
+            ]
+            groups = max((self.groups[role.name] for role in roles), default=1)
+            self._counts[key] = groups * (1 if signals is None else len(signals.how))
+        return self._counts[key]
