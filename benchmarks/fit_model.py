@@ -1,10 +1,10 @@
 """Fits the constants of a device in pipec.predict.device to recorded times of tiles, and says how well tiles are chosen elsewhere.
 
-    python benchmarks/fit_model.py [--record h200] [--judge h200_tiles] [--device h200]
+    python benchmarks/fit_model.py [--record h200_gemm] [--judge h200 h200_tiles] [--device h200]
 
 The shapes of the record are dealt into three parts. A part is fitted and the other two are judged, for each of the three; the constants
 that stand in the table are those of the first. The loss is the mean of |log(estimated / measured)|, tiles far from the best counting less:
-what matters is telling the good ones apart. `--judge` names a record of other shapes, to which nothing is ever fitted.
+what matters is telling the good ones apart. `--judge` names other records: shapes that were fitted to are left out there, too.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from pipec.record import replace
 
 OF_DEVICE = ("launch", "product", "memory", "loaded", "loaded_rate", "outside", "split", "tile", "element")
 OF_MACHINE = ("flops", "dram")
+RECORD = "h200_gemm"  # the newest, to a part of whose shapes the constants are fitted
 PARTS = 3
 DOZEN, DRAWS = 12, 20
 _NEAR = 1.3  # tiles within this factor of the best count in full
@@ -124,20 +125,25 @@ def figures(device: Device, rows: Sequence[Measured]) -> dict[str, float]:
     }
 
 
+def left_out(rows: Sequence[Measured], known: set[str]) -> list[Measured]:
+    return [one for one in rows if one.shape not in known]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--record", default="h200")
-    parser.add_argument("--judge", default="h200_tiles")
+    parser.add_argument("--record", default=RECORD)
+    parser.add_argument("--judge", nargs="*", default=["h200", "h200_tiles"])
     parser.add_argument("--device", default="h200")
     options = parser.parse_args()
-    rows, others = measured(options.record), measured(options.judge)
+    rows = measured(options.record)
+    records = {name: measured(name) for name in options.judge} | {options.record: rows}
     start = DEVICES[options.device]
-    print(f"as it stands, {options.record}: {figures(start, rows)}")
+    for name, record in records.items():
+        print(f"as it stands, {name}: {figures(start, left_out(record, parts(rows)[0]))}")
     for number, shapes in enumerate(parts(rows)):
         device = fitted(start, [one for one in rows if one.shape in shapes], best_of(rows))
-        print(f"fitted to part {number}, the others: {figures(device, [one for one in rows if one.shape not in shapes])}")
-        if others:
-            print(f"fitted to part {number}, {options.judge}: {figures(device, others)}")
+        for name, record in records.items():
+            print(f"fitted to part {number}, {name}: {figures(device, left_out(record, shapes))}")
         print(*(f"        {name}={getattr(device, name):.4g}," for name in OF_DEVICE), sep="\n")
         print(*(f"        {name}={getattr(device.machine, name):.4g}," for name in OF_MACHINE), sep="\n")
 

@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks.common import write
+from benchmarks.fit_model import RECORD, left_out, parts
 from benchmarks.fit_model import figures as of_choices
-from benchmarks.fit_model import parts
 from benchmarks.measured import Measured, measured
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
@@ -157,7 +157,8 @@ def predicted_tile(one: Measured) -> float:
 
 
 def whole_gemm(record: str, every: int) -> dict[str, Any]:
-    rows = [one for one in measured(record) if one.kind == "bf16"]
+    """At shapes to which nothing was fitted."""
+    rows = [one for one in left_out(measured(record), parts(measured(RECORD))[0]) if one.kind == "bf16"]
     best = {shape: min(one.seconds for one in rows if one.shape == shape) for shape in {one.shape for one in rows}}
     errors: dict[str, list[float]] = defaultdict(list)
     groups: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
@@ -176,7 +177,7 @@ def whole_gemm(record: str, every: int) -> dict[str, Any]:
             "geomean": round(math.exp(sum(map(math.log, regrets)) / len(regrets)), 4),
             "worst": round(max(regrets), 4),
         },
-        **({} if record == "h200" else {"points": points}),  # thousands there
+        **({"points": points} if record == "h200_tiles" else {}),  # thousands elsewhere
     }
 
 
@@ -218,11 +219,9 @@ def other_kernels() -> dict[str, Any]:
 
 
 def choices() -> dict[str, Any]:
-    """Tiles that the closed form picks: at shapes of the record that its constants were not fitted to, and of a later one."""
-    rows = measured("h200")
-    known = parts(rows)[0]
-    left_out = of_choices(DEVICES["h200"], [one for one in rows if one.shape not in known])
-    return {"h200, shapes left out": left_out, "h200_tiles": of_choices(DEVICES["h200"], measured("h200_tiles"))}
+    """Tiles that the closed form picks, at shapes that its constants were not fitted to."""
+    known = parts(measured(RECORD))[0]
+    return {name: of_choices(DEVICES["h200"], left_out(measured(name), known)) for name in (RECORD, "h200", "h200_tiles")}
 
 
 def _figures(record: str) -> dict[str, Any]:
@@ -300,6 +299,7 @@ def main() -> None:
     figures = {
         "one_multiprocessor_b200": one_multiprocessor(options.every),
         "ladders_b200": ladders(),
+        "gemm_h200_gemm": whole_gemm(RECORD, options.every),
         "gemm_h200": whole_gemm("h200", options.every),
         "gemm_h200_tiles": whole_gemm("h200_tiles", options.every),
         "others_h200_tiles": other_kernels(),

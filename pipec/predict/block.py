@@ -29,6 +29,7 @@ class Engines:
         self.device, self.conditions = device, conditions
         self.start = Event(0.0, None, START, 0.0)
         self.copies = self.products = self.stores = self.start
+        self.working: dict[str, Event] = defaultdict(lambda: self.start)  # until when threads of a role issue instructions
         self.stretches: list[Stretch] = []
         self.busy: dict[str, float] = defaultdict(float)
         self.instructions: dict[str, int] = defaultdict(int)  # of TMA, by role
@@ -57,7 +58,6 @@ class Block:
         self.granted = granted if most_tiles is None else granted[: most_tiles - 1]
         self.most_tiles = most_tiles
         self.assumed: dict[Span, None] = {}
-        self.working: dict[str, Event] = defaultdict(lambda: around.start)  # until when groups of a role issue instructions
         self._counts: dict[tuple[tree.Pipeline, Side], int] = {}
         self.marks: dict[tuple[str, tree.Pipeline], list[Event]] = defaultdict(list)  # when a role had each stage
         self.groups = {role.name: warpgroups(role) for role in kernel.roles}

@@ -4,17 +4,19 @@ from collections.abc import Mapping, Sequence
 
 from pipec.predict.device import Device
 from pipec.predict.workload import Workload
-from pipec.record import record
+from pipec.record import record, replace
 
-_ROUNDING = 6  # how sharply the largest term stands out where two meet
+_ROUNDING = 4  # how sharply the largest term stands out where two meet; of 3, 4 and 6 the first two fit equally well
 
 
 @record
 class Wave:
-    """`cycles` of a multiprocessor in which a `part` of all the work is done."""
+    """`cycles` of a multiprocessor in which a `part` of all the work is done; for `idle` ones of them nothing comes from memory, since the
+    first loads are still on their way, or the last tile is being stored."""
 
     cycles: float
     part: float
+    idle: float = 0.0
 
 
 def bounds_of(work: Workload, device: Device, waves: Sequence[Wave], clock: float) -> dict[str, float]:
@@ -29,7 +31,7 @@ def bounds_of(work: Workload, device: Device, waves: Sequence[Wave], clock: floa
 def together(bounds: Mapping[str, float], waves: Sequence[Wave], clock: float) -> float:
     """Seconds of a launch. What a wave loads comes from memory while it runs, so a last one that is not full leaves memory idle; the power
     limit knows only averages."""
-    waiting = sum(_joined(wave.cycles / clock, bounds["memory"] * wave.part) for wave in waves)
+    waiting = sum(_joined(wave.cycles / clock, bounds["memory"] * wave.part + wave.idle / clock) for wave in waves)
     return _joined(waiting, bounds["power"])
 
 
@@ -39,14 +41,15 @@ def _joined(first: float, second: float) -> float:
     return largest * (1 + (least / largest) ** _ROUNDING) ** (1 / _ROUNDING) if largest else 0.0
 
 
-def staying(work: Workload, device: Device, cycles: float, last: float | None = None) -> list[Wave]:
-    """Of blocks that stay: `cycles` of the one with most tiles, `last` if each of them took as long as its last one does."""
+def staying(work: Workload, device: Device, cycles: float, last: float | None = None, idle: float = 0.0) -> list[Wave]:
+    """Of blocks that stay: `cycles` of the one with most tiles, `last` if each of them took as long as its last one does; `idle` before the
+    first data and after the last."""
     tiles, part, last = work.tiles, min(1.0, work.last_wave), cycles if last is None else last
     if tiles > 1 and part < 1:
         done = tiles - 1 + part
-        waves = [Wave(cycles * (tiles - 1) / tiles, (tiles - 1) / done), Wave(last / tiles, part / done)]
+        waves = [Wave(cycles * (tiles - 1) / tiles, (tiles - 1) / done, idle), Wave(last / tiles, part / done)]
     else:
-        waves = [Wave(cycles, 1.0)]
+        waves = [Wave(cycles, 1.0, idle)]
     places = device.machine.multiprocessors * work.held
     left_over = work.blocks - device.machine.at_a_time(work.cluster) * work.held
     if left_over <= 0 or work.blocks > places:  # more blocks than that get their tiles from the hardware
@@ -58,7 +61,7 @@ def staying(work: Workload, device: Device, cycles: float, last: float | None = 
     if longer <= 0:
         return waves
     late = left_over / work.blocks
-    return [*(Wave(wave.cycles, wave.part * (1 - late)) for wave in waves), Wave(longer, late)]
+    return [*(replace(wave, part=wave.part * (1 - late)) for wave in waves), Wave(longer, late, idle)]
 
 
 def dram_bytes(work: Workload, device: Device) -> float:
@@ -69,7 +72,7 @@ def dram_bytes(work: Workload, device: Device) -> float:
 
 def _read(work: Workload, capacity: float, tensor: str, size: int) -> float:
     """Bytes of a tensor that come from DRAM. Blocks that run together share what they load; later ones find what the L2 has kept."""
-    loads = [load for load in work.loads if load.tensor == tensor]
+    loads = [load for load in (*work.loads, *work.reads) if load.tensor == tensor]
     loaded = sum(load.bytes * load.inside * load.average for load in loads) * work.blocks
     if size <= capacity or sum(work.tensors.values()) <= capacity:
         return min(size, loaded)

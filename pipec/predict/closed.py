@@ -49,17 +49,31 @@ def _waves(work: Workload, device: Device) -> list[Wave]:
         busy, each = min(1.0, work.blocks / count), ceil(work.blocks / count)
         cycles, start = _block(work, device, busy, each), _first_load(work, device, busy)
         last = _block(work, device, busy * work.last_wave, each) if work.tiles > 1 and work.last_wave < 1 else cycles
-        return staying(work, device, cycles + start, last + start)
+        return staying(work, device, cycles + start, last + start, idle(work, device, busy))
     full, rest = divmod(work.blocks, places * held) if work.blocks > places else (0, work.blocks)
     waves = []
     if full:
-        cycles = full * (_block(work, device, 1.0, held) + _first_load(work, device, 1.0) / held)
-        waves.append(Wave(cycles, 1 - rest / work.blocks))
+        start = _first_load(work, device, 1.0)
+        cycles = full * (_block(work, device, 1.0, held) + start / held)
+        waves.append(Wave(cycles, 1 - rest / work.blocks, idle(work, device, 1.0, full, held)))
     if rest:
         busy = min(1.0, rest / count)
-        cycles = _block(work, device, busy, ceil(rest / places)) + _first_load(work, device, busy)
-        waves.append(Wave(cycles, rest / work.blocks))
+        start = _first_load(work, device, busy)
+        cycles = _block(work, device, busy, ceil(rest / places)) + start
+        waves.append(Wave(cycles, rest / work.blocks, idle(work, device, busy) / (held if full else 1)))
     return waves
+
+
+def _last_store(work: Workload, device: Device) -> float:
+    """Cycles of one tile's epilogue, after the last data has come."""
+    return sum(_stored(role, device) for role in work.roles) / max(work.tiles, 1.0)
+
+
+def idle(work: Workload, device: Device, busy: float, waves: int = 1, held: int = 1) -> float:
+    """Cycles in which nothing comes from memory, of so many waves. Blocks that share a multiprocessor begin together only once; those
+    that hold no ring read and store in turn with others all the time."""
+    each = _first_load(work, device, busy) + _last_store(work, device)
+    return each * (1 + (waves - 1) / held) if work.stages else each
 
 
 def _first_load(work: Workload, device: Device, busy: float) -> float:
@@ -70,18 +84,23 @@ def _block(work: Workload, device: Device, busy: float, held: int) -> float:
     """Cycles for the first block, of `held` that share its multiprocessor, when a part `busy` of all multiprocessors work."""
     epilogue, hidden = _epilogues(work, device)
     pace = _loops(work, device, conditions(work, device, busy, 1.0), held)
-    return max(pace, hidden * held) + (epilogue - hidden) * held
+    stored = (epilogue - hidden) * held
+    if not work.stages:  # what one block reads, another one computes with
+        return max(pace, stored) + min(pace, stored) / held
+    return max(pace, hidden * held) + stored
 
 
 def _loops(work: Workload, device: Device, around: Conditions, held: int) -> float:
     """Of all iterations of a block's main loops together."""
     products = sum(product_cycles(one.instructions, device)[0] * one.times for role in work.roles for one in role.products)
     walking = sum(walk(load, device, around) * load.times for load in work.loads)
+    walking += sum(read.bytes * read.inside / around.bytes_per_cycle * read.times for read in work.reads)
     issued = max(_issued(role, device, work) for role in work.roles)
     threads = max((role.slots.cycles(device) for role in work.roles if role.products), default=0.0)
     engines = held * max(products, walking, issued, threads)
     used = [ring for ring in work.stages if _uses(work, ring)]  # a split of K may have no block of it
-    return max((_around(work, ring, device, around, engines) for ring in used), default=engines)
+    read = max((read.times - 1 for read in work.reads), default=0.0) * (device.load + around.farther)
+    return max(engines, read, *(_around(work, ring, device, around, engines) for ring in used))
 
 
 def _around(work: Workload, pipeline: str, device: Device, around: Conditions, engines: float) -> float:

@@ -16,9 +16,9 @@ import numpy as np
 
 from pipec.arithmetic import MEANINGS
 from pipec.interface import MULTIPROCESSORS
-from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES, held, staging_bytes, tensor_columns, tile_bytes
+from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES, held, launch_registers, staging_bytes, tensor_columns, tile_bytes
 from pipec.predict.tile_loops import operations_in, walks_over_tiles
-from pipec.predict.work import Slots, instructions, slots
+from pipec.predict.work import Slots, instructions, slots, tiles_read
 from pipec.predict.workload import ROW_BYTES, Epilogue, Load, Product, RoleWork, Workload
 from pipec.record import replace
 from pipec.sema import tree
@@ -38,23 +38,23 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
         if buffer.space == "shared"
     )
     shared += staging_bytes(kernel, SHARED_BYTES - BLOCK_BYTES - shared)
-    budgeted = any(role.registers is not None for role in kernel.roles)
+    launched = launch_registers(kernel, threads)
     registers = max((nothing.registers(role) for role in kernel.roles), default=0)
     columns = tensor_columns(kernel)
-    together = multiprocessors * held(shared, threads, budgeted, registers, columns)
+    together = multiprocessors * held(shared, threads, launched, registers, columns)
     counter = _Count(kernel, sizes, multiprocessors, (grid[0], grid[1], grid[2]), together)
     roles = tuple(counter.role(role) for role in kernel.roles)
     if not _even(roles) and prod(grid) > together:
         everywhere = _Count(kernel, sizes, multiprocessors, (grid[0], grid[1], grid[2]), together, spread=True)
         roles = tuple(_averaged(here, everywhere.role(role)) for here, role in zip(roles, kernel.roles, strict=True))
     pipelines = {load.pipeline for role in roles for load in role.loads}
-    tensors = {load.tensor for role in roles for load in role.loads}
+    tensors = {load.tensor for role in roles for load in (*role.loads, *role.reads)}
     return Workload(
         prod(grid),
         kernel.cluster.size,
         threads,
         shared,
-        budgeted,
+        launched,
         registers,
         columns,
         {pipeline.name: pipeline.stages for pipeline in kernel.pipelines if pipeline.name in pipelines},
@@ -78,7 +78,8 @@ def _averaged(here: RoleWork, everywhere: RoleWork) -> RoleWork:
     epilogues = tuple(
         replace(one, average=other.average) for one, other in zip(here.epilogues, everywhere.epilogues, strict=True)
     )
-    return RoleWork(here.name, here.warps, loads, products, epilogues, here.slots)
+    reads = tuple(replace(one, average=other.average) for one, other in zip(here.reads, everywhere.reads, strict=True))
+    return RoleWork(here.name, here.warps, loads, products, epilogues, reads, here.slots)
 
 
 def _tensor_bytes(tensor: tree.TensorParameter, sizes: Mapping[str, int]) -> int:
@@ -140,8 +141,10 @@ class _Count:
         loads: list[Load] = []
         products: list[Product] = []
         epilogues: list[Epilogue] = []
+        reads: list[Load] = []
         plain = special = 0.0
         for operation, times in self._walk(role.body, Times(1.0, 1.0)):
+            reads += (self._read(node, times) for node in tiles_read(operation))
             of = slots(operation, role.warps)
             plain, special = plain + of.plain * times.first, special + of.special * times.first
             match operation:
@@ -163,7 +166,9 @@ class _Count:
                     epilogues.append(Epilogue(0, tile_bytes(tile.rows, tile.columns, tile.dtype.bits), *times))
                 case _:
                     pass
-        return RoleWork(role.name, role.warps, tuple(loads), tuple(products), tuple(epilogues), Slots(plain, special))
+        return RoleWork(
+            role.name, role.warps, tuple(loads), tuple(products), tuple(epilogues), tuple(reads), Slots(plain, special)
+        )
 
     def _load(self, operation: tree.TmaLoad | tree.CopyAsync, times: Times) -> Load:
         tile, source = operation.destination.buffer, operation.source
@@ -182,6 +187,18 @@ class _Count:
         row_bytes = tile.columns * tile.dtype.bits // 8
         owner = tile.owner.name if tile.owner is not None else tile.name
         return Load(source.tensor.name, owner, tile.rows, row_bytes, *times, shared, inside, distinct, crooked)
+
+    def _read(self, node: tree.ReadTensor, times: Times) -> Load:
+        tile, tensor = node.type, node.source.tensor
+        extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in tensor.shape]
+        starts = [self.value(coordinate) for coordinate in node.source.coordinates]
+        known = [np.broadcast_to(start, self._together) for start in starts if start is not None]
+        distinct = len(np.unique(np.stack(known), axis=1).T) / self._together if known else 1.0
+        rows, columns = extents[-2] if len(extents) > 1 else 1, extents[-1]
+        # Nothing is read outside the tensor.
+        inside = min(1.0, rows / (ceil(rows / tile.rows) * tile.rows)) if rows else 1.0
+        inside *= min(1.0, columns / (ceil(columns / tile.columns) * tile.columns)) if columns else 1.0
+        return Load(tensor.name, "", tile.rows, tile_bytes(1, tile.columns, tensor.dtype.bits), *times, 1, inside, distinct, 0.0)
 
     def _in_cluster(self, start: Values | None) -> int:
         """How many tiles lie side by side that the CTAs of one cluster load."""
@@ -210,6 +227,7 @@ class _Count:
                     yield from self._walk(taken, times)
                 case tree.Assign():
                     self._variables[statement.variable] = self.value(statement.value)
+                    yield statement, times
                 case _:
                     yield statement, times
 

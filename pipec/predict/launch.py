@@ -10,7 +10,7 @@ from pipec.driver import Compilation
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
 from pipec.predict.bounds import Wave, bounds_of, dram_bytes, staying, together
-from pipec.predict.closed import estimate
+from pipec.predict.closed import estimate, idle
 from pipec.predict.conditions import conditions
 from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH, DEVICES, Device
@@ -185,17 +185,24 @@ class Launch:
         """The first blocks followed, and what the launch consists of."""
         count, places = self.device.machine.multiprocessors, self.device.machine.at_a_time(self.work.cluster)
         if self._stays or self.running <= places:
-            run = self._run(ceil(self.running / count), min(1.0, self.running / count))
-            return run, staying(self.work, self.device, run.cycles) if self._stays else [Wave(run.cycles, 1.0)]
+            busy = min(1.0, self.running / count)
+            run = self._run(ceil(self.running / count), busy)
+            waiting = idle(self.work, self.device, busy)
+            return run, staying(self.work, self.device, run.cycles, None, waiting) if self._stays else [
+                Wave(run.cycles, 1.0, waiting)
+            ]
         run = self._run(self.held, 1.0)
         if self.work.evenness < _EVEN:
             # Blocks of unlike length follow each other without waiting for the longest; at the end some idle.
             cycles = run.cycles * self.work.evenness * (self.running / (places * self.held) + _IDLE)
             return run, [Wave(max(run.cycles, cycles), 1.0)]
         full, rest = divmod(self.running, places * self.held)
-        waves = [Wave(run.cycles * full, 1 - rest / self.running)] if full else []
+        waiting = idle(self.work, self.device, 1.0, full, self.held)
+        waves = [Wave(run.cycles * full, 1 - rest / self.running, waiting)] if full else []
         if rest:
-            waves.append(Wave(self._run(ceil(rest / places), min(1.0, rest / count)).cycles, rest / self.running))
+            busy = min(1.0, rest / count)
+            waiting = idle(self.work, self.device, busy) / (self.held if full else 1)
+            waves.append(Wave(self._run(ceil(rest / places), busy).cycles, rest / self.running, waiting))
         return run, waves
 
     @property

@@ -7,16 +7,17 @@ from pipec.sema import tree
 
 SHARED_BYTES = 227 * 1024  # of a multiprocessor, for its blocks together
 BLOCK_BYTES = 1024  # of shared memory that the system keeps for each block
+_REGISTERS = 65_536  # of a multiprocessor
 _SYSTEM_REGISTERS = 56  # that a thread needs beside its accumulators
 
 
-def held(shared_bytes: int, threads: int, budgeted: bool, accumulator_registers: int, columns: int) -> int:
+def held(shared_bytes: int, threads: int, launch_registers: int | None, accumulator_registers: int, columns: int) -> int:
     """Blocks that a multiprocessor holds at a time. All targets have as much of everything."""
-    if budgeted:
-        registers = 65_536 // threads
+    if launch_registers is not None:
+        registers = launch_registers
     else:
         registers = min(255, 8 * ceil((accumulator_registers + _SYSTEM_REGISTERS) / 8))
-    by_registers = 65_536 // max(1, threads * registers)
+    by_registers = _REGISTERS // max(1, threads * registers)
     by_columns = 512 // columns if columns else 32
     return max(1, min(SHARED_BYTES // (shared_bytes + BLOCK_BYTES), by_registers, 2048 // threads, by_columns, 32))
 
@@ -52,3 +53,13 @@ def staging_bytes(kernel: tree.Kernel, free: int) -> int:
     for stride, four in zip(strides, wide, strict=True):
         total += 2 * stride if four and total + 2 * stride <= free else 0
     return total
+
+
+def launch_registers(kernel: tree.Kernel, threads: int) -> int | None:
+    """Of a thread when the block starts, where roles have budgets: all the same, or all that there are in equal shares
+    (pipec.kir.plan.roles)."""
+    budgets = {role.registers for role in kernel.roles}
+    if budgets == {None}:
+        return None
+    one = next(iter(budgets))
+    return one if len(budgets) == 1 and one is not None else _REGISTERS // threads

@@ -10,7 +10,7 @@ from pipec.predict.events import Event, Reason, latest
 from pipec.predict.tile_loops import goes_over_tiles, operations_in
 from pipec.predict.uses import Stretch, Unpredictable, Use
 from pipec.predict.values import Known
-from pipec.predict.work import LINE, Transfer, instructions, product_cycles, thread_cycles, transfer
+from pipec.predict.work import LINE, SCHEDULERS, Transfer, instructions, product_cycles, thread_cycles, tiles_read, transfer
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import Side
@@ -291,18 +291,35 @@ class Role:
             self._stretch("wait for turns of other blocks", begun, self.now.time)
 
     def _work(self, operation: tree.Operation) -> None:
+        self._read(operation)
         cycles = thread_cycles(operation, self.plan.role.warps, self.device) * self.part
         if cycles:
-            before = self.now
-            if self.part < 1:  # in turn with the other groups, whose instructions the same schedulers issue
-                start = latest([self.now, self.block.working[self.name]])
-                self.block.working[self.name] = start.later(Reason("work", self.name), cycles)
-                # One warp on a scheduler waits for its own results meanwhile.
-                self.now = start.later(Reason("work", self.name), cycles * self.device.dependent)
-            else:
-                self.now = before.later(Reason("work", self.name), cycles)
+            before, around = self.now, self.around
+            # In turn with other groups and other blocks, whose instructions the same schedulers issue.
+            start = latest([self.now, around.working[self.name]])
+            filled = min(1.0, self.plan.role.warps / SCHEDULERS)
+            around.working[self.name] = start.later(Reason("work", self.name), cycles * filled)
+            # One warpgroup's warp on a scheduler waits for its own results meanwhile.
+            self.now = start.later(Reason("work", self.name), cycles * (self.device.dependent if self.part < 1 else 1.0))
             self._stretch(type(operation).__name__.lower(), before.time, self.now.time)
-            self.around.busy[f"work {self.name}"] += cycles
+            around.busy[f"work {self.name}"] += cycles
+
+    def _read(self, operation: tree.Operation) -> None:
+        """What threads read from global memory comes through the L2 like copies, and they wait for it."""
+        tiles, around = tiles_read(operation), self.around
+        if not tiles:
+            return
+        before = self.now
+        for tile in tiles:
+            size = tile.type.rows * tile.type.columns * tile.source.tensor.dtype.bits / 8 * self.part
+            first = latest([before, around.copies])
+            around.copies = first.later(Reason("read", self.name), size / around.conditions.bytes_per_cycle)
+        whole = [tile for tile in tiles if tile.axis is None]
+        if not whole:
+            return  # vectors that go with each row or column are small, stay in the L2 and are asked for early
+        late = self.device.load + around.conditions.farther
+        self.now = around.copies.later(Reason("latency", whole[-1].source.tensor.name), late)
+        self._stretch("read", before.time, self.now.time)
 
     def _engine(self, engine: str, what: str, begin: Event, end: Event, cycles: float) -> None:
         self.around.busy[engine] += cycles

@@ -17,7 +17,7 @@ from pipec.sema.types import TileType
 LINE = 128  # bytes of a box row that the TMA engine takes in one step, and the widest swizzle
 _BYTE = 8
 _STEP = 32  # bytes of K that one MMA instruction multiplies
-_SCHEDULERS = 4  # of a multiprocessor, each issues one instruction a cycle
+SCHEDULERS = 4  # of a multiprocessor, each issues one instruction a cycle
 
 
 @record
@@ -119,9 +119,16 @@ def slots(operation: tree.Operation, warps: int) -> Slots:
     tile = evaluated_tile(operation)
     if tile is None or not isinstance(tile.type, TileType):
         return _NONE
-    each = tile.type.rows * tile.type.columns / (WARP * min(warps, _SCHEDULERS))
+    each = tile.type.rows * tile.type.columns / (WARP * min(warps, SCHEDULERS))
     plain, special = _instructions(tile)
     return Slots(plain * each, special * each)
+
+
+@cache
+def tiles_read(operation: tree.Operation) -> tuple[tree.ReadTensor, ...]:
+    """What the role's threads read from global memory for the tile that they evaluate."""
+    tile = evaluated_tile(operation)
+    return () if tile is None else tuple(node for node in _nodes(tile) if isinstance(node, tree.ReadTensor))
 
 
 def thread_cycles(operation: tree.Operation, warps: int, device: Device) -> float:
@@ -142,18 +149,24 @@ def _instructions(tile: tree.Expression) -> Slots:
     """Of one element; parts that the expression shares count once, and those with fewer elements in proportion."""
     assert isinstance(tile.type, TileType)
     whole = tile.type.rows * tile.type.columns
-    seen: set[tree.Expression] = set()
-    stack: list[tree.Expression] = [tile]
     total = _NONE
-    while stack:
-        node = stack.pop()
-        if node in seen or not isinstance(node.type, TileType):
-            continue
-        seen.add(node)
+    for node in _nodes(tile):
+        assert isinstance(node.type, TileType)
         part, of = node.type.rows * node.type.columns / whole, _of_node(node)
         total = Slots(total.plain + of.plain * part, total.special + of.special * part)
-        stack.extend(children(node))
     return total
+
+
+def _nodes(tile: tree.Expression) -> list[tree.Expression]:
+    """The tiles that an expression consists of, each once."""
+    found: dict[tree.Expression, None] = {}
+    stack = [tile]
+    while stack:
+        node = stack.pop()
+        if node not in found and isinstance(node.type, TileType):
+            found[node] = None
+            stack.extend(children(node))
+    return list(found)
 
 
 def _of_node(node: tree.Expression) -> Slots:

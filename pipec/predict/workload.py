@@ -70,6 +70,7 @@ class RoleWork:
     loads: tuple[Load, ...]
     products: tuple[Product, ...]
     epilogues: tuple[Epilogue, ...]
+    reads: tuple[Load, ...]  # by the threads themselves, into registers: of no pipeline
     slots: Slots  # of all tiles that the first block's threads evaluate
 
 
@@ -82,7 +83,7 @@ class Workload:
     cluster: int  # blocks that start together, on multiprocessors of one group
     threads: int
     shared_bytes: int
-    budgeted: bool  # roles have register budgets: the block takes all registers
+    launch_registers: int | None  # of a thread, where roles have budgets
     accumulator_registers: int  # per thread of the role that has most
     columns: int  # of tensor memory
     stages: Mapping[str, int]
@@ -93,11 +94,15 @@ class Workload:
 
     @property
     def held(self) -> int:
-        return blocks_held(self.shared_bytes, self.threads, self.budgeted, self.accumulator_registers, self.columns)
+        return blocks_held(self.shared_bytes, self.threads, self.launch_registers, self.accumulator_registers, self.columns)
 
     @property
     def loads(self) -> Iterator[Load]:
         return (load for role in self.roles for load in role.loads)
+
+    @property
+    def reads(self) -> Iterator[Load]:
+        return (read for role in self.roles for read in role.reads)
 
     @property
     def flops(self) -> float:
@@ -130,7 +135,7 @@ class Workload:
     @property
     def l2_bytes(self) -> float:
         """Loaded and stored by all blocks together."""
-        loaded = sum(one.bytes * one.inside * one.average / one.shared for one in self.loads)
+        loaded = sum(one.bytes * one.inside * one.average / one.shared for one in (*self.loads, *self.reads))
         stored = sum(one.bytes * one.average for role in self.roles for one in role.epilogues)
         return self.blocks * (loaded + stored)
 
