@@ -19,8 +19,12 @@ _TCGEN05 = re.compile(r"tcgen05\.mma(\.sp)?\.cta_group::([12])\.kind::(\w+)")
 _VECTOR = re.compile(r"\.v([248])\b")
 _WIDTH = re.compile(r"\.[a-z]+(\d+)$")
 _SPECIAL = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div")
+_FREE = frozenset(("mov", "bra"))  # in SASS values stay in the registers that loops carry them in; branches issue beside
 _NARROW = frozenset(("e4m3", "e5m2", "s8", "u8"))
 _KINDS = {"f16": False, "tf32": False, "f8f6f4": True, "i8": True}  # kind -> whether its elements have 8 bits or fewer
+_SCALED_KINDS = frozenset(("mxf8f6f4", "mxf4", "mxf4nvf4"))
+_SCALED_ROWS = 128  # block-scaled descriptors count rows by it
+_COPIED = re.compile(r"tcgen05\.cp\.cta_group::([12])\.(\d+)x(\d+)b\b")
 _WARPGROUP = 128
 
 
@@ -77,6 +81,24 @@ class Code:
             (at for at in range(self._first, len(self._lines) + 1) if self._lines[at - 1].startswith("}")), len(self._lines)
         )
 
+    @property
+    def registers(self) -> int:
+        """The most that a thread starts with, as the entry states it; 0 where it does not."""
+        match = re.search(r"\.maxnreg\s+(\d+)", self._head)
+        return int(match[1]) if match else 0
+
+    @property
+    def cluster(self) -> tuple[int, int, int]:
+        """CTAs of a cluster along x, y and z."""
+        match = re.search(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", self._head)
+        x, y, z = (int(extent or 1) for extent in match.groups()) if match else (1, 1, 1)
+        return x, y, z
+
+    @property
+    def _head(self) -> str:
+        """What stands before the body."""
+        return "\n".join(self._lines[self._first - 1 : self._last]).partition("\n{")[0]
+
     @cached_property
     def _parsed(self) -> dict[int, list[_Line]]:
         found: dict[int, list[_Line]] = {}
@@ -120,8 +142,10 @@ class Code:
                 if product is not None:
                     products.append(product)
                     continue
-                special = float(one.opcode.partition(".")[0] in _SPECIAL)
-                slots = Slots(slots.plain + 1 - special, slots.special + special)
+                operation = one.opcode.partition(".")[0]
+                special = float(operation in _SPECIAL)
+                plain = 1 - special if operation not in _FREE else 0.0
+                slots = Slots(slots.plain + plain, slots.special + special)
                 stored += _bytes(one.opcode) * threads if one.opcode.startswith("st.global") else 0.0
                 staged += _bytes(one.opcode) * threads if one.opcode.startswith("st.shared") else 0.0
                 leaves |= one.opcode.startswith("cp.async.bulk") and ".global.shared" in one.opcode
@@ -167,22 +191,29 @@ class Code:
             return Multiply(Instructions(1, rows, int(match[1]), 1, near, match[3] in _NARROW, 0), late=True)
         if one.opcode.startswith(("mma.", "wmma.mma")):
             raise Unclear(line, f"what `{one.opcode}` takes is not on record")
+        copied = _COPIED.match(one.opcode)
+        if copied is not None:  # scale factors, by the unit that multiplies
+            size = int(copied[2]) * int(copied[3]) // 8
+            return Multiply(Instructions(0, _SCALED_ROWS, 8, int(copied[1]), False, True, size), late=False)
         match = _TCGEN05.match(one.opcode)
         return None if match is None else self._tcgen05(line, one, match)
 
     def _tcgen05(self, line: int, one: _Line, match: re.Match[str]) -> Multiply:
-        if match[1] or match[3] not in _KINDS:
+        scaled = match[3] in _SCALED_KINDS
+        if match[1] or not (scaled or match[3] in _KINDS):
             raise Unclear(line, f"what `{match[0]}` takes is not on record")
         operands = [operand.strip() for operand in one.operands.split(",")]
         least, most = self._range(operands[3])
         if least != most:
             raise Unclear(line, f"the instruction descriptor `{operands[3]}` is worked out at run time")
         descriptor, group = int(least), int(match[2])
-        rows, columns = (descriptor >> 24 & 31) * 16, (descriptor >> 17 & 63) * 8  # PTX ISA 9.7.17.4.2
+        # PTX ISA 9.7.17.4.2
+        rows = (descriptor >> 27 & 3) * _SCALED_ROWS if scaled else (descriptor >> 24 & 31) * 16
+        columns = (descriptor >> 17 & 63) * 8
         if not rows or not columns:
             raise Unclear(line, f"the instruction descriptor {descriptor:#x} has no shape")
         near = "[" in operands[1]
-        return Multiply(Instructions(1, rows // group, columns, group, near, _KINDS[match[3]], 0), late=False)
+        return Multiply(Instructions(1, rows // group, columns, group, near, _KINDS.get(match[3], True), 0), late=False)
 
     def _range(self, operand: str, depth: int = 12) -> tuple[float, float]:
         """Between which numbers an operand lies, where few instructions tell."""

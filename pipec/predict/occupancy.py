@@ -7,7 +7,7 @@ from pipec.sema import tree
 
 SHARED_BYTES = 227 * 1024  # of a multiprocessor, for its blocks together
 BLOCK_BYTES = 1024  # of shared memory that the system keeps for each block
-_REGISTERS = 65_536  # of a multiprocessor
+REGISTERS = 65_536  # of a multiprocessor
 _SYSTEM_REGISTERS = 56  # that a thread needs beside its accumulators
 
 
@@ -17,7 +17,7 @@ def held(shared_bytes: int, threads: int, launch_registers: int | None, accumula
         registers = launch_registers
     else:
         registers = min(255, 8 * ceil((accumulator_registers + _SYSTEM_REGISTERS) / 8))
-    by_registers = _REGISTERS // max(1, threads * registers)
+    by_registers = REGISTERS // max(1, threads * registers)
     by_columns = 512 // columns if columns else 32
     return max(1, min(SHARED_BYTES // (shared_bytes + BLOCK_BYTES), by_registers, 2048 // threads, by_columns, 32))
 
@@ -62,4 +62,4 @@ def launch_registers(kernel: tree.Kernel, threads: int) -> int | None:
     if budgets == {None}:
         return None
     one = next(iter(budgets))
-    return one if len(budgets) == 1 and one is not None else _REGISTERS // threads
+    return one if len(budgets) == 1 and one is not None else REGISTERS // threads

@@ -1,20 +1,21 @@
 """How long a block of a PTX kernel takes, from its barriers: the network that proofs are about (pipec.verify), with a time for each event.
 
 Every process goes through its states with numbers for sizes and block numbers; waits, arrivals, bytes and the code between them
-(`code.py`) cost what `device.py` says. The text does not say how wide the boxes of a tensor map are, how large tensors are, or how many
-blocks a launch has: rows of 128 bytes are assumed, inputs in memory, and the number of blocks is given.
+(`code.py`) cost what `device.py` says. CTAs of a cluster have engines of their own; those that the network takes for one are followed
+once, and each of them loads its part of what all receive. The text does not say how wide the boxes of a tensor map are, how large tensors
+are, or how many blocks a launch has: rows of 128 bytes are assumed, inputs in memory, and the number of blocks is given.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping
 from heapq import heappop, heappush
-from math import ceil, inf
+from math import ceil, inf, prod
 from typing import NamedTuple
 
 from pipec.predict.code import Code, Group, Multiply, Unclear
 from pipec.predict.code import Stretch as Between
 from pipec.predict.device import Device
-from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES
+from pipec.predict.occupancy import BLOCK_BYTES, REGISTERS, SHARED_BYTES
 from pipec.predict.run import MOST_EVENTS
 from pipec.predict.uses import Stretch
 from pipec.predict.work import LINE, product_cycles
@@ -79,16 +80,18 @@ def predict_ptx(
     network: Network, text: str, device: Device, given: Mapping[str, int], blocks: int | None, clock: float | None
 ) -> PtxPrediction:
     """`given`: values of `names_of`; `blocks`: of the launch, one on each multiprocessor if None. Raises Unclear."""
-    if any(process.ranks != (0,) for process in network.processes):
-        raise Unclear(0, "its blocks run in clusters, whose signals to each other are not followed")
-    threads = sum(process.threads for process in network.processes)
+    threads = sum(process.threads for process in network.processes if 0 in process.ranks)
     count = device.machine.multiprocessors
     blocks = count if blocks is None else blocks
     last = max((at + _BARRIER_BYTES for ring in network.rings if ring.kind == "mbarrier" for at in ring.instances), default=0)
-    held = max(1, min(SHARED_BYTES // (last + BLOCK_BYTES), 2048 // max(1, threads)))
-    each = min(held, ceil(blocks / count))
-    one = _Multiprocessor(network, Code(text, network.name, threads), device, given, each, min(1.0, blocks / count), blocks)
-    cycles = one.run() * ceil(blocks / (count * each))
+    code = Code(text, network.name, threads)
+    by_registers = REGISTERS // max(1, threads * code.registers)
+    held = max(1, min(SHARED_BYTES // (last + BLOCK_BYTES), 2048 // max(1, threads), by_registers))
+    size = prod(code.cluster)
+    places = device.machine.at_a_time(size)
+    each = min(held, ceil(blocks / places))
+    one = _Multiprocessor(network, code, device, given, each, min(1.0, blocks / count), blocks)
+    cycles = one.run() * ceil(blocks / (places * each))
     if not one.moved and not one.flops:
         raise Unclear(
             0, "no barrier of it carries copies or products: its threads take the time, and what they compute is not followed"
@@ -96,12 +99,13 @@ def predict_ptx(
     clock = clock or device.clock
     bounds = {
         "multiprocessors": cycles / clock,
-        "power": one.flops / each * blocks / device.machine.flops,
+        "power": one.flops / each / size * blocks / device.machine.flops,
     }
     seconds = device.launch + max(bounds.values())
-    busy = {name: found / each for name, found in one.busy.items()}
+    busy = {name: found / each / size for name, found in one.busy.items()}
     return PtxPrediction(
-        network.name, device, clock, given, blocks, each, cycles, seconds, bounds, busy, one.moved / each, one.flops / each,
+        network.name, device, clock, given, blocks, each, cycles, seconds, bounds, busy, one.moved / each / size,
+        one.flops / each / size,
         tuple(one.stretches),
     )  # fmt: skip
 
@@ -127,6 +131,7 @@ class _Running:
 
     def __init__(self, process: Process, block: int, numbers: Mapping[Symbol, int], groups: int) -> None:
         self.process, self.block, self.state, self.now = process, block, process.start, 0.0
+        self.rank, self.alike = process.ranks[0], len(process.ranks)
         self.share = groups
         self.threads = process.threads // groups
         self.numbers = dict(numbers)
@@ -141,10 +146,11 @@ class _Multiprocessor:
     def __init__(
         self, network: Network, code: Code, device: Device, given: Mapping[str, int], held: int, busy: float, blocks: int
     ) -> None:
-        self._network, self._code, self._device, self._load = network, code, device, busy
+        self._network, self._code, self._device = network, code, device
         self._farther = device.memory + device.loaded * busy
         self._rate = device.loaded_rate / busy if busy else inf
-        self._copies = self._products = 0.0
+        self._copies: dict[int, float] = defaultdict(float)  # by CTA of a cluster: until when its engines are busy
+        self._products: dict[int, float] = defaultdict(float)
         self._phases: dict[_Key, _Phase] = defaultdict(_Phase)
         self._waiting: dict[_Key, list[_Running]] = defaultdict(list)
         self._between: dict[tuple[int, int, int], Between] = {}
@@ -152,24 +158,29 @@ class _Multiprocessor:
         self.moved = self.flops = 0.0
         self.stretches: list[Stretch] = []
         self._running = [
-            _Running(process, block, self._numbers(given, block, blocks), groups)
+            _Running(process, block, self._numbers(given, block, process.ranks[0], blocks), groups)
             for block in range(held)
             for process in network.processes
             for groups in (_groups(process),)
             for _ in range(groups)
         ]
-        self._working: dict[tuple[int, str], float] = defaultdict(float)  # until when warpgroups of a process issue instructions
+        self._working: dict[tuple[int, int, str], float] = defaultdict(
+            float
+        )  # until when warpgroups of a process issue instructions
         self._queue: list[tuple[float, int, _Running]] = []
         self._turn = 0
 
-    def _numbers(self, given: Mapping[str, int], block: int, blocks: int) -> dict[Symbol, int]:
+    def _numbers(self, given: Mapping[str, int], block: int, rank: int, blocks: int) -> dict[Symbol, int]:
+        """Of a CTA of the `block`-th cluster along x."""
         found: dict[str, int] = {}
-        for axis in "xyz":
-            first = axis == "x"
-            found |= {f"%ctaid.{axis}": block if first else 0, f"%clusterid.{axis}": block if first else 0}
-            found |= {f"%nctaid.{axis}": blocks if first else 1, f"%nclusterid.{axis}": blocks if first else 1}
-            found |= {f"%cluster_ctaid.{axis}": 0, f"%cluster_nctaid.{axis}": 1}
-        found |= {"%cluster_ctarank": 0, "%cluster_nctarank": 1, **given}
+        place = rank
+        for axis, extent in zip("xyz", self._code.cluster, strict=True):
+            here, place = place % extent, place // extent
+            number, count = (block, max(1, blocks // prod(self._code.cluster))) if axis == "x" else (0, 1)
+            found |= {f"%cluster_ctaid.{axis}": here, f"%cluster_nctaid.{axis}": extent}
+            found |= {f"%clusterid.{axis}": number, f"%nclusterid.{axis}": count}
+            found |= {f"%ctaid.{axis}": number * extent + here, f"%nctaid.{axis}": count * extent}
+        found |= {"%cluster_ctarank": rank, "%cluster_nctarank": prod(self._code.cluster), **given}
         return {Symbol(name): number for name, number in found.items()}
 
     def run(self) -> float:
@@ -184,7 +195,7 @@ class _Multiprocessor:
         stuck = next((one for one in self._running if not isinstance(one.process.states[one.state].action, End)), None)
         if stuck is not None:
             raise Unclear(stuck.process.states[stuck.state].line, f"`{stuck.process.role}` waits for ever with these sizes")
-        return max([one.now for one in self._running] + [self._copies, self._products])
+        return max([one.now for one in self._running] + [*self._copies.values(), *self._products.values()])
 
     def _push(self, one: _Running) -> None:
         self._turn += 1
@@ -233,7 +244,8 @@ class _Multiprocessor:
             self.busy["issue"] += device.turn
             at = one.now
         if action.delivers:
-            at = self._copy(one, action.delivers)
+            senders = len({sender for sender, _ in action.targets}) if one.alike > 1 else 1
+            at = self._copy(one, action.delivers / max(1, senders))
         elif "tcgen05.commit" in opcodes:
             at = max(one.now, one.products)
         elif "cp.async" in opcodes:
@@ -250,19 +262,19 @@ class _Multiprocessor:
             for other in self._waiting.pop(key, ()):
                 self._push(other)
 
-    def _copy(self, one: _Running, size: int) -> float:
-        """When the bytes have come."""
+    def _copy(self, one: _Running, size: float) -> float:
+        """When the bytes have come that this CTA asks for."""
         device, rows = self._device, max(1.0, size / LINE)
         walking = max(rows * device.row, size / self._rate)
-        begin = max(one.now, self._copies)
-        self._copies = begin + walking
-        self.stretches.append(Stretch(one.block, "copies", "load", begin, self._copies))
+        begin = max(one.now, self._copies[one.rank])
+        end = self._copies[one.rank] = begin + walking
+        self.stretches.append(Stretch(one.block, "copies", "load", begin, end))
         issue = device.issue + device.issue_row * rows
         one.now += issue
-        self.busy["copies"] += walking
-        self.busy["issue"] += issue
-        self.moved += size
-        return self._copies + device.load + self._farther + rows * (device.load_row + device.load_line)
+        self.busy["copies"] += walking * one.alike
+        self.busy["issue"] += issue * one.alike
+        self.moved += size * one.alike
+        return end + device.load + self._farther + rows * (device.load_row + device.load_line)
 
     def _follow(self, one: _Running, edge: Edge) -> None:
         source, target = one.process.states[one.state].line, one.process.states[edge.target].line
@@ -293,11 +305,11 @@ class _Multiprocessor:
             cycles += self._device.tile / one.share + self._device.element * between.stored / 2
         if cycles:
             # In turn with the other groups, whose instructions the same schedulers issue; a warp alone waits for its own results.
-            key, begun = (one.block, one.process.role), one.now
+            key, begun = (one.block, one.rank, one.process.role), one.now
             start = max(one.now, self._working[key])
             self._working[key] = start + cycles
             one.now = start + cycles * (self._device.dependent if one.share > 1 else 1.0)
-            self.busy["threads"] += cycles
+            self.busy["threads"] += cycles * one.alike
             self._stretch(one, "work", begun, one.now)
         for product in between.products:
             self._multiply(one, product)
@@ -311,11 +323,14 @@ class _Multiprocessor:
                 del one.groups[: len(one.groups) - product.pending]
             return
         cycles, latency = product_cycles(product.instructions, self._device)
-        begin = max(one.now + latency, self._products)
-        self._products = one.products = begin + cycles
-        self.busy["products"] += cycles
         of = product.instructions
-        self.flops += of.rows * of.columns * 32  # 16-bit operations of 32 bytes of K
+        ranks = (one.rank, one.rank ^ 1) if of.group > 1 else (one.rank,)  # a pair's tensor cores work together
+        begin = max(one.now + latency, *(self._products[rank] for rank in ranks))
+        one.products = begin + cycles
+        self._products |= dict.fromkeys(ranks, one.products)
+        several = len(ranks) * one.alike
+        self.busy["products"] += cycles * several
+        self.flops += of.rows * of.columns * 32 * several  # 16-bit operations of 32 bytes of K
         self.stretches.append(Stretch(one.block, "products", one.process.role, begin, one.products))
 
     def _stretch(self, one: _Running, what: str, start: float, end: float) -> None:
