@@ -188,9 +188,13 @@ def attention() -> dict[str, Any]:
         size, mask, length = title.split()
         shape = {"H": 16384 // int(length) * 2048 // int(size), "S": int(length), "T": int(length)}
         for name, one in row.items():
-            if name.startswith("pipec"):
-                constants = f"D={size} CAUSAL={mask == 'causal'} {name[6:]}"
-                errors[f"heads of {size}, {mask}"].append(_error("attention_sm90", constants, shape, one))
+            if name.startswith("pipec") and "microseconds" in one:
+                persistent = name.startswith("pipec persistent")
+                constants = f"D={size} CAUSAL={mask == 'causal'} {name.removeprefix('pipec').removeprefix(' persistent')}"
+                kind = f"heads of {size}, {mask}" + (", persistent" if persistent else "")
+                errors[kind].append(
+                    _error("attention_sm90_persistent" if persistent else "attention_sm90", constants, shape, one)
+                )
     return {name: spread(found) for name, found in errors.items()}
 
 
