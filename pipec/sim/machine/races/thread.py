@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -20,21 +21,23 @@ class WarpRows:
     accesses that it is known to come after, and of the ways it took at branches."""
 
     def __init__(self, warps: int, branches: int, common: np.ndarray) -> None:
-        self.states = np.empty((warps, native.STATE_WORDS), np.int64)
+        # One allocation, since asking NumPy for an address costs as much as making a small array: states, clocks, known sets, routes.
+        sizes = native.STATE_WORDS, warps, native.KNOWN, -(-branches // 2)
+        ends = list(itertools.accumulate(warps * size for size in sizes))
+        words = np.zeros(ends[-1], np.int64)
+        self.address = words.ctypes.data
+        self.states = words[: ends[0]].reshape(warps, -1)
+        self.clocks = words[ends[0] : ends[1]].reshape(warps, warps)
+        self.known = words[ends[1] : ends[2]].view(np.int32).reshape(warps, 2 * native.KNOWN)
+        self.routes = words[ends[2] :].view(np.int32).reshape(warps, 2 * sizes[3])
         self.states[:] = common
-        self.clocks = np.zeros((warps, warps), np.int64)
-        self.known = np.zeros((warps, 2 * native.KNOWN), np.int32)
-        self.routes = np.zeros((warps, branches), np.int32)
-        self.address = self.states.ctypes.data
-        known, number = self.known.ctypes.data, np.arange(warps)
         self.fill({native.WARPS: warps})
-        for place, start, size in (
-            (native.CLOCK, self.clocks.ctypes.data, 8 * warps),
-            (native.KNOWN_WRITERS, known, 8 * native.KNOWN),
-            (native.KNOWN_READERS, known + 4 * native.KNOWN, 8 * native.KNOWN),
-            (native.ROUTES, self.routes.ctypes.data, 4 * branches),
-        ):
-            self.states[:, place // 8] = start + size * number
+        for index in range(warps):
+            state = self.states[index].data
+            state[native.CLOCK // 8] = self.address + 8 * (ends[0] + warps * index)
+            state[native.KNOWN_WRITERS // 8] = known = self.address + 8 * (ends[1] + native.KNOWN * index)
+            state[native.KNOWN_READERS // 8] = known + 4 * native.KNOWN
+            state[native.ROUTES // 8] = self.address + 8 * (ends[2] + sizes[3] * index)
 
     def fill(self, words: Mapping[int, int]) -> None:
         """Words that all of them have."""
