@@ -246,6 +246,29 @@ def memory(record: Record) -> list[str]:
     return lines
 
 
+_STAGES = ("parse", "analyse", "build", "check", "plan", "limits", "lower", "emit", "prove")
+
+
+def compiling(record: Record) -> list[str]:
+    """Milliseconds of processor time, stage by stage."""
+    figures, machine, versions = record["figures"], record["machine"], record["versions"]
+    whole = figures["whole_process_seconds"]["processor"]["median"]
+    where = f"{record['date'][:10]}, {machine['processor']} with {machine['cores']} cores, load {machine['load']:.1f}"
+    where += f", Python {versions['python']}, llvmlite {versions['llvmlite']}"
+    lines = [
+        f"{where}. The process `pipec compile examples/gemm.pipe`: {1000 * whole:.0f} ms.",
+        "",
+        *_head("example", "in process", *_STAGES, "of the proof: reading", "searching", "checking"),
+    ]
+    for name in ("gemm", "attention", "gemm_2cta_persistent", "attention_sm90"):
+        row = figures if name == "gemm" else figures[name]
+        stages = row["stage_seconds"]
+        times = [row["in_process_seconds"]["processor"]["median"], *(stages[stage] for stage in _STAGES)]
+        times += [stages["proof"][part] for part in ("read", "search", "check")]
+        lines.append(_row(name, *(f"{1000 * one:.1f}" for one in times)))
+    return lines
+
+
 TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "gemm-summary": ("h200_gemm", gemm_summary),
     "gemm": ("h200_gemm", gemm),
@@ -257,6 +280,7 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "copying": ("copy_tma", copying),
     "memory-summary": ("h200_memory", memory_summary),
     "memory": ("h200_memory", memory),
+    "compiling": ("compile", compiling),
 }
 
 
