@@ -28,7 +28,10 @@ def accept(ptx: str, proof: Proof) -> Accepted:
     network = _proved(ptx, proof)
     conditions = interface_of(ptx, network.name).conditions
     return Accepted(
-        network.name, conditions_words(conditions), network.assumed, sum(len(case.nodes) for case in certificate.cases)
+        network.name,
+        conditions_words(conditions),
+        tuple(map(str, network.assumptions)),
+        sum(len(case.nodes) for case in certificate.cases),
     )
 
 

@@ -14,12 +14,12 @@ from pipec.record import record
 from pipec.verify.checker.certificate import Certificate, certificate_of, data_of
 from pipec.verify.data import Malformed, fields, items
 
-FORMAT = 1
+FORMAT = 2
 
 
 @record
 class Proof:
-    """`assumptions`: what is taken for granted beside the sizes, in words, as `Network.assumed` has it."""
+    """`assumptions`: what is taken for granted beside the sizes, as `Network.assumed` has it: kinds and lines."""
 
     certificate: Certificate
     assumptions: tuple[str, ...]

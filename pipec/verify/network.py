@@ -166,6 +166,11 @@ class Assumption:
     kind: AssumptionKind
     lines: tuple[int, ...]
 
+    @property
+    def key(self) -> str:
+        """For files, which stay valid when the words change."""
+        return f"{self.kind}: {', '.join(map(str, self.lines))}"
+
     def __str__(self) -> str:
         return f"{ASSUMED[self.kind]} (line{'s' if len(self.lines) > 1 else ''} {', '.join(map(str, self.lines))})"
 
@@ -182,8 +187,8 @@ class Network:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The assumptions in words, as a certificate has to state them."""
-        return tuple(map(str, self.assumptions))
+        """The assumptions as a certificate has to state them."""
+        return tuple([one.key for one in self.assumptions])
 
 
 class Unreadable(Exception):

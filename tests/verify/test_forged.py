@@ -108,3 +108,11 @@ def test_what_confirms_is_no_formality(example: str) -> None:
     shorter = replace(case, begin=replace(case.begin, steps=case.begin.steps[1:]))
     with pytest.raises(AssertionError):
         confirm(network, replace(proof.certificate, cases=(shorter, *others)), random.Random(1))
+
+
+def test_assumptions_are_told_by_keys_and_not_by_words() -> None:
+    """A file stays valid when the words of the report change."""
+    network, document = proved("gemm")
+    (assumed,) = document.proofs[0].assumptions
+    kind, _, lines = assumed.partition(": ")
+    assert [kind] == [one.kind for one in network.assumptions] and lines == str(network.assumptions[0].lines[0])
