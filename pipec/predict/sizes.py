@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from pipec.diag.catalogue.language.tuning import UnknownSize
 from pipec.diag.message import Failure
 from pipec.interface import KernelInterface, ScalarArgument, TensorArgument
+from pipec.verify.conditions import met, names_in
+from pipec.verify.data import formula_of
+from pipec.verify.words import condition_words
 
 
 def sizes_of(interface: KernelInterface, given: Mapping[str, str]) -> dict[str, int]:
@@ -22,4 +25,14 @@ def sizes_of(interface: KernelInterface, given: Mapping[str, str]) -> dict[str, 
     if absent:
         listed = ", ".join(f"`{name}`" for name in absent)
         raise Failure(UnknownSize(what=f"no size is given for {listed}", kernel=interface.name, known=known))
-    return {name: int(value) for name, value in given.items()}
+    sizes = {name: int(value) for name, value in given.items()}
+    for condition in map(formula_of, interface.conditions):
+        # What a condition says of the grid or of a scalar that is not given, only a launch can tell.
+        if {*names_in(condition)} <= sizes.keys() and not met(condition, sizes):
+            values = ", ".join(f"{name} = {sizes[name]}" for name in names_in(condition))
+            raise Failure(
+                UnknownSize(
+                    what=f"no launch has {values}: {condition_words(condition)} must hold", kernel=interface.name, known=known
+                )
+            )
+    return sizes

@@ -155,6 +155,7 @@ def test_the_advice_on_stages_is_followed_by_the_prediction() -> None:
 SIZES: dict[str, dict[str, int]] = {
     "attention": {"H": 4, "S": 1024, "T": 1024},
     "attention_sm90": {"H": 4, "S": 1024, "T": 1024},
+    "attention_sm90_decode": {"H": 32, "G": 4, "T": 4096},
 }
 
 
@@ -321,6 +322,13 @@ def test_what_only_the_gpu_knows_is_no_ground_for_a_time(tmp_path: Path, capsys:
 def test_what_cannot_be_asked(arguments: list[str], code: str, capsys: Capture) -> None:
     assert main(["predict", str(EXAMPLES / "gemm.pipe"), *arguments]) == 1
     assert f"error[{code}]" in capsys.readouterr().err
+
+
+def test_sizes_that_no_launch_may_have(capsys: Capture) -> None:
+    """softmax.pipe assumes that a row fits its threads: a longer one has no time, since a launch of it is refused."""
+    assert main(["predict", str(EXAMPLES / "softmax.pipe"), "--kernel", "softmax", "--shape", "M=64", "N=8192"]) == 1
+    said = capsys.readouterr().err
+    assert "error[E0289]: no launch has N = 8192" in said and "must hold for `softmax`" in said
 
 
 @pytest.mark.parametrize("clock", ["0", "-1", "nan", "1e3", "99", "1.5.2", "\u0661"])
