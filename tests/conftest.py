@@ -8,7 +8,7 @@ import os
 
 import pytest
 from samples import left_out, number_of, seed_of_commit, take
-from shared import grouped
+from shared import grouped, shuffled
 from skips import StrictSkips
 
 # Before anything imports NumPy. Its matrix products would wait for each other's threads, with one worker for each core.
@@ -23,6 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole-matrix", action="store_true", help="every case of matrices of which a run otherwise takes a sample")
     parser.addoption(
         "--sample-seed", default=seed_of_commit(), metavar="TEXT", help="which samples are taken (default: the commit's name)"
+    )
+    parser.addoption(
+        "--shuffle", metavar="TEXT", help="the tests in another order, drawn by this seed: none may depend on another"
     )
     parser.addoption(
         "--strict-skips", action="store_true", help="fail when a test is skipped that CI has all for (tests/skips.py)"
@@ -49,6 +52,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     grouped(items)
+    if config.getoption("--shuffle"):
+        shuffled(items, config.getoption("--shuffle"))
     if _everything(config):
         return
     out = set(left_out(items, config.getoption("--sample-seed")))

@@ -1,8 +1,9 @@
-"""Which tests one worker runs, one after the other: those that compile the same program, and those of a file that share fixtures.
+"""Which tests one worker runs, one after the other: those that compile the same program, and those of a file.
 
 With `--dist loadgroup` a test without a group goes to whichever worker is free, which then compiles anew what another one has at hand.
 """
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,14 @@ LONG = ("fuzz", "examples", "oracle", "verify", "errors")
 
 
 def group_of(item: pytest.Item) -> str | None:
-    """The program that the test is about, else its function where a file has long families, else its file."""
+    """The program that the test is about, else its file: what several of its tests compile is kept in the worker that compiled it."""
     for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
         path = getattr(getattr(value, "case", value), "path", value)  # a run of a case of an example; a case; its file
         if isinstance(path, Path) and path.suffix == ".pipe":
             return f"{path.parent.name}/{path.stem}"
     if item.path.stem in APART:
         return None
-    return item.nodeid.partition("[")[0] if hasattr(item, "callspec") else item.nodeid.partition("::")[0]
+    return item.nodeid.partition("::")[0]
 
 
 def grouped(items: list[pytest.Item]) -> None:
@@ -38,3 +39,8 @@ def _length(item: pytest.Item) -> int:
         return 0
     folder = item.path.parent.name
     return LONG.index(folder) + 1 if folder in LONG else len(LONG) + 1
+
+
+def shuffled(items: list[pytest.Item], seed: str) -> None:
+    """In an order of their own for each seed, each by itself: a fixture of a file may be made anew again and again."""
+    items.sort(key=lambda item: hashlib.sha256(f"{seed}/{item.nodeid}".encode(errors="surrogatepass")).digest())

@@ -20,7 +20,7 @@ def test_assembles_without_spills(case: Case) -> None:
     assert_assembles(compiled(case).ptx or "", compiled(case).arch, "ptxas")
 
 
-@pytest.mark.sample(0.4)
+@pytest.mark.sample(0.2)
 @pytest.mark.parametrize("case", [case for case in CASES if not case.constants], ids=lambda case: case.name)
 def test_the_runtime_assembles_without_spills(case: Case) -> None:
     """nvJitLink contains the same compiler as ptxas, and is what the runtime calls."""

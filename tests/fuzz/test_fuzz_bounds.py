@@ -8,7 +8,7 @@ _SAMPLE = ("helpers", "nested calls", "tiles doubled", "scalars in a cluster", "
            "nested different loops", "call tree", "PTX labels", "PTX grid")  # fmt: skip
 
 
-@pytest.mark.sample(0.4)
+@pytest.mark.sample(0.2)
 @pytest.mark.parametrize("name", _SAMPLE)
 def test_what_grows_ends_in_an_answer(name: str) -> None:
     family = next(family for family in FAMILIES if family.name == name)

@@ -1,11 +1,11 @@
-"""What one worker runs together: tests about one program, or of one function or file; what takes long goes first."""
+"""What one worker runs together: tests about one program, or of one file; what takes long goes first."""
 
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from examples.catalogue import EXAMPLES, Case
-from shared import group_of, grouped
+from shared import group_of, grouped, shuffled
 
 
 class Item(SimpleNamespace):
@@ -34,8 +34,8 @@ GEMM = EXAMPLES / "gemm.pipe"
         (item("tests/checks/test_checks.py", "test_right", path=GEMM), "examples/gemm"),
         (item("tests/examples/test_examples.py", "test_equals", timing="late", case=Case(GEMM, ())), "examples/gemm"),
         (item("tests/examples/test_examples.py", "test_run", run=SimpleNamespace(case=Case(GEMM, ()))), "examples/gemm"),
-        (item("tests/sim/test_alu.py", "test_a", number=1), "tests/sim/test_alu.py::test_a"),
-        (item("tests/project/test_imports.py", "test_b", file=Path("pipec/source.py")), "tests/project/test_imports.py::test_b"),
+        (item("tests/sim/test_alu.py", "test_a", number=1), "tests/sim/test_alu.py"),
+        (item("tests/project/test_imports.py", "test_b", file=Path("pipec/source.py")), "tests/project/test_imports.py"),
         (item("tests/sim/test_grid.py", "test_c"), "tests/sim/test_grid.py"),
         (item("tests/fuzz/test_fuzz.py", "test_d"), None),
     ],
@@ -61,3 +61,13 @@ def test_the_groups_reach_the_scheduler_of_pytest_xdist(request: pytest.FixtureR
     for item in request.session.items:
         names = sorted({mark.args[0] for mark in item.iter_markers("xdist_group")})
         assert item.nodeid.endswith(f"@{'_'.join(names)}") if names else group_of(item) is None, item.nodeid
+
+
+def test_another_seed_is_another_order_of_the_same_tests() -> None:
+    tests = [item("tests/sim/test_grid.py", f"test_{number}") for number in range(20)]
+    orders = []
+    for seed in ("1", "1", "2"):
+        items = list(tests)
+        shuffled(items, seed)
+        orders.append([one.nodeid for one in items])
+    assert orders[0] == orders[1] != orders[2] and len({frozenset(order) for order in orders}) == 1
