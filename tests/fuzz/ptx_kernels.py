@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fuzz.ptx_places import Place
 from fuzz.ptx_writer import LIMITS, Numbers, Text, Value
 
 SIZES = ("n", "m")
@@ -265,17 +266,6 @@ def _trips(draft: Draft, pipe: Pipe) -> str:
     return name
 
 
-@dataclass
-class Place:
-    """Registers of a loop: the number of the turn, stage, phase, and the address of the stage's barriers."""
-
-    turn: str
-    stage: str
-    phase: str
-    address: str
-    way: str
-
-
 def _loop(draft: Draft, pipe: Pipe, warp: int) -> None:
     text, draw = draft.text, draft.draw
     trips = _trips(draft, pipe)
@@ -284,7 +274,7 @@ def _loop(draft: Draft, pipe: Pipe, warp: int) -> None:
     text.add(f"mov.u32 {place.turn}, 0;", f"mov.u32 {place.stage}, 0;", f"mov.u32 {place.phase}, 0;")
     signed = draw.choice("us")
     text.add(f"{head}:", f"setp.ge.{signed}32 {flag}, {place.turn}, {trips};", f"@{flag} bra {end};")
-    _place(draft, pipe, place)
+    place.make(draft.text, pipe.stages, draft.base)
     if warp in pipe.producers:
         _wait(draft, place.address, pipe.empty, place.phase, opposite=True)
         _arrive(draft, pipe, _peer(draft, pipe, place.address), pipe.full, pipe.fills, remote=pipe.peer)
@@ -293,34 +283,8 @@ def _loop(draft: Draft, pipe: Pipe, warp: int) -> None:
         if draw.random() < 0.15:
             _noise(draft)
         _arrive(draft, pipe, _peer(draft, pipe, place.address), pipe.empty, pipe.frees, remote=pipe.peer)
-    _step(draft, pipe, place)
+    place.step(draft.text, pipe.stages)
     text.add(f"add.u32 {place.turn}, {place.turn}, 1;", f"bra {head};", f"{end}:")
-
-
-def _place(draft: Draft, pipe: Pipe, place: Place) -> None:
-    text = draft.text
-    if place.way == "divide":
-        text.add(f"rem.u32 {place.stage}, {place.turn}, {pipe.stages};")
-        text.add(f"div.u32 {place.phase}, {place.turn}, {pipe.stages};", f"and.b32 {place.phase}, {place.phase}, 1;")
-    elif place.way == "bits" and pipe.stages in (1, 2, 4):
-        text.add(f"and.b32 {place.stage}, {place.turn}, {pipe.stages - 1};")
-        text.add(f"bfe.u32 {place.phase}, {place.turn}, {pipe.stages.bit_length() - 1}, 1;")
-    text.add(f"mad.lo.u32 {place.address}, {place.stage}, 8, {draft.base};")
-
-
-def _step(draft: Draft, pipe: Pipe, place: Place) -> None:
-    """The next stage, and the other phase after the last one, where these are counted."""
-    text = draft.text
-    if place.way == "divide" or place.way == "bits" and pipe.stages in (1, 2, 4):
-        return
-    flag = text.register(1)
-    text.add(f"add.u32 {place.stage}, {place.stage}, 1;", f"setp.eq.u32 {flag}, {place.stage}, {pipe.stages};")
-    if text.draw.random() < 0.5:
-        text.add(f"@{flag} mov.u32 {place.stage}, 0;", f"@{flag} xor.b32 {place.phase}, {place.phase}, 1;")
-        return
-    turned = text.register()
-    text.add(f"selp.u32 {place.stage}, 0, {place.stage}, {flag};", f"xor.b32 {turned}, {place.phase}, 1;")
-    text.add(f"selp.u32 {place.phase}, {turned}, {place.phase}, {flag};")
 
 
 def _peer(draft: Draft, pipe: Pipe, address: str) -> str:
