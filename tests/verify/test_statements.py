@@ -54,7 +54,7 @@ def test_examples_spread(case: object) -> None:
 
 def test_shared_variables_of_others() -> None:
     text = ".extern .shared .align 16 .b8 dynamic[];\n.shared .align 8 .b64 bars[4];\n" + HEAD + "\tret;\n}\n"
-    assert kernel_of(text, None).shared == {"dynamic": 0, "bars": 1 << 20}
+    assert kernel_of(text, None).shared == {"dynamic": 1024, "bars": 1 << 20}
 
 
 def test_operands_in_braces_are_one() -> None:
