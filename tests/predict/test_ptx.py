@@ -122,6 +122,8 @@ REFUSED = {
     "gemm_direct": ([], "depends on `gemm_direct_dim_K`: give `--shape gemm_direct_dim_K=...`"),
     "gemm_peek": (["--kernel", "gemm_peek", "--shape", "K=x"], "`K=x` is no size"),
     "gemm_clc": (["--shape", "K=512"], "goes follows from memory"),
+    # How many tiles a block has is a quotient of two numbers of the launch, which the reader does not look into.
+    "gemm_mxfp8": (["--shape", "M=512", "--shape", "N=512", "--shape", "K=512"], "or from what is not worked out here"),
     "gemm_sm90": (["--shape", "K=512", "--device", "b200"], "it is for sm_90a, and B200 runs sm_100a"),
     "layer_norm": ([], "no barrier of it carries copies or products"),
 }
