@@ -2,17 +2,22 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipec.driver import Options, compile_source
-from pipec.protocol.judge import judge
+from pipec.protocol import judge as judging
+from pipec.protocol.prove import prove
+from pipec.record import replace
 from pipec.source import Source
 from pipec.verify.accept import accept
+from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.document import Proof
-from pipec.verify.reader.read import read, readings_of
+from pipec.verify.reader.read import Reading, read, readings_of
 from pipec.verify.reader.values.arithmetic import LIMITS
+from pipec.verify.terms import Compare, Symbol, atom
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # What one limit, or the other, leaves open: quotients by 7 of a block's place, and tiles of 192 rows.
@@ -56,8 +61,48 @@ def test_a_proof_of_another_text_is_refused_with_both() -> None:
         accept(wrong, proof)
 
 
-def test_a_condition_that_no_launch_can_check_decides_nothing() -> None:
+def test_a_condition_that_no_launch_can_check_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first reading needs one, the proof of the second is taken."""
     ptx, _ = compiled(*DIVIDED)
-    unasked = judge(ptx, "gemm_split_k")
+    judged = judging._judged
+
+    def assuming(reading: Reading, *rest: Any) -> judging.Judgement:
+        found = judged(reading, *rest)
+        assert found.certificate is not None
+        if reading.arithmetic.limit == LIMITS[1]:
+            return found
+        return replace(
+            found, certificate=replace(found.certificate, assumes=(Compare("ge", atom(Symbol("gemm_split_k_dim_K"))),))
+        )
+
+    monkeypatch.setattr(judging, "_judged", assuming)
+    unasked = judging.judge(ptx, "gemm_split_k")
     assert unasked.certificate is not None and unasked.certificate.assumes
-    assert not judge(ptx, "gemm_split_k", asked=lambda assumed: not assumed).certificate.assumes  # type: ignore[union-attr]
+    asked = judging.judge(ptx, "gemm_split_k", asked=lambda assumed: not assumed)
+    assert asked.certificate is not None and not asked.certificate.assumes
+
+
+QUOTIENT = """
+kernel k(a: tensor[f32, H, KEPT], d: tensor[f32, H, KEPT]):
+    assume(KEPT > 0)
+    grid(1)
+    input = InputTilePipeline(TilePayload(a=tile[f32, 64, 32]), stages=2)
+
+    role load(warps=1) produces input:
+        for h in range(H // KEPT):
+            with input.produce() as s:
+                tma.load(s.a, a[h, 0])
+
+    role keep(warps=4) consumes input:
+        for h in range(H // KEPT):
+            with input.consume() as s:
+                store.direct(d[h, 0], s.a)
+"""
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_bound_that_is_just_small_enough_can_be_compared(limit: int) -> None:
+    """The quotient of two sizes is no larger than a limit, but its comparison with a counter is: folded up, that says nothing of both."""
+    state = compile_source(Source("k.pipe", QUOTIENT), Options())
+    network = read(state.ptx or "", None, limit)
+    check(network, prove(network))

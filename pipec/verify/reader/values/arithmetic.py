@@ -37,6 +37,7 @@ from pipec.verify.terms import (
 # Parts of a form beyond which it is folded up. Whatever the limit, some condition is told of a form that is just smaller and a bound of one
 # that is just larger, and then neither says anything of the other. What is not decided with one limit is therefore read with the next.
 LIMITS = (56, 24)
+_COMPARED = 4  # parts that a comparison has beside the numbers
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
 _SYMBOL = re.compile(r"Symbol\(name='([^']*)'\)")
@@ -115,9 +116,12 @@ class Arithmetic:
         no work for whoever reads it."""
         if not isinstance(value, (Linear, Compare, Both, Either)):
             return value
-        size = _size(value, self.limit)
-        self.widest = max(self.widest, size)
-        if size <= self.limit:
+        # Two numbers that are not folded can be compared: else a loop's test would say nothing of a bound that is just small enough.
+        limit = 2 * self.limit + _COMPARED if isinstance(value, Compare) else self.limit
+        size = _size(value, limit)
+        if not isinstance(value, Compare) or size > limit:
+            self.widest = max(self.widest, size)
+        if size <= limit:
             return value
         symbols = symbols_of(value) if isinstance(value, Linear) else symbols_in(value)
         places: dict[str, str] = {}
