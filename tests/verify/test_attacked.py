@@ -1,4 +1,4 @@
-"""Texts that were called proved once and hang, or do what PTX does not define: none is proved, whatever is found of it instead."""
+"""Texts that were called proved once and hang, or do what PTX does not define, or that took minutes: none is proved."""
 
 from pathlib import Path
 

@@ -20,7 +20,7 @@ from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
-MOST_STATES = 20_000
+MOST_STATES = 2_000  # the largest class of the examples has 117; what searches and checks is slow long before memory is full
 # What is kept only where an instruction can still follow that asks for it.
 _SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffles, READY: initialises, GIVEN_UP: gives_up}
 # The part of an event that is the question whether it happens.
