@@ -158,7 +158,7 @@ def _need_rows(context: Context, source: tree.TensorSlice, node: ast.Expression)
             messages.WrongType(
                 what="the tensor of `load`",
                 expected="of two dimensions or more",
-                found=f"`{source.tensor.name}` with one",
+                found=f"`{source.tensor.name}` with one dimension",
                 at=node.span,
             )
         )
