@@ -1,16 +1,16 @@
-"""Repeated launches: what is asked of the driver, that every parameter is the call's own, that nothing is kept, and threads."""
+"""Repeated launches: what is asked of the driver, that every parameter is the call's own, and that nothing is kept."""
 
 import gc
 import sys
-import threading
 import types
 import weakref
 
 import ml_dtypes
 import numpy as np
 import pytest
-from fake_driver import FakeApi, Torch, install, parameter_bytes
+from fake_driver import FakeApi, Torch, install
 from interfaces import bf16, gemm, gemm_arrays, interface, scale
+from recorder import GEMM_SIZES, Recorder, address, tensors
 
 from pipec.interface import (
     DimensionParameter,
@@ -27,29 +27,6 @@ from pipec.runtime.image import Image
 from pipec.runtime.launcher import Launcher
 
 CODE = Image(None, b"cubin", "sm_100a")
-
-
-def tensors(m=256, n=128, k=64):
-    return [Torch(array) for array in gemm_arrays(m, n, k)]
-
-
-class Recorder:
-    """The parameters of each launch as the driver sees them, copied during its call."""
-
-    def __init__(self, api, sizes):
-        self.sizes, self.seen = sizes, []
-        api.on_cuLaunchKernelEx = self
-
-    def __call__(self, config, function, parameters, extra):
-        blocks = parameter_bytes(parameters, self.sizes)
-        self.seen.append((int(config.hStream), (config.gridDimX, config.gridDimY, config.gridDimZ), blocks))
-
-
-def address(block):
-    return int.from_bytes(block[:8], "little")
-
-
-GEMM_SIZES = (128, 128, 128, 4)
 
 
 def test_fresh_arrays_change_addresses_alone(api):
@@ -332,84 +309,6 @@ def test_no_growth(api, monkeypatch):
     objects, blocks = zip(*(growth(240) for _ in range(4)), strict=True)
     assert min(objects) < 120 and min(blocks) < 240
     assert len(call._known) == 8
-
-
-# --- threads --------------------------------
-
-
-def test_threads_share_nothing(api):
-    """Launches of one kernel on many threads, each with its stream: none lands in another's stream or with another's addresses."""
-    call = Launcher(gemm(), CODE)
-    mistakes, count, mine = [], 300, threading.local()
-    barrier = threading.Barrier(8)
-    api.current = 1000
-    api.calls = types.SimpleNamespace(append=lambda _: None, clear=lambda: None)
-
-    def driver(config, function, parameters, extra):
-        for _ in range(3):  # long enough for others to interfere
-            found = (
-                int(config.hStream),
-                config.gridDimX,
-                [address(block) for block in parameter_bytes(parameters, GEMM_SIZES)[:3]],
-            )
-            if found != mine.expected:
-                mistakes.append((found, mine.expected))
-
-    def work(stream):
-        sets = [[Torch(array) for array in gemm_arrays(128 * (1 + at % 3))] for at in range(6)]
-        barrier.wait()
-        for at in range(count):
-            arrays = sets[at % len(sets)]
-            mine.expected = stream, arrays[0].shape[0] // 128, [array.data_ptr() for array in arrays]
-            call(tuple(arrays), stream=stream)
-
-    api.on_cuLaunchKernelEx = driver
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        running = [threading.Thread(target=work, args=(stream,)) for stream in range(11, 19)]
-        for thread in running:
-            thread.start()
-        for thread in running:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
-    assert not mistakes and len(api.launches) == 0
-
-
-def test_code_is_loaded_once_for_all_threads(api):
-    call = Launcher(gemm(), CODE)
-    barrier = threading.Barrier(8)
-
-    def work():
-        arrays = tensors()
-        barrier.wait()
-        call(arrays)
-
-    running = [threading.Thread(target=work) for _ in range(8)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
-    assert len(api.launches) == 8 and api.names().count("cuLibraryLoadData") == 1
-
-
-def test_a_launch_inside_a_launch(api):
-    """A finaliser or a signal handler may launch while a launch of the same thread is under way."""
-    call = Launcher(gemm(), CODE)
-    outer, inner = tensors(), tensors()
-    call(outer)
-    seen = []
-
-    def nested(config, function, parameters, extra):
-        if len(seen) < 1:
-            seen.append(None)
-            call(inner, stream=9)
-        seen.append((int(config.hStream), address(parameter_bytes(parameters, GEMM_SIZES)[0])))
-
-    api.on_cuLaunchKernelEx = nested
-    call(outer, stream=5)
-    assert seen[1:] == [(9, inner[0].data_ptr()), (5, outer[0].data_ptr())]
 
 
 # --- errors --------------------------------
