@@ -74,8 +74,9 @@ def _checked(plan: Plan) -> Iterator[str]:
     """Each sentence restates a check that passed, with the numbers of this kernel."""
     acquires = [operation for role in plan.kernel.roles for operation in _operations(role) if isinstance(operation, tree.Acquire)]
     handles = {operation.handle for operation in acquires}
-    stages, roles = _count(len(handles), "acquired stage"), _count(len(plan.kernel.roles), "role")
-    yield f"stages: each of {stages} in {roles} is signalled once and released once on every path"
+    if handles:
+        stages, roles = _count(len(handles), "acquired stage"), _count(len(plan.kernel.roles), "role")
+        yield f"stages: each of {stages} in {roles} is signalled once and released once on every path"
     for pipeline in plan.kernel.pipelines:
         full, empty = plan.signals.get((pipeline, "producer")), plan.signals.get((pipeline, "consumer"))
         if full is None or empty is None:

@@ -333,7 +333,8 @@ def _print_simulation(interface: KernelInterface, result: "LaunchResult", option
     printer.text(f"  {statistics.thread_instructions:,} thread instructions, {rate:,.0f} per second")
     for warning in result.simulation.warnings:
         printer.text(f"  warning: {warning}")
-    printer.text("  " + chart(interface, result.simulation).replace("\n", "\n  "))
+    if interface.barriers:
+        printer.text("  " + chart(interface, result.simulation).replace("\n", "\n  "))
     if options.timeline and interface.timestamps is None:
         write_timeline(options.timeline, chrome_trace(interface, result.simulation))
 

@@ -65,10 +65,8 @@ def proved(found: Judgement, interface: KernelInterface) -> Verdict:
     given = f", if {' and '.join(needed)}" if needed else ""
     words = conditions_words(map(formula_of, interface.conditions))
     sizes = f"all sizes with {words}" if words else "all sizes"
-    return Verdict(
-        "proved",
-        f"protocol: no role waits for ever, for {sizes}{given}; proof of {found.situations} situations checked on the PTX",
-    )
+    situations = f"{found.situations} situation{'' if found.situations == 1 else 's'}"
+    return Verdict("proved", f"protocol: no role waits for ever, for {sizes}{given}; proof of {situations} checked on the PTX")
 
 
 def _open(ptx: str, kernel: Kernel, interface: KernelInterface, told: Verdict, sink: Sink) -> Verdict:

@@ -276,6 +276,23 @@ def test_run_shows_proofs_resources_error_and_chart(scale: str, tmp_path: Path, 
     assert json.loads(timeline.read_text())["traceEvents"]
 
 
+_PLAIN = """\
+kernel double(x: tensor[f32, M, 8], y: tensor[f32, M, 8]):
+    \'\'\'numpy: y = 2 * x\'\'\'
+    grid(M)
+    role compute(warps=1):
+        store.direct(y[block.x, 0], 2.0 * load(x[block.x, 0], 1, 8))
+"""
+
+
+def test_a_kernel_without_pipelines_is_not_told_of_stages(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "double.pipe"
+    path.write_text(_PLAIN)
+    assert main(["run", str(path), "--device", "sim", "--shape", "M=1"]) == 0
+    out = capsys.readouterr().out
+    assert "proof of 1 situation checked" in out and "stage" not in out
+
+
 def test_run_with_shapes(scale: str, capsys: Capture) -> None:
     assert main(["run", scale, "--device", "sim", "--shape", "M=5", "N=8", "--shape", "alpha=-0.5"]) == 0
     assert "scale(M=5, N=8, alpha=-0.5)" in capsys.readouterr().out
