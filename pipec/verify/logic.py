@@ -40,6 +40,7 @@ from pipec.verify.terms import (
 
 _MOST_ROWS = 150  # of inequalities while variables are eliminated
 _MOST_SPLITS = 3  # nested cases of one question
+_NEAR = 3  # steps from one inequality to others about its values, before all are looked at
 _MOST_TURNS = 3  # in which what has been found out settles cases, and these what else holds
 
 _ASSUMED = 7  # what it costs to add a formula, in combinations of inequalities
@@ -54,6 +55,8 @@ combined = [0]
 
 # constant + sum of coefficient * variable; a variable is the number of an atom.
 Row = tuple[int, dict[int, int]]
+Key = tuple[tuple[int, int], ...]  # coefficients, sorted by their variables
+Inequality = tuple[int, Key]
 
 
 class System:
@@ -69,6 +72,8 @@ class System:
         self._chosen: set[Choose] = set()  # choices of which a case is assumed
         self._defined = 0  # atoms whose definition has been added
         self._far: set[Linear] = set()  # forms whose range has been asked for by elimination: once, as that takes long
+        self._equations = 0  # solved so far
+        self._renamed, self._renamed_with = 0, 0  # atoms whose parts have been replaced, by so many equations
         self._wrapping: list[Apply] = []  # numbers and products in a type of the machine that are not known to be in its range
         for premise in premises:
             self.assume(premise)
@@ -80,6 +85,7 @@ class System:
         made._solved, made._least = dict(self._solved), dict(self._least)
         made._cases, made._chosen, made._defined = list(self._cases), set(self._chosen), self._defined
         made._wrapping, made._far = list(self._wrapping), set(self._far)
+        made._equations, made._renamed, made._renamed_with = self._equations, self._renamed, self._renamed_with
         for premise in premises:
             made.assume(premise)
         return made
@@ -109,7 +115,7 @@ class System:
             return True
         match formula:
             case Compare("ge", form):
-                if self._at_hand(form):
+                if self._at_hand(form) or self._nearby(form) or self.closed()._nearby(form):
                     return True
             case Compare("eq", form):
                 constant, coefficients = self._reduced(self._row(form))
@@ -136,10 +142,37 @@ class System:
             return False
         return any(all(part.impossible(splits - 1) for part in parts) for parts in self._splits(splits))
 
+    def closed(self) -> "System":
+        """Itself, with what is known of its values added: what extends it need not find that out again."""
+        self._propagate()
+        return self
+
+    def _nearby(self, form: Linear) -> bool:
+        """Whether `form >= 0` follows from the inequalities about its own values, and about those that stand beside them: most that is
+        asked does, and what else is known would only be eliminated."""
+        if self.contradictory:
+            return True
+        constant, coefficients = self._reduced(self._row(add(Linear(-1), form, -1)))
+        if not coefficients:
+            return constant < 0
+        least, key = _tight(constant, coefficients)
+        rows = {key: min(least, self._least.get(key, least))}
+        met = {variable for variable, _ in key}
+        for _ in range(_NEAR):
+            near = [(one, constant) for one, constant in self._least.items() if any(variable in met for variable, _ in one)]
+            combined[0] += len(near)
+            rows = {**dict(near), **rows}
+            if _contradict(rows):
+                return True
+            met.update(variable for one, _ in near for variable, _ in one)
+        return False
+
     def _propagate(self) -> None:
         """Adds what is known of atoms, and what follows of cases and choices at hand; that may bring in further atoms."""
-        known = 0
+        # What has been renamed stays so as long as no further equation replaces anything.
+        known = self._renamed if self._equations == self._renamed_with else 0
         for _ in range(_MOST_TURNS):
+            self._renamed, self._renamed_with = len(self._atoms), self._equations
             self._rename(known)
             self._define()
             known = len(self._atoms)
@@ -263,13 +296,14 @@ class System:
             self._at_least((constant, coefficients))
             self._at_least((-constant, {v: -c for v, c in coefficients.items()}))
             return
+        self._equations += 1
         sign = -coefficients.pop(pivot)
         self._solved[pivot] = (sign * constant, {v: sign * c for v, c in coefficients.items()})
         for variable, solved in self._solved.items():
             if pivot in solved[1]:
                 self._solved[variable] = self._reduced(solved)
-        old, self._least = self._least, {}
-        for key, least in old.items():
+        replaced = [key for key in self._least if any(variable == pivot for variable, _ in key)]
+        for key, least in [(key, self._least.pop(key)) for key in replaced]:
             self._at_least((least, dict(key)))
 
     def _pivot(self, coefficients: dict[int, int]) -> int | None:
@@ -316,6 +350,10 @@ class System:
                 rest = add(form, atom(one), -divisor)
                 self.assume(Compare("ge", rest))
                 self.assume(Compare("ge", add(Linear(divisor - 1), rest, -1)))
+            case Choose(_, Linear(yes, ()), Linear(no, ())):
+                # Often all that is asked of it; else the two cases would have to be told apart.
+                self.assume(Compare("ge", add(atom(one), Linear(-min(yes, no)))))
+                self.assume(Compare("ge", add(Linear(max(yes, no)), atom(one), -1)))
             case Apply(function, arguments) if function.rpartition(".")[2] in RANGES:
                 operation, _, kind = function.rpartition(".")
                 least, most = RANGES[kind]
@@ -379,17 +417,40 @@ class System:
             least = self._least_of(factor)
             if least > -inf:
                 self.assume(Compare("ge", add(atom(factor), Linear(-int(least)))))
+        made_of = {
+            tuple(sorted(map(self._number, one.factors))): n
+            for n, one in enumerate(list(self._atoms))
+            if isinstance(one, Product)
+        }
         rows = []
         for key, constant in self._least.items():
-            atoms = [self._atoms[variable] for variable, _ in key]
-            if len(key) <= _MOST_OF_A_FACTOR and not factors.isdisjoint(atoms):
-                rows.append(self._form((constant, dict(key))))
-        rows = sorted(rows, key=lambda row: len(row.terms))[:_MOST_MULTIPLIED]
+            if len(key) <= _MOST_OF_A_FACTOR and any(self._atoms[variable] in factors for variable, _ in key):
+                rows.append((constant, key))
+        rows = sorted(rows, key=lambda row: len(row[1]))[:_MOST_MULTIPLIED]
         combined[0] += len(rows) ** 2
         for left, right in combinations_with_replacement(rows, 2):
-            made = product(left, right)
-            if all(one in self._numbers for one, _ in made.terms):
-                self.assume(Compare("ge", made))
+            row = self._multiplied(left, right, made_of)
+            if row is not None:
+                self._at_least(row)
+
+    def _multiplied(self, left: Inequality, right: Inequality, made_of: dict[tuple[int, ...], int]) -> Row | None:
+        """The product of two inequalities, where it is one of values that occur. `made_of`: factors -> the variable of their product."""
+        (constant, terms), (other, others) = left, right
+        row: dict[int, int] = {}
+        for variable, times in terms:
+            for factor, more in others:
+                found = made_of.get(tuple(sorted((*self._factors(variable), *self._factors(factor)))))
+                if found is None:
+                    return None
+                row[found] = row.get(found, 0) + times * more
+        for each, by in ((terms, other), (others, constant)):
+            for variable, times in each:
+                row[variable] = row.get(variable, 0) + times * by
+        return constant * other, {variable: times for variable, times in row.items() if times}
+
+    def _factors(self, variable: int) -> tuple[int, ...]:
+        one = self._atoms[variable]
+        return tuple(map(self._number, one.factors)) if isinstance(one, Product) else (variable,)
 
     def _rename(self, first: int) -> None:
         """What is made of equal values is equal: each atom is equal to the one whose parts the equations have replaced. `first`: the atom
@@ -432,44 +493,50 @@ class System:
     # ------------------------------------------------------------------------------------------------------- elimination
 
     def _eliminated(self) -> bool:
-        """Whether the inequalities contradict each other."""
-        rows = dict(self._least)
-        while rows:
-            combined[0] += len(rows)
-            variable = _cheapest(rows)
-            if variable is None:
-                return False
-            made: dict[tuple[tuple[int, int], ...], int] = {}
-            lower: list[tuple[int, int, dict[int, int]]] = []
-            upper: list[tuple[int, int, dict[int, int]]] = []
-            for key, constant in rows.items():
-                coefficients = dict(key)
-                factor = coefficients.pop(variable, 0)
-                if factor:
-                    (lower if factor > 0 else upper).append((abs(factor), constant, coefficients))
-                else:
-                    made[key] = min(constant, made.get(key, constant))
-            combined[0] += len(lower) * len(upper)
-            for low, constant, coefficients in lower:
-                for high, other, others in upper:
-                    total = dict.fromkeys(coefficients, 0)
-                    for each, value in coefficients.items():
-                        total[each] = value * high
-                    for each, value in others.items():
-                        total[each] = total.get(each, 0) + value * low
-                    total = {each: value for each, value in total.items() if value}
-                    sum_ = constant * high + other * low
-                    if not total:
-                        if sum_ < 0:
-                            return True
-                        continue
-                    least, key = _tight(sum_, total)
-                    if least < made.get(key, least + 1):
-                        made[key] = least
-            if len(made) > _MOST_ROWS:
-                return False
-            rows = made
-        return False
+        return _contradict(self._least)
+
+
+Rows = dict[Key, int]
+
+
+def _contradict(rows: Rows) -> bool:
+    """Whether inequalities (coefficients -> the least constant) contradict each other: one variable after the other is eliminated."""
+    while rows:
+        combined[0] += len(rows)
+        variable = _cheapest(rows)
+        if variable is None:
+            return False
+        made: Rows = {}
+        lower: list[tuple[int, int, dict[int, int]]] = []
+        upper: list[tuple[int, int, dict[int, int]]] = []
+        for key, constant in rows.items():
+            coefficients = dict(key)
+            factor = coefficients.pop(variable, 0)
+            if factor:
+                (lower if factor > 0 else upper).append((abs(factor), constant, coefficients))
+            else:
+                made[key] = min(constant, made.get(key, constant))
+        combined[0] += len(lower) * len(upper)
+        for low, constant, coefficients in lower:
+            for high, other, others in upper:
+                total = dict.fromkeys(coefficients, 0)
+                for each, value in coefficients.items():
+                    total[each] = value * high
+                for each, value in others.items():
+                    total[each] = total.get(each, 0) + value * low
+                total = {each: value for each, value in total.items() if value}
+                sum_ = constant * high + other * low
+                if not total:
+                    if sum_ < 0:
+                        return True
+                    continue
+                least, key = _tight(sum_, total)
+                if least < made.get(key, least + 1):
+                    made[key] = least
+        if len(made) > _MOST_ROWS:
+            return False
+        rows = made
+    return False
 
 
 def _tight(constant: int, coefficients: dict[int, int]) -> tuple[int, tuple[tuple[int, int], ...]]:

@@ -31,13 +31,13 @@ def check(network: Network, certificate: Certificate) -> None:
     need(bool(certificate.cases), "the certificate has no case")
     need(len({*certificate.cases}) == len(certificate.cases), "a case stands there twice")
     registers = _registers(network)
-    sizes, layout = System(network.facts), Layout(network)
+    sizes, layout = System(network.facts).closed(), Layout(network)
     need(_covered(sizes, [case.when for case in certificate.cases], [_MOST_PARTS]), "the cases do not cover all sizes")
     for case in certificate.cases:
         # Cases divide launches. A register has many values in one launch, and would let a
         # case hold at one moment and not at the next.
         need(not any(symbols_in(one) & registers for one in case.when), "a case is told apart by a register")
-        _Case(layout, case, sizes.extended(case.when)).check()
+        _Case(layout, case, sizes.extended(case.when).closed()).check()
 
 
 def _covered(sizes: System, cases: list[tuple[Formula, ...]], left: list[int]) -> bool:

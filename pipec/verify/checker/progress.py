@@ -5,13 +5,14 @@ over registers has a lower bound wherever certain branches of it go on, never gr
 would be none.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pipec.verify.logic import System
 from pipec.verify.network import Edge, Process, Test, edges_of
 from pipec.verify.terms import (
     TRUE,
     Apply,
+    Atom,
     Both,
     Choose,
     Compare,
@@ -27,6 +28,7 @@ from pipec.verify.terms import (
 
 # The state that is left, the edge, and what holds when it is taken.
 Arrow = tuple[int, Edge, Formula]
+Terms = tuple[tuple[Atom, int], ...]  # of a form, without its constant
 
 
 def ends(process: Process, sizes: System) -> bool:
@@ -59,23 +61,47 @@ def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None
     A form counts down if it never grows, and if every way round that makes it smaller comes over an edge on which it is known to be at
     least some number.
     """
-    tried: set[tuple[object, ...]] = set()
-    for form in (form for _, _, when in inside for form in _bounds(when)):
-        # A constant counts nothing, and forms that differ by a constant only shrink alike.
-        if not form.terms or form.terms in tried:
-            continue
-        tried.add(form.terms)
-        changes = [_change(form, edge, when, sizes) for _, edge, when in inside]
-        # A form that may grow somewhere in the loop can be brought back to its start, and bounds nothing.
-        if any(change is None or change > 0 for change in changes) or not any(changes):
-            continue
-        loose = [(n, edge.target) for n, edge, when in inside if all(one.terms != form.terms for one in _bounds(when))]
-        # Loops that avoid every edge on which the form is bounded below: round these it could shrink for ever.
-        around = loops(loose)
-        counting = {(n, edge.target) for (n, edge, _), change in zip(inside, changes, strict=True) if change}
-        if not any(n in one and target in one for n, target in counting & {*loose} for one in around):
-            return [arrow for arrow, change in zip(inside, changes, strict=True) if not change]
+    forms = [form for _, _, when in inside for form in _bounds(when) if form.terms]  # a constant counts nothing
+    # Forms that differ by a constant only shrink alike.
+    steps = {form.terms: [_step(form, edge) for _, edge, _ in inside] for form in forms}
+    having: dict[int, System] = {}
+    # Most loops count by numbers; what is no number is asked of the facts, at a cost, and only where nothing else counts.
+    for exactly in (True, False):
+        for terms, differences in steps.items():
+            if any(one is None or one.terms and exactly or not one.terms and one.constant > 0 for one in differences):
+                continue
+            if not exactly and not any(one is not None and one.terms for one in differences):
+                continue  # has been looked at
+            shrinks = _shrinking(inside, differences, sizes, having)
+            if shrinks is not None and any(shrinks) and _passes_bound(inside, shrinks, terms):
+                return [arrow for arrow, shrunk in zip(inside, shrinks, strict=True) if not shrunk]
     return None
+
+
+def _shrinking(
+    inside: list[Arrow], differences: Sequence[Linear | None], sizes: System, having: dict[int, System]
+) -> list[bool] | None:
+    """Along which edges a form certainly shrinks; None where it is not known to grow along none. `having`: what holds on edges."""
+    found = []
+    for number, ((_, _, when), difference) in enumerate(zip(inside, differences, strict=True)):
+        assert difference is not None
+        if not difference.terms:
+            found.append(difference.constant < 0)
+            continue
+        known = having[number] = having.get(number) or sizes.extended([when])
+        # Whether it shrinks at all is enough: by how much would only say after how many turns.
+        if not known.entails(Compare("ge", scale(difference, -1))):
+            return None
+        found.append(known.entails(Compare("ge", add(Linear(-1), difference, -1))))
+    return found
+
+
+def _passes_bound(inside: list[Arrow], shrinks: list[bool], terms: Terms) -> bool:
+    """Whether no loop that shrinks the form avoids every edge on which it is bounded below: round these it could shrink for ever."""
+    loose = [(n, edge.target) for n, edge, when in inside if all(one.terms != terms for one in _bounds(when))]
+    counting = {(n, edge.target) for (n, edge, _), shrunk in zip(inside, shrinks, strict=True) if shrunk}
+    around = loops(loose)
+    return not any(n in one and target in one for n, target in counting & {*loose} for one in around)
 
 
 def _bounds(condition: Formula) -> Iterator[Linear]:
@@ -94,9 +120,8 @@ def _bounds(condition: Formula) -> Iterator[Linear]:
                 yield from _bounds(part)
 
 
-def _change(form: Linear, edge: Edge, when: Formula, sizes: System) -> int | None:
-    """At least by how much the form shrinks along the edge, as a number that is not positive; else by how much it grows; None where neither
-    is known."""
+def _step(form: Linear, edge: Edge) -> Linear | None:
+    """By how much the form is larger behind the edge, in terms of what held before; None where that is not known."""
     used = symbols_of(form)
     values: dict[Symbol, Linear] = {}
     for symbol, value in edge.values:
@@ -105,15 +130,7 @@ def _change(form: Linear, edge: Edge, when: Formula, sizes: System) -> int | Non
             if value is None:
                 return None
             values[symbol] = value
-    difference = add(substitute(form, values), form, -1)
-    if not difference.terms:
-        return difference.constant
-    having = sizes.extended([when])
-    # Whether it shrinks at all is enough: by how much would only say after how many turns.
-    for most in (-1, 0):
-        if having.entails(Compare("ge", add(Linear(most), difference, -1))):
-            return most
-    return None
+    return add(substitute(form, values), form, -1)
 
 
 def order_from(root: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
