@@ -14,8 +14,9 @@ from enum import Enum, auto
 from itertools import count
 from weakref import WeakValueDictionary
 
-MOST_PARTS = 64  # of a sum; longer ones are not followed
-DEEPEST = 24  # operations inside of operations; deeper terms are not followed
+# Of longer and deeper terms only their leaves are followed (walk.as_function_of_leaves).
+MOST_PARTS = 64  # of a sum
+DEEPEST = 24  # operations inside of operations
 
 
 class Operator(Enum):

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipec.terms.arithmetic import at_least, choose, equal, extreme, product, quotient, remainder
 from pipec.terms.registers import bitwise, wrapped
-from pipec.terms.term import LAUNCH, LEAVES, ZERO, Atom, Operator, Term, as_term, make, number, operands
+from pipec.terms.term import LAUNCH, LEAVES, ZERO, Atom, Operator, Term, apply, as_term, leaf, make, number, operands
 
 
 def atoms(term: Term) -> Iterator[Atom]:
@@ -28,6 +28,24 @@ def leaves(term: Term) -> Iterator[Atom]:
 def is_launch_value(atom: Atom) -> bool:
     """Whether the host could compute it before the launch."""
     return all(inner.operator in LAUNCH for inner in leaves(as_term(atom)))
+
+
+def as_function_of_leaves(term: Term) -> Term:
+    """The same value where nothing is asked of a term but what it depends on: it is as shallow as its leaves.
+
+    The term itself names the function, so only what is computed alike from equal leaves is equal. A leaf with coordinates is split: what
+    an element holds follows from its tensor and from what its coordinates are made of, and a row of loads gets no deeper than one.
+    """
+    arguments = {
+        leaf(
+            atom.operator,
+            *(each for each in atom.operands if not isinstance(each, Term)),
+            least=atom.least,
+            largest=atom.largest,
+        ): None
+        for atom in leaves(term)
+    }
+    return apply((term,), arguments, term.least, term.largest)
 
 
 # How an operation is made from its operands again.

@@ -127,3 +127,27 @@ def test_a_ring_may_be_drained_at_any_time() -> None:
         "            if k % 2 == 1:\n                ring.drain_producer()\n        ring.drain_producer()\n    role compute",
     )
     assert codes(text) == []
+
+
+CHAIN = """\
+kernel chain(t: tensor[i32, M], x: tensor[f32, 64, N], y: tensor[f32, 64, N], q: i32):
+    grid(1)
+    role compute(warps=1):
+        at = {first}
+{steps}
+        store(y[0, 0], load(x[at, 0], 32, 32))
+"""
+
+
+def chain(first: str, step: str, times: int) -> list[str]:
+    return codes(CHAIN.format(first=first, steps="\n".join([f"        at = {step}"] * times)))
+
+
+@pytest.mark.parametrize("step", ["(at * 3 + 1) ^ at", "load(t[at])", "at + load(t[at % 7]) * lane_id() * 0", "at * at + M"])
+def test_long_chains_that_agree_in_all_threads(step: str) -> None:
+    assert chain("q", step, 60) == []
+
+
+@pytest.mark.parametrize("step", ["(at * 3 + 1) ^ at", "load(t[at])", "at + M * M"])
+def test_long_chains_that_differ_between_threads(step: str) -> None:
+    assert chain("lane_id()", step, 60) == ["E0420"]

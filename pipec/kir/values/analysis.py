@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import WARP
 from pipec.kir.statements import inside
-from pipec.kir.values.reader import LARGEST, Environment, Key, Launch, Loop, Reader, unknown
+from pipec.kir.values.reader import LARGEST, Environment, Key, Launch, Loop, Reader, bounded, unknown
 from pipec.kir.walk import operands, references
 from pipec.record import record
 from pipec.sema import tree
@@ -257,7 +257,7 @@ class Values:
         self._body(otherwise, other)
         for key in {**one.changed, **other.changed}:
             if key in one and key in other:  # a variable of one side alone is not known behind it
-                environment[key] = choose(condition, one[key], other[key])
+                environment[key] = bounded(choose(condition, one[key], other[key]))
 
     def _for(self, loop: tree.For, environment: Environment) -> None:
         start, stop = self._read(environment, loop.start, loop.stop)

@@ -12,6 +12,7 @@ from pipec.sema.types import TileType, dtype_of
 from pipec.terms import machine
 from pipec.terms.arithmetic import choose
 from pipec.terms.term import DEEPEST, MOST_PARTS, Operator, Term, leaf, number
+from pipec.terms.walk import as_function_of_leaves
 
 Loop = tree.For | tree.While
 
@@ -78,10 +79,7 @@ class Reader:
 
     def __call__(self, expression: tree.Expression) -> Term:
         if expression not in self.terms:
-            term = self._read(expression)
-            # Beyond the limits the term is given up, not the analysis: the value is then only equal to itself.
-            followed = term.depth <= DEEPEST and len(term.parts) <= MOST_PARTS
-            self.terms[expression] = term if followed else unknown(expression, dtype_of(expression.type))
+            self.terms[expression] = bounded(self._read(expression))
         return self.terms[expression]
 
     def scalars(self, expression: tree.Expression) -> None:
@@ -139,6 +137,12 @@ class Reader:
                 return leaf(Operator.PARAMETER, value, least=least, largest=largest)
             case _:
                 return unknown(expression, dtype_of(expression.type))
+
+
+def bounded(term: Term) -> Term:
+    """A term whose size the program cannot drive up. Beyond the limits it keeps what it depends on: whether all threads compute the same
+    does not end with a limit of ours."""
+    return term if term.depth <= DEEPEST and len(term.parts) <= MOST_PARTS else as_function_of_leaves(term)
 
 
 def unknown(node: tree.Expression | tree.Statement, dtype: DType) -> Term:
