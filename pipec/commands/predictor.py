@@ -14,7 +14,7 @@ from pipec.predict.code import Unclear
 from pipec.predict.device import BY_ARCH, DEVICES, Device
 from pipec.predict.launch import Prediction, prediction
 from pipec.predict.main_loops import MainLoop
-from pipec.predict.ptx import PtxPrediction, names_of, parameter_of, predict_ptx
+from pipec.predict.ptx import FORMS, PtxPrediction, names_of, parameter_of, predict_ptx
 from pipec.predict.sensitivity import Variation, stages_parameter, variations
 from pipec.predict.words import Finding, finding
 from pipec.source import Source
@@ -47,7 +47,7 @@ def predict_ptx_file(options: argparse.Namespace) -> int:
     """PTX of any compiler whose barriers can be read. Raises Failure with what is missing."""
     source = read_input(options.file)
     try:
-        network = read(source.text, options.kernel)
+        network = read(source.text, options.kernel, FORMS)
     except Unreadable as unreadable:
         what = f"its protocol cannot be read, since {unreadable.why}"
         raise _not_predictable(options, source, options.kernel or source.name, what, unreadable.line) from None
@@ -131,7 +131,7 @@ def _ptx_as_data(one: PtxPrediction) -> dict[str, object]:
         "busy": dict(one.busy),
         "waits_for": one.waits_for,
         "loaded_bytes": one.moved * one.blocks,
-        "unknown": [*_OF_PTX, *one.device.unknown],
+        "unknown": list(_unknown_of_ptx(one)),
     }
 
 
@@ -140,6 +140,11 @@ _OF_PTX = (
     "how much of what is loaded comes from memory: the bound that memory sets is left out",
     "how often loops run that touch no barrier: they count once",
 )
+_BLOCKS_DIFFER = "how much less than the first block others do: rate and bytes are as if all did as much"
+
+
+def _unknown_of_ptx(one: PtxPrediction) -> tuple[str, ...]:
+    return (*_OF_PTX, *((_BLOCKS_DIFFER,) if one.differ else ()), *one.device.unknown)
 
 
 def _ptx_as_text(one: PtxPrediction) -> str:
@@ -154,7 +159,7 @@ def _ptx_as_text(one: PtxPrediction) -> str:
         f"  busy         {busy or 'nothing'} cycles of each block",
         f"  loaded       {one.moved * one.blocks / 1e6:,.1f} MB through the L2",
     ]
-    lines += [f"  not known    {what}" for what in (*_OF_PTX, *one.device.unknown)]
+    lines += [f"  not known    {what}" for what in _unknown_of_ptx(one)]
     return "\n".join(lines)
 
 

@@ -20,6 +20,8 @@ _VECTOR = re.compile(r"\.v([248])\b")
 _WIDTH = re.compile(r"\.[a-z]+(\d+)$")
 _SPECIAL = ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div")
 _FREE = frozenset(("mov", "bra"))  # in SASS values stay in the registers that loops carry them in; branches issue beside
+_TO_GLOBAL = ("st.global", "red.global")
+_BULK = ("cp.async.bulk", "cp.reduce.async.bulk")
 _NARROW = frozenset(("e4m3", "e5m2", "s8", "u8"))
 _KINDS = {"f16": False, "tf32": False, "f8f6f4": True, "i8": True}  # kind -> whether its elements have 8 bits or fewer
 _SCALED_KINDS = frozenset(("mxf8f6f4", "mxf4", "mxf4nvf4"))
@@ -146,9 +148,9 @@ class Code:
                 special = float(operation in _SPECIAL)
                 plain = 1 - special if operation not in _FREE else 0.0
                 slots = Slots(slots.plain + plain, slots.special + special)
-                stored += _bytes(one.opcode) * threads if one.opcode.startswith("st.global") else 0.0
+                stored += _bytes(one.opcode) * threads if one.opcode.startswith(_TO_GLOBAL) else 0.0
                 staged += _bytes(one.opcode) * threads if one.opcode.startswith("st.shared") else 0.0
-                leaves |= one.opcode.startswith("cp.async.bulk") and ".global.shared" in one.opcode
+                leaves |= one.opcode.startswith(_BULK) and ".global.shared" in one.opcode
         # A bulk store's size stands in its tensor map or a register; what was put into shared memory for it is as much.
         return Stretch(slots, stored + (staged if leaves else 0.0), tuple(products))
 

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from math import ceil, inf, prod
 from typing import NamedTuple
 
+from pipec.predict.answers import AT_ONCE, LAUNCHED, answered
 from pipec.predict.code import Code, Group, Multiply, Unclear
 from pipec.predict.code import Stretch as Between
 from pipec.predict.device import Device
@@ -28,12 +29,19 @@ from pipec.verify.terms import Apply, Choose, Floor, Formula, Linear, Symbol, sy
 _WARPGROUP = 128
 _BARRIER_BYTES = 8
 
+# Parts of a form beyond which the reader gives it a name of its own, which a proof compares by, and which has no value here: how many
+# tiles a block has takes 60.
+FORMS = 2000
+
 _UNIFORM = {"%ctaid": 0, "%clusterid": 0, "%cluster_ctaid": 0, "%cluster_ctarank": 0}
 
 
 @record
 class PtxPrediction:
-    """Of one launch. `busy`: cycles of each engine for one block; `moved`: bytes that it loads; `flops`: its products, in 16-bit ones."""
+    """Of one launch. `busy`: cycles of each engine for one block; `moved`: bytes that it loads; `flops`: its products, in 16-bit ones.
+
+    `differ`: what a block does depends on its number; those of the first numbers were followed.
+    """
 
     kernel: str
     device: Device
@@ -48,6 +56,7 @@ class PtxPrediction:
     moved: float
     flops: float
     stretches: tuple[Stretch, ...]
+    differ: bool
 
     @property
     def bound_by(self) -> str:
@@ -76,6 +85,16 @@ def names_of(network: Network) -> list[str]:
     return sorted(found)
 
 
+def _differ(network: Network) -> bool:
+    """Whether a loop or branch depends on a block's number."""
+    conditions = (
+        state.action.condition for process in network.processes for state in process.states if isinstance(state.action, Test)
+    )
+    return any(
+        symbol.name.partition(".")[0] in ("%ctaid", "%clusterid") for condition in conditions for symbol in symbols_in(condition)
+    )
+
+
 def predict_ptx(
     network: Network, text: str, device: Device, given: Mapping[str, int], blocks: int | None, clock: float | None
 ) -> PtxPrediction:
@@ -90,23 +109,25 @@ def predict_ptx(
     size = prod(code.cluster)
     places = device.machine.at_a_time(size)
     each = min(held, ceil(blocks / places))
-    one = _Multiprocessor(network, code, device, given, each, min(1.0, blocks / count), blocks)
-    cycles = one.run() * ceil(blocks / (places * each))
+    taking_over = answered(network, code.cluster)
+    running = blocks if taking_over is None else min(blocks, places * each)
+    one = _Multiprocessor(taking_over or network, code, device, given, each, min(1.0, blocks / count), blocks, running)
+    cycles = one.run() * ceil(running / (places * each))
     if not one.moved and not one.flops:
         raise Unclear(
             0, "no barrier of it carries copies or products: its threads take the time, and what they compute is not followed"
         )
     clock = clock or device.clock
-    bounds = {
-        "multiprocessors": cycles / clock,
-        "power": one.flops / each / size * blocks / device.machine.flops,
-    }
+    clusters, at_once = max(1, blocks // size), max(1, running // size)
+    # Of all that is launched, the part that was followed: blocks, or the tiles that these took over.
+    followed = each if taking_over is None else sum(ceil((clusters - number) / at_once) for number in range(each))
+    part = followed / clusters
+    bounds = {"multiprocessors": cycles / clock, "power": one.flops / part / device.machine.flops}
     seconds = device.launch + max(bounds.values())
     busy = {name: found / each / size for name, found in one.busy.items()}
     return PtxPrediction(
-        network.name, device, clock, given, blocks, each, cycles, seconds, bounds, busy, one.moved / each / size,
-        one.flops / each / size,
-        tuple(one.stretches),
+        network.name, device, clock, given, blocks, each, cycles, seconds, bounds, busy, one.moved / part / blocks,
+        one.flops / part / blocks, tuple(one.stretches), taking_over is None and _differ(network),
     )  # fmt: skip
 
 
@@ -144,8 +165,17 @@ class _Running:
 
 class _Multiprocessor:
     def __init__(
-        self, network: Network, code: Code, device: Device, given: Mapping[str, int], held: int, busy: float, blocks: int
+        self,
+        network: Network,
+        code: Code,
+        device: Device,
+        given: Mapping[str, int],
+        held: int,
+        busy: float,
+        blocks: int,
+        running: int,
     ) -> None:
+        """`running`: of the launch's `blocks`, those that ever start."""
         self._network, self._code, self._device = network, code, device
         self._farther = device.memory + device.loaded * busy
         self._rate = device.loaded_rate / busy if busy else inf
@@ -158,7 +188,7 @@ class _Multiprocessor:
         self.moved = self.flops = 0.0
         self.stretches: list[Stretch] = []
         self._running = [
-            _Running(process, block, self._numbers(given, block, process.ranks[0], blocks), groups)
+            _Running(process, block, self._numbers(given, block, process.ranks[0], blocks, running), groups)
             for block in range(held)
             for process in network.processes
             for groups in (_groups(process),)
@@ -170,7 +200,7 @@ class _Multiprocessor:
         self._queue: list[tuple[float, int, _Running]] = []
         self._turn = 0
 
-    def _numbers(self, given: Mapping[str, int], block: int, rank: int, blocks: int) -> dict[Symbol, int]:
+    def _numbers(self, given: Mapping[str, int], block: int, rank: int, blocks: int, running: int) -> dict[Symbol, int]:
         """Of a CTA of the `block`-th cluster along x."""
         found: dict[str, int] = {}
         place = rank
@@ -180,7 +210,9 @@ class _Multiprocessor:
             found |= {f"%cluster_ctaid.{axis}": here, f"%cluster_nctaid.{axis}": extent}
             found |= {f"%clusterid.{axis}": number, f"%nclusterid.{axis}": count}
             found |= {f"%ctaid.{axis}": number * extent + here, f"%nctaid.{axis}": count * extent}
-        found |= {"%cluster_ctarank": rank, "%cluster_nctarank": prod(self._code.cluster), **given}
+        size = prod(self._code.cluster)
+        found |= {"%cluster_ctarank": rank, "%cluster_nctarank": size, **given}
+        found |= {AT_ONCE.name: max(1, running // size), LAUNCHED.name: max(1, blocks // size)}
         return {Symbol(name): number for name, number in found.items()}
 
     def run(self) -> float:

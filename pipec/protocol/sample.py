@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
+from operator import and_, or_, xor
 
 from pipec.verify.terms import (
     RANGES,
@@ -48,7 +49,11 @@ _OPERATIONS: dict[str, Callable[..., int]] = {
     "mul.lo": lambda left, right: left * right,
     "div": lambda left, right: _quotient(left, right),
     "rem": lambda left, right: left - right * _quotient(left, right),
+    "and.u32": and_,
+    "or.u32": or_,
+    "xor.u32": xor,
 }
+_HIGH_HALF = "mul.hi"
 
 
 def _quotient(left: int, right: int) -> int:
@@ -61,13 +66,15 @@ def _quotient(left: int, right: int) -> int:
 def known_function(function: str) -> bool:
     """Whether its value can be computed, so that a run that uses it shows what happens."""
     operation, _, kind = function.rpartition(".")
-    return operation in _OPERATIONS and kind in RANGES
+    return kind in RANGES and (operation in _OPERATIONS or operation == _HIGH_HALF)
 
 
 def evaluated_function(function: str, arguments: tuple[int, ...]) -> int:
     """The value of a function that is known."""
     operation, _, kind = function.rpartition(".")
     least, most = RANGES[kind]
+    if operation == _HIGH_HALF:
+        return prod(arguments) // (most - least + 1)
     return (_OPERATIONS[operation](*arguments) - least) % (most - least + 1) + least
 
 

@@ -12,7 +12,7 @@ from pipec.driver import Options, compile_source
 from pipec.predict.code import Code, Multiply
 from pipec.predict.device import BY_ARCH
 from pipec.predict.launch import prediction
-from pipec.predict.ptx import PtxPrediction, Unclear, names_of, parameter_of, predict_ptx
+from pipec.predict.ptx import FORMS, PtxPrediction, Unclear, names_of, parameter_of, predict_ptx
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.read import read
 from pipec.verify.reader.text.statements import entries_of
@@ -24,7 +24,7 @@ Capture = pytest.CaptureFixture[str]
 
 def predicted(path: Path, kernel: str, sizes: dict[str, int], arch: str = "sm_100a", blocks: int | None = None) -> PtxPrediction:
     text = path.read_text(encoding="utf-8")
-    network = read(text, kernel)
+    network = read(text, kernel, FORMS)
     names = names_of(network)
     given = {parameter: size for name, size in sizes.items() if (parameter := parameter_of(name, names, kernel)) is not None}
     return predict_ptx(network, text, BY_ARCH[arch], given, blocks, None)
@@ -43,9 +43,19 @@ AGREE = {
     "gemm_sm90_pingpong": 0.1,
     "gemm_sm90_halves": 0.1,
     "gemm_sm90_narrow": 0.1,
+    "gemm_persistent": 0.1,
+    "gemm_2cta_persistent": 0.1,
+    "gemm_clc": 0.1,
+    "gemm_mxfp8": 0.1,
+    "gemm_nvfp4": 0.1,
+    "gemm_sm90_split_k": 0.15,
+    "gemm_split_k": 0.1,
+    "gemm_split_k_serial": 0.1,
+    "gemm_epilogue": 0.1,
     "gemm_mxfp8_2cta": 0.15,
     "attention": 0.17,
     "attention_sm90": 0.1,
+    "attention_sm90_persistent": 0.1,
 }
 
 
@@ -69,6 +79,14 @@ def test_more_iterations_take_longer_and_more_blocks_more_waves() -> None:
     assert predicted(GOLDEN / "gemm.ptx", "gemm", {"K": 1024}, blocks=149).cycles == pytest.approx(2 * short.cycles)
 
 
+def test_tiles_that_are_handed_over_are_work_of_the_launch() -> None:
+    """300 tiles of 128 x 256, of which as many blocks as there are multiprocessors do all."""
+    found = predicted(GOLDEN / "gemm_clc.ptx", "gemm_clc", {"K": 1024}, blocks=300)
+    assert found.flops * 300 == 2 * 300 * 128 * 256 * 1024
+    even, odd = (predicted(GOLDEN / "gemm_clc.ptx", "gemm_clc", {"K": 1024}, blocks=blocks).cycles for blocks in (296, 148))
+    assert even == pytest.approx(2 * odd, rel=0.2) and found.cycles > 1.2 * even
+
+
 def test_shapes_of_products() -> None:
     """From the opcode, and from a descriptor that hides behind registers which are the same in all threads."""
     for name, threads, shape in (("gemm", 192, (128, 256)), ("gemm_sm90", 288, (64, 128))):
@@ -88,7 +106,7 @@ def test_every_ptx_has_a_time_or_a_reason(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for kernel in entries_of(text):
         try:
-            network = read(text, kernel)
+            network = read(text, kernel, FORMS)
             given = {name: 256 for name in names_of(network) if not name.startswith("%")}
             found = predict_ptx(network, text, BY_ARCH["sm_100a"], given, None, None)
         except (Unclear, Unreadable):
@@ -121,9 +139,10 @@ REFUSED = {
     "gemm": (["--shape", "X=1"], "nothing in it depends on `X`, but on `gemm_dim_K`"),
     "gemm_direct": ([], "depends on `gemm_direct_dim_K`: give `--shape gemm_direct_dim_K=...`"),
     "gemm_peek": (["--kernel", "gemm_peek", "--shape", "K=x"], "`K=x` is no size"),
-    "gemm_clc": (["--shape", "K=512"], "goes follows from memory"),
-    # How many tiles a block has is a quotient of two numbers of the launch, which the reader does not look into.
-    "gemm_mxfp8": (["--shape", "M=512", "--shape", "N=512", "--shape", "K=512"], "or from what is not worked out here"),
+    "gemm_grouped": (
+        ["--shape", "N=512", "K=512", "GROUPS=4", "ENDS=4", "gemm_grouped_ptr_begins=0"],
+        "goes follows from memory",
+    ),
     "gemm_sm90": (["--shape", "K=512", "--device", "b200"], "it is for sm_90a, and B200 runs sm_100a"),
     "layer_norm": ([], "no barrier of it carries copies or products"),
 }

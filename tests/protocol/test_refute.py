@@ -113,6 +113,8 @@ def at_least(form: Linear) -> Compare:
         (atom(Choose(at_least(Linear(-4, ((N, 1),))), Linear(7), Linear(9))), (9, 9)),
         (atom(Choose(at_least(Linear(-2, ((N, 1),))), Linear(7), Linear(9))), (7, 9)),
         (atom(Apply("mul.lo.s32", (Linear(2**16), Linear(2**15)))), (-(2**31), -(2**31))),
+        (atom(Apply("mul.hi.s32", (Linear(-(2**20)), Linear(2**13)))), (-2, -2)),
+        (atom(Apply("xor.u32.s32", (Linear(-4), Linear(5)))), (-7, -7)),
         (atom(Apply("div.s32", (Linear(6), Linear(0)))), (-(2**31), 2**31 - 1)),
         (atom(Apply("s32", (atom(N),))), (1, 3)),
         (atom(Apply("shuffled", (atom(N),))), ANYTHING),
