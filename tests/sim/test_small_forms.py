@@ -73,6 +73,47 @@ def test_vector_atomics_return_what_was_there():
     assert (before[:, 0] == np.concatenate([[0], np.cumsum(LANE)[:-1]])).all() and (before[:, 1] == LANE).all()
 
 
+ONE_AFTER_ANOTHER = {
+    "add.u32": lambda old, given: old + given & 0xFFFFFFFF,
+    "min.s32": lambda old, given: min(old, given, key=lambda value: value ^ 1 << 31),
+    "inc.u32": lambda old, given: 0 if old >= given else old + 1,
+    "exch.b32": lambda old, given: given,
+    "cas.b32": lambda old, given: given + 1 & 0xFFFFFFFF if old == given else old,
+}
+
+
+@pytest.mark.parametrize("active", [32, 21])
+@pytest.mark.parametrize("operation", ONE_AFTER_ANOTHER)
+def test_lanes_that_share_places_take_turns(operation, active):
+    """Lanes go to random ones of four words, by generic addresses, of which half are in shared memory."""
+    rng = np.random.default_rng(active)
+    values = rng.integers(0, 3, 32) if "cas" in operation else rng.integers(0, 1 << 32, 32)
+    places = rng.integers(0, 4, 32)
+    given, out = (values << 32 | places).astype(np.uint64), np.zeros(68, np.uint32)
+    body = f""".shared .align 8 .b8 words[8]; .reg .b64 %g, %s, %w; ld.param.u64 %in, [p0]; ld.param.u64 %out, [p1];
+    mul.wide.u32 %x, %t, 8; add.s64 %in, %in, %x; ld.global.v2.u32 {{%r1, %r2}}, [%in]; add.u32 %r6, %r2, 1;
+    mov.u64 %s, words; cvta.shared.u64 %s, %s; cvta.to.global.u64 %g, %out; cvta.global.u64 %g, %g; mov.b32 %r5, 0;
+    setp.ne.u32 %p1, %t, 0; @%p1 bra R; st.shared.v2.b32 [words], {{%r5, %r5}}; R: bar.warp.sync -1;
+    setp.ge.u32 %p1, %t, {active}; @%p1 bra S;
+    and.b32 %r3, %r1, 1; mul.wide.u32 %x, %r3, 4; setp.ge.u32 %p2, %r1, 2; selp.b64 %w, %s, %g, %p2; add.s64 %w, %w, %x;
+    atom.{operation} %r4, [%w], %r2{", %r6" if "cas" in operation else ""};
+    mul.wide.u32 %x, %t, 4; add.s64 %x, %x, %out; st.global.u32 [%x+16], %r4;
+    S: bar.warp.sync -1; @%p1 bra E; setp.ne.u32 %p1, %t, 0; @%p1 bra E;
+    ld.shared.v2.b32 {{%r1, %r2}}, [words]; st.global.v2.u32 [%out+8], {{%r1, %r2}}; E:"""
+    run(body, given, out)
+    words, found = [0] * 4, [0] * 64
+    for lane in range(active):
+        place, value = int(places[lane]), int(values[lane])
+        found[lane], words[place] = words[place], ONE_AFTER_ANOTHER[operation](words[place], value)
+    assert out.tolist() == words + found
+
+
+@pytest.mark.parametrize("form", ["atom.global.add.s64 %x, [%out], %x;", "atom.global.inc.s32 %r1, [%out], %r1;"])
+def test_atomics_that_do_not_exist(form):
+    with pytest.raises(SimulationError, match="does not exist"):
+        run(form, np.zeros(32, np.uint32), np.zeros(32, np.uint32))
+
+
 @pytest.mark.parametrize(
     "options", [Options("order"), Options("late"), Options("random", seed=2)], ids=lambda options: options.timing
 )

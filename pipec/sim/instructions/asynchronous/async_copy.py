@@ -17,9 +17,8 @@ from ...machine.threads.divergence import Outcome
 from ...machine.threads.groups import Operation
 from ...ptx.tree import Negated, Register
 from ...ptx.types import TYPES, Addresses, LaneValues, unsigned
-from ...units.copies.reductions import REDUCTIONS
+from ...units.copies.reductions import REDUCTIONS, reduce_elements
 from ..decode import Decoder, instruction
-from ..memory.atomics import combine
 from ..memory.loadstore import address_reader, shared_addresses
 from ..widths import Reader
 from .mbarrier import local_barrier
@@ -197,7 +196,7 @@ def store_async(d: Decoder) -> Execute:
             data = values
             if reduction:
                 old = target.shared.load(places, size)
-                data = np.concatenate([combine(reduction, type_, old[i : i + 1], values[i : i + 1]) for i in range(values.size)])
+                data = reduce_elements(type_.name, reduction, old.view(np.uint8), values.view(np.uint8)).view(values.dtype)
             target.shared.store(places, data, size)
             complete(target, signal, size * values.size, "st.async", access)
 

@@ -1,11 +1,12 @@
-"""atom and red (PTX ISA 9.7.13.6-7): lanes one after another, in lane order.
+"""atom and red (PTX ISA 9.7.13.6-7): as if lanes came one after another, in lane order.
 
 Additions of f32 in global memory flush subnormal numbers, those in shared memory do not (documented, and measured).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -14,63 +15,119 @@ from ...machine.memory.spaces import Space, space_of
 from ...machine.program import Execute
 from ...machine.races.detector import StrongUse
 from ...machine.threads.cta import Warp
-from ...ptx.types import LANES, TYPES, LaneMask, LaneValues, Type, unsigned
-from ...units.copies.reductions import reduce_elements
-from ...units.numbers.formats import decode, encode
-from ..alu import packed
+from ...ptx.types import LANES, TYPES, Addresses, LaneMask, LaneValues, Type, unsigned
+from ...units.copies.reductions import Reduction, reduce_elements
 from ..decode import Decoder, instruction
-from .loadstore import active_addresses, address_reader, check_vector, space
+from .loadstore import active_addresses, address_reader, check_vector, space, spread
 
 AtomicName = Literal["add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"]
 _OPERATIONS: tuple[AtomicName, ...] = get_args(AtomicName)
+_INTEGERS, _BITS = frozenset({"u32", "s32", "u64", "s64"}), frozenset({"b32", "b64"})
+_HALVES = frozenset({"f16", "bf16", "f16x2", "bf16x2"})
+# The types of each operation, and of its vector form (PTX ISA 9.7.13.6-7); s64 is added as u64 is.
+_TYPES: dict[AtomicName, frozenset[str]] = {
+    "add": _INTEGERS - {"s64"} | _HALVES | {"f32", "f64"},
+    "min": _INTEGERS,
+    "max": _INTEGERS,
+    "inc": frozenset({"u32"}),
+    "dec": frozenset({"u32"}),
+    "and": _BITS,
+    "or": _BITS,
+    "xor": _BITS,
+    "exch": _BITS | {"b128"},
+    "cas": _BITS | {"b16", "b128"},
+}
+_VECTORS: dict[AtomicName, frozenset[str]] = {"add": _HALVES | {"f32"}, "min": _HALVES, "max": _HALVES}
+
+# New values of places, from the old ones, those of an instruction's operands that these numbers select, and whether that is global memory.
+Change = Callable[[LaneValues, Addresses, bool], LaneValues]
 
 
-def _integer(name: AtomicName, type_: Type) -> Callable[[int, int], int]:
-    mask = (1 << type_.bits) - 1
-    table: dict[str, Callable[[int, int], int]] = {
-        "add": lambda old, b: old + b & mask,
-        "and": lambda old, b: old & b,
-        "or": lambda old, b: old | b,
-        "xor": lambda old, b: old ^ b,
-        "exch": lambda old, b: b,
-        "min": lambda old, b: min(old, b),
-        "max": lambda old, b: max(old, b),
-        "inc": lambda old, b: 0 if old >= b else old + 1,
-        "dec": lambda old, b: b if old == 0 or old > b else old - 1,
-    }
-    return table[name]
+@dataclass(frozen=True)
+class Places:
+    """What the lanes of one atomic instruction address, each place once, so that memory is read and written once.
+
+    Accesses to one place take turns in the order of the lanes; those of one turn are to different places, and independent.
+    """
+
+    warp: Warp
+    space: Space
+    addresses: Addresses
+    of: Addresses  # by access: which place
+    size: int
+
+    @staticmethod
+    def of_lanes(warp: Warp, space: Space, addresses: Addresses, size: int) -> Places:
+        if space in ("generic", "global"):
+            # An array of the host has two addresses, and both name the same place.
+            addresses = warp.cta.machine.memory.placed(addresses)
+        places, of = np.unique(addresses, return_inverse=True)
+        if places.size == addresses.size:
+            # In their order, since that is the order in which faults are found.
+            places, of = addresses, np.arange(addresses.size)
+        return Places(warp, space, places, of, size)
+
+    def turns(self) -> Iterator[Addresses]:
+        """The accesses of each turn."""
+        if self.addresses.size == self.of.size:
+            yield self.of
+            return
+        order = np.argsort(self.of, kind="stable")
+        places = self.of[order]
+        turn = np.empty_like(order)
+        turn[order] = np.arange(order.size) - np.searchsorted(places, places)
+        for number in range(int(turn.max()) + 1):
+            yield np.flatnonzero(turn == number)
+
+    def load(self) -> LaneValues:
+        return self.warp.cta.load(self.warp, self.space, self.addresses, self.size)
+
+    def store(self, values: LaneValues, written: LaneMask | None = None) -> None:
+        """`written`: at these places only."""
+        chosen = slice(None) if written is None else written
+        self.warp.cta.store(self.warp, self.space, self.addresses[chosen], values[chosen], self.size)
+
+    def change(self, change: Change) -> LaneValues:
+        """Replaces what stands there; returns what stood there before each access."""
+        values, in_global = self.load(), _in_global_memory(self.space, self.addresses)
+        found = np.empty(self.of.size, values.dtype)
+        for accesses in self.turns():
+            places = self.of[accesses]
+            found[accesses] = old = values[places]
+            for flush in (False, True):
+                chosen = in_global[places] == flush
+                if chosen.any():
+                    values[places[chosen]] = change(old[chosen], accesses[chosen], flush)
+        self.store(values)
+        return found
+
+    def swap(self, expected: LaneValues, replacements: LaneValues) -> LaneValues:
+        """Compare-and-swap. One that fails has no effect, which keeps spinning recognisable."""
+        values, written = self.load(), np.zeros(self.addresses.size, bool)
+        found = np.empty(self.of.size, values.dtype)
+        for accesses in self.turns():
+            places = self.of[accesses]
+            found[accesses] = values[places]
+            equal = values[places] == expected[accesses]
+            values[places[equal]] = replacements[accesses[equal]]
+            written[places[equal]] = True
+            self.warp.polls += int((~equal).sum())
+        if written.any():
+            self.store(values, written)
+        return found
 
 
-def combine(name: AtomicName, type_: Type, old: LaneValues, value: LaneValues, flush: bool = False) -> LaneValues:
-    """One element: arrays of shape (1,) of the raw dtype. `flush`: f32 additions take and give zero for subnormal numbers."""
+def _changing(name: Reduction | Literal["exch"], type_: Type, operands: LaneValues) -> Change:
+    """What the operation makes of old values with these operands, one for each access."""
     if name == "exch":
-        return value
-    if type_.name in ("f16x2", "bf16x2"):
-        return _packed(name, type_, old, value)
-    if type_.name in ("bf16", "f16"):
-        both = [decode(v.astype(np.uint16), type_.name).astype(np.float64) for v in (old, value)]
-        return encode(_float(name, *both), type_.name).astype(old.dtype)
-    if type_.name in ("f32", "f64") and name == "add":
-        dtype = "f32_ftz" if flush and type_.name == "f32" else type_.name
-        return reduce_elements(dtype, name, old.view(np.uint8), value.view(np.uint8)).view(old.dtype)
-    if type_.meaning == "f":
-        return _float(name, old.view(type_.dtype), value.view(type_.dtype)).astype(type_.dtype).view(old.dtype)
-    a, b = (int(v.view(type_.dtype)[0]) for v in (old, value))
-    return np.array([_integer(name, type_)(a, b) & ((1 << type_.bits) - 1)], old.dtype)
+        return lambda old, accesses, in_global: operands[accesses]
+    element = type_.name.removesuffix("x2")
 
+    def change(old: LaneValues, accesses: Addresses, in_global: bool) -> LaneValues:
+        dtype = "f32_ftz" if element == "f32" and in_global else element
+        return reduce_elements(dtype, name, old.view(np.uint8), operands[accesses].view(np.uint8)).view(old.dtype)
 
-_FLOATING: dict[AtomicName, np.ufunc] = {"add": np.add, "min": np.fmin, "max": np.fmax}
-
-
-def _float(name: AtomicName, a: LaneValues, b: LaneValues) -> LaneValues:
-    result: LaneValues = _FLOATING[name](a, b)
-    return result
-
-
-def _packed(name: AtomicName, type_: Type, old: LaneValues, value: LaneValues) -> LaneValues:
-    pair = [np.resize(v, LANES) for v in (old, value)]
-    result = _float(name, *(packed.split(v, type_) for v in pair))
-    return packed.join(result, type_)[:1]
+    return change
 
 
 @instruction("atom", "red")
@@ -83,72 +140,35 @@ def atomic(d: Decoder) -> Execute:
     name = d.require(*_OPERATIONS)
     count = int(d.choose("v2", "v4", "v8", default="v1")[1:])
     type_ = d.type()
+    if type_.name not in (_TYPES if count == 1 else _VECTORS).get(name, ()):
+        d.fail(f".{name} of {type_.name}{f' in vectors of {count}' if count > 1 else ''} does not exist", "malformed")
     if type_.bits == 128:
         return _wide(d, where, name, returns, use)
-    if count > 1:
-        return _vector(d, where, name, count, type_, returns, use)
-    first = 1 if returns else 0
-    read, raw = address_reader(d, first, where), unsigned(type_.bits)
-    value = d.source(first + 1, raw)
-    other = d.source(first + 2, raw) if name == "cas" else None
-    write = d.destination(0, raw) if returns else None
-
-    def execute(warp: Warp) -> None:
-        addresses, cta = active_addresses(warp, read(warp)), warp.cta
-        operands, swaps = value(warp), other(warp) if other else None
-        results = np.zeros(LANES, raw.dtype)
-        cta.strong(warp, where, addresses, type_.bytes, use)
-        saved = warp.active
-        for address, lane in zip(addresses, warp.lanes(), strict=True):
-            warp.active = _only(lane)
-            place = np.array([address], np.int64)
-            old = cta.load(warp, where, place, type_.bytes)
-            results[lane] = old[0]
-            operand = operands[lane : lane + 1]
-            new = (
-                (swaps[lane : lane + 1] if old[0] == operand[0] else old)
-                if swaps is not None
-                else combine(name, type_, old, operand, _in_global_memory(where, int(address)))
-            )
-            # A failed compare-and-swap has no effect, which keeps spinning recognisable.
-            if swaps is not None and new is old:
-                warp.polls += 1
-            else:
-                cta.store(warp, where, place, new, type_.bytes)
-        warp.active = saved
-        if write:
-            write(warp, results)
-
-    return execute
-
-
-def _vector(d: Decoder, where: Space, name: AtomicName, count: int, type_: Type, returns: bool, use: StrongUse) -> Execute:
-    """Each element by itself; the address is a multiple of the whole vector's size."""
     first = 1 if returns else 0
     read, raw, items = address_reader(d, first, where), unsigned(type_.bits), d.vector(first + 1)
     if len(items) != count or (returns and len(d.vector(0)) != count):
         d.fail(f"needs {count} registers for .v{count}", "malformed")
     values = [d.source(item, raw) for item in items]
+    swaps = d.source(first + 2 if name == "cas" else first + 1, raw)
     writers = [d.destination(item, raw) for item in d.vector(0)] if returns else []
 
     def execute(warp: Warp) -> None:
         addresses, cta = active_addresses(warp, read(warp)), warp.cta
-        check_vector(warp, addresses, count * type_.bytes)
-        operands = [value(warp) for value in values]
+        if count > 1:
+            check_vector(warp, addresses, count * type_.bytes)
+        # By lane, and within each the elements of its vector.
+        operands = np.stack([value(warp)[warp.active] for value in values], axis=1).reshape(-1)
         cta.strong(warp, where, addresses, count * type_.bytes, use)
-        results = np.zeros((count, LANES), raw.dtype)
-        saved = warp.active
-        for address, lane in zip(addresses, warp.lanes(), strict=True):
-            warp.active = _only(lane)
-            for number, operand in enumerate(operands):
-                place = np.array([address + number * type_.bytes], np.int64)
-                old = cta.load(warp, where, place, type_.bytes)
-                results[number, lane] = old[0]
-                flush = _in_global_memory(where, int(address))
-                cta.store(warp, where, place, combine(name, type_, old, operand[lane : lane + 1], flush), type_.bytes)
-        warp.active = saved
-        for write, lanes in zip(writers, results, strict=False):
-            write(warp, lanes)
+        if not addresses.size:
+            return
+        elements = (addresses[:, None] + type_.bytes * np.arange(count)).reshape(-1)
+        places = Places.of_lanes(warp, where, elements, type_.bytes)
+        if name == "cas":
+            found = places.swap(operands, swaps(warp)[warp.active])
+        else:
+            found = places.change(_changing(name, type_, operands))
+        for number, write in enumerate(writers):
+            write(warp, spread(warp, found[number::count]))
 
     return execute
 
@@ -184,8 +204,10 @@ def _wide(d: Decoder, where: Space, name: AtomicName, returns: bool, use: Strong
     return execute
 
 
-def _in_global_memory(where: Space, address: int) -> bool:
-    return where == "global" or (where == "generic" and space_of(address) == "global")
+def _in_global_memory(where: Space, addresses: Addresses) -> LaneMask:
+    if where == "generic":
+        return np.array([space_of(address) == "global" for address in addresses.tolist()])
+    return np.full(addresses.size, where == "global")
 
 
 def _only(lane: int) -> LaneMask:
