@@ -148,6 +148,30 @@ def test_an_address_is_no_number_but_none_is_zero() -> None:
             read(text.replace(asked, condition))
 
 
+def test_bits_of_an_address_below_its_alignment() -> None:
+    """They are the same wherever the variable lies, and those above are not."""
+    text = (Path(__file__).parent / "attacked" / "address.ptx").read_text(encoding="utf-8")
+    asked = "setp.lt.u32 %p2, %r1, 300000;"
+    (alignment,) = re.findall(r"\.shared \.align (\d+) \.b64", text)
+    below = int(alignment) - 1
+    for change in (f"and.b32 %r2, %r1, {below};", f"or.b32 %r3, %r1, {below}; sub.u32 %r2, %r3, %r1;"):
+        network = read(text.replace(asked, f"{change} setp.ne.u32 %p2, %r2, {below * change.startswith('or')};"))
+        check(network, prove(network))
+        beyond = change.replace(str(below), str(below + 1))
+        with pytest.raises(Unreadable, match="depends on where the variable lies"):
+            read(text.replace(asked, f"{beyond} setp.ne.u32 %p2, %r2, 0;"))
+
+
+def test_a_result_that_is_thrown_away_is_no_register() -> None:
+    """Nobody asks for what an arrival throws away: what another instruction throws away need not be followed, here made of an address."""
+    text = (Path(__file__).parent / "attacked" / "address.ptx").read_text(encoding="utf-8")
+    assert "arrive.shared::cta.b64 _, [%r1];" in text
+    network = read(
+        text.replace("%p2, %r1, 300000;", "%p2, 1, 0; mul.lo.u32 %r3, %r1, 3; mov.b64 {_, %r4}, %rd3; mov.b32 _, %r3;")
+    )
+    check(network, prove(network))
+
+
 def test_an_arrival_behind_a_wait_for_room_is_for_the_round_that_the_wait_is_for() -> None:
     """One warp acquires and releases a ring: it waits for the parity opposite to that which it completes."""
     network = read((Path(__file__).parent / "arrival_after_opposite_wait.ptx").read_text(encoding="utf-8"))

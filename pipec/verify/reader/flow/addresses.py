@@ -1,11 +1,12 @@
 """That nothing depends on where variables lie in shared memory.
 
-The reader places them as it likes: only distances within one variable are known before the text is assembled. So an address may be moved on
-by a number, chosen, mapped to another CTA and used as an address; and none is 0 (where shared memory begins, the
-system has a kilobyte), so that 0 may stand for none. Whatever else is made of one is another number on the machine.
+The reader places them as it likes: only distances within one variable are known before the text is assembled, and how variables are
+aligned. So an address may be moved on by a number, changed and read in the bits below its alignment, chosen, mapped to another CTA and used
+as an address; and none is 0 (where shared memory begins, the system has a kilobyte), so that 0 may stand for none. Whatever else is made of
+one is another number on the machine.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
@@ -23,14 +24,14 @@ _LEADER = 0xFEFFFFFF
 _PASSES = frozenset({"mov", "cvta", "cvt", "shfl"})
 
 
-def check_addresses(blocks: Sequence[Block], shared: Iterable[str]) -> None:
-    """Raises Unreadable where an address is taken for a number. `shared`: the variables."""
-    variables: State = {name: frozenset((name,)) for name in shared}
+def check_addresses(blocks: Sequence[Block], alignments: Mapping[str, int]) -> None:
+    """Raises Unreadable where an address is taken for a number. `alignments`: of the variables."""
+    variables: State = {name: frozenset((name,)) for name in alignments}
     before: dict[int, State] = {0: {}}
     work = [0]
     while work:
         block = blocks[work.pop()]
-        after = _behind(block, before[block.number], variables)
+        after = _behind(block, before[block.number], variables, alignments)
         for number in block.next:
             known = before.get(number)
             joined = after if known is None else _joined(known, after)
@@ -39,11 +40,11 @@ def check_addresses(blocks: Sequence[Block], shared: Iterable[str]) -> None:
                 work.append(number)
 
 
-def _behind(block: Block, before: State, variables: State) -> State:
+def _behind(block: Block, before: State, variables: State, alignments: Mapping[str, int]) -> State:
     """What registers hold behind a block; there is no entry for numbers."""
     known = {**variables, **before}
     for step in block.steps:
-        found = _made(step, known)
+        found = _made(step, known, alignments)
         for name in defines(step.instruction, step.kind):
             if step.instruction.predicate:
                 # Where it does not hold, the register keeps what it had.
@@ -59,7 +60,7 @@ def _joined(one: State, other: State) -> State:
     return {name: one.get(name, _NONE) | other.get(name, _NONE) for name in one.keys() | other.keys()}
 
 
-def _made(step: Step, known: State) -> Roots:
+def _made(step: Step, known: State, alignments: Mapping[str, int]) -> Roots:
     """The variables whose address the result may be."""
     one = step.instruction
     if step.kind not in COMPUTING:
@@ -87,12 +88,27 @@ def _made(step: Step, known: State) -> Roots:
             return _NONE.union(*addresses)
         case "and" if len(addresses) == 1 and _LEADER in [(integer(text) or 0) & 0xFFFFFFFF for text in one.operands[1:]]:
             return addresses[0]
+        case "and" | "or" | "xor" if len(addresses) == 1 and (number := _constant(one)) is not None:
+            alignment = min(alignments[root.partition(" ")[0]] for root in addresses[0])
+            if one.head == "and" and 0 <= number < alignment:
+                return _NONE
+            if -alignment <= number < 0 if one.head == "and" else 0 <= number < alignment:
+                return addresses[0]
+            raise _refused(one)
         case "setp" if len(addresses) == 1 and "0" in one.operands and one.parts[1] in ("eq", "ne"):
             return _NONE
         case "sub" | "setp" if len(addresses) == 2 and len(addresses[0] | addresses[1]) == 1:
             return _NONE
         case _:
             raise _refused(one)
+
+
+def _constant(one: Instruction) -> int | None:
+    """The number among the operands, as a signed one of 32 bits where it has no more."""
+    numbers = [number for text in one.operands[1:] if (number := integer(text)) is not None]
+    if len(numbers) != 1:
+        return None
+    return numbers[0] - (1 << 32) if one.parts[-1] == "b32" and numbers[0] >= 1 << 31 else numbers[0]
 
 
 def _refused(one: Instruction) -> Unreadable:

@@ -30,7 +30,7 @@ class Flow:
         self.blocks = [Block(one.number, one.first, one.last, one.next, one.branch) for one in graph.blocks]
         self._slice(roots)
         left = reached(self.blocks)
-        check_addresses(self.blocks, self.kernel.shared)
+        check_addresses(self.blocks, self.kernel.alignments)
         self._loops(left)
         self._liveness(left)
         self.sections = sections(self.blocks, graph.after, left)

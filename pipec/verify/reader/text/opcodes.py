@@ -176,11 +176,10 @@ def defines(instruction: Instruction, of: Kind) -> tuple[str, ...]:
     return instruction.first
 
 
-# Which operands of an event decide what it does to the protocol (from the front; negative: from the back).
+# Which operands of an event decide what it does to the protocol (by their places).
 _DECIDING: dict[Kind, tuple[int, ...]] = {
     Kind.INIT: (0, 1),
     Kind.GIVE_UP: (0,),
-    Kind.ARRIVE: (-2, -1),
     Kind.EXPECT: (0, 1),
     Kind.TRY: (1, 2),
     Kind.COPIES_ARRIVE: (0,),
@@ -199,6 +198,9 @@ _DECIDING: dict[Kind, tuple[int, ...]] = {
 def deciding(instruction: Instruction, of: Kind) -> tuple[str, ...]:
     """The operands that decide what an event does."""
     operands = instruction.operands
+    if of is Kind.ARRIVE:
+        # Before the barrier stands where the state goes, which another instruction may have written before.
+        return operands[next((at for at, text in enumerate(operands) if text[:1] == "["), 0) :]
     if of is Kind.LOAD and "tensor" in instruction.parts:
         # The tensor's map, not where in the tensor the box lies: it has the same bytes everywhere.
         operands = (operands[0], operands[1].partition("{")[0], *operands[2:])
@@ -206,4 +208,4 @@ def deciding(instruction: Instruction, of: Kind) -> tuple[str, ...]:
         return operands[:5]
     if of in (Kind.MEET, Kind.MEET_COMPUTE):
         return operands[-1:] if instruction.head in ("bar", "elect", "shfl", "vote", "match", "redux") else ()
-    return tuple(operands[at] for at in _DECIDING.get(of, ()) if -len(operands) <= at < len(operands))
+    return tuple(operands[at] for at in _DECIDING.get(of, ()) if at < len(operands))

@@ -18,6 +18,7 @@ _STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTA
 _LINE = re.compile(r"\s*(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.]*(?:::[\w.]+)*)(?:\s+(?![\s:])([^;]*))?;\s*\Z")
 _LABEL = re.compile(r"([%$\w]+)\s*:(?!:)\s*")
 _REGISTER = re.compile(r"[%$A-Za-z_][\w$.]*")
+_READ = re.compile(r"(?!_(?![\w$.]))[%$A-Za-z_][\w$.]*")
 _ADDRESS = re.compile(r"\[\s*([%$\w.]+)\s*(?:([+-])\s*(-?\w+))?\s*\]\Z")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _REST_OF_LINE = re.compile(r"//[^\n]*")
@@ -93,14 +94,15 @@ class Instruction:
 
 @dataclass
 class Kernel:
-    """One entry of the text. `labels`: the number of the instruction that each label stands before. `shared`: offsets of variables.
-    `widths`: of registers in bits, by name or by what stands before their numbers."""
+    """One entry of the text. `labels`: the number of the instruction that each label stands before. `shared`: offsets of variables;
+    `alignments`: of what they are multiples. `widths`: of registers in bits, by name or by what stands before their numbers."""
 
     name: str
     line: int
     parameters: dict[str, str]
     directives: Directives
     shared: dict[str, int]
+    alignments: dict[str, int] = field(default_factory=dict)
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     widths: dict[str, int] = field(default_factory=dict)
@@ -111,8 +113,8 @@ class Kernel:
 
 
 def registers(text: str) -> list[str]:
-    """Names in an operand; numbers are none."""
-    return _REGISTER.findall(text)
+    """Names in an operand; numbers are none, nor is `_`, which stands where a result is thrown away."""
+    return _READ.findall(text)
 
 
 def address(text: str, line: int) -> tuple[str, int]:
@@ -177,7 +179,8 @@ def kernel_of(ptx: str, name: str | None) -> Kernel:
     line = text.count("\n", 0, entry.start()) + 1
     parameters = {found[2]: found[1] for found in _PARAMETER.finditer(entry.group(2) or "")}
     directives = {found[1]: tuple(int(n) for n in re.findall(r"\d+", found[2])) for found in _DIRECTIVE.finditer(entry.group(3))}
-    kernel = Kernel(entry.group(1), line, parameters, directives, _shared(_outside(text[: entry.start()]) + text[body:end], line))
+    shared, alignments = _shared(_outside(text[: entry.start()]) + text[body:end], line)
+    kernel = Kernel(entry.group(1), line, parameters, directives, shared, alignments)
     first = text.count("\n", 0, body) + 1
     _scopes(text[body:end], first)
     _names(kernel, text[body:end])
@@ -238,25 +241,15 @@ def _outside(text: str) -> str:
     return "".join([*kept, text[start:]])
 
 
-def _shared(text: str, line: int) -> dict[str, int]:
-    """Where each variable in shared memory lies. Which address the dynamic one gets is the linker's affair; only differences matter.
-    Scopes are read as one, so that no two variables may have one name."""
-    sizes = {
-        "b8": 1,
-        "u8": 1,
-        "s8": 1,
-        "b16": 2,
-        "u16": 2,
-        "b32": 4,
-        "u32": 4,
-        "s32": 4,
-        "f32": 4,
-        "b64": 8,
-        "u64": 8,
-        "s64": 8,
-        "f64": 8,
-    }
+# Bytes of an element of a variable.
+_SIZES = {f"{letter}{bits}": bits // 8 for letter in "bus" for bits in (8, 16, 32, 64)} | {"f32": 4, "f64": 8}
+
+
+def _shared(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Where each variable in shared memory lies, and of what its address is a multiple. Which address the dynamic one gets is the linker's
+    affair; only differences matter. Scopes are read as one, so that no two variables may have one name."""
     places: dict[str, int] = {}
+    alignments: dict[str, int] = {}
     at = 1 << 20
     before = 0
     for found in _SHARED.finditer(text):
@@ -265,13 +258,16 @@ def _shared(text: str, line: int) -> dict[str, int]:
         before = found.end()
         if name in places:
             raise Unreadable(line, f"two variables in shared memory called {name[:40]} are not understood")
+        alignments[name] = int(align or _SIZES.get(kind, 1))
         if outside:
-            places[name] = 1 << 10  # none of its own is 0, so that no address is
+            # (None of its own is 0, so that no address is; and what is asked for beyond this is not promised.)
+            places[name] = 1 << 10
+            alignments[name] = min(alignments[name], places[name])
             continue
         at += -at % int(align or 16)
         places[name] = at
-        at += sizes.get(kind, 16) * prod(int(extent) for extent in re.findall(r"\d+", extents))
-    return places
+        at += _SIZES.get(kind, 16) * prod(int(extent) for extent in re.findall(r"\d+", extents))
+    return places, alignments
 
 
 @dataclass
