@@ -12,10 +12,9 @@ from itertools import islice
 from pipec.budgets import BudgetEnded, Meter
 from pipec.protocol.lazily import Lazy
 from pipec.protocol.program import registers_of
-from pipec.protocol.prove import Pairs, uneven
 from pipec.protocol.ranges import ANYTHING, TILES, Range, certain, range_of
 from pipec.protocol.sample import Numbers, forms_of, holds, known_function
-from pipec.protocol.schedule import Stuck
+from pipec.protocol.schedule import Pairs, Stuck, uneven
 from pipec.protocol.structure import orders
 from pipec.record import record
 from pipec.verify.checker.configuration import Configuration, Refused

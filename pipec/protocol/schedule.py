@@ -17,6 +17,8 @@ from pipec.verify.network import Action, Arrive, Edge, End, Network, Test, Wait
 Memory = TypeVar("Memory")
 Key = tuple[Standing, object]  # of a situation: where all stand, and what is remembered
 
+Pairs = Sequence[tuple[int, int]]  # rings of full and of empty barriers of a pipeline
+
 _MOST_STEPS = 20_000  # without a decision
 _SETTLED = 100  # what it costs to come to the next decision, in combinations of rows
 
@@ -154,6 +156,11 @@ class Schedule(Generic[Memory]):
             at.arrive(process, action)
         at.enter(process, action.edge)
         return action.edge
+
+
+def uneven(at: Configuration, pairs: Pairs) -> int | None:
+    """The first ring of full barriers that has come further than its ring of empty ones."""
+    return next((full for full, empty in pairs if at.rings[full].below != at.rings[empty].below), None)
 
 
 def able(at: Configuration, process: int, action: Action) -> bool:

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from pipec.protocol.naming import Names, in_names_of, renamed
-from pipec.protocol.prove import Undecided, _Search, prove
+from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import refute
 from pipec.protocol.schedule import Situation
+from pipec.protocol.search.automaton import Search
+from pipec.protocol.search.runs import Runs
 from pipec.protocol.variables import Numbers
 from pipec.record import replace
 from pipec.verify.checker.certificate import Certificate, Moves, certificate_of, data_of
@@ -189,13 +191,13 @@ def test_two_warps_that_do_not_meet_can_fall_a_phase_behind() -> None:
 def test_no_run_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes come again while tests of sizes are told apart; what their run shows is known then."""
     made: list[tuple[object, ...]] = []
-    run = _Search._run
+    run = Runs.run
 
-    def noted(search: _Search, situation: Situation, numbers: Numbers) -> object:
+    def noted(search: Runs, situation: Situation, numbers: Numbers) -> object:
         made.append((search, *sorted(numbers.items()), *sorted((one.name, value) for one, value in numbers.launch.items())))
         return run(search, situation, numbers)
 
-    monkeypatch.setattr(_Search, "_run", noted)
+    monkeypatch.setattr(Runs, "run", noted)
     for seed in range(3):
         try:
             prove(right(seed)[1])
@@ -232,14 +234,14 @@ def test_many_cases_cover_all_sizes() -> None:
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_refuted_is_searched_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither cases nor other schedules are tried for a network that goes wrong at some sizes."""
-    searched: list[_Search] = []
-    nodes = _Search.nodes
+    searched: list[Search] = []
+    nodes = Search.nodes
 
-    def noted(search: _Search) -> object:
+    def noted(search: Search) -> object:
         searched.append(search)
         return nodes(search)
 
-    monkeypatch.setattr(_Search, "nodes", noted)
+    monkeypatch.setattr(Search, "nodes", noted)
     with pytest.raises(Undecided):
         prove(WRONG[name], refuted=lambda: refute(WRONG[name])[0] is not None)
     assert len(searched) == 1

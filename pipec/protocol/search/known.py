@@ -1,0 +1,132 @@
+"""What is known in a place, and what follows from it."""
+
+from pipec.protocol.comparisons import Condition
+from pipec.protocol.deduction import assume, certain, impossible
+from pipec.protocol.facts import Facts
+from pipec.protocol.premises import Premises
+from pipec.protocol.program import Program
+from pipec.protocol.rows import one, plus
+from pipec.protocol.search.places import Place, Places, Told
+from pipec.protocol.search.undecided import Undecided
+from pipec.verify.logic import System
+from pipec.verify.terms import Compare, Formula, Linear, add, symbols_of
+
+_MOST_ASSUMED = 16
+_SPLITS = 1  # cases told apart to exclude an outcome: what more of them exclude is not worth their time
+_FAR = 1 << 30
+
+
+class Known:
+    """For the sizes of which `when` holds."""
+
+    def __init__(self, program: Program, places: Places, when: tuple[Formula, ...]) -> None:
+        self.program, self.places, self.when = program, places, when
+        self.variables = program.variables
+        self.given_of: dict[Told, Premises] = {}
+        self.implied: dict[tuple[Told, int], bool] = {}
+        self.base = Premises()
+        for row in self.variables.known:
+            self.base.at_least(row)
+        for formula in (*program.assumed, *when):
+            assume(self.base, self.variables.condition(formula))
+
+    def given(self, told: Told) -> Premises:
+        """What holds of sizes."""
+        found = self.given_of.get(told)
+        if found is None:
+            found = self.base.copy() if told else self.base
+            for number in told:
+                assume(found, self.program.conditions[number])
+            self.given_of[told] = found
+        return found
+
+    def alias(self, made: Premises) -> None:
+        """What is made of registers that are known is known, too; and what follows from products."""
+        for variable, inside in list(self.variables.derived.items()):
+            if made.solved.keys().isdisjoint(inside):
+                continue
+            alias = self.variables.renamed(variable, made.solved)
+            if alias != one(variable):
+                made.equal(plus(alias, one(variable), -1))
+        if self.program.products:
+            for row in list(self.variables.multiplied([(constant, terms) for terms, constant in made.least.items()])):
+                made.at_least(row)
+
+    def premises(self, place: Place) -> Premises:
+        made = place.facts.premises(self.given(place.told))
+        self.alias(made)
+        for row in self.variables.floors():
+            made.at_least(row)
+        return made
+
+    def exact(self, told: Told, place: Place | None) -> System:
+        """All that is known, with the meaning of every value."""
+        facts = [self.variables.formula(self.program.conditions[number]) for number in sorted(told)]
+        system = System([*self.program.facts, *self.when, *facts])
+        return system if place is None else system.extended(self.formulas(place.facts))
+
+    def formulas(self, facts: Facts) -> list[Formula]:
+        return [
+            *(Compare("eq", self.variables.form(row)) for row in facts.equations),
+            *(Compare("ge", self.variables.form(row)) for row in facts.rows()),
+            *map(self.variables.formula, facts.clauses),
+        ]
+
+    def excluded(self, place: Place, premises: Premises, outcome: bool) -> bool:
+        """Whether the test cannot come out so."""
+        situation = place.situation
+        assert situation.test is not None
+        number = self.places.number(place)
+        if number is not None:
+            number = number if outcome else ~number
+            if number in place.told or ~number in place.told:
+                return ~number in place.told
+        if outcome in place.outcomes:
+            return False
+        condition = self.places.condition(situation, outcome)
+        if impossible(premises, condition):
+            return True
+        if number is not None:
+            found = self.implied.get((place.told, number))
+            if found is None:
+                found = self.implied[place.told, number] = (
+                    self.exact(place.told, None).extended([self.variables.formula(condition)]).impossible()
+                )
+            if found:
+                return True
+        if self.variables.free(condition, premises):
+            return False
+        return self.exact(place.told, place).extended([self.variables.formula(condition)]).impossible(_SPLITS)
+
+    def need(self, system: Premises, required: list[Condition], told: Told, at: tuple[Place, Condition] | None) -> None:
+        for condition in required:
+            if certain(system, condition):
+                continue
+            exact = self.exact(told, at[0] if at else None).extended([self.variables.formula(at[1])] if at else [])
+            formula = self.variables.formula(condition)
+            if exact.entails(formula):
+                continue
+            lacking = self._lacking(formula, at[0] if at else None)
+            if lacking is None or len(self.program.assumed) >= _MOST_ASSUMED:
+                raise Undecided("arithmetic may wrap at 32 bits")
+            self.program.assumed.append(lacking)
+            assume(self.base, self.variables.condition(lacking))
+            assume(system, self.variables.condition(lacking))
+            # Kept premises were made without the new assumption.
+            self.given_of.clear()
+
+    def _lacking(self, required: Formula, place: Place | None) -> Formula | None:
+        """A bound of sizes, far above what can be allocated, that keeps a counter within 32 bits: `tiles + step <= 2^31` and the like."""
+        if not isinstance(required, Compare) or required.relation != "ge":
+            return None
+        base = System([*self.program.facts, *self.when])
+        known = [Linear(0), *(self.variables.form(row) for row in place.facts.rows())] if place else [Linear(0)]
+        for form in known:
+            # (As often as its counter stands in what is required: `2 * i` is bounded by the bound of i.)
+            needed = dict(required.form.terms)
+            times = next((needed.get(name, c) // c for name, c in form.terms if name in self.program.registers), 1)
+            rest = add(required.form, form, -max(times, 1))
+            bound = Compare("ge", rest)
+            if rest.terms and rest.constant > _FAR and not symbols_of(rest) & self.program.registers:
+                return None if base.extended([bound]).impossible() else bound
+        return None

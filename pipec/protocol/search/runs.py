@@ -1,0 +1,91 @@
+"""Runs at a few sizes: which situations there are, and what seems to hold there."""
+
+from typing import Any
+
+from pipec.protocol.comparisons import holds
+from pipec.protocol.effort import Spent
+from pipec.protocol.program import Program, Values
+from pipec.protocol.schedule import Situation
+from pipec.protocol.search.places import PlaceKey, Places, Told
+from pipec.protocol.variables import Numbers
+from pipec.verify.terms import Formula
+
+_MOST_DECISIONS = 300  # of one run
+_MOST_OF_A_RUN = 4  # points of a situation
+_FEW_RUNS = 6
+_SETTLED = 3  # runs in a row that show nothing new
+
+
+class Runs:
+    """`first`: where all begin, and what registers hold there; `begin`: its name."""
+
+    def __init__(
+        self,
+        program: Program,
+        places: Places,
+        when: tuple[Formula, ...],
+        spent: Spent,
+        first: tuple[Situation[Any], Values],
+        begin: PlaceKey,
+    ) -> None:
+        self.program, self.places, self.spent = program, places, spent
+        self.first, self.begin = first, begin
+        self.within = [*map(program.variables.condition, when)]
+        self.sampled: set[Told] = set()
+        self.many: dict[Told, int] = {}
+        self.ended: dict[int, Told] = {}  # how the run at some sizes ended; they are kept by the program's `sizes`
+
+    def sample(self, told: Told) -> list[PlaceKey]:
+        """What runs at a few sizes come through for which tests of sizes come out so.
+
+        Returns the places whose facts have to be followed again."""
+        self.sampled.add(told)
+        first, values = self.first
+        within = [*self.within, *(self.program.conditions[number] for number in sorted(told))]
+        quiet: dict[Told, int] = {}  # runs in a row, of those that end alike, that showed nothing new
+        changed: dict[PlaceKey, None] = {}
+        for numbers in self.program.sizes.within(within):
+            self.spent.runs -= 1
+            # The same sizes come again when further tests are told apart; their run would show what it has shown.
+            news, last = dict[PlaceKey, None](), self.ended.get(id(numbers))
+            if last is None:
+                news, last = self.run(first, numbers.after(values))
+                self.ended[id(numbers)] = last
+            changed.update(news)
+            self.many[last] = self.many.get(last, 0) + 1
+            quiet[last] = 0 if news else quiet.get(last, 0) + 1
+            if all(times >= _SETTLED for times in quiet.values()):
+                break
+        again: list[PlaceKey] = []
+        for last in quiet:
+            # A combination of outcomes that few runs ended in has been seen too little to suggest what holds there.
+            if self.many[last] < _FEW_RUNS and last not in self.sampled:
+                again += self.sample(last)
+        for key in changed:
+            place = self.places.found[key]
+            if place.next:
+                place.facts.keep()
+                again.append(key)
+            else:
+                place.facts.propose(self.places.directions(place.situation), self.places.clauses(place.situation))
+        return again
+
+    def run(self, situation: Situation[Any], numbers: Numbers) -> tuple[dict[PlaceKey, None], Told]:
+        """The nodes of which the run showed anything new, and how tests of sizes came out."""
+        key = self.begin
+        times: dict[PlaceKey, int] = {}
+        news: dict[PlaceKey, None] = {}
+        for _ in range(_MOST_DECISIONS):
+            place = self.places.found.get(key) or self.places.place(key)
+            times[key] = times.get(key, 0) + 1
+            # The first visits show the equations; later ones of the same run lie on the same lines.
+            if times[key] <= _MOST_OF_A_RUN and place.facts.meet(numbers):
+                news[key] = None
+            if situation.test is None:
+                break
+            outcome = holds(self.places.condition(situation), numbers)
+            place.outcomes.add(outcome)
+            way = self.places.way(situation.key, outcome)
+            situation, key = way.target, self.places.following(place, outcome, way)
+            numbers = numbers.after(way.values)
+        return news, key[1]
