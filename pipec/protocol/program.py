@@ -1,6 +1,6 @@
 """A network in numbers: its tests and assignments over numbered variables, and what may hold of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons, opposite, substituted
 from pipec.protocol.liveness import live_in
@@ -91,8 +91,9 @@ class Program:
             self.conditions[number], self.conditions[~number] = condition, opposite(condition)
         return number
 
-    def composed(self, edges: Sequence[Edge]) -> _Step:
-        values: Values = {}
+    def composed(self, edges: Sequence[Edge], before: Mapping[int, Row] = {}) -> _Step:
+        """`before`: what the variables hold where the first edge begins, of those that have changed."""
+        values = dict(before)
         required: list[Condition] = []
         for edge in edges:
             made, needed = self._edge(edge)

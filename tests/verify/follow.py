@@ -8,8 +8,8 @@ import random
 from collections import Counter
 
 from pipec.verify.checker.certificate import Case, Certificate, Moves
-from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait
-from pipec.verify.terms import Both, Compare, Either, Formula, Symbol
+from pipec.verify.network import Arrive, Edge, End, Network, Test, Wait, edges_of
+from pipec.verify.terms import Both, Compare, Either, Formula, Symbol, symbols_in
 from tests.verify.interpret import holds, value
 
 MOST_NODES = 400  # of one run; a loop over a large size is followed so far
@@ -37,10 +37,22 @@ def _symbols(formula: Formula) -> set[Symbol]:
 
 def follow_certificate(network: Network, certificate: Certificate, sizes: dict[str, int], chosen: random.Random) -> None:
     """Fails where the certificate says something that is not so."""
+    sizes = _strangers(network, certificate, chosen) | sizes
     cases = [case for case in certificate.cases if all(holds(one, sizes) for one in case.when)]
     assert cases, "no case is for these sizes"
     for case in cases:
         _Run(network, case, dict(sizes), chosen).run()
+
+
+def _strangers(network: Network, certificate: Certificate, chosen: random.Random) -> dict[str, int]:
+    """Any numbers for names that nothing of the network has: what a certificate says of these holds whatever they are, or not at all."""
+    said = [fact for case in certificate.cases for fact in (*case.when, *(one for node in case.nodes for one in node.facts))]
+    named = {one.name for fact in said for one in symbols_in(fact)}
+    edges = [edge for process in network.processes for state in process.states for edge in edges_of(state.action)]
+    known = {one.name for fact in network.facts for one in symbols_in(fact)} | {
+        one.name for edge in edges for one, _ in edge.values
+    }
+    return {name: chosen.randrange(1 << 20) for name in sorted(named - known)}
 
 
 class _Run:
@@ -68,8 +80,13 @@ class _Run:
             number = self._through(moves)
 
     def _through(self, moves: Moves) -> int:
-        for process in moves.steps:
+        for step in moves.steps:
+            process = step if step >= 0 else ~step
             action = self.network.processes[process].states[self.places[process]].action
+            if isinstance(action, Test):
+                assert holds(action.condition, self.values) == (step >= 0), "a test comes out otherwise"
+                self._enter(process, action.yes if step >= 0 else action.no)
+                continue
             assert isinstance(action, Wait | Arrive), "a step that is none"
             use = action.use.ring, self.cursors[process][action.use.cursor] + action.use.shift
             if isinstance(action, Wait):

@@ -3,13 +3,14 @@
 from collections import deque
 from typing import Any
 
+from pipec.protocol.comparisons import Condition
 from pipec.protocol.deduction import assume
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.premises import Premises
-from pipec.protocol.program import Program, Values
+from pipec.protocol.program import Program
 from pipec.protocol.schedule import Pairs, Schedule, Stuck, uneven
 from pipec.protocol.search.known import Known
-from pipec.protocol.search.places import PlaceKey, Places, Told
+from pipec.protocol.search.places import Place, PlaceKey, Places, Stretch, Told
 from pipec.protocol.search.runs import Runs
 from pipec.protocol.search.undecided import Undecided
 from pipec.verify.checker.certificate import Moves, Node
@@ -36,14 +37,13 @@ class Search:
             first = self.schedule.start()
         except (Stuck, Refused) as why:
             raise Undecided(str(why) or "stuck", hopeless=not self.when) from why
-        self.places.situations[first.key] = first
-        values, required = self.program.composed(first.edges)
-        self.known.need(self.known.base, required, frozenset(), None)
-        begin: PlaceKey = first.key, frozenset(), self.places.live(self.places.set(values), first)
-        self.runs = Runs(self.program, self.places, self.when, self.spent, (first, values), begin)
+        start = self.places.start(first)
+        self.known.need(self.known.base, start.required, frozenset(), None)
+        self.runs = Runs(self.program, self.places, self.when, self.spent, (first, start.values), start.target)
         self._sample(frozenset())
-        self._enter(begin, self.known.base, values)
-        self._queue(begin)
+        begin = self._through(start, self.known.base, None)
+        self._enter(begin, self.known.base)
+        self._queue(begin.target)
         while self.work:
             if not self.spent.visit():
                 raise Undecided("the search has taken too long")
@@ -72,48 +72,70 @@ class Search:
                 place.next[outcome] = None
                 continue
             place.outcomes.add(outcome)  # facts only grow weaker: what they allow once they allow for good
-            way = self.places.way(key[0], outcome)
+            condition = self.places.condition(place.situation, outcome)
             having = premises.copy()
-            assume(having, way.condition)
+            assume(having, condition)
             if self.program.products:
                 self.known.alias(having)
-            self.known.need(having, way.required, key[1], (place, way.condition))
-            reached = place.next[outcome] = self.places.following(place, outcome, way)
-            if self._enter(reached, having, way.values):
-                self._queue(reached)
+            way = self.places.leaving(key, outcome)
+            self.known.need(having, way.required, key[1], (place, condition))
+            way = place.next[outcome] = self._through(way, having, (place, condition))
+            if self._enter(way, having):
+                self._queue(way.target)
 
-    def _enter(self, key: PlaceKey, having: Premises, values: Values) -> bool:
+    def _through(self, way: Stretch, having: Premises, source: tuple[Place, Condition] | None) -> Stretch:
+        """On to the next place where something has to be decided."""
+        passed = set[PlaceKey]()
+        while True:
+            key = way.target
+            if key not in self.places.found and key[1] not in self.runs.sampled:
+                self._sample(key[1])
+            place = self.places.found.get(key) or self.places.place(key)
+            if place.facts is not None or key in passed:
+                return way
+            outcome = self.known.answer(place, having, way.values)
+            if outcome is None:
+                return way
+            passed.add(key)
+            way = self.places.passing(way, outcome)
+            self.known.need(having, way.required, key[1], source)
+
+    def _enter(self, way: Stretch, having: Premises) -> bool:
         """A way into a node; whether the node has to be visited (again)."""
-        target = self.places.situations[key[0]]
-        if key not in self.places.found and key[1] not in self.runs.sampled:
-            self._sample(key[1])
+        place = self.places.found[way.target]
+        target = place.situation
         if target.test is None and uneven(target.at, self.pairs) is not None:
             raise Undecided("a pipeline is filled more often than it is given back")
-        place = self.places.found.get(key)
-        if place is None:
-            self.places.place(key).facts.follow(having, values, self.places.directions(target), self.places.clauses(target))
-            return True
-        return place.facts.weaken(having, values) or not place.next
+        directions, clauses = self.places.directions(target), self.places.clauses(target)
+        place.entered = True
+        if place.facts is None:
+            facts = self.places.open(place)
+            if not place.points:
+                facts.follow(having, way.values, directions, clauses)
+                return True
+            facts.propose(directions, clauses)
+        assert place.facts is not None
+        return place.facts.weaken(having, way.values) or not place.next
 
-    def _certificate(self, begin: PlaceKey) -> tuple[Moves, tuple[Node, ...]]:
+    def _certificate(self, begin: Stretch) -> tuple[Moves, tuple[Node, ...]]:
         """The nodes that are reached, numbered."""
-        numbers = {begin: 0}
-        order = [begin]
+        numbers = {begin.target: 0}
+        order = [begin.target]
         for key in order:
             for outcome in (True, False):
-                reached = self.places.found[key].next.get(outcome)
-                if reached is not None and reached not in numbers:
-                    numbers[reached] = len(order)
-                    order.append(reached)
-        nodes = tuple(self._node(key, numbers) for key in order)
-        return Moves(self.places.situations[begin[0]].steps, 0), nodes
+                way = self.places.found[key].next.get(outcome)
+                if way is not None and way.target not in numbers:
+                    numbers[way.target] = len(order)
+                    order.append(way.target)
+        nodes = tuple(self._node(self.places.found[key], numbers) for key in order)
+        return Moves(begin.steps, 0), nodes
 
-    def _node(self, key: PlaceKey, numbers: dict[PlaceKey, int]) -> Node:
-        place = self.places.found[key]
+    def _node(self, place: Place, numbers: dict[PlaceKey, int]) -> Node:
+        assert place.facts is not None
         facts = [self.program.variables.formula(self.program.conditions[number]) for number in sorted(place.told)]
         facts += self.known.formulas(place.facts.lean(self.known.given(place.told)))
         moves: list[Moves | None] = []
         for outcome in (True, False):
-            reached = place.next.get(outcome)
-            moves.append(None if reached is None else Moves(self.places.way(key[0], outcome).steps, numbers[reached]))
+            way = place.next.get(outcome)
+            moves.append(None if way is None else Moves(way.steps, numbers[way.target]))
         return Node(tuple(dict.fromkeys(facts)), place.situation.test, *moves)

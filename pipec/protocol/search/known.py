@@ -1,10 +1,10 @@
 """What is known in a place, and what follows from it."""
 
-from pipec.protocol.comparisons import Condition
+from pipec.protocol.comparisons import Condition, substituted
 from pipec.protocol.deduction import assume, certain, impossible
 from pipec.protocol.facts import Facts
 from pipec.protocol.premises import Premises
-from pipec.protocol.program import Program
+from pipec.protocol.program import Program, Values
 from pipec.protocol.rows import one, plus
 from pipec.protocol.search.places import Place, Places, Told
 from pipec.protocol.search.undecided import Undecided
@@ -53,6 +53,7 @@ class Known:
                 made.at_least(row)
 
     def premises(self, place: Place) -> Premises:
+        assert place.facts is not None
         made = place.facts.premises(self.given(place.told))
         self.alias(made)
         for row in self.variables.floors():
@@ -63,7 +64,7 @@ class Known:
         """All that is known, with the meaning of every value."""
         facts = [self.variables.formula(self.program.conditions[number]) for number in sorted(told)]
         system = System([*self.program.facts, *self.when, *facts])
-        return system if place is None else system.extended(self.formulas(place.facts))
+        return system if place is None or place.facts is None else system.extended(self.formulas(place.facts))
 
     def formulas(self, facts: Facts) -> list[Formula]:
         return [
@@ -84,19 +85,33 @@ class Known:
         if outcome in place.outcomes:
             return False
         condition = self.places.condition(situation, outcome)
-        if impossible(premises, condition):
+        if impossible(premises, condition) or (number is not None and self._implied(place.told, number, condition)):
             return True
-        if number is not None:
-            found = self.implied.get((place.told, number))
-            if found is None:
-                found = self.implied[place.told, number] = (
-                    self.exact(place.told, None).extended([self.variables.formula(condition)]).impossible()
-                )
-            if found:
-                return True
         if self.variables.free(condition, premises):
             return False
         return self.exact(place.told, place).extended([self.variables.formula(condition)]).impossible(_SPLITS)
+
+    def _implied(self, told: Told, number: int, condition: Condition) -> bool:
+        """Whether a test of sizes cannot come out so, for how others came out."""
+        found = self.implied.get((told, number))
+        if found is None:
+            exact = self.exact(told, None).extended([self.variables.formula(condition)])
+            found = self.implied[told, number] = exact.impossible()
+        return found
+
+    def answer(self, place: Place, having: Premises, values: Values) -> bool | None:
+        """How the test in a place comes out, if that is known on the way there; `values`: of registers, in terms of those of which `having`
+        says something. None also where it takes more than a look."""
+        number = self.places.number(place)
+        if number is not None and {number, ~number} & place.told:
+            return number in place.told
+        for outcome in place.outcomes if len(place.outcomes) == 1 else (True, False):
+            other = self.places.condition(place.situation, not outcome)
+            if impossible(having, substituted(other, values)):
+                return outcome
+            if number is not None and self._implied(place.told, ~number if outcome else number, other):
+                return outcome
+        return None
 
     def need(self, system: Premises, required: list[Condition], told: Told, at: tuple[Place, Condition] | None) -> None:
         for condition in required:
@@ -120,7 +135,7 @@ class Known:
         if not isinstance(required, Compare) or required.relation != "ge":
             return None
         base = System([*self.program.facts, *self.when])
-        known = [Linear(0), *(self.variables.form(row) for row in place.facts.rows())] if place else [Linear(0)]
+        known = [Linear(0), *(self.variables.form(row) for row in place.facts.rows())] if place and place.facts else [Linear(0)]
         for form in known:
             # (As often as its counter stands in what is required: `2 * i` is bounded by the bound of i.)
             needed = dict(required.form.terms)

@@ -9,38 +9,55 @@ from pipec.protocol.program import Program, Values
 from pipec.protocol.rows import Row
 from pipec.protocol.schedule import Key, Schedule, Situation, Stuck
 from pipec.protocol.search.undecided import Undecided
+from pipec.protocol.variables import Numbers
 from pipec.record import field, mutable, record
 from pipec.verify.checker.configuration import Refused
+from pipec.verify.network import Edge
 
 _MOST_TOLD_APART = 6  # outcomes of tests of sizes
 
 Told = frozenset[int]  # tests of sizes that have come out so: their numbers, or the complement
 Begun = frozenset[tuple[int, Row]]  # counters that have not moved on since they were set, and to what
-PlaceKey = tuple[Key, Told, Begun]
+PlaceKey = tuple[int, Told, Begun]  # first the number of the situation
 
 
 @mutable
 class Place:
-    """A node of the automaton to be."""
+    """A situation with what led there. It becomes a node of the automaton, with `facts`, only if its test may come out both ways: most
+    tests ask what another process has just asked, and a schedule passes them with the answer known."""
 
     situation: Situation[Any]
     told: Told
     begun: Begun
-    facts: Facts
+    points: list[Numbers] = field(default_factory=list)  # with which runs came through
     outcomes: set[bool] = field(default_factory=set)  # that runs have seen
-    next: dict[bool, PlaceKey | None] = field(default_factory=dict)
+    facts: Facts | None = None
+    entered: bool = False  # the facts have been weakened for a way into it
+    next: "dict[bool, Stretch | None]" = field(default_factory=dict)
 
 
 @record
 class Way:
-    """From one situation to the next. `begun`: the counters that are set on the way."""
+    """From one situation to the next, by number. `begun`: the counters that are set on the way."""
 
-    target: Situation[Any]
+    target: int
+    edges: tuple[Edge, ...]
+    steps: tuple[int, ...]
+    values: Values
+    condition: Condition
+    begun: Begun
+
+
+@record(eq=False)
+class Stretch:
+    """Ways one after the other, past tests whose outcome is known, and the place they lead to. `required`: by the last of them, in terms
+    of what registers hold where the stretch begins. `further`: longer ones, which are worked out once."""
+
+    target: PlaceKey
     steps: tuple[int, ...]
     values: Values
     required: list[Condition]
-    condition: Condition
-    begun: Begun
+    further: "dict[tuple[PlaceKey, bool], Stretch]"
 
 
 class Places:
@@ -49,23 +66,35 @@ class Places:
     def __init__(self, schedule: Schedule[Any], program: Program, most: int, *, tells_begun: bool) -> None:
         self.schedule, self.program, self.most, self.tells_begun = schedule, program, most, tells_begun
         self.variables = program.variables
-        self.situations: dict[Key, Situation[Any]] = {}
-        self.ways: dict[tuple[Key, bool], Way] = {}
+        # By number: to look a situation up by its key takes as long as it has parts.
+        self.situations: list[Situation[Any]] = []
+        self.number_of: dict[Key, int] = {}
+        self.ways: dict[tuple[int, bool], Way] = {}
         self.found: dict[PlaceKey, Place] = {}
+        self.stretches: dict[tuple[PlaceKey, bool], Stretch] = {}
         self.dimensions_of: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def place(self, key: PlaceKey) -> Place:
-        situation = self.situations[key[0]]
-        made = self.found[key] = Place(situation, key[1], key[2], Facts(self.dimensions(situation)))
+        made = self.found[key] = Place(self.situations[key[0]], key[1], key[2])
         if len(self.found) > self.most:
             raise Undecided("too many situations")
+        if made.situation.test is None:
+            self.open(made)
         return made
+
+    def open(self, place: Place) -> Facts:
+        """Makes a node of it."""
+        # When all have ended nothing is left that a fact could be needed for.
+        place.facts = Facts(() if place.situation.test is None else self.dimensions(place.situation))
+        for numbers in place.points:
+            place.facts.meet(numbers)
+        return place.facts
 
     def condition(self, situation: Situation[Any], outcome: bool = True) -> Condition:
         assert situation.test is not None
         return self.program.test(situation.test, situation.at.places[situation.test])[0 if outcome else 1]
 
-    def way(self, source: Key, outcome: bool) -> Way:
+    def way(self, source: int, outcome: bool) -> Way:
         found = self.ways.get((source, outcome))
         if found is None:
             situation = self.situations[source]
@@ -74,10 +103,44 @@ class Places:
             except (Stuck, Refused) as why:
                 raise Undecided(str(why) or "stuck") from why
             steps, edges = target.steps, target.edges
-            target = self.situations.setdefault(target.key, target)
-            values, required = self.program.composed(edges)
-            found = Way(target, steps, values, required, self.condition(situation, outcome), self.set(values))
+            values, _ = self.program.composed(edges)
+            found = Way(self._numbered(target), edges, steps, values, self.condition(situation, outcome), self.set(values))
             self.ways[source, outcome] = found
+        return found
+
+    def _numbered(self, situation: Situation[Any]) -> int:
+        number = self.number_of.setdefault(situation.key, len(self.situations))
+        if number == len(self.situations):
+            self.situations.append(situation)
+        return number
+
+    def start(self, first: Situation[Any]) -> Stretch:
+        """From where all begin."""
+        values, required = self.program.composed(first.edges)
+        key: PlaceKey = self._numbered(first), frozenset(), self.live(self.set(values), first)
+        return Stretch(key, first.steps, values, required, {})
+
+    def leaving(self, key: PlaceKey, outcome: bool) -> Stretch:
+        """One way from a node."""
+        found = self.stretches.get((key, outcome))
+        if found is None:
+            way = self.way(key[0], outcome)
+            values, required = self.program.composed(way.edges)
+            found = Stretch(self.following(self.found[key], outcome, way), way.steps, values, required, {})
+            self.stretches[key, outcome] = found
+        return found
+
+    def passing(self, stretch: Stretch, outcome: bool) -> Stretch:
+        """The stretch with the way after the test that it leads to."""
+        found = stretch.further.get((stretch.target, outcome))
+        if found is None:
+            place = self.found[stretch.target]
+            test, way = place.situation.test, self.way(stretch.target[0], outcome)
+            assert test is not None
+            values, required = self.program.composed(way.edges, stretch.values)
+            steps = (*stretch.steps, test if outcome else ~test, *way.steps)
+            found = Stretch(self.following(place, outcome, way), steps, values, required, {})
+            stretch.further[stretch.target, outcome] = found
         return found
 
     def set(self, values: Values) -> Begun:
@@ -108,14 +171,18 @@ class Places:
             told |= {number if outcome else ~number}
         if self.tells_begun:
             kept = frozenset(each for each in begun if each[0] not in way.values)
-            begun = self.live(kept | way.begun, way.target)
-        return way.target.key, told, begun
+            begun = self.live(kept | way.begun, self.situations[way.target])
+        return way.target, told, begun
 
     def directions(self, situation: Situation[Any]) -> Iterator[Row]:
+        if situation.test is None:
+            return
         for process, place in enumerate(situation.at.places):
             yield from self.program.directions(process, place)
 
     def clauses(self, situation: Situation[Any]) -> Iterator[Condition]:
+        if situation.test is None:
+            return
         for process, place in enumerate(situation.at.places):
             yield from self.program.clauses(process, place)
 

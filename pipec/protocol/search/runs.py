@@ -6,7 +6,7 @@ from pipec.protocol.comparisons import holds
 from pipec.protocol.effort import Spent
 from pipec.protocol.program import Program, Values
 from pipec.protocol.schedule import Situation
-from pipec.protocol.search.places import PlaceKey, Places, Told
+from pipec.protocol.search.places import Place, PlaceKey, Places, Told
 from pipec.protocol.variables import Numbers
 from pipec.verify.terms import Formula
 
@@ -63,7 +63,9 @@ class Runs:
                 again += self.sample(last)
         for key in changed:
             place = self.places.found[key]
-            if place.next:
+            if place.facts is None:
+                continue
+            if place.entered:
                 place.facts.keep()
                 again.append(key)
             else:
@@ -79,13 +81,25 @@ class Runs:
             place = self.places.found.get(key) or self.places.place(key)
             times[key] = times.get(key, 0) + 1
             # The first visits show the equations; later ones of the same run lie on the same lines.
-            if times[key] <= _MOST_OF_A_RUN and place.facts.meet(numbers):
+            if times[key] <= _MOST_OF_A_RUN and self._shows(place, numbers):
                 news[key] = None
             if situation.test is None:
                 break
             outcome = holds(self.places.condition(situation), numbers)
-            place.outcomes.add(outcome)
-            way = self.places.way(situation.key, outcome)
-            situation, key = way.target, self.places.following(place, outcome, way)
+            if outcome not in place.outcomes:
+                place.outcomes.add(outcome)
+                if len(place.outcomes) > 1 and place.facts is None:
+                    self.places.open(place)
+                news[key] = None
+            way = self.places.way(key[0], outcome)
+            situation, key = self.places.situations[way.target], self.places.following(place, outcome, way)
             numbers = numbers.after(way.values)
         return news, key[1]
+
+    @staticmethod
+    def _shows(place: Place, numbers: Numbers) -> bool:
+        """Whether it is news that a run comes through with these numbers."""
+        if place.facts is not None:
+            return place.facts.meet(numbers)
+        place.points.append(numbers)
+        return False

@@ -1,7 +1,8 @@
 """Certificates as data: one schedule of the processes, for all sizes, as a finite automaton. See docs/proof.md.
 
 In a node, process `test` stands at a branch; for each outcome that is possible the edge says which processes then take one step each
-(a wait or an arrival) until the next node is reached. `facts` hold of the registers whenever the schedule comes through the node.
+(a wait, an arrival, or a branch whose outcome is known by then) until the next node is reached. `facts` hold of the registers whenever the
+schedule comes through the node.
 """
 
 import re
@@ -15,7 +16,8 @@ _NAME = re.compile(r"[\w$%]{1,1000}", re.ASCII)
 
 @record
 class Moves:
-    """The numbers of the processes that take a step, in order, and the node reached."""
+    """The numbers of the processes that take a step, in order, and the node reached. Where a condition is known not to hold, the complement
+    of the number says that this branch is not taken."""
 
     steps: tuple[int, ...]
     node: int

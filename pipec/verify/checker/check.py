@@ -1,9 +1,10 @@
 """Checks a certificate against a network: that no process ever waits for ever, for all sizes. See docs/proof.md for why this suffices.
 
-Per case: the first steps lead from the start to node 0; every step is possible when it is taken (a wait only for a use that is complete);
-all ways into a node agree on where the processes stand and what has arrived; the facts of a node follow from those before it; an outcome
-without an edge contradicts the facts; in a node without a test every process has ended. Beside that, parities mean the phases they are
-meant for (see knowledge.py), no arithmetic wraps (Edge.requires), the cases cover all sizes, and the schedule ends (see progress.py).
+Per case: the first steps lead from the start to node 0; every step is possible when it is taken (a wait only for a use that is complete,
+a branch only with an outcome that is known); all ways into a node agree on where the processes stand and what has arrived; the facts of a
+node follow from those before it; an outcome without an edge contradicts the facts; in a node without a test every process has ended. Beside
+that, parities mean the phases they are meant for (see knowledge.py), no arithmetic wraps (Edge.requires), the cases cover all sizes, and
+the schedule ends (see progress.py).
 """
 
 from pipec.record import field, mutable
@@ -121,9 +122,10 @@ class _Case:
 
     def _follow(self, source: int | None, moves: Moves, way: _Way) -> None:
         """Takes the steps to the next node."""
-        for process in moves.steps:
-            need(0 <= process < len(self.network.processes), "a step of a process that does not exist")
-            self._go(way, process, self._step(process, way))
+        for step in moves.steps:
+            process = step if step >= 0 else ~step
+            need(process < len(self.network.processes), "a step of a process that does not exist")
+            self._go(way, process, self._step(process, way, outcome=step >= 0))
         need(0 <= moves.node < len(self.case.nodes), "a node that does not exist")
         facts = [substituted(fact, way.values) for fact in self.case.nodes[moves.node].facts]
         followed = [way.having.entails(fact) for fact in facts]
@@ -139,9 +141,15 @@ class _Case:
         # or what follows would hold of one alone.
         need(found[1] == way.at.key(), "two ways into a node find the processes or what has arrived different")
 
-    def _step(self, process: int, way: _Way) -> Edge:
+    def _step(self, process: int, way: _Way, *, outcome: bool) -> Edge:
         at, action = way.at, way.at.action(process)
+        at.need(process, outcome or isinstance(action, Test), "an outcome where nothing is tested")
         match action:
+            case Test(condition=condition, yes=yes, no=no):
+                # No node is needed where the other outcome cannot be: then everybody goes this way, for all sizes.
+                known = substituted(condition if outcome else negate(condition), way.values)
+                at.need(process, way.having.entails(known), "a step past a test whose outcome is not known")
+                return yes if outcome else no
             case Wait(use=use):
                 stages, number = self.network.rings[use.ring].stages, at.use(process, use)
                 at.need(process, at.rings[use.ring].complete(number), "a step waits for what has not come")
@@ -156,7 +164,7 @@ class _Case:
                 waited = at.waiting_before(use.ring, number) if completes else ()
                 way.events.append(Event(at.line(process), process, action, number, completes, waited))
             case _:
-                raise Refused(f"line {at.line(process)}: not a step without a decision")
+                raise Refused(f"line {at.line(process)}: a step of a process that has ended")
         return action.edge
 
     def _go(self, way: _Way, process: int, edge: Edge) -> None:
