@@ -2,8 +2,8 @@
 which are the same in every run, and nothing is timed. Doubled twice, the second step may cost little more than twice the first."""
 
 import gc
-import sys
 from collections.abc import Callable
+from cProfile import Profile
 from functools import cache
 from pathlib import Path
 
@@ -22,27 +22,28 @@ LEAST = 300  # calls below which growth is that of what is made once
 def calls(source: Source, constants: dict[str, object]) -> dict[str, int]:
     """How many functions each stage calls."""
     state, found = Compilation(source, Options(constants=constants)), {}
-    for name, stage in STAGES.items():
-        count = 0
-
-        def called(frame: object, event: str, argument: object) -> None:
-            nonlocal count
-            count += event == "call"
-
-        # The collector would come when it likes, and call what terms that nobody has any more leave to be called.
-        gc.collect()
-        gc.disable()
-        sys.setprofile(called)
-        try:
-            stage(state)
-        finally:
-            sys.setprofile(None)
-            gc.enable()
-        assert not state.failed, [one.title for one in state.diagnostics]
-        found[name] = count
-        if name == COUNTED[-1]:
-            break
+    # The collector would come when it likes, and call what terms that nobody has any more leave to be called.
+    gc.collect()
+    gc.disable()
+    try:
+        for name, stage in STAGES.items():
+            found[name] = calls_of(stage, state)
+            assert not state.failed, [one.title for one in state.diagnostics]
+            if name == COUNTED[-1]:
+                break
+    finally:
+        gc.enable()
     return found
+
+
+def calls_of(stage: Callable[[Compilation], None], state: Compilation) -> int:
+    profile = Profile(subcalls=False, builtins=False)
+    profile.enable()
+    try:
+        stage(state)
+    finally:
+        profile.disable()
+    return sum(entry.callcount for entry in profile.getstats())
 
 
 @cache
