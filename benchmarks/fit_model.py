@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
@@ -30,6 +31,13 @@ RECORD = "h200_gemm"  # the newest, to a part of whose shapes the constants are 
 PARTS = 3
 DOZEN, DRAWS = 12, 20
 _NEAR = 1.3  # tiles within this factor of the best count in full
+
+
+class Estimated(NamedTuple):
+    """A tile and the seconds that a device is estimated to take for it."""
+
+    measured: Measured
+    estimate: float
 
 
 def seconds(device: Device, one: Measured) -> float:
@@ -82,25 +90,25 @@ def fitted(device: Device, rows: Sequence[Measured], best: Mapping[str, float], 
     return device
 
 
-def regrets(device: Device, rows: Sequence[Measured], *, dozen: bool = False) -> list[float]:
+def regrets(tiles: Sequence[Estimated], *, dozen: bool = False) -> list[float]:
     """Time of the tile that is estimated to be fastest over that of the fastest: among all tiles on record at a shape, or, many times, of
     a dozen of them."""
     return [
-        min(drawn, key=lambda one: seconds(device, one)).seconds / min(one.seconds for one in drawn)
-        for group in by_shape(rows)
+        min(drawn, key=lambda one: one.estimate).measured.seconds / min(one.measured.seconds for one in drawn)
+        for group in by_shape(tiles)
         for drawn in (_dozens(group) if dozen else [group])
     ]
 
 
-def by_shape(rows: Sequence[Measured]) -> list[list[Measured]]:
-    found: dict[str, list[Measured]] = defaultdict(list)
-    for one in rows:
-        found[one.shape].append(one)
+def by_shape(tiles: Sequence[Estimated]) -> list[list[Estimated]]:
+    found: dict[str, list[Estimated]] = defaultdict(list)
+    for one in tiles:
+        found[one.measured.shape].append(one)
     return list(found.values())
 
 
-def _dozens(group: list[Measured]) -> Iterator[list[Measured]]:
-    chance = random.Random(group[0].shape)
+def _dozens(group: list[Estimated]) -> Iterator[list[Estimated]]:
+    chance = random.Random(group[0].measured.shape)
     for _ in range(DRAWS):
         yield chance.sample(group, min(DOZEN, len(group)))
 
@@ -110,9 +118,10 @@ def geomean(values: Sequence[float]) -> float:
 
 
 def figures(device: Device, rows: Sequence[Measured]) -> dict[str, float]:
-    best = best_of(rows)
-    errors = [abs(seconds(device, one) / one.seconds - 1) for one in rows if one.seconds < _NEAR * best[one.shape]]
-    every, dozens = regrets(device, rows), regrets(device, rows, dozen=True)
+    best, tiles = best_of(rows), [Estimated(one, seconds(device, one)) for one in rows]
+    good = [tile for tile in tiles if tile.measured.seconds < _NEAR * best[tile.measured.shape]]
+    errors = [abs(tile.estimate / tile.measured.seconds - 1) for tile in good]
+    every, dozens = regrets(tiles), regrets(tiles, dozen=True)
     return {
         "shapes": len(best),
         "tiles": len(rows),

@@ -34,13 +34,14 @@ class Measured:
     work: Workload
 
 
-def measured(name: str) -> list[Measured]:
+@cache
+def measured(name: str) -> tuple[Measured, ...]:
     """Every tile of a record, `h200` (method 2) or `h200_fixed_order`; examples with splits of K are left out. Empty without the record."""
     path = RESULTS / f"{name}.json"
     if not path.exists():
-        return []
+        return ()
     figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
-    return [one for shape, row in figures.items() for one in _of_shape(shape, row)]
+    return tuple(one for shape, row in figures.items() for one in _of_shape(shape, row))
 
 
 def _of_shape(shape: str, row: dict) -> Iterator[Measured]:
