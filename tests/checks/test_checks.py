@@ -1,9 +1,8 @@
 """The checks as a whole: right kernels pass, checking is fast, several mistakes are told at once."""
 
-from pathlib import Path
-
 import pytest
 from diagnose import diagnose
+from examples.catalogue import Case, cases, proved
 from hand_built import Gemm
 
 from pipec.checks import check_kernel, check_plan
@@ -16,12 +15,11 @@ from pipec.kir.plan.derive import plan
 from pipec.sema import tree
 
 TARGET = TARGETS["sm_100a"]
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.pipe"))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_are_right(path: Path) -> None:
-    assert diagnose(path.name, path.read_text(encoding="utf-8")) == []
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_examples_are_right(case: Case) -> None:
+    assert proved(case).diagnostics == []
 
 
 def test_the_hand_built_kernel_is_right() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from diagnose import Options, diagnose, outcomes
+from examples.catalogue import Case, proved
 from samples import some
 
 from pipec.isa.dtypes import DTYPES
@@ -150,27 +151,30 @@ def said(name: str, text: str) -> tuple[list[tuple[str, int]], list[str]]:
     return codes, outcomes(name, text, options)
 
 
-def check(path: Path, way: Callable[[list[str]], dict[str, str]]) -> None:
-    text = path.read_text(encoding="utf-8")
+def by_other_names(text: str, way: Callable[[list[str]], dict[str, str]]) -> str:
     names = defined(text)
     assert names
     other = renamed(text, way(names))
     assert other != text or len(names) == 1
-    assert said(path.name, other) == said(path.name, text), other
+    return other
 
 
 @pytest.mark.sample(0.01, of="path")
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("path", some("renamed", EXAMPLES, 0.2), ids=lambda path: path.stem)
 def test_examples_by_other_names(path: Path, way: Callable[[list[str]], dict[str, str]]) -> None:
-    check(path, way)
+    other = by_other_names(path.read_text(encoding="utf-8"), way)
+    verdicts = proved(Case(path, ())).protocol.values()
+    assert said(path.name, other) == ([], [verdict.outcome for verdict in verdicts]), other
 
 
 @pytest.mark.parametrize(
     "path", [path for path in CASES if path.parent.name not in ABOUT_NAMES], ids=lambda path: f"{path.parent.name}/{path.stem}"
 )
 def test_mistakes_by_other_names(path: Path) -> None:
-    check(path, WAYS[zlib.crc32(path.stem.encode()) % len(WAYS)])
+    text = path.read_text(encoding="utf-8")
+    other = by_other_names(text, WAYS[zlib.crc32(path.stem.encode()) % len(WAYS)])
+    assert said(path.name, other) == said(path.name, text), other
 
 
 def test_what_is_renamed() -> None:

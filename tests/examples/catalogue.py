@@ -7,8 +7,10 @@ from pathlib import Path
 
 from samples import some
 
-from pipec.driver import Compilation, Options, compile_source
+from pipec.diag.message import Sink
+from pipec.driver import STAGES, Compilation, Options, compile_source
 from pipec.kir.plan.types import Plan
+from pipec.record import replace
 from pipec.reference import shape_sets
 from pipec.source import Source
 
@@ -226,8 +228,17 @@ def runs(case: Case) -> list[Run]:
 
 @cache
 def compiled(case: Case) -> Compilation:
-    """The code of a case. That the examples pass every check, the proof included, is tests/checks."""
+    """The code of a case; `proved` goes on from there."""
     parsed = _read(case.path)
     state = compile_source(parsed.source, Options(case.arch, dict(case.constants)), "emit", parsed.file)
     assert state.diagnostics == [], [diagnostic.title for diagnostic in state.diagnostics]
+    return state
+
+
+@cache
+def proved(case: Case) -> Compilation:
+    """A case with its proof, or with what pipec says instead."""
+    emitted = compiled(case)
+    state = replace(emitted, sink=Sink(), protocol={}, certificates={}, plans=list(emitted.plans or ()))
+    STAGES["prove"](state)
     return state

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from examples.catalogue import Case, compiled
 
 import pipec
 from benchmarks.fit_main_loop import errors, fitted, seconds
@@ -164,7 +165,7 @@ LENGTHS_IN_MEMORY = {"gemm_grouped", "gemm_sm90_grouped"}  # how many rows a gro
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pipe")), ids=lambda path: path.stem)
 def test_every_example_has_a_time_or_a_reason(path: Path) -> None:
-    state = compile_source(Source(path.name, path.read_text(encoding="utf-8")), Options(), "plan")
+    state = compiled(Case(path, ()))
     assert state.trees is not None and state.plans is not None
     for kernel in state.trees:
         names = {extent for tensor in kernel.tensors for extent in tensor.shape if isinstance(extent, str)}

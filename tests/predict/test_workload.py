@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from examples.catalogue import Case, compiled
 
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
@@ -78,7 +79,7 @@ def test_empty_sizes() -> None:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pipe")), ids=lambda path: path.stem)
 def test_every_example_can_be_counted(path: Path) -> None:
     """Whatever its sizes are called: no kernel stops the count, and what multiplies has products."""
-    state = compile_source(read_source(str(path)), Options(), until="analyse")
+    state = compiled(Case(path, ()))
     assert state.trees
     products = []
     for one in state.trees:
