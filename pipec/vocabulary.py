@@ -76,6 +76,7 @@ CACHE_POLICIES: Final[tuple[CachePolicy, ...]] = get_args(CachePolicy)
 
 # What is folded along a row.
 RowFunction = Literal["sum", "min", "max"]
+VoteKind = Literal["any", "all"]
 
 # How a role completes a phase of a barrier: the bytes of TMA; copies of its threads landing; a commit of MMAs; each warp, once its own
 # MMAs in registers are complete; one arrival for its threads, which met; each thread; one, once bulk stores have read the stage.

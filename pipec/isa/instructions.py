@@ -88,6 +88,10 @@ def _barriers() -> list[Instruction]:
                    "9.7.13.3"),
         intrinsic("barrier.cta", "barrier.cta.sync.aligned.all", VOID, (I32,), "bar.sync", "cta", "9.7.13.1"),
         intrinsic("barrier.named", "barrier.cta.sync.aligned.count", VOID, (I32, I32), "bar.sync", "warp", "9.7.13.1"),
+        *(intrinsic(f"barrier.{kind}", f"barrier.cta.red.{operation}.aligned.count", I1, (I32, I32, I1), f"bar.red.{operation}.pred",
+                    "warp", "9.7.13.1") for kind, operation in (("any", "or"), ("all", "and"))),
+        *(intrinsic(f"vote.{kind}", f"vote.{kind}.sync", I1, (I32, I1), f"vote.sync.{kind}.pred", "warp", "9.7.13.8")
+          for kind in ("any", "all")),
         intrinsic("barrier.warp", "bar.warp.sync", VOID, (I32,), "bar.warp.sync", "warp", "9.7.13.2"),
         intrinsic("elect", "elect.sync", "{ i32, i1 }", (I32,), "elect.sync", "warp", "9.7.13.14"),
         # A template, so that nothing is found out about the result.

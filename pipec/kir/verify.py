@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pipec.kir import ir
 from pipec.kir.walk import operands, references, subexpressions
 from pipec.sema import tree
+from pipec.sema.types import dtype_of
 from pipec.vocabulary import SIDES
 
 _THREADS = frozenset(("all", "one", "lanes", "unknown"))
@@ -97,6 +98,9 @@ def _verify_operation(operation: tree.Operation, where: str, pipelines: set[tree
             _require(operation.variable.type == operation.value.type, where, lambda: f"types differ in `{operation.text()}`")
         case tree.ExpectBytes():
             handles.append(operation.handle)
+        case tree.Vote():
+            told = (operation.condition.type, operation.result.type)
+            _require({str(dtype_of(one)) for one in told} == {"bool"}, where, "a vote is on bools")
         case tree.Peek():
             _require(str(operation.ready.type) == "bool", where, "the result of a peek is a bool")
             handles.append(operation.token)

@@ -26,6 +26,7 @@ from pipec.lower.tiles import (
     fragments,
     stores,
     tma,
+    votes,  # noqa: F401
 )
 from pipec.sema import tree
 from pipec.sema.types import TileType
@@ -99,6 +100,8 @@ def _declare(role: RoleContext) -> None:
                     role.variables[variable] = role.builder.variable(variable.type.llvm, f"{role.prefix}.{name}")
             case tree.Peek(token, ready):
                 role.peeked[token] = role.variables[ready] = role.builder.variable("i1", f"{role.prefix}.{ready.name}")
+            case tree.Vote(result=result):
+                role.variables[result] = role.builder.variable("i1", f"{role.prefix}.{result.name}")
             case tree.TmaLoad() | tree.TmaStore() | tree.Store() if operation.cache is not None:
                 if operation.cache not in role.policies:
                     # Once for each role, not at each copy: a policy is a 64-bit word that an instruction has to make.

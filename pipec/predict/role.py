@@ -128,7 +128,7 @@ class Role:
                 self._work(operation)
                 yield None
                 self._multiply(operation)
-            case tree.Store() | tree.Write() | tree.WriteAccumulator():
+            case tree.Store() | tree.Write() | tree.WriteAccumulator() | tree.Vote():
                 self._work(operation)
             case tree.AwaitTurn():
                 self.turns = self.block.values.of(operation.turns)(self.known), self.now.time

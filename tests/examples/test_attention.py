@@ -85,6 +85,18 @@ def test_equals_numpy_whatever_the_timing(case: Case, timing: str) -> None:
     check(case, 1, 200, 200, 0.25, Simulation(timing=timing, seed=7))
 
 
+@pytest.mark.parametrize("grows", [1, 4, 12])
+def test_a_maximum_that_grows(grows: int) -> None:
+    """From one block of keys to the next by less and by more than what the output is corrected for, and back; not in all rows."""
+    case = next(case for case in CASES if case.path.stem == "attention" and not case.constants)
+    (plan,) = compiled(case).plans or []
+    given = drawn(case, 1, 150, 500, 0.125)
+    given["k"][:, 128:256] *= grows
+    given["k"][:, 384:] *= 2 * grows
+    launch(plan.interface, compiled(case).ptx or "", given, device="sim")
+    compare_output(case, given)
+
+
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 def test_heads_share_keys_and_sequences_have_lengths(causal: bool) -> None:
     """Two sequences, four heads of queries on two of keys in each; one block walks over all tiles, so it goes from length to length."""

@@ -266,7 +266,17 @@ _OF_CONSTANTS = tuple(
     )
 )
 
+_VOTE = """kernel k(x: tensor[f32, M, 8], y: tensor[f32, M, 8]):
+    grid(ceildiv(M, 128))
+    role scale(warps=4):
+        t = registers(load(x[block.x * 128, 0], 128, 8))
+        if all({condition}):
+            t = t * 2.0
+        store.direct(y[block.x * 128, 0], t)
+"""
+
 RIGHT = (
+    _VOTE.format(condition="t > 1.0"),
     *(two_roles(kind, fill, read) for kind in KINDS for fill, read in zip(FILLS, READS, strict=True)),
     *(two_roles(kind, "p.producer_signal_and_step()", "p.consumer_signal_and_step()") for kind in tuple(KINDS)[:2]),
     _gemm(),
@@ -281,5 +291,6 @@ WRONG = (
     *_OF_VIEWS,
     *_OF_STAGES,
     *_OF_CONSTANTS,
+    Wrong(_VOTE.format(condition="t"), {".all": "E0203"}),
     Wrong(_ROLES.format(release="p.consumer_mbar[1]().arrive()"), {"RolePipeline.consumer_mbar": "E0320"}),
 )

@@ -289,7 +289,7 @@ ALLOCATE = "\ttcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], {}
         "\tcp.async.unheard_of;\n",
         "\tmbarrier.complete_tx.shared.b64 [smem], 16;\n",
         "\tmbarrier.arrive_drop.shared.b64 _, [smem];\n",
-        "\tbarrier.cta.red.popc.u32 %r4, 0, %p1;\n",
+        "\tbarrier.cta.red.popc.u32 %r4, %p1;\n",
         "\ttrap;\n",
         ENDLESS,
     ],

@@ -213,3 +213,24 @@ def test_a_section_under_a_condition_on_sizes(bound: str, meet: str, right: bool
     network = read(text)
     assert threads(network) == [32, 32]
     assert proved(network) is right
+
+
+# The lanes of the warps that consume meet, if the vote says so.
+VOTED = "{}\n\t@!%p7 bra $WAIT;\n\tbar.warp.sync -1;"
+BARRIER, WARP = "bar.red.or.pred %p7, 1, {}, %p2;", "vote.sync.any.pred %p7, %p2, -1;"
+
+
+@pytest.mark.parametrize("vote", [BARRIER.format(32), WARP])
+def test_a_vote_decides_where_lanes_meet(vote: str) -> None:
+    assert proved(read(kernel(before=VOTED.format(vote))))
+
+
+@pytest.mark.parametrize("vote", [BARRIER.format(32), WARP])
+def test_a_vote_does_not_decide_what_is_signalled(vote: str) -> None:
+    assert not proved(read(kernel(meet=vote, after="", act=f"@%p7 bra $JOIN;\n\t{RELEASE}")))
+
+
+def test_warps_that_vote_apart_are_told_something_else() -> None:
+    assert threads(read(kernel(before=VOTED.format(BARRIER.format(64)), threads=96))) == [32, 64]
+    with pytest.raises(Unreadable, match="what decides this branch"):
+        read(kernel(before=VOTED.format(WARP), threads=96))

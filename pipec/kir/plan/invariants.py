@@ -47,7 +47,7 @@ def _changed(role: ir.Role, loop: ir.Loop) -> frozenset[tree.Variable]:
     for number in loop.blocks:
         for operation in role.blocks[number].operations:
             match operation:
-                case tree.Assign(variable) | tree.Peek(_, variable):
+                case tree.Assign(variable) | tree.Peek(ready=variable) | tree.Vote(result=variable):
                     changed.add(variable)
                 case _:
                     pass

@@ -98,8 +98,8 @@ def _runs_in_one_thread(role: Role) -> bool:
     """Nothing in the role needs a second thread: no register tiles, no value that differs between lanes."""
     if role.warps != 1 or any(block.participation.threads in ("lanes", "unknown") for block in role.blocks):
         return False
-    # What a whole warp stores or copies would take one thread 32 times as long.
-    if any(isinstance(operation, (tree.Store, tree.Write, tree.CopyAsync)) for operation in operations(role)):
+    # What a whole warp stores or copies would take one thread 32 times as long; a vote is one of all lanes.
+    if any(isinstance(operation, (tree.Store, tree.Write, tree.CopyAsync, tree.Vote)) for operation in operations(role)):
         return False
     for node in expressions(role):
         if isinstance(node.type, TileType):

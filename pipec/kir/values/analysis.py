@@ -181,8 +181,8 @@ class Values:
             match statement:
                 case tree.Assign(variable=variable) if not isinstance(variable.type, TileType):
                     key = variable
-                case tree.Peek(ready=ready):
-                    key = ready
+                case tree.Peek(ready=found) | tree.Vote(result=found):
+                    key = found
                 case tree.Acquire(handle=handle):
                     key = handle
                 case tree.For() | tree.While():
@@ -235,8 +235,11 @@ class Values:
                 self._for(statement, environment)
             case tree.While():
                 self._loop(statement, environment)
-            case tree.Peek(ready=ready):
-                environment[ready] = unknown(statement, BOOL)
+            case tree.Peek(ready=found):
+                environment[found] = unknown(statement, BOOL)
+            case tree.Vote(condition=condition, result=found):
+                self._read(environment, condition)
+                environment[found] = unknown(statement, BOOL)
             case _:
                 ranks = (reference.cta for reference in references(statement))
                 mask = statement.mask if isinstance(statement, tree.TmaLoad) else None

@@ -88,7 +88,7 @@ def _thread_sees(atom: Atom, thread: int) -> Term | None:
     match atom.operator, atom.operands[0]:
         case Operator.SPECIAL, name:
             return own(atom, thread) if name in _OF_THREADS else None
-        case Operator.UNKNOWN, tree.StageIndex() | tree.ReadResponse():
+        case Operator.UNKNOWN, tree.StageIndex() | tree.ReadResponse() | tree.Vote():
             return None
         case Operator.UNKNOWN | Operator.ELECTED, _:
             return own(atom, thread)

@@ -40,14 +40,19 @@ def store(role: RoleContext, operation: tree.Store, path: StorePath, rows: Value
         _store_direct(role, operation, rows)
 
 
+def rows_of(role: RoleContext, row_map: RowMap) -> list[Row]:
+    """This thread's rows."""
+    return [
+        Row(row_map, index, integer(0), integer(0), None, number, fragment=Place(number // 2, number % 2, range(0)))
+        for number, index in enumerate(spread.fragment_rows(role.builder, row_map, role.threads))
+    ]
+
+
 def _rows(role: RoleContext, reader: TileReader, value: tree.Expression, row_map: RowMap) -> list[Row]:
-    """This thread's rows, with what is the same along each."""
-    rows = []
-    for number, index in enumerate(spread.fragment_rows(role.builder, row_map, role.threads)):
-        place = Place(number // 2, number % 2, range(0))
-        row = Row(row_map, index, integer(0), integer(0), None, number, fragment=place)
+    """The same, with what is the same along each."""
+    rows = rows_of(role, row_map)
+    for row in rows:
         reader.prepare_row(value, row)
-        rows.append(row)
     return rows
 
 

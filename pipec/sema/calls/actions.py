@@ -8,6 +8,7 @@ from pipec.sema.calls.role_pipeline import ROLE_ACTIONS
 from pipec.sema.calls.semaphores import semaphore
 from pipec.sema.calls.stages import STAGE_ACTIONS
 from pipec.sema.calls.stepping import STEPPING_ACTIONS
+from pipec.sema.calls.votes import VOTE_ACTIONS
 from pipec.sema.context import Context
 from pipec.sema.language.operation import OUTSIDE, THREADS, ActionName, Operation
 from pipec.sema.language.operations import OPERATIONS
@@ -46,6 +47,7 @@ ACTIONS: dict[ActionName, Action] = {
     **GRID_ACTIONS,
     **ROLE_ACTIONS,
     **STEPPING_ACTIONS,
+    **VOTE_ACTIONS,
     "semaphore": semaphore,
     "assert": _assert,
 }

@@ -106,6 +106,23 @@ FREE_ROWS = (
         "write",
         document="a register tile into a producer stage's tile, in shared or tensor memory, or into an accumulator in registers",
     ),
+    Operation(
+        "any",
+        ("",),
+        "any(condition)",
+        "vote_any",
+        waits="the role's other threads",
+        document="a vote: whether the condition holds anywhere in a tile or, of a scalar, in any thread; all threads of the role vote, and "
+        "are told the same",
+    ),
+    Operation(
+        "all",
+        ("",),
+        "all(condition)",
+        "vote_all",
+        waits="the role's other threads",
+        document="as `any`: whether it holds everywhere, in every thread",
+    ),
     Operation("static_assert", ("",), 'static_assert(condition, "text")', "assert", document="a compile-time check"),
     Operation(
         "assume",

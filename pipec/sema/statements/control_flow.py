@@ -128,12 +128,23 @@ def _loop(context: Context, statement: ast.For, iterable: Range, variable: tree.
 
 
 def while_loop(context: Context, statement: ast.While) -> None:
+    before = len(context.statements)
     condition = _condition(context, statement.condition)
     if isinstance(condition, Known):
         # A loop that is false at compile time is dropped without looking at its body, like the branch of an `if` that is not taken.
         if condition.value:
             context.fail(placement_messages.EndlessLoop(at=statement.condition.span))
         return
-    context.emit(
-        tree.While(condition, _block(context, statement.body, statement.condition.span, "loop"), statement.condition.span)
-    )
+    at = statement.condition.span
+    if len(context.statements) == before:
+        context.emit(tree.While(condition, _block(context, statement.body, at, "loop"), at))
+        return
+    # What the condition does (votes, the arguments of helpers) is done again before each iteration.
+    holds = tree.Variable("while", BOOL, at)
+    context.emit(tree.Assign(holds, condition, at))
+    body = _block(context, statement.body, at, "loop")
+    with context.block(at) as again:
+        found = _condition(again, statement.condition)
+        assert not isinstance(found, Known)
+        again.emit(tree.Assign(holds, found, at))
+    context.emit(tree.While(tree.ReadVariable(holds, at), (*body, *again.statements), at))

@@ -39,7 +39,7 @@ from pipec.verify.terms import RANGES
 MOST_THREADS = 1024
 MOST_CTAS = 16
 # On what it depends which barriers are made ready, and when all threads have met.
-_PROLOGUE = frozenset({Kind.INIT, Kind.SYNC, Kind.SIGN, Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT})
+_PROLOGUE = frozenset({Kind.INIT, Kind.SYNC, Kind.VOTE, Kind.SIGN, Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT})
 _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
 
 

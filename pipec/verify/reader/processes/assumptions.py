@@ -103,7 +103,8 @@ def check_given_up(flow: Flow) -> None:
     if any(flow.code[at].head == "barrier" and "cluster" in flow.code[at].parts for at in flow.kinds):
         raise Unreadable(flow.code[given_up[0]].line, "a barrier of a cluster that is given up is not understood")
     for at, kind in flow.kinds.items():
-        if kind in (Kind.SYNC, Kind.SIGN) and not _meets(flow, at) and integer(flow.code[at].operands[0]) in (None, 0):
+        named = {Kind.SYNC: 0, Kind.SIGN: 0, Kind.VOTE: 1}.get(kind)
+        if named is not None and not _meets(flow, at) and integer(flow.code[at].operands[named]) in (None, 0):
             raise Unreadable(flow.code[at].line, "how often all threads have met when a barrier is given up is not understood")
     met, touched = _meetings_before(flow), _comes_to(flow, _TOUCHING)
     for at in given_up:

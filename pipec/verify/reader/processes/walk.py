@@ -26,6 +26,7 @@ _SELDOM: dict[tuple[str, ...], Question] = {MET: signals_in_part, APART: shuffle
 # The part of an event that is the question whether it happens.
 GUARD = -1
 _NOTHING: list[Act] = []
+_DRAWING = ("ld", "vote", "bar", "barrier")  # what finds something new each time
 
 
 @mutable
@@ -192,7 +193,7 @@ class Walk(Loops):
     def _compute(self, step: Step, env: Env, path: Path) -> None:
         self.machine.compute(step, env, path.require)
         one = step.instruction
-        if one.head != "ld":
+        if one.head not in _DRAWING:
             return
         drawn = self.machine.draws(one)
         if drawn in self._registers_in(env.get(one.first[0], UNKNOWN)):
@@ -206,7 +207,7 @@ class Walk(Loops):
         """What an event leaves in registers."""
         if step.kind in MEETINGS and env.get(MET, Met.NONE) == Met.NONE and ACTING not in env:
             env[MET] = Met.LANES
-        if step.kind in (Kind.COMPUTE, Kind.MEET_COMPUTE):
+        if step.kind in (Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.VOTE):
             self._compute(step, env, path)
         elif step.kind is Kind.TRY and not step.spin:
             env.update(self.machine.peek(step.instruction, env))

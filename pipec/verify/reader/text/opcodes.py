@@ -18,7 +18,8 @@ class Kind(Enum):
     EFFECT = "nothing: nobody waits for it, and it signals nobody"
     MEET = "the lanes of the warp reconverge"
     MEET_COMPUTE = (
-        "the lanes of the warp reconverge; the results of `elect.sync` and `shfl.sync.idx` are followed, others are unknown"
+        "the lanes of the warp reconverge; the results of `elect.sync` and `shfl.sync.idx` are followed, that of a `vote.sync` in a "
+        "process of one warp is unknown but the same for all, others are unknown"
     )
     BRANCH = "a branch, on a value that all threads of a process have in common"
     END = "the threads exit"
@@ -34,6 +35,7 @@ class Kind(Enum):
     LOAD = "delivers the bytes of the copy to its barrier; `multicast`: to those of all CTAs in the mask"
     ANSWER = "delivers 16 bytes to its barrier; what is read from the answer is a function of the request's number"
     SYNC = "an arrival at a named barrier and the wait for it"
+    VOTE = "as `bar.sync`; the result is unknown, the same for all threads that meet"
     SIGN = "an arrival at a named barrier"
     CLUSTER_ARRIVE = "an arrival at the barrier of the cluster"
     CLUSTER_WAIT = "the wait for the barrier of the cluster"
@@ -48,7 +50,7 @@ class Kind(Enum):
     __hash__ = object.__hash__  # a member is equal to itself alone; that of Enum takes a call for each look into a table
 
 
-COMPUTING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.OBSERVE})
+COMPUTING = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.OBSERVE, Kind.VOTE})
 MEETINGS = frozenset({Kind.MEET, Kind.MEET_COMPUTE, Kind.MORE_REGISTERS, Kind.ALLOCATE, Kind.FREE})
 _NO_EVENTS = {
     Kind.COMPUTE,
@@ -78,7 +80,6 @@ ROWS: dict[str, Kind] = {
     "multimem.ld_reduce": Kind.COMPUTE,
     **dict.fromkeys(("ld.acquire", "ld.relaxed", "ld.volatile", "ld.mmio"), Kind.OBSERVE),
     "st.release": Kind.PUBLISH,
-    "bar.red": Kind.UNREAD,
     "bra": Kind.BRANCH,
     "ret": Kind.END,
     "exit": Kind.END,
@@ -94,6 +95,7 @@ ROWS: dict[str, Kind] = {
     "bar.cta.sync": Kind.SYNC,
     "barrier.sync": Kind.SYNC,
     "barrier.cta.sync": Kind.SYNC,
+    **dict.fromkeys(("bar.red", "bar.cta.red", "barrier.red", "barrier.cta.red"), Kind.VOTE),
     "bar.arrive": Kind.SIGN,
     "bar.cta.arrive": Kind.SIGN,
     "barrier.arrive": Kind.SIGN,
@@ -166,7 +168,7 @@ def kind(instruction: Instruction) -> Kind:
     return found
 
 
-_WITH_STATE = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.TRY, Kind.ARRIVE, Kind.OBSERVE})
+_WITH_STATE = frozenset({Kind.COMPUTE, Kind.MEET_COMPUTE, Kind.TRY, Kind.ARRIVE, Kind.OBSERVE, Kind.VOTE})
 
 
 def defines(instruction: Instruction, of: Kind) -> tuple[str, ...]:
@@ -187,6 +189,7 @@ _DECIDING: dict[Kind, tuple[int, ...]] = {
     Kind.LOAD: (1, 2, 3, 4),
     Kind.ANSWER: (0, 1),
     Kind.SYNC: (0, 1),
+    Kind.VOTE: (1, -2),
     Kind.SIGN: (0, 1),
     Kind.ALLOCATE: (1,),
     Kind.FREE: (1,),

@@ -223,9 +223,12 @@ class Events(Registers):
 
     def _sync(self, step: Step, env: Env) -> list[Act]:
         one = step.instruction
-        name = self.number(one, one.operands[0], env, "the number of the barrier")
+        operands = one.operands[1:-1] if step.kind is Kind.VOTE else one.operands  # between the result and the vote
+        if not operands:
+            raise Unreadable(one.line, "the barrier has no number")
+        name = self.number(one, operands[0], env, "the number of the barrier")
         everybody = -(-self.around.threads // 32) * 32
-        count = self.number(one, one.operands[1], env, "the number of threads") if len(one.operands) > 1 else everybody
+        count = self.number(one, operands[1], env, "the number of threads") if len(operands) > 1 else everybody
         if not 0 <= name < 16 or count <= 0 or count % 32:
             raise Unreadable(one.line, f"there is no barrier {name} for {count} threads")
         ring = ("named", name, count)
@@ -314,6 +317,7 @@ _EVENTS: dict[Kind, Callable[[Events, Step, Env], list[Act]]] = {
     Kind.LOAD: Events._load,
     Kind.ANSWER: Events._answer,
     Kind.SYNC: Events._sync,
+    Kind.VOTE: Events._sync,
     Kind.SIGN: Events._sync,
     Kind.CLUSTER_ARRIVE: Events._cluster_arrive,
     Kind.CLUSTER_WAIT: Events._cluster_wait,

@@ -7,7 +7,7 @@ from pipec.verify.reader.flow.graph import Step
 from pipec.verify.reader.text.operations import Operation, number_of, operation
 from pipec.verify.reader.text.statements import Instruction, address
 from pipec.verify.reader.values.places import Places
-from pipec.verify.reader.values.surroundings import APART, LOADED, OFFSET, Env, Later, Plan, Require
+from pipec.verify.reader.values.surroundings import APART, LOADED, OFFSET, VOTED, Env, Later, Plan, Require
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Remote, Table, Value
 from pipec.verify.terms import RANGES, Apply, Both, Compare, Either, Linear, Symbol, add, atom, choose
 
@@ -178,8 +178,19 @@ class Registers(Places):
         return self.same(atom(symbol))
 
     def draws(self, one: Instruction) -> Symbol:
-        """The symbol for what a load finds; each time it is executed a new number."""
-        return Symbol(f"{self.name}:{LOADED}{one.line} of {self.rank}")
+        """The symbol for what a load or a vote finds; each time it is executed a new number."""
+        return Symbol(f"{self.name}:{LOADED if one.head == 'ld' else VOTED}{one.line} of {self.rank}")
+
+    def voted(self, one: Instruction, env: Env) -> dict[str, Value]:
+        """What those that vote are told is the same for all of them: the lanes of a warp, or all that meet at a named barrier."""
+        if one.head == "vote":
+            self._whole_warp(one, env)
+        if len(one.first) != 1 or one.head == "vote" and len({thread // 32 for thread in self.present}) > 1:
+            return dict.fromkeys(one.first, UNKNOWN)
+        symbol = self.draws(one)
+        self.arithmetic.ranges[symbol.name] = RANGES["s32"]
+        found = atom(symbol)
+        return {one.first[0]: self.same(Compare("ne", found) if "pred" in one.parts else found)}
 
     def from_shared(self, one: Instruction, env: Env) -> dict[str, Value]:
         """What is read from shared memory is not known, but for an answer of the scheduler: it depends on the use that brought it."""
@@ -243,6 +254,7 @@ _SELECT = Operation("selp", "", 32, False, 32)
 _SPECIAL: dict[str, Callable[[Registers, Instruction, Env], dict[str, Value]]] = {
     "elect": Registers.elected,
     "shfl": Registers.shuffled,
+    **dict.fromkeys(("vote", "bar", "barrier"), Registers.voted),
     "ld.param": Registers.parameter,
     "ld.global": Registers.loaded,
     "ld.shared": Registers.from_shared,
