@@ -78,9 +78,69 @@ def test_another_warp_is_another_matter():
         )
 
 
-@pytest.mark.parametrize("other", ["bar.warp.sync 0xFFFF;", "vote.sync.any.pred %p2, %p1, -1;"])
+@pytest.mark.parametrize("other", ["bar.warp.sync 0xAAAAAAAB;", "vote.sync.any.pred %p2, %p1, -1;"])
 def test_another_mask_or_another_instruction_is_no_meeting(other):
     body = APART.format(1, "").replace(f"ODD:  {SYNC}", f"ODD: {other}")
     assert other in body
     with pytest.raises(SimulationError, match="deadlock"):
         run(body)
+
+
+LANE = np.arange(32)
+# What one lane of a pair executes, and what the other one does, in registers of its own; what each lane has then.
+APART_COLLECTIVES = {
+    "shfl.sync.bfly.b32 {}, {}, 1, 31, -1;": LANE ^ 1,
+    "shfl.sync.idx.b32 {}, {}, 6, 31, -1;": np.full(32, 6),
+    "match.any.sync.b32 {}, {}, -1;": 1 << LANE,
+    "redux.sync.add.u32 {}, {}, -1;": np.full(32, LANE.sum()),
+    "redux.sync.max.u32 {}, {}, -1;": np.full(32, 31),
+}
+BRANCHES = """and.b32 %r7, %t, 1; setp.ne.u32 %p1, %r7, 0; mov.b32 %r5, %t; mov.b32 %r6, %t; @%p1 bra ODD;
+    {} bra END; ODD: add.u32 %r8, %t, 0; {} mov.b32 %r5, %r6; END:"""
+GUARDS = "and.b32 %r7, %t, 1; setp.ne.u32 %p1, %r7, 0; mov.b32 %r5, %t; mov.b32 %r8, %t; @!%p1 {} @%p1 {} @%p1 mov.b32 %r5, %r6;"
+
+
+def result(body: str, rules: str = "documents") -> tuple[list[int], Result]:
+    """What each lane has in %r5."""
+    out = np.zeros(64, np.uint32)
+    text = f"{HEAD}{body}\nst.global.b32 [%d2], %r5; ret; }}"
+    found = launch(text, block=32, arguments=[out], options=Options(rules=rules))
+    return out[:32].tolist(), found
+
+
+@pytest.mark.parametrize("frame", [BRANCHES, GUARDS], ids=["branches", "guards"])
+@pytest.mark.parametrize("collective", APART_COLLECTIVES)
+def test_lanes_that_have_parted_execute_it_together(collective, frame):
+    """PTX ISA: with the same qualifiers and the same mask, as `bar.warp.sync` since sm_70."""
+    body = frame.format(collective.format("%r5", "%r5"), collective.format("%r6", "%r8"))
+    assert result(body)[0] == APART_COLLECTIVES[collective].tolist()
+
+
+def test_votes_that_have_parted():
+    body = """and.b32 %r7, %t, 3; setp.ne.u32 %p1, %r7, 0; setp.gt.u32 %p2, %t, 9; @%p1 bra MOST;
+        vote.sync.ballot.b32 %r5, %p2, -1; bra END;
+        MOST: setp.lt.u32 %p3, %t, 4; vote.sync.ballot.b32 %r5, %p3, -1; END:"""
+    yes = np.where(LANE % 4 == 0, LANE > 9, LANE < 4)
+    assert result(body)[0] == [sum(1 << lane for lane in LANE[yes].tolist())] * 32
+
+
+def test_halves_with_masks_of_their_own():
+    """As tiles of CUDA's cooperative groups: one instruction, and each half hears of itself alone."""
+    body = """setp.ge.u32 %p1, %t, 16; selp.b32 %r6, 0xFFFF0000, 0xFFFF, %p1; and.b32 %r7, %t, 3; setp.eq.u32 %p2, %r7, 1;
+        vote.sync.ballot.b32 %r5, %p2, %r6; redux.sync.add.u32 %r7, %t, %r6; add.u32 %r5, %r5, %r7;"""
+    half = LANE // 16
+    assert result(body)[0] == (np.where(half, 0x22220000, 0x2222) + np.where(half, LANE[16:].sum(), LANE[:16].sum())).tolist()
+
+
+def test_of_halves_with_masks_of_their_own_one_comes_later():
+    body = """setp.ge.u32 %p1, %t, 16; selp.b32 %r6, 0xFFFF0000, 0xFFFF, %p1; setp.eq.u32 %p2, %t, 3; @%p2 bra LATE;
+        redux.sync.add.u32 %r5, %t, %r6; bra END; LATE: redux.sync.add.u32 %r5, 100, %r6; END:"""
+    assert result(body)[0] == np.where(LANE < 16, LANE[:16].sum() + 97, LANE[16:].sum()).tolist()
+
+
+def test_a_mask_that_does_not_name_who_executes():
+    body = "mov.b32 %r5, 0; redux.sync.add.u32 %r5, 1, 0xFF;"
+    with pytest.raises(SimulationError, match="executed by lanes 0xffffff00, which the mask does not name"):
+        result(body)
+    lanes, found = result(body, "practice")
+    assert lanes[:8] == [8] * 8 and [finding.check for finding in found.findings] == ["lanes"]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
+from ...errors import SimulationError
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import Fragment, Outcome, Wait
+from ...ptx.tree import Immediate
 from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneMask, LaneValues, Type
 from ..decode import Decoder, instruction
-from ..widths import Reader
+from ..widths import Reader, Writer
 
 
 def mask_bits(lanes: LaneMask) -> int:
@@ -20,33 +25,130 @@ def mask_lanes(bits: int) -> LaneMask:
     return (bits >> LANE & 1).astype(bool)
 
 
-def gather_members(warp: Warp, member_mask: int) -> Wait | None:
-    """Waits until all live lanes of the mask stand at this instruction; merges them. None: go ahead."""
-    wanted = mask_lanes(member_mask) & warp.live
-    fragment = warp.fragment
-    if not (wanted & ~fragment.active).any():
+# What a collective makes of the lanes that take part, their masks and what it reads of them: the results, one for each destination.
+Compute = Callable[..., tuple[LaneValues, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Collective:
+    """An instruction that lanes of a warp execute together: those that execute one with the same qualifiers and the same mask, wherever
+    it stands (PTX ISA 9.7.9.6, 9.7.13.2 and 9.7.13.8-11, since sm_70).
+
+    `readers` are its operands, `writers` its destinations (None: one that the program does without). `orders`: whether what the lanes did
+    in memory is in order then, as PTX promises of `bar.warp.sync` alone.
+    """
+
+    opcode: str
+    members: Reader
+    all_lanes: bool  # the mask is a constant that names them all
+    readers: Sequence[Reader] = ()
+    compute: Compute = lambda taking, masks: ()
+    writers: Sequence[Writer | None] = ()
+    orders: bool = False
+
+    def execute(self, warp: Warp) -> Outcome:
+        if not warp.fragment.full or warp.mask is not None:
+            return self._apart(warp)
+        # Where all lanes are here, nobody is missing; the mask is looked at where it may name others.
+        if not self.all_lanes and not (self.members(warp) == _EVERYBODY).all():
+            return self._apart(warp)
+        warp.meets(self.orders)
+        self._write(warp, self.compute(warp.active, self.members(warp), *(read(warp) for read in self.readers)))
         return None
-    peers = [
-        other
-        for other in warp.fragments
-        if other is not fragment and other.wait is not None and other.wait.kind == "converge" and other.pc == fragment.pc
-    ]
-    together = np.logical_or.reduce([fragment.active, *(other.active for other in peers)])
-    if (wanted & ~together).any():
-        missing = mask_bits(wanted & ~together)
-        return warp.park(Wait("converge", f"lanes 0x{missing:08x} of its own warp at a warp-wide instruction", retry=True))
-    warp.merge([fragment, *peers])
-    # The merged fragment executes the instruction anew; this one is gone.
-    return Wait("merged", "", retry=True)
+
+    def _write(self, warp: Warp, results: tuple[LaneValues, ...]) -> None:
+        for write, lanes in zip(self.writers, results, strict=True):
+            if write is not None:
+                write(warp, lanes)
+
+    def _apart(self, warp: Warp) -> Outcome:
+        """Some lanes of the warp are elsewhere, or have other masks than others."""
+        masks = self.members(warp)
+        groups = [(mask, warp.active & (masks == mask)) for mask in np.unique(masks[warp.active]).tolist()]
+        for mask, lanes in groups:
+            self._check_named(warp, mask, lanes)
+        if not any((_missing(warp, mask) & ~lanes).any() for mask, lanes in groups):
+            inputs = [read(warp) for read in self.readers]
+            for mask, lanes in groups:
+                self._finish(warp, lanes, masks, inputs, [(self, lanes)])
+            return None
+        ((mask, lanes), *others) = groups
+        if others or (lanes != warp.fragment.active).any():
+            return self._part(warp, [lanes for _, lanes in groups])
+        return self._meet(warp, mask)
+
+    def _check_named(self, warp: Warp, mask: int, lanes: LaneMask) -> None:
+        unnamed = lanes & ~mask_lanes(mask)
+        if unnamed.any():
+            message = f"{self.opcode} with mask 0x{mask:08x} is executed by lanes 0x{mask_bits(unnamed):08x}, which the mask does not name"
+            error = warp.here(SimulationError("undefined", message))
+            warp.cta.machine.findings.add("lanes", ("mask", warp.fragment.pc), error)
+
+    def _part(self, warp: Warp, groups: list[LaneMask]) -> Wait:
+        """Each group waits by itself; lanes whose guard is false go on. They meet behind the instruction."""
+        pc, active = warp.fragment.pc, warp.fragment.active
+        rest = active & ~np.logical_or.reduce(groups)
+        parts = [(pc, lanes) for lanes in groups] + ([(pc + 1, rest)] if rest.any() else [])
+        warp.split(warp.fragment, parts, pc + 1)
+        return _GONE
+
+    def _meet(self, warp: Warp, mask: int) -> Wait:
+        """The fragment waits for those that are missing; where all wait elsewhere already, they execute together."""
+        missing = _missing(warp, mask) & ~warp.fragment.active
+        there: list[tuple[Fragment, Collective]] = []
+        for fragment in warp.fragments:
+            other = fragment.wait.collective if fragment.wait is not None and fragment.wait.members == mask else None
+            if isinstance(other, Collective) and other.opcode == self.opcode:
+                there.append((fragment, other))
+                missing = missing & ~fragment.active
+        if missing.any():
+            text = f"lanes 0x{mask_bits(missing):08x} of its own warp at a warp-wide instruction"
+            return warp.park(Wait("converge", text, retry=True, members=mask, collective=self))
+        there.append((warp.fragment, self))
+        inputs = [read(warp) for read in self.readers]
+        for fragment, other in there:
+            for values, read in zip(inputs, other.readers, strict=True):
+                np.copyto(values, read(warp), where=fragment.active)
+        union = np.logical_or.reduce([fragment.active for fragment, _ in there])
+        self._finish(warp, union, np.full(LANES, mask, np.uint32), inputs, [(other, one.active) for one, other in there])
+        places: dict[int, list[Fragment]] = {}
+        for fragment, _ in there:
+            places.setdefault(fragment.pc, []).append(fragment)
+        for pc, fragments in places.items():
+            merged = warp.merge(fragments)
+            merged.pc, merged.wait = pc + 1, None
+        return _GONE
+
+    def _finish(
+        self,
+        warp: Warp,
+        taking: LaneMask,
+        masks: LaneValues,
+        inputs: list[LaneValues],
+        places: list[tuple[Collective, LaneMask]],
+    ) -> None:
+        """The lanes `taking` part have met; each of the `places` writes the results of its lanes."""
+        warp.meets(self.orders)
+        results, saved = self.compute(taking, masks, *inputs), (warp.active, warp.mask)
+        for place, lanes in places:
+            warp.active = warp.mask = lanes
+            place._write(warp, results)
+        warp.active, warp.mask = saved
 
 
-def _members(d: Decoder, index: int) -> Reader:
-    return d.source(index, TYPES["b32"])
+# The fragment that executed is gone: others stand in its place.
+_GONE = Wait("merged", "", retry=True)
+_EVERYBODY = np.uint32(0xFFFFFFFF)
 
 
-def _taking(warp: Warp, members: Reader) -> LaneMask:
-    """The active lanes that are members: all active lanes have the same mask."""
-    found: LaneMask = warp.active & (members(warp) >> _LANE & np.uint32(1)).astype(bool)
+def _missing(warp: Warp, mask: int) -> LaneMask:
+    """The lanes that must come: those of the mask that have not ended."""
+    return mask_lanes(mask) & warp.live
+
+
+def _taking(active: LaneMask, masks: LaneValues) -> LaneMask:
+    """The active lanes that are members, which all have the same mask."""
+    found: LaneMask = active & (masks >> _LANE & np.uint32(1)).astype(bool)
     return found
 
 
@@ -54,55 +156,18 @@ _LANE = LANE.astype(np.uint32)
 _BITS = np.uint32(1) << _LANE
 
 
-def collective(members: Reader, action: Execute) -> Execute:
-    """`action(warp)` once the lanes of the mask have converged. PTX does not promise that what they did in memory is in order then,
-    though the lanes meet all the same."""
-
-    def execute(warp: Warp) -> Outcome:
-        if not warp.fragment.full:
-            # Where all lanes are here, nobody is missing.
-            wait = gather_members(warp, int(members(warp)[warp.active][0]))
-            if wait is not None:
-                return wait
-        warp.meets(False)
-        return action(warp)
-
-    return execute
+def _collective(
+    d: Decoder, members: int, readers: Sequence[Reader], compute: Compute, writers: Sequence[Writer | None], orders: bool = False
+) -> Execute:
+    """`members`: which operand is the mask."""
+    all_lanes = isinstance(d.operand(members), Immediate) and d.integer(members) & 0xFFFFFFFF == 0xFFFFFFFF
+    mask = d.source(members, TYPES["b32"])
+    return Collective(d.item.opcode, mask, all_lanes, readers, compute, writers, orders).execute
 
 
 @instruction("bar.warp.sync")
 def warp_sync(d: Decoder) -> Execute:
-    """Lanes that have parted meet at any of them that has the same mask (PTX ISA 9.7.13.2: since sm_70)."""
-    members = _members(d, 0)
-
-    def execute(warp: Warp) -> Wait | None:
-        if not warp.fragment.full:
-            mask = int(members(warp)[warp.active][0])
-            missing = mask_lanes(mask) & warp.live & ~warp.fragment.active
-            if missing.any():
-                return _meet(warp, mask, missing)
-        warp.meets(True)
-        return None
-
-    return execute
-
-
-def _meet(warp: Warp, mask: int, missing: LaneMask) -> Wait:
-    """The fragment waits for the lanes that are `missing`; where all wait elsewhere already, they go on together."""
-    there = [one for one in warp.fragments if one.wait is not None and one.wait.members == mask]
-    for other in there:
-        missing = missing & ~other.active
-    if missing.any():
-        text = f"lanes 0x{mask_bits(missing):08x} of its own warp at a warp-wide instruction"
-        return warp.park(Wait("converge", text, retry=True, members=mask))
-    warp.meets(True)
-    places: dict[int, list[Fragment]] = {}
-    for one in (warp.fragment, *there):
-        places.setdefault(one.pc, []).append(one)
-    for pc, fragments in places.items():
-        merged = warp.merge(fragments)
-        merged.pc, merged.wait = pc + 1, None
-    return Wait("merged", "", retry=True)
+    return _collective(d, 0, (), lambda taking, masks: (), (), orders=True)
 
 
 @instruction("elect.sync")
@@ -112,15 +177,12 @@ def elect(d: Decoder) -> Execute:
     write, write_predicate = d.destination(leader, TYPES["b32"]), d.second_destination(0, TYPES["pred"])
     if write_predicate is None:
         d.fail("needs a predicate", "malformed")
-    members = _members(d, 1)
 
-    def action(warp: Warp) -> None:
-        mask = members(warp)
-        lane = np.bitwise_count((mask & -mask) - np.uint32(1)).astype(np.uint32)
-        write(warp, lane)
-        write_predicate(warp, lane == _LANE)
+    def compute(taking: LaneMask, masks: LaneValues) -> tuple[LaneValues, ...]:
+        lane = np.bitwise_count((masks & -masks) - np.uint32(1)).astype(np.uint32)
+        return lane, lane == _LANE
 
-    return collective(members, action)
+    return _collective(d, 1, (), compute, (write, write_predicate))
 
 
 @instruction("activemask")
@@ -135,17 +197,17 @@ def vote(d: Decoder) -> Execute:
     mode = d.require("all", "any", "uni", "ballot")
     d.type()
     write = d.destination(0, TYPES["b32" if mode == "ballot" else "pred"])
-    read, members = d.source(1, TYPES["pred"]), _members(d, 2)
+    read = d.source(1, TYPES["pred"])
 
-    def action(warp: Warp) -> None:
-        taking = _taking(warp, members)
-        yes = read(warp) & taking
+    def compute(active: LaneMask, masks: LaneValues, values: LaneValues) -> tuple[LaneValues, ...]:
+        taking = _taking(active, masks)
+        yes = values & taking
         if mode == "ballot":
-            return write(warp, np.broadcast_to(np.bitwise_or.reduce(np.where(yes, _BITS, np.uint32(0))), LANES))
+            return (np.broadcast_to(np.bitwise_or.reduce(np.where(yes, _BITS, np.uint32(0))), LANES),)
         some, every = np.logical_or.reduce(yes), np.logical_and.reduce(yes | ~taking)
-        return write(warp, np.broadcast_to({"all": every, "any": some, "uni": every | ~some}[mode], LANES))
+        return (np.broadcast_to({"all": every, "any": some, "uni": every | ~some}[mode], LANES),)
 
-    return collective(members, action)
+    return _collective(d, 2, (read,), compute, (write,))
 
 
 @instruction("match.any.sync", "match.all.sync")
@@ -153,20 +215,16 @@ def match_lanes(d: Decoder) -> Execute:
     type_ = d.type()
     every = ".all." in d.item.opcode
     first, _ = d.pair(0)
-    write, read, members = d.destination(first, TYPES["b32"]), d.source(1, type_), _members(d, 2)
+    write, read = d.destination(first, TYPES["b32"]), d.source(1, type_)
     write_predicate = d.second_destination(0, TYPES["pred"])
 
-    def action(warp: Warp) -> None:
-        taking, value = warp.active & mask_lanes(int(members(warp)[warp.active][0])), read(warp)
-        masks = np.array([mask_bits(taking & (value == value[lane])) for lane in range(LANES)], np.uint32)
-        if every:
-            same = (masks[taking] == mask_bits(taking)).all()
-            masks = np.where(same, masks, np.uint32(0)).astype(np.uint32)
-            if write_predicate:
-                write_predicate(warp, np.full(LANES, same))
-        write(warp, masks)
+    def compute(active: LaneMask, masks: LaneValues, value: LaneValues) -> tuple[LaneValues, ...]:
+        taking = _taking(active, masks)
+        found = np.array([mask_bits(taking & (value == value[lane])) for lane in range(LANES)], np.uint32)
+        same = (found[taking] == mask_bits(taking)).all()
+        return np.where(same, found, np.uint32(0)).astype(np.uint32) if every else found, np.full(LANES, same)
 
-    return collective(members, action)
+    return _collective(d, 2, (read,), compute, (write, write_predicate))
 
 
 _SHUFFLES = 64  # patterns that one instruction remembers
@@ -179,11 +237,12 @@ def shuffle(d: Decoder) -> Execute:
     first, _ = d.pair(0)
     write, value = d.destination(first, TYPES["b32"]), d.source(1, TYPES["b32"])
     write_predicate = d.second_destination(0, TYPES["pred"])
-    b, c, members = d.sources(2, 3, 4, type_=TYPES["b32"])
+    b, c = d.sources(2, 3, type_=TYPES["b32"])
     known: dict[tuple[bytes, bytes], tuple[Addresses, LaneMask]] = {}  # most lanes always read from the same ones
 
-    def action(warp: Warp) -> None:
-        amounts, limits = b(warp), c(warp)
+    def compute(
+        active: LaneMask, masks: LaneValues, values: LaneValues, amounts: LaneValues, limits: LaneValues
+    ) -> tuple[LaneValues, ...]:
         key = (amounts.tobytes(), limits.tobytes()) if isinstance(amounts, np.ndarray) else None
         found = known.get(key) if key is not None else None
         if found is None:
@@ -194,11 +253,9 @@ def shuffle(d: Decoder) -> Execute:
             if key is not None:
                 known[key] = found
         source, inside = found
-        write(warp, value(warp)[source])
-        if write_predicate:
-            write_predicate(warp, inside)
+        return values[source], inside
 
-    return collective(members, action)
+    return _collective(d, 4, (value, b, c), compute, (write, write_predicate))
 
 
 def _shuffle_sources(mode: str, b: Addresses, c: Addresses) -> tuple[Addresses, LaneMask]:
@@ -229,13 +286,13 @@ def reduce_lanes(d: Decoder) -> Execute:
     if type_.meaning == "f":
         return _reduce_floats(d, name, type_, absolute, keep_nan)
     function, neutral = _REDUCTIONS[name], _neutral(name, type_)
-    write, read, members = d.destination(0, type_), d.source(1, type_), _members(d, 2)
+    write, read = d.destination(0, type_), d.source(1, type_)
 
-    def action(warp: Warp) -> None:
-        values = np.where(_taking(warp, members), read(warp), neutral)
-        write(warp, np.broadcast_to(function.reduce(values, dtype=type_.dtype), LANES))
+    def compute(active: LaneMask, masks: LaneValues, values: LaneValues) -> tuple[LaneValues, ...]:
+        taken = np.where(_taking(active, masks), values, neutral)
+        return (np.broadcast_to(function.reduce(taken, dtype=type_.dtype), LANES),)
 
-    return collective(members, action)
+    return _collective(d, 2, (read,), compute, (write,))
 
 
 def _neutral(name: str, type_: Type) -> LaneValues:
@@ -253,13 +310,12 @@ def _reduce_floats(d: Decoder, name: str, type_: Type, absolute: bool, keep_nan:
     """redux.sync.{min,max}{.abs}{.NaN}.f32 (sm_100a): a NaN loses against a number unless .NaN; -0 is less than +0."""
     if name not in ("min", "max"):
         d.fail("floating-point numbers are reduced by min and max only", "malformed")
-    write, read, members = d.destination(0, type_), d.source(1, type_), _members(d, 2)
-
+    write, read = d.destination(0, type_), d.source(1, type_)
     function = _REDUCTIONS[name]
     neutral = _NAN if name == "min" else np.int32(-(1 << 31))
 
-    def action(warp: Warp) -> None:
-        values, taking = read(warp), _taking(warp, members)
+    def compute(active: LaneMask, masks: LaneValues, values: LaneValues) -> tuple[LaneValues, ...]:
+        taking = _taking(active, masks)
         if absolute:
             values = np.abs(values)
         numbers = taking & ~np.isnan(values)
@@ -269,6 +325,6 @@ def _reduce_floats(d: Decoder, name: str, type_: Type, absolute: bool, keep_nan:
         best = function.reduce(np.where(numbers, keys, neutral))
         bits = np.where(best < 0, best ^ _NAN, best)
         known = np.logical_and.reduce(numbers | ~taking) if keep_nan else np.logical_or.reduce(numbers)
-        write(warp, np.broadcast_to(np.where(known, bits, _NAN), LANES).view(np.float32))
+        return (np.broadcast_to(np.where(known, bits, _NAN), LANES).view(np.float32),)
 
-    return collective(members, action)
+    return _collective(d, 2, (read,), compute, (write,))

@@ -149,7 +149,7 @@ def atomic(d: Decoder) -> Execute:
     if len(items) != count or (returns and len(d.vector(0)) != count):
         d.fail(f"needs {count} registers for .v{count}", "malformed")
     values = [d.source(item, raw) for item in items]
-    swaps = d.source(first + 2 if name == "cas" else first + 1, raw)
+    swaps = d.source(first + 2, raw) if name == "cas" else None
     writers = [d.destination(item, raw) for item in d.vector(0)] if returns else []
 
     def execute(warp: Warp) -> None:
@@ -163,9 +163,9 @@ def atomic(d: Decoder) -> Execute:
             return
         elements = (addresses[:, None] + type_.bytes * np.arange(count)).reshape(-1)
         places = Places.of_lanes(warp, where, elements, type_.bytes)
-        if name == "cas":
+        if swaps is not None:
             found = places.swap(operands, swaps(warp)[warp.active])
-        else:
+        elif name != "cas":
             found = places.change(_changing(name, type_, operands))
         for number, write in enumerate(writers):
             write(warp, spread(warp, found[number::count]))

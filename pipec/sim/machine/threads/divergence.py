@@ -71,8 +71,8 @@ class Wait:
     """Why a fragment cannot run. `retry`: execute the same instruction again once woken (else go on behind it).
 
     `may_fail`: it may come back unfulfilled; `until`: the time at which it does, where the program states a limit.
-    `awaited` is what a wait of kind "mbarrier" waits for, `barrier` the number of a wait of kind "barrier", `members` the lanes of a
-    bar.warp.sync.
+    `awaited` is what a wait of kind "mbarrier" waits for, `barrier` the number of a wait of kind "barrier", `members` the mask of
+    a wait of kind "converge" and `collective` the instruction that its lanes are to execute together.
     """
 
     kind: WaitKind
@@ -83,6 +83,7 @@ class Wait:
     awaited: AwaitedPhase | None = None
     barrier: int | None = None
     members: int | None = None
+    collective: object = None
 
 
 @dataclass(frozen=True, slots=True)
