@@ -8,6 +8,7 @@ record; they take both decorators for `dataclass` (PEP 681).
 
 from collections.abc import Callable
 from functools import cache
+from operator import attrgetter
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform
 
@@ -41,27 +42,36 @@ def record(cls: Any = None, /, *, eq: bool = True, remember: bool = False) -> An
     body, names = _body(cls, "init hash" if remember else "init", ("_hash",) if remember else ())
     body["_is_record"] = True
     if eq:
-        body |= {"__eq__": _method(cls, "eq", names), "__hash__": _method(cls, "hash once" if remember else "hash", names)}
+        body |= {"__eq__": _equality(cls, names), "__hash__": _method(cls, "hash once" if remember else "hash", names)}
     return type(cls.__name__, cls.__bases__, body)
 
 
 @dataclass_transform(field_specifiers=(field,))
-def mutable(cls: type[Kind]) -> type[Kind]:
-    """A class of objects that change. Two are equal when they are of one class and their fields are equal; none can be hashed."""
-    body, names = _body(cls, "init")
-    body |= {"__eq__": _method(cls, "eq", names), "__hash__": None}
-    made: Any = type(cls.__name__, cls.__bases__, body)
-    return made  # type: ignore[no-any-return]  # a class made by `type` has no static type
+def mutable(cls: Any = None, /, *, caches: bool = False) -> Any:
+    """A class of objects that change. Two are equal when they are of one class and their fields are equal; none can be hashed.
+
+    `caches`: each has a dictionary besides, as `functools.cached_property` needs it.
+    """
+    if cls is None:
+        return lambda decorated: mutable(decorated, caches=caches)
+    body, names = _body(cls, "init", ("__dict__",) if caches else ())
+    body |= {"__eq__": _equality(cls, names), "__hash__": None}
+    return type(cls.__name__, cls.__bases__, body)
 
 
 def _body(cls: Any, init: str, hidden: tuple[str, ...] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The class again, with slots (for the fields and for what is `hidden`) and the methods that all have; its fields' names."""
-    names = tuple(vars(cls).get("__annotations__", ()))
-    defaults = tuple(cls.__dict__[name] for name in names if name in cls.__dict__)
+    """The class again, with slots (for its own fields and for what is `hidden`) and the methods that all have; the names of its fields,
+    those of its base first."""
+    own = tuple(vars(cls).get("__annotations__", ()))
+    inherited: tuple[str, ...] = getattr(cls.__base__, "__match_args__", ())
+    names = (*inherited, *own)
+    defaults = tuple(cls.__dict__[name] for name in own if name in cls.__dict__)
+    if inherited:
+        defaults = (*(cls.__base__.__init__.__defaults__ or ()), *defaults)
     # Asking each argument whether it is to be made costs time, so only classes that need it do.
     init += " made" if any(isinstance(one, _Made) for one in defaults) else ""
-    body = {name: value for name, value in cls.__dict__.items() if name not in names and name not in _OWN}
-    body |= {"__slots__": (*names, *hidden), "__match_args__": names}
+    body = {name: value for name, value in cls.__dict__.items() if name not in own and name not in _OWN}
+    body |= {"__slots__": (*own, *hidden), "__match_args__": names}
     body |= {"__repr__": _show, "__reduce__": _rebuild, "__init__": _method(cls, init, names, defaults)}
     return body, names
 
@@ -84,13 +94,6 @@ _TEXTS: dict[str, tuple[str, Callable[[list[str]], str]]] = {
     "init": ("__init__", _assigning),
     "init made": ("__init__", _making),
     "init hash": ("__init__", lambda names: _assigning(names, "self._hash = 0")),
-    "eq": (
-        "__eq__",
-        lambda names: (
-            "(self, other):\n if self is other: return True\n if type(self) is not type(other): return NotImplemented\n return "
-            + (" and ".join(f"self.{one} == other.{one}" for one in names) or "True")
-        ),
-    ),
     "hash": ("__hash__", lambda names: f"(self):\n return hash(({''.join(f'self.{one}, ' for one in names)}))"),
     "hash once": (
         "__hash__",
@@ -110,6 +113,19 @@ def _template(what: str, count: int) -> CodeType:
     exec(f"def {name}{text([f'_field{at}' for at in range(count)])}", made)  # noqa: S102
     code: CodeType = made[name].__code__
     return code
+
+
+def _equality(cls: Any, names: tuple[str, ...]) -> Callable[[Any, object], bool]:
+    """Not from a template: to compile those of `==` took longer than all others, and few values are compared."""
+    values = attrgetter(*names) if names else lambda value: ()
+
+    def __eq__(self: Any, other: object) -> bool:
+        if self is other:
+            return True
+        return values(self) == values(other) if type(self) is type(other) else NotImplemented
+
+    __eq__.__qualname__ = f"{cls.__qualname__}.__eq__"
+    return __eq__
 
 
 def _method(cls: Any, what: str, names: tuple[str, ...], defaults: tuple[object, ...] = ()) -> FunctionType:

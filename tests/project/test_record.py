@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import cached_property
 
 import pytest
 
@@ -101,3 +102,20 @@ def test_mutable_classes() -> None:
         one.other = 1  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match="unhashable"):
         hash(one)
+
+
+@mutable(caches=True)
+class Reread(Found):
+    again: int = 0
+
+    @cached_property
+    def total(self) -> int:
+        return len(self.places) + self.again
+
+
+def test_a_class_that_caches_and_has_the_fields_of_its_base() -> None:
+    one = Reread("a", [1, 2], again=3)
+    assert (one.total, one.last, fields_of(one)) == (5, None, {"name": "a", "places": [1, 2], "last": None, "again": 3})
+    one.again = 4
+    assert one.total == 5 and one == Reread("a", [1, 2], None, 4) != Found("a", [1, 2])
+    assert Reread("b").places is not Reread("b").places

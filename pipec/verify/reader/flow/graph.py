@@ -1,9 +1,9 @@
 """Control flow of a kernel: blocks of instructions, what must come after what, which branch decides about which block, loops."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
+from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.text.opcodes import Kind, defines, kind
 from pipec.verify.reader.text.statements import Instruction, Kernel
@@ -12,7 +12,7 @@ EXIT = -1
 _NONE = -2
 
 
-@dataclass
+@mutable
 class Stretch:
     """Instructions from `first` up to, not including, `last`, always executed together. `next`: the blocks that follow (taken branch
     first), EXIT for the end of the kernel. `branch`: the last instruction, if there are two ways on from it."""
@@ -24,7 +24,7 @@ class Stretch:
     branch: Instruction | None = None
 
 
-@dataclass
+@mutable
 class Step:
     """An instruction of the slice. `defines`, `uses`: registers as bits of a number, see Flow.bit. `spin`: a wait, the whole loop."""
 
@@ -37,7 +37,7 @@ class Step:
     partly: bool = False  # in a section (flow/sections.py), where some threads may be by themselves
 
 
-@dataclass
+@mutable
 class Block(Stretch):
     """`steps`: what is left of it in the slice. `next`: one block only where the branch is outside of the slice; `test`: it is inside.
     `loop`, `carried`: for the first block of a loop, the blocks of the loop, and the registers defined in it."""

@@ -6,11 +6,11 @@ so that the thousands of arithmetic instructions of a large kernel cost one patt
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from typing import Generic, TypeVar
 
+from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
 
 _STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z_][\w.:]*)\s*(.*)", re.DOTALL)
@@ -55,7 +55,7 @@ class once(Generic[_Made]):
 _parts = cache(lambda opcode: tuple(opcode.split(".")))
 
 
-@dataclass
+@mutable(caches=True)
 class Instruction:
     """`number`: its place in the kernel. `predicate`: register that must be true (false if `negated`) for it to act; `text`: the operands,
     as written."""
@@ -92,7 +92,7 @@ class Instruction:
         return (one.strip(),) if "|" not in one else tuple(part.strip() for part in one.split("|"))
 
 
-@dataclass
+@mutable
 class Kernel:
     """One entry of the text. `labels`: the number of the instruction that each label stands before. `shared`: offsets of variables;
     `alignments`: of what they are multiples. `widths`: of registers in bits, by name or by what stands before their numbers."""
@@ -270,7 +270,7 @@ def _shared(text: str, line: int) -> tuple[dict[str, int], dict[str, int]]:
     return places, alignments
 
 
-@dataclass
+@mutable
 class _Scopes:
     """The braces around the statement being read, by number. `branches`: with those around each."""
 

@@ -1,11 +1,10 @@
 """What the threads of a kernel have in common while they are walked, and the words in which their actions are told."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
-from pipec.record import record
+from pipec.record import field, mutable, record
 from pipec.verify.reader.text.interface import Interface
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import Kernel
@@ -97,7 +96,7 @@ class Barriers:
     other: tuple[int | None, ...]
 
 
-@dataclass
+@mutable(caches=True)
 class Surroundings:
     """What all threads have in common."""
 
