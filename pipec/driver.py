@@ -7,7 +7,6 @@ source in, results or diagnostics out.
 """
 
 import os
-import traceback
 from collections.abc import Callable, Mapping
 
 from pipec.budgets import BUDGETS, BudgetEnded
@@ -263,5 +262,7 @@ def _guarded(state: Compilation, name: str, stage: Callable[[Compilation], None]
         state.sink.report(internal.TooComplex(at=state.source.span(1, 1, last, len(state.source.line(last)) + 1)))
     except Exception as error:  # noqa: BLE001 - the one place where any fault becomes a diagnostic
         if os.environ.get("PIPEC_DEBUG"):
-            traceback.print_exc()
+            from traceback import print_exc
+
+            print_exc()
         state.sink.report(internal.InternalError(stage=name, error=f"{type(error).__name__}: {error}"))

@@ -13,8 +13,8 @@ from pipec.budgets import BUDGETS, BudgetEnded
 from pipec.commands.guard import Guard
 from pipec.commands.options import CALL_OPTIONS, FORMS, WATCHDOG, parser_of
 from pipec.commands.printer import Printer
-from pipec.diag.catalogue.commands.run import BadArgument
-from pipec.diag.catalogue.commands.verification import CertificateOfWatched
+from pipec.diag.catalogue.commands import run as run_messages
+from pipec.diag.catalogue.commands import verification as verification_messages
 from pipec.diag.message import Diagnostic, Failure
 from pipec.record import fields_of
 
@@ -127,7 +127,7 @@ def _compiled(options: argparse.Namespace, until: str = "prove") -> "Compilation
 def _compile(options: argparse.Namespace) -> int:
     spare(options.file, options.output, options.certificate)
     if options.certificate is not None and (options.watchdog is not None or options.timestamps):
-        raise Failure(CertificateOfWatched())
+        raise Failure(verification_messages.CertificateOfWatched())
     state = _compiled(options, "prove" if options.certificate is not None else _EMITTED[options.emit])
     data = _emitted(state, options.emit)
     write_output(options.output, data)
@@ -209,7 +209,9 @@ def _run(options: argparse.Namespace) -> int:
 def _sim(options: argparse.Namespace) -> int:
     said = [f"--{option}" for name, option in CALL_OPTIONS.items() if getattr(options, name)]
     if options.launch and said:
-        raise Failure(BadArgument(option="--launch", text=options.launch, problem=f"says all of a call; leave out {said[0]}"))
+        raise Failure(
+            run_messages.BadArgument(option="--launch", text=options.launch, problem=f"says all of a call; leave out {said[0]}")
+        )
     if options.launch or said:
         from pipec.commands.foreign import run_foreign
 

@@ -98,7 +98,7 @@ _GIVEN_UP = {
 }
 
 
-def not_decided(ptx: str, kernel: Kernel, found: Judgement) -> messages.NotDecided:
+def not_decided(ptx: str, kernel: Kernel, found: Judgement) -> Message:
     """What stopped the search, at the statement that it was about if there is one."""
     places = _Places(ptx, kernel)
     polls = [line for one in found.network.assumptions if one.kind in OPEN for line in one.lines] if found.network else []

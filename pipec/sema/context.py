@@ -8,7 +8,7 @@ from pipec.budgets import Meter
 from pipec.diag.catalogue.grid import scheduling
 from pipec.diag.catalogue.language import names as messages
 from pipec.diag.catalogue.language import placement as placement_messages
-from pipec.diag.catalogue.language.syntax import OtherForm
+from pipec.diag.catalogue.language import syntax as syntax_messages
 from pipec.diag.message import Message, Reports, Sink
 from pipec.isa.targets import Target
 from pipec.record import field, mutable, record, replace
@@ -164,7 +164,7 @@ class Context:
     def refuse_other(self, name: str, other: OtherName | None, at: Span) -> None:
         """Refuses a name of another language, if it is one."""
         if other is not None:
-            self.fail(OtherForm(what=f"`{name}`", why=other.why, instead=other.instead, edit=other.edit, at=at))
+            self.fail(syntax_messages.OtherForm(what=f"`{name}`", why=other.why, instead=other.instead, edit=other.edit, at=at))
 
     def no_member(self, owner: str, member: str, members: tuple[str, ...], at: Span) -> NoReturn:
         shown = [f"`{name}`" for name in members[:MOST_MEMBERS]]

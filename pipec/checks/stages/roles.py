@@ -93,7 +93,6 @@ def _compare_with_header(
     summary: RoleSummary, side: Side, declared: tuple[tree.Pipeline, ...], acquired: dict[tree.Pipeline, Span], sink: Sink
 ) -> None:
     role = summary.role
-    undeclared = messages.UndeclaredProducer if side == "producer" else messages.UndeclaredConsumer
     for pipeline, span in acquired.items():
         if pipeline in declared:
             continue
@@ -112,6 +111,7 @@ def _compare_with_header(
                 )
             )
         else:
+            undeclared = messages.UndeclaredProducer if side == "producer" else messages.UndeclaredConsumer
             sink.report(undeclared(role=role.name, pipeline=pipeline.name, declares=_header(role), at=span, declared=role.span))
     for pipeline in declared:
         if pipeline in acquired or _other_way_round(summary, pipeline):

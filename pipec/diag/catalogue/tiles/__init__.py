@@ -1,1 +1,8 @@
 """Messages about tiles: their sizes and types against what copies, multiplications, memory and registers take."""
+
+from typing import TYPE_CHECKING
+
+from pipec.diag.deferred import modules_of
+
+if not TYPE_CHECKING:
+    __getattr__ = modules_of(__name__)
