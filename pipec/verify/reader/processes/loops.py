@@ -5,16 +5,16 @@ from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Block
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import ACTING, APART, GIVEN_UP, LOADED, MET, READY, Env, Group, Met
+from pipec.verify.reader.values.surroundings import LOADED, MET, RESIDUE, Env, Group, Met
 from pipec.verify.reader.values.tables import Hints, Special, as_table, cursor_of, fitted, has_addresses, size_of, union
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import Either, Formula, Linear, Symbol, add, atom, substitute, substituted, symbols_in, symbols_of
 
 MOST_TURNS = 8
 _MOST_REPEATED = 512  # turns after which a loop that is followed as it is should have come back to where it was
+_MOST_WOUND = 48  # turns after which the rings of a loop should be where they were
 PUBLISHED = ("published",)
 _NO_SYMBOLS: frozenset[Symbol] = frozenset()
-_NO_POSITIONS = (PUBLISHED, MET, APART, ACTING, READY, GIVEN_UP)
 # Blocks passed, newest first: (before, block, values at the first block of a loop). Block -1: an undecided branch, of that block.
 Trail = tuple["Trail", int, Env | int | None] | None
 
@@ -72,6 +72,7 @@ class Loops:
         self._names: dict[int, tuple[str, ...]] = {}
         self._symbols: dict[Value, frozenset[Symbol]] = {}
         self.met: dict[int, Met] = {}
+        self.moduli: dict[tuple[int, object], int] = {}  # of counters, by block and register: by what they are divided
         self.first: dict[int, Here] = {}  # by first block of a loop, in the order in which they were come to
 
     def _here(self) -> Here:
@@ -101,7 +102,7 @@ class Loops:
         if turns > _MOST_REPEATED:
             raise Unreadable(self.flow.code[block.first].line, "a loop that does not come to an end is not understood")
         names: list[object] = [name for name in self._masked(block.carried & block.live)] + [
-            name for name in {*last, *env} if type(name) is tuple and name not in _NO_POSITIONS
+            name for name in {*last, *env} if type(name) is tuple and name[0] == "position"
         ]
         changed: list[object] = [
             name
@@ -177,6 +178,9 @@ class Loops:
                 continue
             else:
                 special[name] = Symbol(f"{self.name}:{name}")
+                if modulus := self._modulus(block, last, env, name, trail):
+                    self.moduli[block.number, name] = modulus
+                    self.machine.winds = True
         return size != sum(size_of(one) for one in special.values())
 
     def _tabled(self, special: dict[object, Special], name: object, old: Value, new: Value, last: Env, env: Env) -> None:
@@ -212,6 +216,50 @@ class Loops:
                 return True
             seen.append(env.get(name))
         return False
+
+    def _modulus(self, block: Block, last: Env, env: Env, name: object, trail: Trail) -> int | None:
+        """By what a counter is divided to tell stages and phases: after so many counts the rings are where they were."""
+        old, new = self._value(last, name), self._value(env, name)
+        if not isinstance(old, int) or not isinstance(new, int):
+            # What is left of it in an inner loop is what matters here, too.
+            known = {symbol for value in (old, new) if isinstance(value, Linear) for symbol in symbols_of(value)}
+            moduli = {key[2] for key in (*last, *env) if type(key) is tuple and key[0] == RESIDUE and key[1] in known}
+            return max(moduli, default=None)
+        passed = self._passed(block, trail)
+        if not any(name in group.names for group in self.machine.groups(passed, [name], last)):
+            return None
+        now, steps = dict(last), self.machine.needed(passed, self.flow.bits.get(str(name), 0))
+        counts: list[int] = []
+        places: list[dict[object, Value]] = []
+        for _ in range(2 * _MOST_WOUND):
+            count = self._value(now, name)
+            if not isinstance(count, int) or len(counts) > 1 and count - counts[-1] != counts[1] - counts[0]:
+                return None
+            counts.append(count)
+            places.append(
+                {key: place for key, place in now.items() if type(key) is tuple and key[0] == "position" and place != 0}
+            )
+            try:
+                now = self.machine.repeat(steps, now)
+            except Unreadable:
+                return None
+        turns = next((one for one in range(1, _MOST_WOUND) if places[one:] == places[:-one]), 1)
+        return abs(counts[1] - counts[0]) * turns if turns > 1 else None
+
+    def _residue(self, value: Value, env: Env, modulus: int) -> int | None:
+        """What is left of a value by a division."""
+        if isinstance(value, int):
+            return value % modulus
+        if not isinstance(value, Linear):
+            return None
+        known = {key[1]: (key[2], left) for key, left in env.items() if type(key) is tuple and key[0] == RESIDUE}
+        total = value.constant
+        for one, times in value.terms:
+            of, left = known.get(one, (1, 0))
+            if times * of % modulus or not isinstance(left, int):
+                return None
+            total += times * left
+        return total % modulus
 
     def _passed(self, block: Block, trail: Trail) -> list[Block]:
         passed = []
@@ -283,6 +331,7 @@ class Loops:
         given = {one: name for name, one in special.items() if isinstance(one, Symbol) and name in live and name in env}
         if not given:
             return
+        residues = {symbol: self._left(block, name, env) for symbol, name in given.items()} if self.machine.winds else {}
         meaning: dict[Symbol, Linear | None] = {}
         moved: dict[Symbol, Linear] = {}
         for symbol, name in given.items():
@@ -301,7 +350,15 @@ class Loops:
             self._rewrite(block, other, env, set(given), moved)
         for symbol, name in given.items():
             env[name] = self.machine.same(atom(symbol))
+        for key in [key for key in env if type(key) is tuple and key[0] == RESIDUE and key[1] in given] if residues else ():
+            del env[key]
+        env.update({(RESIDUE, symbol, modulus): left for symbol, (modulus, left) in residues.items() if left is not None})
         path.meaning.update(meaning)
+
+    def _left(self, block: Block, name: object, env: Env) -> tuple[int, int | None]:
+        """By what a counter is divided, and what is left of it."""
+        modulus = self.moduli.get((block.number, name), 0)
+        return modulus, self._residue(env[name], env, modulus) if modulus else None
 
     def _rewrite(self, block: Block, name: str, env: Env, given: set[Symbol], moved: dict[Symbol, Linear]) -> None:
         """A register that mentions a symbol which gets a new value here: in terms of the new value, or generalised too."""

@@ -15,7 +15,7 @@ from pipec.verify.reader.flow.slice import Flow, Question, gives_up, initialises
 from pipec.verify.reader.processes.loops import PUBLISHED, Again, Here, Loops, Path, Trail
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import ACTING, APART, ASKED, GIVEN_UP, LOADED, MET, READY, Act, Env, Met
+from pipec.verify.reader.values.surroundings import ACTING, APART, ASKED, GIVEN_UP, LOADED, MET, READY, RESIDUE, Act, Env, Met
 from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Table, Value
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
@@ -69,14 +69,10 @@ class Walk(Loops):
     """The automaton of `threads` of the CTA of `rank`."""
 
     def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
-        self.flow, self.machine, self.name = flow, machine, name
-        self.special: Hints = {block: dict(found) for block, found in (hints or {}).items()}
-        self._names: dict[int, tuple[str, ...]] = {}
-        self.met: dict[int, Met] = {}
+        super().__init__(flow, machine, name, hints)
         self.acting: dict[Acting, int] = {}
         self._acting: list[Acting] = []
         self._live: dict[tuple[int, int], tuple[str, ...]] = {}
-        self._symbols: dict[Value, frozenset[Symbol]] = {}
         self.nodes: list[Node] = []
         self.keys: dict[object, int] = {}
         self.at = -1
@@ -381,7 +377,10 @@ class Walk(Loops):
         kept: Env = {name: env[name] for name in live if name in env and not isinstance(env[name], Mixed)}
         touching = self.flow.comes_to(touches, block, index)
         for key, value in env.items():
-            if type(key) is tuple and (
+            if type(key) is tuple and key[0] == RESIDUE:
+                if touching and any(key[1] in self._registers_in(one) for one in [*kept.values()]):
+                    kept[key] = value
+            elif type(key) is tuple and (
                 self.flow.comes_to(_SELDOM[key], block, index) if key in _SELDOM else touching or key is ACTING or key is ASKED
             ):
                 kept[key] = value

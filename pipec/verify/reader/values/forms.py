@@ -221,7 +221,10 @@ def _shr(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         case Linear(_, ((Floor(), 1),)):
             inner, divisor = _divided(read)
             if divisor == 1 << op.width and (factor := _common(inner)) > 1:
-                return _part(how, _parted(inner, factor), factor, op.width + by.constant)
+                # The quotient lies in the range as which it was read, and so what it is a quotient of.
+                low, high = RANGES[f"{'su'[not op.signed]}{op.width}"]
+                within = (-(-low * divisor // factor), ((high + 1) * divisor - 1) // factor)
+                return _part(how, _parted(inner, factor), factor, op.width + by.constant, within)
     return floor(read, 1 << by.constant)
 
 

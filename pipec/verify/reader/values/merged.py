@@ -3,7 +3,7 @@
 Where a form is negative and where it is not, the choices in it come out, and what is left may be one and the same: `floor(x / 3)`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from pipec.verify.terms import (
     Apply,
@@ -45,6 +45,59 @@ def merged(form: Linear, may_be_negative: Callable[[Linear], bool]) -> Linear:
     opposite = negate(condition)
     yes, no = _given(form, {condition: True, opposite: False}), _given(form, {condition: False, opposite: True})
     return yes if yes == no else form
+
+
+def rounded_down(form: Linear, divided: list[Linear]) -> Linear:
+    """The same form where no number that is divided is negative; these are added to `divided`."""
+    made = Linear(form.constant)
+    for one, times in form.terms:
+        match one:
+            case Apply("div.u32" | "div.s32", (of, Linear(divisor, ()))):
+                # (That it is one, read as the instruction does, was required where it was divided.)
+                divided.append(of)
+                made = add(made, floor(rounded_down(of, divided), divisor), times)
+            case Floor(of, divisor):
+                made = add(made, floor(rounded_down(of, divided), divisor), times)
+            case _:
+                made = add(made, atom(one), times)
+    return made
+
+
+def not_negative(form: Linear) -> Linear:
+    """The same form where no symbol in it is negative: choices that ask only for that are made."""
+    known: Known = {}
+    for condition in _conditions(form):
+        signs = {times > 0 for one, times in condition.form.terms}
+        if condition.relation == "ge" and signs == {condition.form.constant >= 0} and all(map(_is_symbol, condition.form.terms)):
+            known[condition] = condition.form.constant >= 0
+    return _given(form, known) if known else form
+
+
+def _is_symbol(term: tuple[Atom, int]) -> bool:
+    return isinstance(term[0], Symbol)
+
+
+def _conditions(form: Linear) -> Iterator[Compare]:
+    """What the choices in a form ask for."""
+    for one, _ in form.terms:
+        match one:
+            case Floor(inner, _):
+                yield from _conditions(inner)
+            case Choose(condition, yes, no):
+                yield from _compared(condition)
+                for inner in (yes, no, *_forms(condition)):
+                    yield from _conditions(inner)
+            case _:
+                pass
+
+
+def _compared(condition: Formula) -> Iterator[Compare]:
+    match condition:
+        case Compare():
+            yield condition
+        case Both(parts) | Either(parts):
+            for part in parts:
+                yield from _compared(part)
 
 
 def _plain(form: Linear) -> bool:

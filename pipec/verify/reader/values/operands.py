@@ -39,6 +39,7 @@ class Operands:
         # By offset: arrivals, line, thread. Filled before the first barrier of the CTA.
         self.inits: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self.prologue = False
+        self.winds = False  # whether what is left of counters by a division is known (see RESIDUE)
         # Constants are the same for all classes of a CTA.
         self._operands = around.operands.setdefault(rank, {})
         self._plans = around.plans.setdefault(rank, {})

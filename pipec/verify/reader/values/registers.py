@@ -6,10 +6,11 @@ from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Step
 from pipec.verify.reader.text.operations import Operation, number_of, operation
 from pipec.verify.reader.text.statements import Instruction, address
+from pipec.verify.reader.values.merged import not_negative, rounded_down
 from pipec.verify.reader.values.places import Places
-from pipec.verify.reader.values.surroundings import APART, LOADED, OFFSET, VOTED, Env, Later, Plan, Require
+from pipec.verify.reader.values.surroundings import APART, LOADED, OFFSET, RESIDUE, VOTED, Env, Later, Plan, Require
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Remote, Table, Value
-from pipec.verify.terms import RANGES, Apply, Both, Compare, Either, Linear, Symbol, add, atom, choose
+from pipec.verify.terms import RANGES, Apply, Both, Compare, Either, Linear, Symbol, add, atom, choose, substitute, symbols_of
 
 
 class Registers(Places):
@@ -23,7 +24,8 @@ class Registers(Places):
         op, rule, operands = plan
         if op is not None and rule is not None:
             values = [constant if name is None else env.get(name, UNKNOWN) for name, constant in operands]
-            env[one.operands[0]] = self._applied(op, rule, values, require)
+            found = self._applied(op, rule, values, require)
+            env[one.operands[0]] = self._wound(found, env, require) if self.winds and isinstance(found, Linear) else found
             return
         if one.parts[0] == "mapa" and (remote := self._remote(one, env)) is not None:
             env[one.operands[0]] = remote
@@ -35,6 +37,27 @@ class Registers(Places):
         elif one.predicate is not None:
             made = dict.fromkeys(made, UNKNOWN)
         env.update(made)
+
+    def _wound(self, form: Linear, env: Env, require: Require) -> Value:
+        """What depends on no more of a loop's counter than what is left of it by a division: `k % 3`, where that is known of `k`."""
+        symbols = symbols_of(form)
+        left: dict[Symbol, Linear] = {}
+        for key, value in env.items():
+            if type(key) is tuple and key[0] == RESIDUE and key[1] in symbols:
+                assert isinstance(value, int)
+                left[key[1]] = Linear(value, ((Symbol(f"turn of {key[1].name}"), key[2]),))
+        if not left:
+            return form
+        divided: list[Linear] = []
+        made = substitute(rounded_down(form, divided), left)
+        if made.terms:
+            # What machines make of quotients asks for signs; a counter that is not negative has counted turns from 0.
+            made = not_negative(made)
+            divided += map(atom, left)
+        if made.terms:
+            return form
+        require(tuple(Compare("ge", one) for one in divided))
+        return made.constant
 
     def _plan(self, one: Instruction) -> Plan:
         """How to compute what is no more than arithmetic: the operation, its rule for numbers, and for each operand the register, or the

@@ -25,6 +25,7 @@ ACTING = ("acting",)  # in a section of the flow: which one, and by whom (a numb
 ASKED = (
     "asked",
 )  # at a branch: its condition for those that are in a section, where the predicate differs from thread to thread
+RESIDUE = "residue"  # keys (RESIDUE, symbol, modulus): what is left of a counter of turns when it is divided
 LOADED, VOTED = "loaded at ", "voted at "  # in the name of a symbol
 CTA_BITS = 24  # in an address of the cluster's shared memory, the CTA's rank stands above this bit
 OFFSET = (1 << CTA_BITS) - 1
