@@ -200,7 +200,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from pipec.commands.run import run_kernels
+    from pipec.commands.launching.run import run_kernels
 
     spare(options.file, options.timeline)
     return run_kernels(_compiled(options), options)
@@ -213,10 +213,10 @@ def _sim(options: argparse.Namespace) -> int:
             run_messages.BadArgument(option="--launch", text=options.launch, problem=f"says all of a call; leave out {said[0]}")
         )
     if options.launch or said:
-        from pipec.commands.foreign import run_foreign
+        from pipec.commands.launching.foreign import run_foreign
 
         return run_foreign(options)
-    from pipec.commands.run import run_ptx
+    from pipec.commands.launching.run import run_ptx
 
     spare(options.file, options.timeline)
     return run_ptx(options)
@@ -239,7 +239,7 @@ def _predict(options: argparse.Namespace) -> int:
 
 
 def _triton(options: argparse.Namespace) -> int:
-    from pipec.commands.triton_program import run_program
+    from pipec.commands.launching.triton_program import run_program
 
     return run_program(options)
 

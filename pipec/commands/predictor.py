@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from pipec.api.files import read_input
-from pipec.commands.timeline_page import trace, write_timeline
+from pipec.commands.launching.timeline_page import trace, write_timeline
 from pipec.diag.catalogue.commands import prediction as messages
 from pipec.diag.message import Failure
 from pipec.driver import Compilation

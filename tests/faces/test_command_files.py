@@ -13,8 +13,8 @@ from faces.kernels import SCALE, WRONG
 
 import pipec
 from pipec.commands.cli import main
+from pipec.commands.launching.run import Progress
 from pipec.commands.options import TIMINGS
-from pipec.commands.run import Progress
 from pipec.diag.explain import load_catalogue
 
 Capture = pytest.CaptureFixture[str]
@@ -169,7 +169,7 @@ def test_progress_is_for_terminals(terminal: bool, monkeypatch: pytest.MonkeyPat
     written: list[str] = []
     stream = SimpleNamespace(isatty=lambda: terminal, write=written.append, flush=lambda: None)
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr("pipec.commands.run._ANSWER_AFTER", -1.0)
+    monkeypatch.setattr("pipec.commands.launching.run._ANSWER_AFTER", -1.0)
     progress = Progress()
     progress(1, 2)
     progress.end()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipec.commands.argument_text import BadText, _number, _sizes
 from pipec.commands.cli import main
+from pipec.commands.launching.argument_text import BadText, _number, _sizes
 from pipec.watchdog import seconds_of
 
 GEMM = str(Path(__file__).parents[2] / "examples" / "gemm.pipe")

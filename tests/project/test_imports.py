@@ -221,7 +221,7 @@ def test_the_rules_themselves() -> None:
     assert inner_order("pipec.verify.reader.values.tables", "pipec.verify.reader.read")
     assert not inner_order("pipec.verify.reader.values.tables", "pipec.verify.reader.text.opcodes")
     assert not inner_order("pipec.sim.machine.cta", "pipec.sim.ptx.tree") and not inner_order(
-        "pipec.commands.run", "pipec.sim.launch"
+        "pipec.commands.launching.run", "pipec.sim.launch"
     )
     assert complaint("isa", "lower") and complaint("isa", "sim") and complaint("sim", "lower") and complaint("sema", "kir")
     assert not complaint("sim", "isa") and not complaint("diag", "source") and not complaint("commands", "sim")

@@ -17,8 +17,8 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from pipec.api.files import read_array, read_source
-from pipec.commands.argument_text import LARGEST_BLOCK, Argument, ArgumentReader, BadText, block
-from pipec.commands.call import Call
+from pipec.commands.launching.argument_text import LARGEST_BLOCK, Argument, ArgumentReader, BadText, block
+from pipec.commands.launching.call import Call
 from pipec.diag.catalogue.commands import run as messages
 from pipec.diag.message import Failure
 from pipec.sim import ArrayArgument

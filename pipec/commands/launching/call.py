@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipec.api.files import read_array
-from pipec.commands.argument_text import Argument, ArgumentReader, BadText
+from pipec.commands.launching.argument_text import Argument, ArgumentReader, BadText
 from pipec.diag.catalogue.commands import run as messages
 from pipec.diag.message import Failure
 

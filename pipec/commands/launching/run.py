@@ -241,7 +241,7 @@ def _stamp_words(interface: KernelInterface) -> list[tuple[str, str]]:
 
 
 def _write_stamps(interface: KernelInterface, arguments: Mapping[str, Any], path: str) -> None:
-    from pipec.commands.timeline_page import trace, write_timeline
+    from pipec.commands.launching.timeline_page import trace, write_timeline
     from pipec.predict.uses import Stretch
 
     assert interface.timestamps is not None
@@ -325,8 +325,8 @@ def _print_simulation(interface: KernelInterface, result: "LaunchResult", option
         if not result.launched:
             printer.text("  the grid is empty: nothing to run")
         return
-    from pipec.commands.timeline import chart, chrome_trace
-    from pipec.commands.timeline_page import write_timeline
+    from pipec.commands.launching.timeline import chart, chrome_trace
+    from pipec.commands.launching.timeline_page import write_timeline
 
     statistics = result.simulation.statistics
     rate = statistics.thread_instructions / max(statistics.seconds, 1e-9)

@@ -10,11 +10,11 @@ import numpy as np
 
 from pipec.api.files import read_input, spare, write_array
 from pipec.budgets import BUDGETS, BudgetEnded
-from pipec.commands.call import Call, call_of
-from pipec.commands.launch_file import read_call
+from pipec.commands.launching.call import Call, call_of
+from pipec.commands.launching.launch_file import read_call
+from pipec.commands.launching.run import Progress
+from pipec.commands.launching.timeline_page import write_timeline
 from pipec.commands.printer import Printer
-from pipec.commands.run import Progress
-from pipec.commands.timeline_page import write_timeline
 from pipec.diag.catalogue.commands import run as messages
 from pipec.diag.catalogue.commands.internal import InternalError, budget_spent
 from pipec.diag.message import Failure, Message
