@@ -12,6 +12,7 @@ from pipec import timestamps
 from pipec.api.files import read_input
 from pipec.api.report import KernelReport, report_of, statements
 from pipec.budgets import BUDGETS, BudgetEnded
+from pipec.commands.launching.sizes import check_names, sizes_to_run
 from pipec.commands.printer import Printer
 from pipec.diag.catalogue.commands import run as messages
 from pipec.diag.catalogue.commands.internal import InternalError, budget_spent
@@ -20,7 +21,7 @@ from pipec.driver import Compilation
 from pipec.interface import KernelInterface, RoleWarps, TensorArgument, from_json
 from pipec.kir.plan.types import Plan
 from pipec.record import fields_of
-from pipec.reference import Comparison, ReferenceProblem, Trial, reference_lines, shape_sets, trial_of
+from pipec.reference import Comparison, ReferenceProblem, Trial, reference_lines, trial_of
 from pipec.runtime.errors import ArgumentError, HangError, RuntimeFault
 from pipec.source import Source, Span
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pipec.runtime import LaunchResult
 
 _INTERFACE_MARK = "// pipec.kernel "
-_LONGEST_NUMBER = 40  # characters that are read as a whole number, and that messages repeat
 _ANSWER_AFTER = 1.0  # seconds after which a simulation says how far it is
 
 
@@ -36,7 +36,7 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
     """Every kernel of the source with every set of shapes; 0, or Failure at the first that fails."""
     assert state.plans is not None and state.ptx is not None
     printer: Printer = options.printer
-    _check_names(options.shapes, [plan.interface for plan in state.plans])
+    check_names(options.shapes, [plan.interface for plan in state.plans])
     built = _assembled(state)
     if options.device == "cuda" or (options.device == "auto" and _gpu_fits(state.arch)):
         options.guard.lift()
@@ -46,7 +46,7 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
         _print_report(printer, report, state.arch)
         printer.text(f"  built   {assembled}")
         printer.row("kernel", arch=state.arch, **fields_of(report), assembled=assembled)
-        for values in _value_sets(plan.interface, plan.kernel.document, [*options.shapes, *_stamp_words(plan.interface)]):
+        for values in sizes_to_run(plan.interface, plan.kernel.document, [*options.shapes, *_stamp_words(plan.interface)]):
             trial = _trial(plan, values, options.seed)
             if plan.interface.timestamps is not None:
                 trial.arguments[plan.interface.timestamps.argument][...] = 0
@@ -82,10 +82,10 @@ def run_ptx(options: argparse.Namespace) -> int:
         from pipec.diag.catalogue.language.names import UnknownKernel
 
         raise Failure(UnknownKernel(name=options.kernel, known=", ".join(f"`{interface.name}`" for interface in interfaces)))
-    _check_names(options.shapes, chosen)
+    check_names(options.shapes, chosen)
     options.device = "sim"
     for interface in chosen:
-        (values,) = _value_sets(interface, "", options.shapes)
+        (values,) = sizes_to_run(interface, "", options.shapes)
         with _refusals(values):
             arguments = random_arguments(interface, values, options.seed)
         _run_one(interface, source.text, arguments, values, options, None)
@@ -99,74 +99,6 @@ def _interfaces(source: Source) -> Iterator[KernelInterface]:
                 yield from_json(line.removeprefix(_INTERFACE_MARK))
             except (ValueError, LookupError, TypeError, AttributeError):
                 continue  # a line cut off or edited by hand describes nothing
-
-
-# ----------------------------------------------------------------------------------------------------------------- shapes
-
-
-def _check_names(shapes: list[tuple[str, str]], interfaces: list[KernelInterface]) -> None:
-    known = {name for interface in interfaces for name in _names(interface)}
-    for name, value in shapes:
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            raise Failure(messages.BadShape(name=name, value=value, problem=f"names no dimension or scalar; there is {listed}"))
-
-
-def _names(interface: KernelInterface) -> Iterator[str]:
-    for argument in interface.arguments:
-        if isinstance(argument, TensorArgument):
-            yield from (size for size in argument.shape if isinstance(size, str))
-        else:
-            yield argument.name
-
-
-def _value_sets(interface: KernelInterface, document: str, given: list[tuple[str, str]]) -> list[dict[str, float]]:
-    """The sizes to run with: those given, completed by the docstring's first set; or all sets of the docstring."""
-    sets: list[dict[str, str]] = shape_sets(document) or [{}]
-    if given:
-        sets = [{**sets[0], **dict(given)}]
-    return [_numbers(interface, values) for values in sets]
-
-
-def _numbers(interface: KernelInterface, values: Mapping[str, str]) -> dict[str, float]:
-    dimensions = {
-        size
-        for argument in interface.arguments
-        if isinstance(argument, TensorArgument)
-        for size in argument.shape
-        if isinstance(size, str)
-    }
-    missing = sorted(dimensions - values.keys())
-    if missing:
-        raise Failure(
-            messages.MissingShape(
-                kernel=interface.name,
-                names=", ".join(f"`{name}`" for name in missing),
-                example=" ".join(f"{name}=256" for name in missing),
-            )
-        )
-    numbers: dict[str, float] = {}
-    for name in _names(interface):
-        if name in values:
-            numbers[name] = _number(name, values[name], name in dimensions)
-    return numbers
-
-
-def _number(name: str, text: str, dimension: bool) -> float:
-    short = text if len(text) <= _LONGEST_NUMBER else f"{text[:_LONGEST_NUMBER]}..."
-    value: float
-    try:
-        if not text.isascii() or "_" in text:  # Python reads more as a number than the language does
-            raise ValueError
-        value = int(text) if len(text) <= _LONGEST_NUMBER and text.lstrip("+-").isdecimal() else float(text)
-    except ValueError:
-        raise Failure(messages.BadShape(name=name, value=short, problem="is not a number")) from None
-    if dimension and (not isinstance(value, int) or not 0 <= value < 2**31):
-        raise Failure(messages.BadShape(name=name, value=short, problem="must be a whole number from 0 to 2147483647"))
-    return value
-
-
-# ---------------------------------------------------------------------------------------------------------------- running
 
 
 def _trial(plan: Plan, values: Mapping[str, float], seed: int) -> Trial:
