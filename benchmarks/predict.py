@@ -28,8 +28,8 @@ from benchmarks.measured import Measured, measured
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
 from pipec.predict.device import DEVICES
+from pipec.predict.explanation import finding
 from pipec.predict.launch import Launch, Prediction
-from pipec.predict.words import finding
 from pipec.source import Source
 
 DATA = ROOT / "benchmarks" / "data"

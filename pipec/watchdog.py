@@ -7,8 +7,8 @@ Written by `pipec.lower.synchronisation.watchdog` in the kernel, read by the run
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipec import blocked
-from pipec.blocked import BarrierName, BarrierState, Names
+from pipec import blocked_waits
+from pipec.blocked_waits import BarrierName, BarrierState, Names
 from pipec.record import record
 
 MARK = 0x57A1_7ED0
@@ -133,7 +133,7 @@ def _entry(
     name, role = names.barrier(address), names.role(one.warp)
     state = barrier_state(one, name, *(barriers[name.pipeline, name.side] if name else (1, 1)))
     source, lanes = f"{file}:{one.line}:{one.column}", one.lanes.bit_count()
-    what = blocked.barrier_text(address, name, state)
+    what = blocked_waits.barrier_text(address, name, state)
     where = [f"iteration {one.iteration + 1}", source]
     return {
         "cta": one.cta,
@@ -150,8 +150,8 @@ def _entry(
         "parity": one.parity,
         "current": state.current,
         "state": one.state,
-        **blocked.barrier_facts(name),
-        "text": blocked.blocked_text(blocked.cta_text(one.cta), role, one.warp, lanes, what, where),
+        **blocked_waits.barrier_fields(name),
+        "text": blocked_waits.blocked_text(blocked_waits.cta_text(one.cta), role, one.warp, lanes, what, where),
     }
 
 
@@ -169,7 +169,9 @@ def _poll_entry(one: Blocked, names: Names, file: str) -> dict[str, Any]:
         "source": source,
         "turn": one.parity,
         "counter": one.iteration,
-        "text": blocked.blocked_text(blocked.cta_text(one.cta), role, one.warp, one.lanes.bit_count(), what, [source]),
+        "text": blocked_waits.blocked_text(
+            blocked_waits.cta_text(one.cta), role, one.warp, one.lanes.bit_count(), what, [source]
+        ),
     }
 
 
@@ -178,7 +180,7 @@ def cycle(metadata: Mapping[str, Any], found: list[dict[str, Any]]) -> list[str]
     sides = metadata["watchdog"]["sides"]
     producers = {pipeline: roles for pipeline, roles, _ in sides}
     consumers = {pipeline: roles for pipeline, _, roles in sides}
-    return blocked.wait_cycle([entry for entry in found if entry["cta"] == found[0]["cta"]], producers, consumers)
+    return blocked_waits.wait_cycle([entry for entry in found if entry["cta"] == found[0]["cta"]], producers, consumers)
 
 
 def report(found: list[dict[str, Any]], loop: list[str]) -> str:
@@ -191,6 +193,6 @@ def report(found: list[dict[str, Any]], loop: list[str]) -> str:
         kind = tuple((entry["warp"], entry["source"], entry.get("pipeline"), entry.get("side")) for entry in those)
         alike.setdefault(kind, []).append(cta)
     shown = [entry for ctas in alike.values() for entry in by_cta[ctas[0]]]
-    text = blocked.report(shown, loop)
+    text = blocked_waits.report(shown, loop)
     others = len(by_cta) - len(alike)
     return text + (f"\n{others} more CTA{'s' if others > 1 else ''} blocked at the same places" if others else "")

@@ -9,8 +9,8 @@ from pipec.bundle.manifest import Kernel, Manifest
 from pipec.interface import KernelInterface, ScalarArgument, TensorArgument
 from pipec.isa.dtypes import DTYPES, DType
 from pipec.runtime.arguments.tensors import numpy_dtype
+from pipec.verify.condition_text import condition_words
 from pipec.verify.data import formula_of
-from pipec.verify.words import condition_words
 
 SHARED = ("pipec_launch.h", "pipec_launch_impl.h")  # the same in every bundle
 # Words of C and C++, and the names that generated functions use.

@@ -21,9 +21,9 @@ from pipec.isa.dtypes import DTYPES
 from pipec.runtime.arguments import parameters, tensor_maps
 from pipec.runtime.arguments.tensors import MAXIMUM_DIMENSION, MAXIMUM_STRIDE, numpy_dtype
 from pipec.runtime.gpu import cuda
+from pipec.verify.condition_text import condition_words
 from pipec.verify.conditions import GRID, names_in
 from pipec.verify.data import formula_of
-from pipec.verify.words import condition_words
 
 _IN_A_LINE = 24  # bytes of machine code
 _CODE = "PIPEC_CODE"  # what an array of it is declared with

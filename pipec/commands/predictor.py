@@ -12,11 +12,11 @@ from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.predict.code import Unclear
 from pipec.predict.device import BY_ARCH, DEVICES, Device
+from pipec.predict.explanation import Finding, finding
 from pipec.predict.launch import Prediction, prediction
 from pipec.predict.main_loops import MainLoop
 from pipec.predict.ptx import FORMS, PtxPrediction, names_of, parameter_of, predict_ptx
 from pipec.predict.sensitivity import Variation, stages_parameter, variations
-from pipec.predict.words import Finding, finding
 from pipec.source import Source
 from pipec.verify.network import Network, Unreadable
 from pipec.verify.reader.read import read

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pipec.diag.catalogue.language.tuning import UnknownSize
 from pipec.diag.message import Failure
 from pipec.interface import KernelInterface, ScalarArgument, TensorArgument
+from pipec.verify.condition_text import condition_words
 from pipec.verify.conditions import met, names_in
 from pipec.verify.data import formula_of
-from pipec.verify.words import condition_words
 
 
 def sizes_of(interface: KernelInterface, given: Mapping[str, str]) -> dict[str, int]:

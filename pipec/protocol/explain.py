@@ -17,10 +17,10 @@ from pipec.protocol.refute import Deadlock
 from pipec.protocol.turns import refute_turns
 from pipec.record import record
 from pipec.source import Span
+from pipec.verify.condition_text import conditions_words
 from pipec.verify.data import formula_of
 from pipec.verify.network import ASSUMED, OPEN, Arrive, Network, Wait, edges_of
 from pipec.verify.terms import Symbol
-from pipec.verify.words import conditions_words
 
 _LOCATION = re.compile(r"\s*\.loc\s+\d+ (\d+) (\d+)")
 _LINE = re.compile(r"line (?P<number>\d+): (?P<why>.*)")

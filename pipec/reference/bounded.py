@@ -240,7 +240,7 @@ class Arithmetic:
 
     def scaled(self, operand: Bounded, chunks: Bounded, block: Bounded) -> Bounded:
         """The products of elements and scale factors are exact."""
-        from pipec.reference.narrow import scaled
+        from pipec.reference.packed_arrays import scaled
 
         size = int(block.value)
         return bounded(scaled(operand.value, chunks.value, size), scaled(operand.error, np.abs(chunks.value), size))

@@ -20,7 +20,7 @@ import numpy as np
 from pipec.interface import KernelInterface
 from pipec.isa.dtypes import DTYPES
 from pipec.reference.bounded import Arithmetic, Bounded, Precision, bounded, constant, functions
-from pipec.reference.narrow import values_of
+from pipec.reference.packed_arrays import values_of
 from pipec.reference.precision import half_unit
 from pipec.runtime.arguments.tensors import numpy_dtype
 

@@ -14,7 +14,7 @@ from pipec.record import record
 from pipec.source import Source, Span
 from pipec.syntax.lines import Bracket, Logical, bracket_at, logical_lines, masked, point, shown
 from pipec.syntax.other_forms import other_form
-from pipec.syntax.words import expected, word
+from pipec.syntax.terminal_names import expected, word
 
 # "statement": a statement is wrong; "body": it is given up with its block; "block": a header lacks its block; "indent": a block
 # lacks its header; "dedent": a line fits no block; "end": nothing behind it can be read.

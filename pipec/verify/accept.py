@@ -3,11 +3,11 @@
 from pipec.record import record
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused, need
+from pipec.verify.condition_text import conditions_words
 from pipec.verify.document import Proof
 from pipec.verify.network import Network
 from pipec.verify.reader.read import readings_of
 from pipec.verify.reader.text.interface import interface_of
-from pipec.verify.words import conditions_words
 
 
 @record

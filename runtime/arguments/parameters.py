@@ -18,9 +18,9 @@ from pipec.runtime.arguments.binding import Bound
 from pipec.runtime.arguments.tensor_maps import TENSOR_MAP_ALIGNMENT, element_bits, least_row, least_stride
 from pipec.runtime.arguments.views import View
 from pipec.runtime.errors import ArgumentError
+from pipec.verify.condition_text import condition_words
 from pipec.verify.conditions import GRID, met, names_in
 from pipec.verify.data import formula_of
-from pipec.verify.words import condition_words
 from pipec.vocabulary import Swizzle
 
 STAND_IN_BYTES = 256  # of memory that stands for a tensor without elements

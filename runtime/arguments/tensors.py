@@ -98,7 +98,7 @@ def _check_dtype(subject: Subject) -> None:
     if dtype.is_scale and got == "uint8":
         return  # the bytes of the factors
     if dtype.is_packed and got != dtype.numpy:
-        help = f"pack them: `pipec.reference.narrow.pack({subject.declared.name}, {dtype.name!r})`"
+        help = f"pack them: `pipec.reference.packed_arrays.pack({subject.declared.name}, {dtype.name!r})`"
         raise subject.refuse(f"expected {dtype} elements packed into bytes (uint8), got {got}", help)
     if got != dtype.numpy:
         home = "ml_dtypes" if hasattr(ml_dtypes, str(dtype.numpy)) else "numpy"

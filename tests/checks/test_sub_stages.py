@@ -1,6 +1,6 @@
 """RolePipeline: what the compiler derives for sub-stages, and how reports name them."""
 
-from pipec.blocked import Names
+from pipec.blocked_waits import Names
 from pipec.driver import Options, compile_source
 from pipec.interface import from_json, to_json
 from pipec.sema import tree

@@ -17,11 +17,11 @@ from pipec.runtime.arguments.parameters import grid_of
 from pipec.runtime.launcher import Launcher
 from pipec.sema import tree
 from pipec.source import Source
+from pipec.verify.condition_text import condition_words
 from pipec.verify.conditions import met
 from pipec.verify.data import formula_data, formula_of
 from pipec.verify.reader.read import read
 from pipec.verify.terms import Formula
-from pipec.verify.words import condition_words
 from tests.verify.interpret import holds
 
 Capture = pytest.CaptureFixture[str]

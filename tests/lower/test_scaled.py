@@ -6,7 +6,7 @@ import pytest
 from running import compiled, run
 
 from pipec.isa.dtypes import DTYPES
-from pipec.reference import narrow
+from pipec.reference import packed_arrays
 
 pytestmark = pytest.mark.combinations(0.35)
 
@@ -175,10 +175,10 @@ def test_narrow_operands_without_factors(a, b):
 
 def test_the_packages_layout_functions():
     chunks, matrix = factors(200, 9, "ue4m3", 5)
-    same = narrow.chunked(matrix.astype(ml_dtypes.float8_e4m3fn))
-    np.testing.assert_array_equal(narrow.unchunked(same).astype(np.float64)[:200, :9], matrix)
-    np.testing.assert_array_equal(narrow.unchunked(chunks).astype(np.float64)[:200, :9], matrix)
+    same = packed_arrays.chunked(matrix.astype(ml_dtypes.float8_e4m3fn))
+    np.testing.assert_array_equal(packed_arrays.unchunked(same).astype(np.float64)[:200, :9], matrix)
+    np.testing.assert_array_equal(packed_arrays.unchunked(chunks).astype(np.float64)[:200, :9], matrix)
     for dtype in ("e2m1", "e2m3", "e3m2"):
         packed, values = elements((3, 64), dtype, 6)
-        np.testing.assert_array_equal(narrow.pack(values, dtype), packed)
-        np.testing.assert_array_equal(narrow.unpack(packed, dtype), values)
+        np.testing.assert_array_equal(packed_arrays.pack(values, dtype), packed)
+        np.testing.assert_array_equal(packed_arrays.unpack(packed, dtype), values)

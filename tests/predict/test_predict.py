@@ -19,8 +19,8 @@ from pipec.api.files import read_source
 from pipec.commands.cli import main
 from pipec.driver import Options, compile_source
 from pipec.predict.device import DEVICES
+from pipec.predict.explanation import finding
 from pipec.predict.launch import Prediction, prediction
-from pipec.predict.words import finding
 from pipec.source import Source
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 from pipec.protocol.comparisons import Condition, substituted
 from pipec.protocol.deduction import assume, certain, impossible
-from pipec.protocol.facts import Facts
+from pipec.protocol.invariants import Facts
 from pipec.protocol.premises import Premises
 from pipec.protocol.program import Program, Values
 from pipec.protocol.rows import one, plus

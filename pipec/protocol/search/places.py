@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipec.protocol.comparisons import Condition, substituted
-from pipec.protocol.facts import Facts
+from pipec.protocol.invariants import Facts
 from pipec.protocol.program import Program, Values
 from pipec.protocol.rows import Row
 from pipec.protocol.schedule import Key, Schedule, Situation, Stuck

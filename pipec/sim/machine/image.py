@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from pipec.blocked import Names
+from pipec.blocked_waits import Names
 
 from ..errors import SimulationError, SourceLocation
 from ..ptx.inline import with_calls_inlined

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from pipec.blocked import Names
+from pipec.blocked_waits import Names
 
 from ...errors import SimulationError
 from ...ptx.types import Addresses

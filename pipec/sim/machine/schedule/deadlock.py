@@ -1,4 +1,4 @@
-"""The deadlock report: who waits for what, in the program's own words where the PTX carries them (pipec.blocked)."""
+"""The deadlock report: who waits for what, in the program's own words where the PTX carries them (pipec.blocked_waits)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from pipec import blocked
-from pipec.blocked import BarrierState
+from pipec import blocked_waits
+from pipec.blocked_waits import BarrierState
 
 from ...errors import SimulationError
 from ..threads.cta import Cluster, Warp
@@ -19,8 +19,8 @@ def deadlock_error(clusters: Sequence[Cluster], now: int) -> SimulationError:
     """Nothing can move: one line per blocked warp, and the wait cycle when the roles show one."""
     warps = [warp for cluster in clusters for warp in cluster.warps]
     entries = [_entry(warp, fragment, wait) for warp in warps for fragment in warp.fragments if (wait := fragment.wait)]
-    cycle = blocked.wait_cycle(entries, *_sides(warps))
-    message = f"no warp can make progress at time {now}; blocked:\n" + blocked.report(entries, cycle)
+    cycle = blocked_waits.wait_cycle(entries, *_sides(warps))
+    message = f"no warp can make progress at time {now}; blocked:\n" + blocked_waits.report(entries, cycle)
     first = entries[0] if entries else {}
     return SimulationError(
         "deadlock",
@@ -54,7 +54,7 @@ def spinning_error(spinning: Sequence[Warp], resident: int) -> SimulationError:
 
 def _line(warp: Warp, fragment: Fragment, what: str, pc: int) -> str:
     role = role_of(warp.cta.image, warp.thread, pc)
-    return blocked.blocked_text(warp.cta.name, role, warp.index, fragment.count, what, _where(warp, pc))
+    return blocked_waits.blocked_text(warp.cta.name, role, warp.index, fragment.count, what, _where(warp, pc))
 
 
 def _where(warp: Warp, pc: int) -> list[str]:
@@ -82,8 +82,8 @@ def _entry(warp: Warp, fragment: Fragment, wait: Wait) -> dict[str, Any]:
         entry["barrier"] = wait.barrier
     if wait.awaited is not None:
         name = image.names.barrier(wait.awaited.address)
-        what = blocked.barrier_text(wait.awaited.address, name, _state(wait.awaited, warp))
-        entry |= dataclasses.asdict(wait.awaited) | blocked.barrier_facts(name)
+        what = blocked_waits.barrier_text(wait.awaited.address, name, _state(wait.awaited, warp))
+        entry |= dataclasses.asdict(wait.awaited) | blocked_waits.barrier_fields(name)
     entry["text"] = _line(warp, fragment, what, pc)
     return entry
 

@@ -106,7 +106,7 @@ def barrier_text(address: int, name: BarrierName | None, state: BarrierState | N
     return f"{place}: wants phase {state.wanted}, current phase {state.current} ({missing}{bytes_})"
 
 
-def barrier_facts(name: BarrierName | None) -> dict[str, Any]:
+def barrier_fields(name: BarrierName | None) -> dict[str, Any]:
     """The machine-readable part of an entry."""
     if name is None:
         return {}
