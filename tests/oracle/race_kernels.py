@@ -161,6 +161,10 @@ def replicated(x, n, FAULT: gl.constexpr):
     for k in range(n):
         if FAULT == "another element":
             value = gl.load(x + k * 32 + 31 - offsets)
+        elif FAULT == "another element, volatile":
+            value = gl.load(x + k * 32 + 31 - offsets, volatile=True)
+        elif FAULT == "none, volatile":
+            value = gl.load(x + k * 32 + offsets, volatile=True)
         else:
             value = gl.load(x + k * 32 + offsets)
         gl.store(x + k * 32 + offsets, value + value)

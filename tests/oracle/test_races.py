@@ -57,7 +57,7 @@ KERNELS = {
         kernels.replicated,
         {"x": "*fp32", "n": "i32"},
         lambda: {"x": np.arange(160, dtype=np.float32), "n": 5},
-        ("another element",),
+        ("another element", "another element, volatile"),
     ),
     "roles": Kernel(
         kernels.roles,
@@ -89,6 +89,10 @@ def test_replicated_loads_are_a_practice() -> None:
         for fault, rules in (("", "documents"), ("another element", "practice")):
             with pytest.raises(SimulationError, match="race"):
                 KERNELS["replicated"].run(fault, replace(options, rules=rules))
+
+
+def test_volatile_loads_may_be_copies_too() -> None:
+    assert KERNELS["replicated"].run("none, volatile").relied_on == ["replicated loads"]
 
 
 @pytest.mark.parametrize(("name", "fault"), FAULTS, ids=[f"{name}: {fault}" for name, fault in FAULTS])

@@ -35,6 +35,20 @@ def test_a_release_is_no_acquire():
         simulate(changed(MAPS[0], ACQUIRE, "fence.proxy.tensormap::generic.release.gpu;\n"), Options())
 
 
+def fenced_by_others(before: str, behind: str) -> Program:
+    """The other warps execute the fence, between these barriers; the first one uses the map."""
+    fence = f"published: {before} @%p5 bra fenced;\n{ACQUIRE}fenced: {behind}\n"
+    return changed(changed(MAPS[0], ACQUIRE, ""), PUBLISHED, fence)
+
+
+def test_the_fence_may_stand_in_another_warp():
+    simulate(fenced_by_others("bar.sync 0;", "bar.sync 0;"), Options())
+    # Before the map is known to be written, or with nothing that puts the user behind it, it does nothing.
+    for barriers in (("", "bar.sync 0;"), ("bar.sync 0;", "")):
+        with pytest.raises(SimulationError, match=r"tensormap::generic.acquire since"):
+            simulate(fenced_by_others(*barriers), Options())
+
+
 HEAD = """.version 9.0\n.target sm_100a\n.address_size 64
 .entry k(.param .u64 a, .param .u64 b) { .reg .pred %p<3>; .reg .b32 %t, %r<4>; .reg .b64 %d<4>; mov.u32 %t, %tid.x; ld.param.u64 %d1, [a];
 ld.param.u64 %d2, [b]; mul.wide.u32 %d3, %t, 4; add.s64 %d1, %d1, %d3; add.s64 %d2, %d2, %d3; setp.lt.u32 %p1, %t, 32;\n"""

@@ -103,9 +103,9 @@ def load(d: Decoder) -> Execute:
         addresses = active_addresses(warp, read(warp))
         warp.polls += polls
         cta, by = warp.cta, warp.watched
+        if by is not None:
+            by.note((addresses, warp.mask))
         if use is None:
-            if by is not None:
-                by.note((addresses, warp.mask))
             elements = cta.load_words(where, addresses, raw, count, by)
             if elements is not None:
                 for number, write in enumerate(writers):

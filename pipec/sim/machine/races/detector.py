@@ -199,9 +199,10 @@ class Races:
         if not shadow.writes.size:
             return
         writers, _ = shadow.of(size)
+        fenced = thread.maps_read_after()
         for number in distinct(writers[index]):
             for old in self.sets.members(number):
-                if old.over(thread.maps):
+                if any(old.over(clock) for clock in fenced):
                     continue
                 # With the order alone the map may still be read from the tensormap proxy's own cache (PTX ISA, fence.proxy.tensormap).
                 missing: Missing = "tensormap" if old.over(thread.knowledge.order, thread.number) else "wait"
@@ -341,7 +342,9 @@ class Races:
     def _replicated(self, old: Access, new: Access, cells: Cells, index: Index, number: int) -> bool:
         """Whether the lanes that store where others load have themselves loaded that address by the same instruction: then the loads
         are copies of theirs."""
-        if old.writes == new.writes or any(one.ends is not None or one.scope is not None for one in (old, new)):
+        store, load = (old, new) if old.writes else (new, old)
+        # A volatile load may be a copy as any other; a store that is strong is no store of an element.
+        if old.writes == new.writes or store.scope is not None or any(one.ends is not None for one in (old, new)):
             return False
         latest = new.thread.executions(new.pc)
         marks = cells[index] == number
@@ -351,7 +354,6 @@ class Races:
         touched = latest[-1][latest[-1] >= 0]
         if concerned.size != touched.size:
             return False
-        store, load = (old, new) if old.writes else (new, old)
         # A warp may come so late that what it loads was stored long ago.
         if store.thread.executed is not None and store.thread.executed.copies(store.pc, load.pc):
             return self.practised("replicated loads")

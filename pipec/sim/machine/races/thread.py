@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -14,6 +15,9 @@ from .clocks import NOTHING, REACHES, UNKNOWING, Actors, Agent, Arrival, Clock, 
 from .executions import Executions, Lanes
 
 _TIME, _TOUCHED, _MEET, _STAMP = (place // 8 for place in (native.TIME, native.TOUCHED, native.MEET, native.STAMP))
+
+# Of one warp that are remembered: a user of a map is not so far behind who made it.
+_MAP_FENCES = 64
 
 
 class WarpRows:
@@ -67,8 +71,8 @@ class Thread:
         self.barrier_used = -1  # the mbarrier the warp last waited or arrived on
         self.knowledge = UNKNOWING
         self.usable: Clock = NOTHING
-        # What its last acquiring fence of the tensormap proxy has put before its own uses of tensor maps.
-        self.maps: Clock = NOTHING
+        # What its acquiring fences of the tensormap proxy have put before uses of tensor maps, with their times, the last ones.
+        self.maps: deque[tuple[int, Clock]] = deque(maxlen=_MAP_FENCES)
         # What the last fences with release semantics have put before the relaxed signals that follow, for listeners so near, and
         # what signals that were heard relaxed tell once a fence follows, by those so near.
         self.released: dict[Reach, Knowledge] = {}
@@ -231,7 +235,22 @@ class Thread:
 
     def fence_maps(self) -> None:
         """fence.proxy.tensormap::generic.acquire"""
-        self.maps = join(self.maps, self.publish().values)
+        earlier = self.maps[-1][1] if self.maps else NOTHING
+        fenced = join(earlier, self.publish().values)
+        self.maps.append((self.time, fenced))
+        # Who hears of the warp from now on comes after the fence, too.
+        self.touched = True
+
+    def maps_read_after(self) -> list[Clock]:
+        """What fences of its CTA that it comes after have put before its uses of tensor maps. Any of them will do, as the fence need
+        only stand on the way from the writer to the user; those of another multiprocessor do nothing for the cache of this one."""
+        order, reached = self.knowledge.order, self.actors.reached
+        found = []
+        for peer in self.peers:
+            known = (clock for time, clock in reversed(peer.maps) if peer is self or reached(order, peer.number, time))
+            # The last one has put before it what the earlier ones have.
+            found.append(next(known, NOTHING))
+        return found
 
     def fence_before(self) -> None:
         """tcgen05.fence::before_thread_sync"""
