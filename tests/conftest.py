@@ -7,7 +7,7 @@ import gc
 import os
 
 import pytest
-from samples import left_out, number_of, seed_of_commit, take
+from samples import LEFT_OUT, compiles, left_out, number_of, seed_of_commit, take
 from shared import grouped, shuffled
 from skips import StrictSkips
 
@@ -57,6 +57,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if _everything(config):
         return
     out = set(left_out(items, config.getoption("--sample-seed")))
+    for item in [item for item in out if compiles(item)]:
+        item.stash[LEFT_OUT] = True
+        out.remove(item)
     config.hook.pytest_deselected(items=sorted(out, key=lambda item: item.nodeid))
     items[:] = [item for item in items if item not in out]
 

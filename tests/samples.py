@@ -14,6 +14,7 @@ from typing import TypeVar
 import pytest
 
 Value = TypeVar("Value")
+LEFT_OUT = pytest.StashKey[bool]()  # of a case that runs as far as it is cheap (tests/lower/conftest.py)
 TIMINGS = 0.3  # of the timings under which a program is run otherwise alike
 
 _whole, _seed = True, "1"  # outside of pytest nothing is left out
@@ -94,6 +95,11 @@ def left_out(items: list[pytest.Item], seed: str) -> Iterator[pytest.Item]:
         yield from members[math.ceil(share * len(members)) :]
     for (_, share), members in combined.items():
         yield from _repeating(members, math.ceil(share * len(members)), seed)
+
+
+def compiles(item: pytest.Item) -> bool:
+    """Whether a case that is left out is compiled all the same: a kernel of its own, and not another timing of one."""
+    return item.path.parent.name == "lower" and any(item.get_closest_marker(mark) for mark in ("sample", "combinations"))
 
 
 def _repeating(members: list[pytest.Item], count: int, seed: str) -> list[pytest.Item]:

@@ -16,13 +16,16 @@ Constants = dict[str, object]
 
 
 @cache
-def compiled(name: str) -> Program:
-    return pipec.compile(operand_source(name), arch="sm_90a")
+def _compiled(name: str, constants: tuple[tuple[str, object], ...]) -> Program:
+    return pipec.compile(operand_source(name), arch="sm_90a", constants=dict(constants))
+
+
+def compiled(name: str, constants: Constants | None = None) -> Program:
+    return _compiled(name, tuple((constants or {}).items()))
 
 
 def run(name: str, constants: Constants, timing: str) -> None:
-    program = pipec.compile(operand_source(name), arch="sm_90a", constants=constants) if constants else compiled(name)
-    kernel = program["gemm"]
+    kernel = compiled(name, constants)["gemm"]
     given = operand_arguments(constants, 136, 64 if name == "from_the_product" else 72, 3)
     kernel(**given, device="sim", options=LaunchOptions(simulation=Options(timing=timing, seed=5)))
     assert np.array_equal(given["d"], operand_expected(name, constants, given))
