@@ -276,6 +276,7 @@ TABLES: dict[str, tuple[str, Callable[[Record], list[str]]]] = {
     "split-k": ("h200_split_k", split_k),
     "epilogue": ("h200_epilogue", epilogue),
     "attention": ("h200_attention", attention),
+    "attention-backward": ("h200_attention_backward", attention),
     "decode": ("h200_decode", decode),
     "copying": ("copy_tma", copying),
     "memory-summary": ("h200_memory", memory_summary),

@@ -86,8 +86,15 @@ def cases(widths: tuple[int, ...] = WIDTHS) -> Iterator[Case]:
             for warps in WARPS[source]:
                 for rows in _rows(source, warps):
                     for width in widths:
-                        if source != "folded" or (width % 16 == 0 and width >= 32):
+                        if _exists(source, warps, rows, width):
                             yield Case(source, target, warps, width, rows)
+
+
+def _exists(source: str, warps: int, rows: int, width: int) -> bool:
+    """Folded accumulators have columns in halves of 16; one in registers must leave a thread some for all else."""
+    if source == "folded":
+        return width % 16 == 0 and width >= 32
+    return source != "registers" or rows * width // (32 * warps) <= 224
 
 
 def _rows(source: str, warps: int) -> tuple[int, ...]:
