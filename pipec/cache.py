@@ -7,7 +7,6 @@ decides what this user's GPU runs. `PIPEC_CACHE_DIR`, an absolute path, moves th
 
 import os
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -41,17 +40,13 @@ def folder() -> Path | None:
     """
     chosen = os.environ.get("PIPEC_CACHE_DIR")
     if chosen is None:
-        chosen = os.path.join(_caches(), "pipec")
+        from platformdirs import user_cache_dir  # not needed, nor its import's time, where the user has chosen
+
+        try:
+            chosen = user_cache_dir("pipec", appauthor=False)
+        except RuntimeError:  # there is no home
+            return None
     return Path(chosen) if os.path.isabs(chosen) else None
-
-
-def _caches() -> str:
-    """Where the user's programs keep what can be made again. (platformdirs knows, but to import it takes as long as to parse a kernel.)"""
-    if sys.platform == "win32":
-        return os.environ.get("LOCALAPPDATA") or os.path.expanduser(r"~\AppData\Local")
-    if sys.platform == "darwin":
-        return os.path.expanduser("~/Library/Caches")
-    return os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 
 
 def read(kind: str, key: str) -> bytes | None:

@@ -26,7 +26,7 @@ LEFT_OUT = (
     "pipec.driver",
     "pipec.grammar",
 )
-NEEDS = ("numpy>=2.0", "ml_dtypes>=0.5")
+NEEDS = ("numpy>=2.0", "ml_dtypes>=0.5", "platformdirs>=4.3")
 CUDA = "cuda-python>=13.0,<14; platform_system != 'Darwin' and extra == 'cuda'"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # of every file: the same wheel from the same wheel
 

@@ -5,6 +5,7 @@ import io
 import os
 import stat
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,9 +130,9 @@ def _write_file(output: str, data: bytes) -> None:
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     if mode is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    # Of another name and nobody else's to read until it is complete. (What `tempfile` imports takes longer than to parse a kernel.)
-    partial = target.with_name(f".{target.name[:100]}.{os.urandom(8).hex()}.partial")
-    number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    # Of another name and nobody else's to read until it is complete.
+    number, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".partial", dir=target.parent)
+    partial = Path(name)
     try:
         with os.fdopen(number, "wb") as file:
             file.write(data)
