@@ -8,6 +8,7 @@ WORKERS ?= 2
 export PYTHONDONTWRITEBYTECODE =
 # Who runs what, and in which order: tests/shared.py.
 SPREAD  = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+ORDER  ?= $(shell date +%Y%m%d)
 READY   = $(VENV)/.ready
 QUICK   = tests/errors tests/golden tests/checks tests/kir tests/sema tests/diag tests/project --ignore tests/project/test_packaging.py \
           --ignore tests/errors/test_renaming.py
@@ -55,8 +56,9 @@ format: setup ## mend what ruff can mend
 golden: setup ## rewrite the golden files from what the compiler says now; look at the diff
 	$(VENV)/bin/python -m pytest -q tests --update-golden
 
-fuzz: setup ## random programs, others each day (FUZZ="--count 5000 --seed 7 NAME")
+fuzz: setup ## random programs, others each day (FUZZ="--count 5000 --seed 7 NAME"), and all tests in another order (ORDER=seed)
 	$(VENV)/bin/python tests/fuzz/run.py $(FUZZ)
+	$(if $(FUZZ),,$(VENV)/bin/python -m pytest -q $(SPREAD) --shuffle $(ORDER))
 
 bench: setup ## time compiler and simulator (and Triton's compiler where installed) into benchmarks/results
 	$(VENV)/bin/python benchmarks/compile.py
