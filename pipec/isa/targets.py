@@ -44,7 +44,7 @@ class Target:
         return int(self.name.removeprefix("sm_").removesuffix("a"))
 
     @property
-    def facts(self) -> dict[str, str | int | bool]:
+    def properties(self) -> dict[str, str | int | bool]:
         """What a kernel may ask of it while compiling: `target.tensor_memory` and so on."""
         return {"name": self.name, "tensor_memory": self.tensor_columns > 0, "shared_bytes": self.shared_bytes}
 

@@ -133,15 +133,15 @@ class Context:
         self.kernel_meter.spend(count, span)
         self.file_meter.spend(count, span)
 
-    def bind(self, name: str, entity: Meaning, span: Span | None) -> None:
-        self.scope.bind(name, entity, span)
+    def bind(self, name: str, meaning: Meaning, span: Span | None) -> None:
+        self.scope.bind(name, meaning, span)
 
-    def define(self, name: ast.Name, entity: Meaning) -> None:
+    def define(self, name: ast.Name, meaning: Meaning) -> None:
         """Binds a kernel-level or file-level name, which is defined once."""
         earlier = self.scope.names.get(name.name)
         if earlier is not None:
             self.fail(messages.Redefined(name=name.name, at=name.span, first=earlier.span))
-        self.scope.bind(name.name, entity, name.span)
+        self.scope.bind(name.name, meaning, name.span)
 
     def look_up(self, name: ast.Name, extra: tuple[str, ...] = ()) -> Meaning:
         binding = self.scope.find(name.name)
@@ -157,9 +157,9 @@ class Context:
             self.refuse_other(name.name, other_name(name.name), name.span)
             self.fail(messages.UnknownName(name=name.name, close=self.scope.close_to(name.name, extra), at=name.span))
         # Its own mistake has been reported; whatever uses the name is wrong only because of that.
-        if isinstance(binding.entity, Poison):
+        if isinstance(binding.meaning, Poison):
             raise Reported
-        return binding.entity
+        return binding.meaning
 
     def refuse_other(self, name: str, other: OtherName | None, at: Span) -> None:
         """Refuses a name of another language, if it is one."""

@@ -259,28 +259,28 @@ class _Kernel:
         if kind is not None:
             assert isinstance(statement.value, ast.Call)
             declare(context, statement.target, statement.value, kind)
-            declared = context.scope.names[statement.target.name].entity
+            declared = context.scope.names[statement.target.name].meaning
             if isinstance(declared, tree.Pipeline):
                 self._pipelines.append(declared)
                 self._buffers.extend(context.buffers[declared])
             elif isinstance(declared, tree.Buffer):
                 self._buffers.append(declared)
             return
-        entity = context.elaborate(statement.value)
-        if isinstance(entity, Known | TileSpec):
-            context.define(statement.target, entity)
+        meaning = context.elaborate(statement.value)
+        if isinstance(meaning, Known | TileSpec):
+            context.define(statement.target, meaning)
             return
-        if isinstance(entity, EXPRESSIONS) and not isinstance(entity.type, TileType):
+        if isinstance(meaning, EXPRESSIONS) and not isinstance(meaning.type, TileType):
             # A name for a value that is the same in every thread; it stands for its expression.
             # Roles see the name, and each thread evaluates the expression by itself: it must not depend on the thread.
-            launch_uniform(context, entity, f"`{statement.target.name}`")
-            context.define(statement.target, entity)
+            launch_uniform(context, meaning, f"`{statement.target.name}`")
+            context.define(statement.target, meaning)
             return
         context.fail(
             types_messages.WrongType(
                 what="what a kernel declares",
                 expected="a pipeline, a buffer, or a number",
-                found=describe(entity),
+                found=describe(meaning),
                 at=statement.value.span,
             )
         )
@@ -381,9 +381,9 @@ class _Kernel:
         return where == "leader"
 
     def _clause_pipeline(self, name: ast.Name) -> tree.Pipeline:
-        entity = self.context.look_up(name)
-        if not isinstance(entity, tree.Pipeline):
+        meaning = self.context.look_up(name)
+        if not isinstance(meaning, tree.Pipeline):
             self.context.fail(
-                types_messages.WrongType(what=f"`{name.name}`", expected="a pipeline", found=describe(entity), at=name.span)
+                types_messages.WrongType(what=f"`{name.name}`", expected="a pipeline", found=describe(meaning), at=name.span)
             )
-        return entity
+        return meaning

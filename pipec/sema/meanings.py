@@ -269,7 +269,7 @@ EXPRESSIONS = (
 )
 
 
-# What an entity is, where that does not depend on which one it is.
+# What an meaning is, where that does not depend on which one it is.
 _PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (PayloadSpec, "a payload type"),
     ((View, tree.Pipeline), "a pipeline"),
@@ -288,28 +288,28 @@ _PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 )
 
 
-def describe(entity: Meaning) -> str:
-    """What an entity is, in the words of a message: `this is ...`."""
-    plain = next((words for kinds, words in _PLAIN_WORDS if isinstance(entity, kinds)), None)
-    return plain or _named(entity) or f"a value of type {getattr(entity, 'type', None)}"
+def describe(meaning: Meaning) -> str:
+    """What an meaning is, in the words of a message: `this is ...`."""
+    plain = next((words for kinds, words in _PLAIN_WORDS if isinstance(meaning, kinds)), None)
+    return plain or _named(meaning) or f"a value of type {getattr(meaning, 'type', None)}"
 
 
-def _named(entity: Meaning) -> str | None:
-    """The words for an entity that a name, a type or a number belongs to; None for an expression."""
-    match entity:
+def _named(meaning: Meaning) -> str | None:
+    """The words for an meaning that a name, a type or a number belongs to; None for an expression."""
+    match meaning:
         case Known(value=DType() as dtype):
             return f"the element type {dtype}"
         case Known(value=value):
             return "a string" if isinstance(value, str) else f"the constant {value}"
         case TileSpec():
-            return "a tensor-memory tile type" if entity.space == "tensor" else "a tile type"
+            return "a tensor-memory tile type" if meaning.space == "tensor" else "a tile type"
         case PipelinePayload():
-            return f"the payload of `{entity.pipeline.name}`"
+            return f"the payload of `{meaning.pipeline.name}`"
         case TileGroup(tiles):
             place = "one of them" if len(tiles) > 1 else "it"
-            return f"a group of {len(tiles)} tiles: pick {place}, `{entity.span.text()}[0]`"
+            return f"a group of {len(tiles)} tiles: pick {place}, `{meaning.span.text()}[0]`"
         case tree.Handle():
-            return f"the {entity.side} stage `{entity.name}`"
+            return f"the {meaning.side} stage `{meaning.name}`"
         case Barrier(handle):
             return f"the barrier of stage `{handle.name}`"
         case BarrierArray(count):
@@ -319,18 +319,18 @@ def _named(entity: Meaning) -> str | None:
         case Token(handle):
             return f"the result of the peek `{handle.name}`"
         case tree.Buffer():
-            return f"the buffer `{entity.name}`"
+            return f"the buffer `{meaning.name}`"
         case tree.BufferRef():
-            return f"the {'accumulator' if entity.buffer.space == 'tensor' else 'tile'} `{entity.buffer.label}`"
+            return f"the {'accumulator' if meaning.buffer.space == 'tensor' else 'tile'} `{meaning.buffer.label}`"
         case tree.TensorParameter():
-            return f"the tensor `{entity.name}`"
+            return f"the tensor `{meaning.name}`"
         case tree.TensorSlice():
-            return f"a place in tensor `{entity.tensor.name}`"
+            return f"a place in tensor `{meaning.tensor.name}`"
         case Helper():
-            return f"the helper `{entity.function.name.name}`"
+            return f"the helper `{meaning.function.name.name}`"
         case tree.Accumulator():
-            return f"the accumulator `{entity.name}`"
+            return f"the accumulator `{meaning.name}`"
         case Tile(name) | tree.Schedule(name):
-            return f"the {'tile' if isinstance(entity, Tile) else 'tile scheduler'} `{name}`"
+            return f"the {'tile' if isinstance(meaning, Tile) else 'tile scheduler'} `{name}`"
         case _:
             return None

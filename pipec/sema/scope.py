@@ -10,7 +10,7 @@ from pipec.source import Span
 
 @mutable
 class Binding:
-    entity: Meaning
+    meaning: Meaning
     span: Span | None
 
 
@@ -45,14 +45,14 @@ class Scope:
             scope = scope.parent
         return None
 
-    def bind(self, name: str, entity: Meaning, span: Span | None) -> None:
-        self.names[name] = Binding(entity, span)
+    def bind(self, name: str, meaning: Meaning, span: Span | None) -> None:
+        self.names[name] = Binding(meaning, span)
 
     def end(self, inner: "Scope", kind: BlockKind) -> None:
         """Notes the names that a finished inner block had assigned."""
         for name, binding in inner.names.items():
             if binding.span is not None:
-                self.ended.setdefault(name, Ended(binding.span, kind, isinstance(binding.entity, tree.Variable)))
+                self.ended.setdefault(name, Ended(binding.span, kind, isinstance(binding.meaning, tree.Variable)))
         for name, ended in inner.ended.items():
             self.ended.setdefault(name, ended)
 

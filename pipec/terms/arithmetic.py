@@ -115,7 +115,7 @@ def at_least(term: Term) -> Term:
     term = _shared(term, shared)
     if term.parts[0][1] < 0:  # of the two ways to say it, one is the other's opposite
         return ONE - at_least(-term - 1)
-    return make(Operator.AT_LEAST, (term,), 0, 1) if term.least < 0 <= term.largest else at_least(term)
+    return make(Operator.NONNEGATIVE, (term,), 0, 1) if term.least < 0 <= term.largest else at_least(term)
 
 
 def equal(left: Term, right: Term) -> Term:
@@ -133,22 +133,22 @@ def equal(left: Term, right: Term) -> Term:
     inside = atom_of(difference - difference.constant) if difference.constant in (0, -1) else None
     if inside is not None and (inside.least, inside.largest) == (0, 1):  # a condition is its own comparison with 1
         return ONE - as_term(inside) if difference.constant == 0 else as_term(inside)
-    return make(Operator.EQUAL, (difference,), 0, 1)
+    return make(Operator.IS_ZERO, (difference,), 0, 1)
 
 
-def choose(condition: Term, yes: Term, no: Term) -> Term:
+def select(condition: Term, yes: Term, no: Term) -> Term:
     """The condition is 0 or 1."""
     if condition.number is not None or yes is no:
         return yes if condition.number != 0 else no
     if condition.parts[0][1] < 0:  # `not`
-        return choose(ONE - condition, no, yes)
+        return select(ONE - condition, no, yes)
     if (yes.number, no.number) in ((1, 0), (0, 1)):
         return condition if no is ZERO else ONE - condition
-    return make(Operator.CHOOSE, (condition, yes, no), min(yes.least, no.least), max(yes.largest, no.largest))
+    return make(Operator.SELECT, (condition, yes, no), min(yes.least, no.least), max(yes.largest, no.largest))
 
 
 def extreme(operator: Operator, terms: Iterable[Term]) -> Term:
-    """The LEAST or the GREATEST of the terms."""
+    """The MIN or the MAX of the terms."""
     found: list[Term] = []
     for term in _flattened(operator, terms):
         if any(_decides(operator, other, term) for other in found):
@@ -156,7 +156,7 @@ def extreme(operator: Operator, terms: Iterable[Term]) -> Term:
         found = [*(other for other in found if not _decides(operator, term, other)), term]
     if len(found) == 1:
         return found[0]
-    pick = min if operator is Operator.LEAST else max
+    pick = min if operator is Operator.MIN else max
     ends = pick(term.least for term in found), pick(term.largest for term in found)
     return make(operator, _ordered(found), *ends)
 
@@ -172,5 +172,5 @@ def _flattened(operator: Operator, terms: Iterable[Term]) -> Iterator[Term]:
 
 def _decides(operator: Operator, one: Term, other: Term) -> bool:
     """Whether the first is always taken rather than the other."""
-    difference = one - other if operator is Operator.GREATEST else other - one
+    difference = one - other if operator is Operator.MAX else other - one
     return difference.least >= 0

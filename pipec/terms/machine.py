@@ -8,8 +8,8 @@ from operator import add, mul, sub
 
 from pipec.isa.dtypes import DType
 from pipec.terms import registers
-from pipec.terms.arithmetic import at_least, choose, equal, extreme, product, quotient, remainder
-from pipec.terms.term import ONE, ZERO, Operator, Term, apply
+from pipec.terms.arithmetic import at_least, equal, extreme, product, quotient, remainder, select
+from pipec.terms.term import ONE, ZERO, Operator, Term, uninterpreted
 from pipec.vocabulary import BinaryOperator, UnaryOperator
 
 # On numbers, before anything wraps: what the terms below are on terms.
@@ -54,14 +54,14 @@ _ARITHMETIC: Mapping[str, Callable[[Term, Term], Term]] = {
     "//": quotient,
     "%": remainder,
     "ceildiv": _ceiling,
-    "min": lambda left, right: extreme(Operator.LEAST, (left, right)),
-    "max": lambda left, right: extreme(Operator.GREATEST, (left, right)),
+    "min": lambda left, right: extreme(Operator.MIN, (left, right)),
+    "max": lambda left, right: extreme(Operator.MAX, (left, right)),
 }
 _CONDITIONS: Mapping[str, Callable[[Term, Term], Term]] = {
-    "and": lambda left, right: choose(left, right, ZERO),
-    "&": lambda left, right: choose(left, right, ZERO),
-    "or": lambda left, right: choose(left, ONE, right),
-    "|": lambda left, right: choose(left, ONE, right),
+    "and": lambda left, right: select(left, right, ZERO),
+    "&": lambda left, right: select(left, right, ZERO),
+    "or": lambda left, right: select(left, ONE, right),
+    "|": lambda left, right: select(left, ONE, right),
     "^": lambda left, right: ONE - equal(left, right),
 }
 
@@ -69,7 +69,7 @@ _CONDITIONS: Mapping[str, Callable[[Term, Term], Term]] = {
 def binary(operator: BinaryOperator, dtype: DType, left: Term, right: Term) -> Term:
     """`dtype` is that of the operands."""
     if not dtype.is_integer and dtype.family != "bool":
-        return apply(operator, (left, right), *((0, 1) if operator in _COMPARISONS else range_of(dtype)))
+        return uninterpreted(operator, (left, right), *((0, 1) if operator in _COMPARISONS else range_of(dtype)))
     if operator in _COMPARISONS:
         return _COMPARISONS[operator](left, right)
     if dtype.family == "bool":
@@ -83,7 +83,7 @@ def unary(operator: UnaryOperator, dtype: DType, operand: Term) -> Term:
     if operator == "not" or (operator == "~" and dtype.family == "bool"):
         return ONE - operand
     if not dtype.is_integer:
-        return apply(operator, (operand,), *range_of(dtype))
+        return uninterpreted(operator, (operand,), *range_of(dtype))
     return wrap(-operand if operator == "-" else -operand - 1, dtype)
 
 
@@ -91,27 +91,27 @@ def call(function: str, dtype: DType, arguments: tuple[Term, ...]) -> Term:
     """`dtype` is that of the arguments and of the result."""
     first = arguments[0]
     if not dtype.is_integer:
-        return apply(function, arguments, *range_of(dtype))
+        return uninterpreted(function, arguments, *range_of(dtype))
     match function:
         case "min" | "max":
-            return extreme(Operator.LEAST if function == "min" else Operator.GREATEST, arguments)
+            return extreme(Operator.MIN if function == "min" else Operator.MAX, arguments)
         case "ceildiv":
             return wrap(_ceiling(*arguments), dtype)
         case "relu":
-            return extreme(Operator.GREATEST, (first, ZERO))
+            return extreme(Operator.MAX, (first, ZERO))
         case "abs":
-            return extreme(Operator.GREATEST, (first, wrap(-first, dtype))) if dtype.family == "signed" else first
+            return extreme(Operator.MAX, (first, wrap(-first, dtype))) if dtype.family == "signed" else first
         case "fma":
             return wrap(product(first, arguments[1]) + arguments[2], dtype)
         case _:
-            return apply(function, arguments, *range_of(dtype))
+            return uninterpreted(function, arguments, *range_of(dtype))
 
 
 def bitcast(operand: Term, source: DType, target: DType) -> Term:
     """The bits as another type; those of an integer are a number of their own only where the other one is an integer, too."""
     if source.is_integer and target.is_integer:
         return wrap(operand, target)
-    return apply(("bitcast", source, target), (operand,), *range_of(target))
+    return uninterpreted(("bitcast", source, target), (operand,), *range_of(target))
 
 
 def convert(operand: Term, source: DType, target: DType) -> Term:
@@ -122,4 +122,4 @@ def convert(operand: Term, source: DType, target: DType) -> Term:
         return ONE - equal(operand, ZERO)
     if known and target.is_integer:
         return wrap(operand, target)
-    return apply(("cast", target), (operand,), *range_of(target))
+    return uninterpreted(("cast", target), (operand,), *range_of(target))

@@ -32,8 +32,8 @@ class Residues:
 
     def follows(self, atom: Atom) -> Residue | None:
         inside = [self(term) for term in operands(atom)]
-        if atom.operator in (Operator.CHOOSE, Operator.LEAST, Operator.GREATEST):
-            return reduce(either, inside[atom.operator is Operator.CHOOSE :])
+        if atom.operator in (Operator.SELECT, Operator.MIN, Operator.MAX):
+            return reduce(either, inside[atom.operator is Operator.SELECT :])
         known = [one for one in inside if one is not None]
         if len(known) < len(inside):
             return None

@@ -26,25 +26,25 @@ class Operator(Enum):
     SPECIAL = auto()  # a hardware value
     ELEMENT = auto()  # of a tensor that nothing writes while the kernel runs: tensor, coordinates
     COUNTER = auto()  # the variable of a counted loop, in the current iteration
-    CARRIED = auto()  # what a variable holds when the current iteration of a loop begins
-    LEFT = auto()  # what it holds behind the loop
-    ANSWER = auto()  # what a tile scheduler answered to a stage
+    LOOP_CARRIED = auto()  # what a variable holds when the current iteration of a loop begins
+    LOOP_EXIT = auto()  # what it holds behind the loop
+    SCHEDULER_ANSWER = auto()  # what a tile scheduler answered to a stage
     ELECTED = auto()  # whether this thread is the elected one
-    CHANGING = auto()  # an element of a tensor that the kernel writes, when it was last loaded: the load, coordinates
+    WRITTEN_ELEMENT = auto()  # an element of a tensor that the kernel writes, when it was last loaded: the load, coordinates
     UNKNOWN = auto()  # the value of an expression when it was last evaluated
-    SEEN = auto()  # a leaf as one of several observers sees it: the leaf's atom, the observer
+    OBSERVED = auto()  # a leaf as one of several observers sees it: the leaf's atom, the observer
     # Operations on terms.
     PRODUCT = auto()
     QUOTIENT = auto()  # floor(a / b); a divisor 0 counts as 1
     REMAINDER = auto()  # what is left then
-    AT_LEAST = auto()  # 1 where the term is >= 0, else 0
-    EQUAL = auto()  # 1 where it is 0, else 0
-    CHOOSE = auto()  # condition, value where it is 1, value where it is 0
-    LEAST = auto()
-    GREATEST = auto()
+    NONNEGATIVE = auto()  # 1 where the term is >= 0, else 0
+    IS_ZERO = auto()  # 1 where it is 0, else 0
+    SELECT = auto()  # condition, value where it is 1, value where it is 0
+    MIN = auto()
+    MAX = auto()
     WRAPPED = auto()  # term, bits, signed: the number of that type that is equal to the term modulo 2 ** bits
     BITS = auto()  # operator, bits, signed, left, right: & | ^ << >> on registers
-    APPLY = auto()  # a function of which only that is known: equal arguments give equal values
+    UNINTERPRETED = auto()  # a function of which only that is known: equal arguments give equal values
 
 
 LEAVES = frozenset(list(Operator)[: list(Operator).index(Operator.PRODUCT)])
@@ -165,8 +165,8 @@ def atom_of(term: Term) -> Atom | None:
     return term.parts[0][0] if not term.constant and len(term.parts) == 1 and term.parts[0][1] == 1 else None
 
 
-def apply(function: Hashable, arguments: Iterable[Term], least: int, largest: int) -> Term:
-    return make(Operator.APPLY, (function, *arguments), least, largest)
+def uninterpreted(function: Hashable, arguments: Iterable[Term], least: int, largest: int) -> Term:
+    return make(Operator.UNINTERPRETED, (function, *arguments), least, largest)
 
 
 def operands(atom: Atom) -> tuple[Term, ...]:

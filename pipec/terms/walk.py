@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
-from pipec.terms.arithmetic import at_least, choose, equal, extreme, product, quotient, remainder
+from pipec.terms.arithmetic import at_least, equal, extreme, product, quotient, remainder, select
 from pipec.terms.registers import bitwise, wrapped
-from pipec.terms.term import LAUNCH, LEAVES, ZERO, Atom, Operator, Term, apply, as_term, leaf, make, number, operands
+from pipec.terms.term import LAUNCH, LEAVES, ZERO, Atom, Operator, Term, as_term, leaf, make, number, operands, uninterpreted
 
 
 def atoms(term: Term) -> Iterator[Atom]:
@@ -45,7 +45,7 @@ def as_function_of_leaves(term: Term) -> Term:
         ): None
         for atom in leaves(term)
     }
-    return apply((term,), arguments, term.least, term.largest)
+    return uninterpreted((term,), arguments, term.least, term.largest)
 
 
 # How an operation is made from its operands again.
@@ -53,11 +53,11 @@ _REMADE: Mapping[Operator, Callable[..., Term]] = {
     Operator.PRODUCT: lambda *factors: reduce(product, factors),
     Operator.QUOTIENT: quotient,
     Operator.REMAINDER: remainder,
-    Operator.AT_LEAST: at_least,
-    Operator.EQUAL: lambda difference: equal(difference, ZERO),
-    Operator.CHOOSE: choose,
-    Operator.LEAST: lambda *terms: extreme(Operator.LEAST, terms),
-    Operator.GREATEST: lambda *terms: extreme(Operator.GREATEST, terms),
+    Operator.NONNEGATIVE: at_least,
+    Operator.IS_ZERO: lambda difference: equal(difference, ZERO),
+    Operator.SELECT: select,
+    Operator.MIN: lambda *terms: extreme(Operator.MIN, terms),
+    Operator.MAX: lambda *terms: extreme(Operator.MAX, terms),
     Operator.WRAPPED: wrapped,
     Operator.BITS: bitwise,
 }

@@ -52,7 +52,7 @@ class _Walk:
         self._key = key
         self._repeated = repeated  # loops of which a later iteration may be the first to write
         # With one stage the accumulator that comes back is the one that was handed over: only the role's first MMA meets an empty one.
-        self._kept = key[0].pipeline.kind == ROLE and key[0].pipeline.stages == 1
+        self._returns = key[0].pipeline.kind == ROLE and key[0].pipeline.stages == 1
         self._fresh: list[bool] = []
         self.found: list[FirstMma] = []
 
@@ -62,10 +62,10 @@ class _Walk:
             # Only forward edges: what a later iteration brings is an accumulator that was
             # written, or a loop that is in `repeated`.
             before = [other for other in self._role.predecessors[number] if other < number]
-            fresh = any(self._fresh[other] for other in before) if before else self._kept
+            fresh = any(self._fresh[other] for other in before) if before else self._returns
             for operation in block.operations:
                 match operation:
-                    case tree.Acquire(handle) if handle is self._key[0] and not self._kept:
+                    case tree.Acquire(handle) if handle is self._key[0] and not self._returns:
                         fresh = True
                     case tree.Mma(accumulator) if self._is_meant(accumulator):
                         if fresh and operation.accumulate is not None:
@@ -89,8 +89,8 @@ class _Walk:
 
     def _is_meant(self, accumulator: tree.BufferRef) -> bool:
         handle, buffer = self._key
-        same = accumulator.handle is handle or (self._kept and accumulator.handle.pipeline is handle.pipeline)
+        same = accumulator.handle is handle or (self._returns and accumulator.handle.pipeline is handle.pipeline)
         return same and accumulator.buffer is buffer
 
     def _acquires_in(self, loop: ir.Loop) -> bool:
-        return not self._kept and any(site.block in loop.blocks for site in self._role.handles[self._key[0]].acquires)
+        return not self._returns and any(site.block in loop.blocks for site in self._role.handles[self._key[0]].acquires)

@@ -166,11 +166,11 @@ def plan_row_maps(roles: tuple[RolePlan, ...]) -> dict[tree.Operation, RowMap]:
 def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
     lets = lazy_tiles(row.role)
     values = {operation: value for operation in operations(row.role) if (value := evaluated_tile(operation)) is not None}
-    kept = {operation for operation in operations(row.role) if _keeps(operation, lets)}
+    resident = {operation for operation in operations(row.role) if _is_resident(operation, lets)}
     written = {operation for operation in operations(row.role) if isinstance(operation, tree.WriteAccumulator)}
     # Tiles in registers are combined element by element, so all of a role are spread alike:
     # as the narrowest reader of tensor memory asks for.
-    kept_half_warps = any(_reads_half_warp_tile(values[operation], lets) for operation in kept)
+    resident_half_warps = any(_reads_half_warp_tile(values[operation], lets) for operation in resident)
     maps: dict[tree.Operation, RowMap] = {}
     together = rows_together(values, lets)
     vectors: dict[int, int] = {}  # by the number of rows
@@ -180,19 +180,19 @@ def _row_maps_of_role(row: RolePlan) -> dict[tree.Operation, RowMap]:
         if spread_as not in vectors:
             vectors[spread_as] = striped_vector(row, values, lets, together, spread_as)
         if vectors[spread_as]:
-            maps[operation] = striped_map(spread_as, row.threads, vectors[spread_as], in_registers=operation in kept)
+            maps[operation] = striped_map(spread_as, row.threads, vectors[spread_as], in_registers=operation in resident)
             continue
-        if operation in written or reads_accumulator(value, lets) or (row.mma_waits is not None and operation in kept):
-            maps[operation] = fragment_map(rows, row.role.warps, in_registers=operation in kept)
+        if operation in written or reads_accumulator(value, lets) or (row.mma_waits is not None and operation in resident):
+            maps[operation] = fragment_map(rows, row.role.warps, in_registers=operation in resident)
             continue
         # Its left half of the columns stands in lanes 0 to 63, its right half in the others
         # (hardware.md 3.6, layout B), so no thread sees a whole row.
         if rows == 64 and any(buffer.folded for buffer in tensor_tiles(value, lets)):
             maps[operation] = RowMap(rows, 1, 1, False, row.threads > 2 * rows, folded=True)
             continue
-        half_warps = rows == 64 and (kept_half_warps if operation in kept else _reads_half_warp_tile(value, lets))
+        half_warps = rows == 64 and (resident_half_warps if operation in resident else _reads_half_warp_tile(value, lets))
         maps[operation] = row_map_of(rows, row.threads, half_warps=half_warps)
-        if operation in kept:
+        if operation in resident:
             maps[operation] = replace(with_split(maps[operation], 2 if half_warps else 1), in_registers=True)
     return maps
 
@@ -203,7 +203,7 @@ def register_tiles(value: tree.Expression, lets: dict[tree.Variable, tree.Expres
     yield from dict.fromkeys(variable for variable in read if variable.in_registers)
 
 
-def _keeps(operation: tree.Operation, lets: dict[tree.Variable, tree.Expression]) -> bool:
+def _is_resident(operation: tree.Operation, lets: dict[tree.Variable, tree.Expression]) -> bool:
     value = evaluated_tile(operation)
     return value is not None and (isinstance(operation, tree.Assign) or any(register_tiles(value, lets)))
 

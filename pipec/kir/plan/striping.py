@@ -36,7 +36,7 @@ def striped_map(rows: int, threads: int, vector: int, *, in_registers: bool) -> 
 
 
 def rows_together(values: Values, lets: Lets) -> dict[tree.Operation, int]:
-    """By operation, the rows of the tiles that it is spread alike with: its own, but for kept tiles of one row beside others.
+    """By operation, the rows of the tiles that it is spread alike with: its own, but for register-resident tiles of one row beside others.
 
     The threads of each row of those then have the one row in their registers, too.
     """
@@ -68,8 +68,8 @@ def striped_vector(row: RolePlan, values: Values, lets: Lets, together: Mapping[
             if isinstance(node, tree.Columns):
                 vector = gcd(vector, node.first or vector)
     moved = (node for value in mine.values() for node in subexpressions(value, lets) if isinstance(node, tree.Columns))
-    # Registers cannot be indexed by the lane: columns of a kept tile begin with a stripe, or a thread has whole rows.
-    return 0 if any(node.first % (vector * sharing) and _reads_kept(node, lets) for node in moved) else vector
+    # Registers cannot be indexed by the lane: columns of a register-resident tile begin with a stripe, or a thread has whole rows.
+    return 0 if any(node.first % (vector * sharing) and _reads_registers(node, lets) for node in moved) else vector
 
 
 def _rows(value: tree.Expression) -> int:
@@ -78,7 +78,7 @@ def _rows(value: tree.Expression) -> int:
 
 
 def _broadcast(value: tree.Expression, lets: Lets) -> Iterator[int]:
-    """The rows of a tile that is computed with a kept tile of one row."""
+    """The rows of a tile that is computed with a register-resident tile of one row."""
     for node in subexpressions(value, lets):
         if not (isinstance(node, tree.ReadVariable) and node.variable.in_registers and isinstance(node.type, TileType)):
             continue
@@ -96,7 +96,7 @@ def _in_memory(operation: tree.Operation, value: tree.Expression, lets: Lets) ->
         yield value.type.dtype
 
 
-def _reads_kept(node: tree.Columns, lets: Lets) -> bool:
+def _reads_registers(node: tree.Columns, lets: Lets) -> bool:
     return any(isinstance(one, tree.ReadVariable) and one.variable.in_registers for one in subexpressions(node, lets))
 
 

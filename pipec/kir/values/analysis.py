@@ -17,7 +17,7 @@ from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.terms import machine
-from pipec.terms.arithmetic import choose
+from pipec.terms.arithmetic import select
 from pipec.terms.residues import ANY, Residue, Residues, either
 from pipec.terms.term import LEAVES, Atom, Operator, Term, atom_of, leaf, number
 from pipec.terms.walk import Substitution, is_launch_value
@@ -92,7 +92,7 @@ class Values:
             if isinstance(key, tree.Variable | tree.Handle)
         }
         # Once more with the ranges found in the first walk. A third walk could narrow them further; no check has needed it.
-        if any((term.least, term.largest) != self._ranges[key] for key, term in self._carried.items()):
+        if any((term.least, term.largest) != self._ranges[key] for key, term in self._loop_carried.items()):
             self._walk()
 
     def of(self, expression: tree.Expression) -> Term:
@@ -150,9 +150,9 @@ class Values:
                 case Operator.COUNTER:
                     count = self.counts[atom]
                     return either(residues(count.start), residues(count.start + count.step)) if count.exact else ANY
-                case Operator.CARRIED:
+                case Operator.LOOP_CARRIED:
                     return carried.get(atom)
-                case Operator.LEFT:
+                case Operator.LOOP_EXIT:
                     return residues(self.left[atom])
                 case operator if operator not in LEAVES and is_launch_value(atom):
                     return unit, 0
@@ -198,7 +198,7 @@ class Values:
 
     def _walk(self) -> None:
         self._terms: dict[tree.Expression, Term] = {}
-        self._carried: dict[tuple[Loop, Key], Term] = {}
+        self._loop_carried: dict[tuple[Loop, Key], Term] = {}
         self.counts: dict[Atom, Count] = {}
         self.counters: dict[Loop, Term] = {}
         self.recurrences: dict[Atom, Recurrence] = {}
@@ -246,7 +246,7 @@ class Values:
                 self._read(environment, *operands(statement), *(one for one in (*ranks, mask) if one is not None))
                 if isinstance(statement, tree.Acquire):
                     # -1: no tile is left.
-                    environment[statement.handle] = leaf(Operator.ANSWER, statement, least=-1, largest=LARGEST)
+                    environment[statement.handle] = leaf(Operator.SCHEDULER_ANSWER, statement, least=-1, largest=LARGEST)
 
     def _branch(
         self,
@@ -260,7 +260,7 @@ class Values:
         self._body(otherwise, other)
         for key in {**one.changed, **other.changed}:
             if key in one and key in other:  # a variable of one side alone is not known behind it
-                environment[key] = bounded(choose(condition, one[key], other[key]))
+                environment[key] = bounded(select(condition, one[key], other[key]))
 
     def _for(self, loop: tree.For, environment: Environment) -> None:
         start, stop = self._read(environment, loop.start, loop.stop)
@@ -281,7 +281,7 @@ class Values:
         self._leave(loop, variable, term, *machine.range_of(dtype_of(variable.type)), environment)
 
     def _leave(self, loop: Loop, key: Key, carried: Term, least: int, largest: int, environment: Environment) -> None:
-        behind = environment[key] = leaf(Operator.LEFT, loop, key, least=least, largest=largest)
+        behind = environment[key] = leaf(Operator.LOOP_EXIT, loop, key, least=least, largest=largest)
         atom = atom_of(behind)
         if atom is not None:
             self.left[atom] = carried
@@ -306,8 +306,8 @@ class Values:
     def _carry(self, loop: Loop, key: Key) -> Term:
         least, largest = machine.range_of(dtype_of(key.type) if isinstance(key, tree.Variable) else I32)
         least, largest = self._ranges.get((loop, key), (least, largest))
-        self._carried[loop, key] = leaf(Operator.CARRIED, loop, key, least=least, largest=largest)
-        return self._carried[loop, key]
+        self._loop_carried[loop, key] = leaf(Operator.LOOP_CARRIED, loop, key, least=least, largest=largest)
+        return self._loop_carried[loop, key]
 
 
 def _count(start: Term, stop: Term, step: int, dtype: DType) -> Count:

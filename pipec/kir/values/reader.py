@@ -10,7 +10,7 @@ from pipec.kir.walk import children
 from pipec.sema import tree
 from pipec.sema.types import TileType, dtype_of
 from pipec.terms import machine
-from pipec.terms.arithmetic import choose
+from pipec.terms.arithmetic import select
 from pipec.terms.term import DEEPEST, MOST_PARTS, Operator, Term, leaf, number
 from pipec.terms.walk import as_function_of_leaves
 
@@ -121,7 +121,7 @@ class Reader:
             case tree.Bitcast(operand=operand, type=DType() as dtype):
                 return machine.bitcast(self(operand), dtype_of(operand.type), dtype)
             case tree.Select(condition=condition, when_true=one, when_false=other, type=DType()):
-                return choose(self(condition), self(one), self(other))
+                return select(self(condition), self(one), self(other))
             case tree.Call(function=function, arguments=arguments, type=DType()):
                 return machine.call(function, dtype_of(arguments[0].type), tuple(self(argument) for argument in arguments))
             case tree.ReadElement(source=source, type=dtype):
@@ -129,7 +129,7 @@ class Reader:
                 place = tuple(self(coordinate) for coordinate in source.coordinates)
                 # Read again, an element of a tensor that the kernel writes may have another value, and only that one.
                 if source.tensor.name in self._launch.written:
-                    return leaf(Operator.CHANGING, expression, *place, least=least, largest=largest)
+                    return leaf(Operator.WRITTEN_ELEMENT, expression, *place, least=least, largest=largest)
                 return leaf(Operator.ELEMENT, source.tensor, *place, least=least, largest=largest)
             # No integer: as a leaf, the same number at two places is still the same value.
             case tree.Constant(value=value, type=dtype):

@@ -71,7 +71,7 @@ class Sameness:
 
 
 def own(atom: Atom, observer: int) -> Term:
-    return leaf(Operator.SEEN, atom, observer, least=atom.least, largest=atom.largest)
+    return leaf(Operator.OBSERVED, atom, observer, least=atom.least, largest=atom.largest)
 
 
 def of_threads(values: Values) -> Sameness:
@@ -113,7 +113,7 @@ def of_ctas(values: Values) -> Sameness:
                     return number(places[rank][index])
                 shared = values.launch.special(f"{'cluster' if family == 'block' else 'clusters'}.{axis}", 0)
                 return shared * cluster.shape[index] + (places[rank][index] if family == "block" else 0)
-            case Operator.UNKNOWN | Operator.CHANGING, _:
+            case Operator.UNKNOWN | Operator.WRITTEN_ELEMENT, _:
                 return own(atom, rank)
             case _:
                 return None

@@ -166,7 +166,7 @@ class TileReader:
             case tree.Columns(operand, first):
                 return self.values(operand, chunk.moved(builder, first))
             case tree.ReadVariable() if expression.variable.in_registers:
-                return self._read_kept(expression, chunk)
+                return self._read_registers(expression, chunk)
             case tree.ReadAccumulator(accumulator):
                 assert chunk.place is not None
                 return wgmma.read(role, accumulator, chunk.place.block, chunk.place.half, chunk.place.groups)
@@ -193,7 +193,7 @@ class TileReader:
                 values |= zip(chosen, self.values(side, chunk.part(chosen)), strict=True)
         return [values[index] for index in range(chunk.count)]
 
-    def _read_kept(self, node: tree.ReadVariable, chunk: Chunk) -> list[Value]:
+    def _read_registers(self, node: tree.ReadVariable, chunk: Chunk) -> list[Value]:
         assert chunk.row.number is not None and chunk.register is not None
         rows = self.role.captured_tiles.get(node) or self.role.register_tiles[node.variable]
         number = chunk.row.number if len(rows) > 1 else 0  # a single value is read beside tiles of more rows than threads

@@ -34,8 +34,8 @@ def _values(context: Context) -> str:
     scope: Scope | None = context.scope
     while scope is not None:
         for name, binding in scope.names.items():
-            if isinstance(binding.entity, Known) and binding.span is not None:
-                found.setdefault(name, binding.entity.value)
+            if isinstance(binding.meaning, Known) and binding.span is not None:
+                found.setdefault(name, binding.meaning.value)
         scope = scope.parent
     return ", ".join(f"{name} = {found[name]}" for name in sorted(found)) or "none"
 

@@ -151,11 +151,11 @@ def _stored_tile(context: Context, node: ast.Expression) -> tuple[tree.Expressio
     what = "what is stored"
     if not (isinstance(node, ast.Attribute) and node.name == "T"):
         return register_tile(context, node, what), False
-    entity = context.elaborate(node.value)  # once: a helper's operations are emitted as it is read
-    if isinstance(entity, tree.BufferRef) and entity.buffer.rows == 1:
-        entity = replace(entity, transposed=not entity.transposed, span=node.span)
-        return _as_tile(context, as_value(context, entity, node.span, what), what, node.span), False
-    return _as_tile(context, as_value(context, entity, node.value.span, what), what, node.value.span), True
+    meaning = context.elaborate(node.value)  # once: a helper's operations are emitted as it is read
+    if isinstance(meaning, tree.BufferRef) and meaning.buffer.rows == 1:
+        meaning = replace(meaning, transposed=not meaning.transposed, span=node.span)
+        return _as_tile(context, as_value(context, meaning, node.span, what), what, node.span), False
+    return _as_tile(context, as_value(context, meaning, node.value.span, what), what, node.value.span), True
 
 
 def register_tile(context: Context, node: ast.Expression, what: str) -> tree.Expression:
@@ -177,10 +177,10 @@ def _registers(context: Context, operation: Operation, receiver: Meaning | None,
 
 def _write(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     bound = bind_arguments(context, node, operation.name, ("tile", "value"), signature=operation.signature)
-    entity = context.elaborate(bound["tile"])
-    if isinstance(entity, tree.Accumulator):
-        return _write_accumulator(context, entity, bound["value"], node)
-    destination = as_buffer_ref(context, entity, bound["tile"].span, "the destination")
+    meaning = context.elaborate(bound["tile"])
+    if isinstance(meaning, tree.Accumulator):
+        return _write_accumulator(context, meaning, bound["value"], node)
+    destination = as_buffer_ref(context, meaning, bound["tile"].span, "the destination")
     if destination.transposed:
         destination = shared_tile(context, bound["tile"], "the destination")
     context.emit(tree.Write(destination, register_tile(context, bound["value"], "what is written"), node.span))

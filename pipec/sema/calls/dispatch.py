@@ -54,38 +54,38 @@ def call(context: Context, node: ast.Call) -> Meaning:
         context.fail(
             placement_messages.Misplaced(what=f"`{path}`", where="here", to="to the kernel, as `name = ...`", at=node.span)
         )
-    entity = context.elaborate(node.callee)
-    if isinstance(entity, Helper):
-        return _inline(context, entity.function, node)
-    context.fail(messages.NotCallable(what=describe(entity).removeprefix("the "), at=node.callee.span))
+    meaning = context.elaborate(node.callee)
+    if isinstance(meaning, Helper):
+        return _inline(context, meaning.function, node)
+    context.fail(messages.NotCallable(what=describe(meaning).removeprefix("the "), at=node.callee.span))
 
 
 def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Meaning:
-    entity = context.elaborate(callee.value)
-    receiver = _receiver(entity)
+    meaning = context.elaborate(callee.value)
+    receiver = _receiver(meaning)
     operation = MEMBERS.get(receiver, {}).get(callee.name) if receiver is not None else None
     # The table has the operations of all stages together; some exist for one kind of pipeline only.
-    if isinstance(entity, tree.Handle) and operation is not None and not operation.belongs_to(entity.pipeline.kind):
+    if isinstance(meaning, tree.Handle) and operation is not None and not operation.belongs_to(meaning.pipeline.kind):
         operation = None
     if operation is None:
-        owner, members = members_of(context, entity)
+        owner, members = members_of(context, meaning)
         context.no_member(owner, callee.name, members, callee.span)
-    if isinstance(entity, EpilogueStage):
-        entity = entity.input if operation.half == "input" else entity.output
+    if isinstance(meaning, EpilogueStage):
+        meaning = meaning.input if operation.half == "input" else meaning.output
     if operation.sub_stages is None:
         sub_stage(context, operation, node)  # refuses one
-    return _operate(context, operation, entity, node)
+    return _operate(context, operation, meaning, node)
 
 
-def _receiver(entity: Meaning) -> Receiver | None:
-    """Under which name the table has the operations of an entity; None for what has none."""
-    match entity:
+def _receiver(meaning: Meaning) -> Receiver | None:
+    """Under which name the table has the operations of an meaning; None for what has none."""
+    match meaning:
         case tree.Handle():
-            return PRODUCER if entity.side == "producer" else CONSUMER
+            return PRODUCER if meaning.side == "producer" else CONSUMER
         case tree.Pipeline():
-            return entity.kind
+            return meaning.kind
         case View():
-            return VIEWS[entity.side]
+            return VIEWS[meaning.side]
         case Barrier():
             return BARRIER
         case EpilogueStage():
@@ -139,13 +139,13 @@ def _inline(context: Context, function: ast.Function, node: ast.Call) -> Meaning
 
 def _argument(context: Context, node: ast.Expression, name: str) -> Meaning:
     """An argument is evaluated once, before the helper's body."""
-    entity = context.elaborate(node)
-    if isinstance(entity, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert | tree.Bitcast) and not isinstance(
-        entity.type, TileType
+    meaning = context.elaborate(node)
+    if isinstance(meaning, tree.Binary | tree.Call | tree.Select | tree.Unary | tree.Convert | tree.Bitcast) and not isinstance(
+        meaning.type, TileType
     ):
         # Otherwise the expression would be computed wherever the helper names its
         # parameter. Tiles are left out: they are lazy anyway.
-        variable = tree.Variable(name, entity.type, node.span)
-        context.emit(tree.Assign(variable, entity, node.span))
+        variable = tree.Variable(name, meaning.type, node.span)
+        context.emit(tree.Assign(variable, meaning, node.span))
         return tree.ReadVariable(variable, node.span)
-    return entity
+    return meaning

@@ -16,15 +16,15 @@ def _programmatic(context: Context, operation: Operation, receiver: Meaning | No
         context.fail(messages.Redefined(name=operation.name, at=node.span, first=context.programmatic[0].span))
     ready = []
     for argument in node.arguments:
-        entity = context.elaborate(argument.value)
-        if argument.name is not None or not isinstance(entity, tree.TensorParameter):
-            found = f"a named argument `{argument.name}`" if argument.name is not None else describe(entity)
+        meaning = context.elaborate(argument.value)
+        if argument.name is not None or not isinstance(meaning, tree.TensorParameter):
+            found = f"a named argument `{argument.name}`" if argument.name is not None else describe(meaning)
             context.fail(
                 types_messages.WrongType(
                     what="what is ready", expected="a tensor of the kernel", found=found, at=argument.value.span
                 )
             )
-        ready.append(entity)
+        ready.append(meaning)
     context.programmatic.append(tree.ProgrammaticLaunch(tuple(ready), node.span))
     return Void()
 

@@ -40,12 +40,12 @@ def _mma(context: Context, operation: Operation, receiver: Meaning | None, node:
     for name in ("a", "b", "sfa", "sfb"):
         if name not in bound:
             continue
-        entity = context.elaborate(bound[name])
+        meaning = context.elaborate(bound[name])
         if name == "a" and isinstance(accumulator, tree.Accumulator):
-            in_registers = _operand_in_registers(context, entity, bound[name])
+            in_registers = _operand_in_registers(context, meaning, bound[name])
             if in_registers is not None:
                 continue
-        operand = as_buffer_ref(context, entity, bound[name].span, f"operand `{name}`")
+        operand = as_buffer_ref(context, meaning, bound[name].span, f"operand `{name}`")
         in_tensor = operand.buffer.space == "tensor"
         shared = name != "a" or "sfa" in bound
         if in_tensor and (shared or operand.transposed):
@@ -73,16 +73,16 @@ def _mma(context: Context, operation: Operation, receiver: Meaning | None, node:
     return Void()
 
 
-def _operand_in_registers(context: Context, entity: Meaning, node: ast.Expression) -> tree.ReadVariable | None:
+def _operand_in_registers(context: Context, meaning: Meaning, node: ast.Expression) -> tree.ReadVariable | None:
     """A register tile as operand `a`: a tile that is kept already, or its values now under a name of their own. None for stages."""
-    if isinstance(entity, tree.ReadVariable) and entity.variable.in_registers:
-        return entity
-    if not isinstance(entity, (NewRegisterTile, tree.Accumulator, *EXPRESSIONS)):
+    if isinstance(meaning, tree.ReadVariable) and meaning.variable.in_registers:
+        return meaning
+    if not isinstance(meaning, (NewRegisterTile, tree.Accumulator, *EXPRESSIONS)):
         return None
     found = (
-        entity.value
-        if isinstance(entity, NewRegisterTile)
-        else as_runtime(context, as_value(context, entity, node.span, "a"), None, "a")
+        meaning.value
+        if isinstance(meaning, NewRegisterTile)
+        else as_runtime(context, as_value(context, meaning, node.span, "a"), None, "a")
     )
     if not isinstance(found.type, TileType) or found.type.rows == 1:
         context.fail(messages.WrongType(what="operand `a`", expected="a tile with rows", found=describe(found), at=node.span))
@@ -93,15 +93,15 @@ def _operand_in_registers(context: Context, entity: Meaning, node: ast.Expressio
 
 def _target(context: Context, node: ast.Expression) -> tree.Accumulator | tree.BufferRef:
     """What an MMA adds up in: an accumulator in registers or in tensor memory."""
-    entity = context.elaborate(node)
-    if isinstance(entity, tree.Accumulator):
-        return entity
-    if isinstance(entity, tree.Handle):
-        entity = reference(context, entity, node.span)
-    if not isinstance(entity, tree.BufferRef) or entity.buffer.space != "tensor" or entity.transposed:
+    meaning = context.elaborate(node)
+    if isinstance(meaning, tree.Accumulator):
+        return meaning
+    if isinstance(meaning, tree.Handle):
+        meaning = reference(context, meaning, node.span)
+    if not isinstance(meaning, tree.BufferRef) or meaning.buffer.space != "tensor" or meaning.transposed:
         expected = "an accumulator: a tile in tensor memory, or `accumulator(...)` in registers"
-        context.fail(messages.WrongType(what="the accumulator", expected=expected, found=describe(entity), at=node.span))
-    return entity
+        context.fail(messages.WrongType(what="the accumulator", expected=expected, found=describe(meaning), at=node.span))
+    return meaning
 
 
 def _register_accumulator(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:

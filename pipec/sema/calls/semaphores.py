@@ -37,14 +37,14 @@ def semaphore(context: Context, operation: Operation, receiver: Meaning | None, 
 
 
 @contextmanager
-def take_turn(context: Context, entity: Turn) -> Iterator[Context]:
+def take_turn(context: Context, meaning: Turn) -> Iterator[Context]:
     """The context of the block that the turn lasts for. What the turn is made of is computed once, before it."""
     if context.turn is not None:
-        context.fail(messages.NestedTurn(at=entity.span, outer=context.turn))
-    at = entity.span
-    coordinates = tuple(_settled(context, coordinate, at) for coordinate in entity.counter.coordinates)
-    counter = replace(entity.counter, coordinates=coordinates)
-    turn, turns = (_settled(context, value, at) for value in (entity.turn, entity.turns))
+        context.fail(messages.NestedTurn(at=meaning.span, outer=context.turn))
+    at = meaning.span
+    coordinates = tuple(_settled(context, coordinate, at) for coordinate in meaning.counter.coordinates)
+    counter = replace(meaning.counter, coordinates=coordinates)
+    turn, turns = (_settled(context, value, at) for value in (meaning.turn, meaning.turns))
     context.emit(tree.AwaitTurn(counter, turn, turns, at))
     with context.block(at, "with") as inner:
         inner.turn = at

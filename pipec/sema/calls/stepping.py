@@ -120,14 +120,14 @@ def _stage_barrier(context: Context, operation: Operation, receiver: Meaning | N
 
 def _numbered(context: Context, node: ast.Expression, pipeline: tree.Pipeline, side: Side) -> tree.Handle:
     """The held stage whose number this is."""
-    entity = context.elaborate(node)
-    handle = picked_stage(context, entity)
+    meaning = context.elaborate(node)
+    handle = picked_stage(context, meaning)
     if handle is None or handle.pipeline is not pipeline:
         context.fail(
             names.WrongType(
                 what="the stage",
                 expected=f"the number of a held stage of `{pipeline.name}`, such as `{pipeline.name}.{side}_stage()`",
-                found=describe(entity) if handle is None else f"the number of a stage of `{handle.pipeline.name}`",
+                found=describe(meaning) if handle is None else f"the number of a stage of `{handle.pipeline.name}`",
                 at=node.span,
             )
         )
@@ -200,14 +200,14 @@ def _acquire_if_needed(context: Context, operation: Operation, receiver: Meaning
 def _token(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> tree.Handle:
     """The peek that this wait completes: one of the same side of the same pipeline."""
     bound = bind_arguments(context, node, operation.name, ("ready",), signature=operation.signature)
-    entity = context.elaborate(bound["ready"])
-    if isinstance(entity, Peeked):
-        entity = bind_peek(context, entity, "ready")
+    meaning = context.elaborate(bound["ready"])
+    if isinstance(meaning, Peeked):
+        meaning = bind_peek(context, meaning, "ready")
     pipeline, side = pipeline_of(receiver), _side(operation)
-    if not isinstance(entity, Token):
+    if not isinstance(meaning, Token):
         expected = f"the result of `{pipeline.name}.try_acquire_{side}()`"
-        context.fail(names.WrongType(what="the peek", expected=expected, found=describe(entity), at=bound["ready"].span))
-    token = entity.handle
+        context.fail(names.WrongType(what="the peek", expected=expected, found=describe(meaning), at=bound["ready"].span))
+    token = meaning.handle
     if token.pipeline is not pipeline:
         context.fail(
             peek.OtherPipelinesPeek(

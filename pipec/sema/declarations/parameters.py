@@ -157,7 +157,7 @@ def _dimension(context: Context, node: ast.Expression) -> str | int:
             context.bind(node.name, tree.ReadDimension(node.name, I32, node.span), node.span)
             context.dimensions.add(node.name)
             return node.name
-        if binding is not None and isinstance(binding.entity, tree.ReadDimension):
+        if binding is not None and isinstance(binding.meaning, tree.ReadDimension):
             return node.name
     size = known_int(context, node, "a dimension")
     if not 1 <= size < 2**31:

@@ -107,7 +107,7 @@ def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
     if "mma_complete_mask" in bound:
         _complete_mask(context, bound["mma_complete_mask"], counts.get("cta_group", 1))
     _pipeline(context, target, node, OUTPUT, bound, {"tmem": spec}, **counts)
-    pipeline = context.scope.names[target.name].entity
+    pipeline = context.scope.names[target.name].meaning
     assert isinstance(pipeline, tree.Pipeline)
     if "barriers" in bound:
         own_barriers(context, pipeline, bound["barriers"])

@@ -266,5 +266,5 @@ def refuse_unused(context: Context) -> None:
 def refuse_assignment(context: Context, target: ast.Name) -> None:
     """The tile is the scheduler's choice."""
     binding = context.scope.find(target.name)
-    if binding is not None and isinstance(binding.entity, Tile):
+    if binding is not None and isinstance(binding.meaning, Tile):
         context.fail(messages.TileAssigned(tile=target.name, at=target.span, loop=binding.span))

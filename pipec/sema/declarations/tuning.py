@@ -99,7 +99,7 @@ class Tuning:
             if context.scope.find(name.name) is not None:
                 continue
             bound = self._context.scope.find(name.name)
-            if isinstance(bound and bound.entity, tree.ReadDimension):
+            if isinstance(bound and bound.meaning, tree.ReadDimension):
                 self._context.fail(messages.NotKnownWhenTuning(name=name.name, what="a size, known at the launch", at=name.span))
             if bound is not None or name.name in self._later:
                 what = "made from parameters, for one candidate at a time"

@@ -62,57 +62,57 @@ _ALIASES = (
 
 def comptime(context: Context, statement: ast.Comptime) -> None:
     """`comptime NAME = value`, at file, kernel or role level."""
-    entity = context.elaborate(statement.value)
-    if not isinstance(entity, Known):
+    meaning = context.elaborate(statement.value)
+    if not isinstance(meaning, Known):
         context.fail(constants_messages.NotComptime(what=f"`{statement.target.name}`", at=statement.value.span))
-    context.define(statement.target, Known(entity.value, statement.value.span))
+    context.define(statement.target, Known(meaning.value, statement.value.span))
 
 
 def assign(context: Context, statement: ast.Assign) -> None:
     target = statement.target
     # Before the value is read: its operations would be emitted though the name cannot have it.
     refuse_assignment(context, target)
-    entity = context.elaborate(statement.value)
-    match entity:
+    meaning = context.elaborate(statement.value)
+    match meaning:
         case Peeked():
             refuse_shadowing(context, target)
-            context.bind(target.name, bind_peek(context, entity, target.name), target.span)
+            context.bind(target.name, bind_peek(context, meaning, target.name), target.span)
         case Acquired():
-            if entity.form not in ("linear", "either"):
-                _not_linear(context, entity, statement)
+            if meaning.form not in ("linear", "either"):
+                _not_linear(context, meaning, statement)
             # Not an alias: the assignment is where the wait happens, so an acquire that is only named later cannot be reordered.
-            context.bind(target.name, acquire(context, target.name, entity, "linear"), target.span)
+            context.bind(target.name, acquire(context, target.name, meaning, "linear"), target.span)
         case AcquiredPair(output):
             _not_linear(context, output, statement)
         case NewRegisterTile(value):
-            _assign_kept(context, target, value, statement.span)
+            _assign_register_tile(context, target, value, statement.span)
         case NewAccumulator():
-            _new_accumulator(context, target, entity)
+            _new_accumulator(context, target, meaning)
         # These belong in a `with`, a `for`, or a statement of their own; a name for one could be used where it means nothing.
         case Void() | Elected() | Turn() | Range():
             context.fail(
                 types_messages.WrongType(
-                    what="the value", expected="something to name", found=describe(entity), at=statement.value.span
+                    what="the value", expected="something to name", found=describe(meaning), at=statement.value.span
                 )
             )
         # A second name for what is known while compiling costs nothing at run time, so nothing is emitted.
-        case _ if isinstance(entity, _ALIASES):
+        case _ if isinstance(meaning, _ALIASES):
             refuse_shadowing(context, target)
-            context.bind(target.name, entity, target.span)
+            context.bind(target.name, meaning, target.span)
         case _:
-            found = as_value(context, entity, statement.value.span, "the value")
-            if _kept_variable(context, target) is not None:
-                _assign_kept(context, target, as_runtime(context, found, None, "the value"), statement.span)
+            found = as_value(context, meaning, statement.value.span, "the value")
+            if _register_variable(context, target) is not None:
+                _assign_register_tile(context, target, as_runtime(context, found, None, "the value"), statement.span)
             elif isinstance(found, EXPRESSIONS) and isinstance(found.type, TileType):
                 _assign_tile(context, target, found, statement.span)
             else:
                 _assign_scalar(context, target, found, statement)
 
 
-def _not_linear(context: Context, entity: Acquired, statement: ast.Assign) -> None:
+def _not_linear(context: Context, meaning: Acquired, statement: ast.Assign) -> None:
     context.fail(
         placement_messages.LinearInWith(
-            problem=f"a stage of `{entity.span.text()}` belongs to a `with`",
+            problem=f"a stage of `{meaning.span.text()}` belongs to a `with`",
             form="scoped",
             fix=f"write `with {statement.value.span.text()} as {statement.target.name}:`, or use the acquire form",
             at=statement.value.span,
@@ -120,18 +120,18 @@ def _not_linear(context: Context, entity: Acquired, statement: ast.Assign) -> No
     )
 
 
-def acquire(context: Context, name: str, entity: Acquired, either: Form = "scoped") -> tree.Handle:
+def acquire(context: Context, name: str, meaning: Acquired, either: Form = "scoped") -> tree.Handle:
     """Emits the wait and gives the stage its handle; `either` is the form of a stage that may have both."""
-    form = either if entity.form == "either" else entity.form
-    return take_stage(context, entity.pipeline, entity.side, form, name, entity.span, entity.token)
+    form = either if meaning.form == "either" else meaning.form
+    return take_stage(context, meaning.pipeline, meaning.side, form, name, meaning.span, meaning.token)
 
 
-def _new_accumulator(context: Context, target: ast.Name, entity: NewAccumulator) -> None:
+def _new_accumulator(context: Context, target: ast.Name, meaning: NewAccumulator) -> None:
     refuse_shadowing(context, target)
-    accumulator = tree.Accumulator(target.name, entity.dtype, entity.rows, entity.columns, entity.span)
+    accumulator = tree.Accumulator(target.name, meaning.dtype, meaning.rows, meaning.columns, meaning.span)
     # Cleared where it is declared and not by the first MMA: in a loop each iteration starts from zeros, and an accumulator that no MMA
     # reaches is still defined.
-    context.emit(tree.ClearAccumulator(accumulator, entity.span))
+    context.emit(tree.ClearAccumulator(accumulator, meaning.span))
     context.bind(target.name, accumulator, target.span)
 
 
@@ -147,17 +147,17 @@ def _assign_tile(context: Context, target: ast.Name, found: tree.Expression, spa
     _new_tile(context, target, tree.Variable(target.name, found.type, target.span), found, span)
 
 
-def _kept_variable(context: Context, target: ast.Name) -> tree.Variable | None:
+def _register_variable(context: Context, target: ast.Name) -> tree.Variable | None:
     """The tile in registers that the name stands for already."""
     binding = context.scope.find(target.name)
-    variable = binding.entity if binding is not None else None
+    variable = binding.meaning if binding is not None else None
     return variable if isinstance(variable, tree.Variable) and variable.in_registers else None
 
 
-def _assign_kept(context: Context, target: ast.Name, found: tree.Expression, span: Span) -> None:
+def _assign_register_tile(context: Context, target: ast.Name, found: tree.Expression, span: Span) -> None:
     # A register-resident tile keeps its variable through assignments, which makes it loop-carried state. Lazy tiles get a new variable
     # each time.
-    variable = _kept_variable(context, target)
+    variable = _register_variable(context, target)
     if variable is None:
         _new_tile(context, target, tree.Variable(target.name, found.type, target.span, in_registers=True), found, span)
         return
@@ -176,8 +176,8 @@ def _new_tile(context: Context, target: ast.Name, variable: tree.Variable, found
     refuse_shadowing(context, target)
     # A lazy tile is evaluated where it is used, so its expression must not depend on the path that led there.
     outer = context.scope.find(target.name)
-    if outer is not None and target.name not in context.scope.names and isinstance(outer.entity, tree.Variable):
-        context.fail(messages.TileReassigned(name=target.name, at=target.span, first=outer.entity.span))
+    if outer is not None and target.name not in context.scope.names and isinstance(outer.meaning, tree.Variable):
+        context.fail(messages.TileReassigned(name=target.name, at=target.span, first=outer.meaning.span))
     context.emit(tree.Assign(variable, found, span))
     context.bind(target.name, variable, target.span)
 
@@ -186,7 +186,7 @@ def _assign_scalar(context: Context, target: ast.Name, found: Known | tree.Expre
     refuse_shadowing(context, target)
     stated = known_dtype(context, statement.annotation) if statement.annotation is not None else None
     binding = context.scope.find(target.name)
-    variable = binding.entity if binding is not None else None
+    variable = binding.meaning if binding is not None else None
     # The number of another stage gets a variable of its own, so that each picks its own stage's slot.
     again = isinstance(found, tree.StageIndex) and target.name in context.scope.names
     # A name that stood for something else, an alias or a lazy tile say, starts a new variable; a scalar keeps its type.
@@ -229,30 +229,30 @@ def _store_scalar(context: Context, variable: tree.Variable, found: Known | tree
 
 def augmented(context: Context, statement: ast.AugmentedAssign) -> None:
     refuse_assignment(context, statement.target)
-    entity = context.look_up(statement.target)
+    meaning = context.look_up(statement.target)
     right = context.elaborate(statement.value)
     if not isinstance(right, Known):
         right = as_value(context, right, statement.value.span, "the value")
-    if not isinstance(entity, tree.Variable):
+    if not isinstance(meaning, tree.Variable):
         context.fail(
             types_messages.WrongType(
                 what=f"the target of `{statement.operator}=`",
                 expected="a variable",
-                found=describe(entity),
+                found=describe(meaning),
                 at=statement.target.span,
             )
         )
-    result = operate(context, statement.operator, tree.ReadVariable(entity, statement.target.span), right, statement.span)
-    if entity.in_registers:
-        _assign_kept(context, statement.target, result, statement.span)
+    result = operate(context, statement.operator, tree.ReadVariable(meaning, statement.target.span), right, statement.span)
+    if meaning.in_registers:
+        _assign_register_tile(context, statement.target, result, statement.span)
         return
-    if isinstance(entity.type, TileType):
+    if isinstance(meaning.type, TileType):
         _assign_tile(context, statement.target, result, statement.span)
         return
     if isinstance(result.type, TileType):
         context.fail(
             types_messages.TypeChanged(
-                name=entity.name, old=str(entity.type), new=str(result.type), at=statement.span, first=entity.span
+                name=meaning.name, old=str(meaning.type), new=str(result.type), at=statement.span, first=meaning.span
             )
         )
-    _store_scalar(context, entity, result, statement.span)
+    _store_scalar(context, meaning, result, statement.span)

@@ -23,12 +23,12 @@ def _block(context: Context, body: tuple[ast.Statement, ...], inside: Span, kind
 
 
 def _condition(context: Context, node: ast.Expression) -> Known | tree.Expression:
-    entity = context.elaborate(node)
-    if isinstance(entity, Known):
+    meaning = context.elaborate(node)
+    if isinstance(meaning, Known):
         # A compile-time number is not taken for a condition either: `if STAGES:` is more often a mistake than a test for zero.
         known(context, node, bool, "the condition", "a condition")
-        return entity
-    found = as_runtime(context, as_value(context, entity, node.span, "the condition"), None)
+        return meaning
+    found = as_runtime(context, as_value(context, meaning, node.span, "the condition"), None)
     if found.type is not BOOL:
         hint = "; compare it, for example `!= 0`" if isinstance(found.type, DType) else ""
         context.fail(

@@ -66,16 +66,16 @@ def _run(context: Context, statement: ast.Statement) -> None:
 def _expression(context: Context, statement: ast.ExpressionStatement) -> None:
     if isinstance(statement.value, ast.String):
         return
-    entity = context.elaborate(statement.value)
-    match entity:
+    meaning = context.elaborate(statement.value)
+    match meaning:
         case Void():
             return
         case Acquired() | AcquiredPair():
-            by_hand = isinstance(entity, Acquired) and entity.form == "linear"
+            by_hand = isinstance(meaning, Acquired) and meaning.form == "linear"
             call = statement.span.text()
             context.fail(messages.UnnamedStage(fix=f"s = {call}" if by_hand else f"with {call} as s:", at=statement.span))
         case Peeked():
-            context.fail(_dropped_peek(entity))
+            context.fail(_dropped_peek(meaning))
         case Turn():
             context.fail(messages.NoEffect(hint=f"write `with {statement.span.text()}:`", at=statement.span))
         case _:

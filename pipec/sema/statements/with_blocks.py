@@ -15,38 +15,38 @@ def with_block(context: Context, statement: ast.With, items: list[ast.WithItem])
         context.run_body(statement.body)
         return
     item, rest = items[0], items[1:]
-    entity = context.elaborate(item.context)
-    if isinstance(entity, Elected):
+    meaning = context.elaborate(item.context)
+    if isinstance(meaning, Elected):
         with context.block(item.span, "with") as inner:
             with_block(inner, statement, rest)
         context.emit(tree.Elect(tuple(inner.statements), item.span))
         return
-    if isinstance(entity, AcquiredPair):
-        _with_pair(context, statement, item, rest, entity)
+    if isinstance(meaning, AcquiredPair):
+        _with_pair(context, statement, item, rest, meaning)
         return
-    if isinstance(entity, Turn):
-        with take_turn(context, entity) as inner:
+    if isinstance(meaning, Turn):
+        with take_turn(context, meaning) as inner:
             with_block(inner, statement, rest)
         return
-    if not isinstance(entity, Acquired):
-        context.fail(messages.NotScoped(found=describe(entity), at=item.context.span))
-    if entity.form == "linear":
-        verb = "produce" if entity.side == "producer" else "consume"
+    if not isinstance(meaning, Acquired):
+        context.fail(messages.NotScoped(found=describe(meaning), at=item.context.span))
+    if meaning.form == "linear":
+        verb = "produce" if meaning.side == "producer" else "consume"
         context.fail(
             messages.LinearInWith(
                 problem="an acquired stage is released by hand, not by a `with`",
                 form="linear",
-                fix=f"write `with {entity.pipeline.name}.{verb}() as s:`, or assign it and call `release()`",
+                fix=f"write `with {meaning.pipeline.name}.{verb}() as s:`, or assign it and call `release()`",
                 at=item.context.span,
             )
         )
     if item.target is not None:
         refuse_shadowing(context, item.target)
     # A stage without a name still needs one in messages; nothing in the source can refer to it.
-    name = item.target.name if item.target is not None else entity.pipeline.name
+    name = item.target.name if item.target is not None else meaning.pipeline.name
     # The wait belongs to the enclosing block and the release after the inner one, so that names assigned inside the `with` end before
     # the stage is released: a tile variable could otherwise read a slot that is no longer held.
-    handle = acquire(context, name, entity)
+    handle = acquire(context, name, meaning)
     with context.block(item.span, "with") as inner:
         if item.target is not None:
             inner.bind(name, handle, item.target.span)
@@ -56,15 +56,17 @@ def with_block(context: Context, statement: ast.With, items: list[ast.WithItem])
     context.emit(tree.Release(handle, handle.form == "scoped", item.span))
 
 
-def _with_pair(context: Context, statement: ast.With, item: ast.WithItem, rest: list[ast.WithItem], entity: AcquiredPair) -> None:
+def _with_pair(
+    context: Context, statement: ast.With, item: ast.WithItem, rest: list[ast.WithItem], meaning: AcquiredPair
+) -> None:
     """Both stages for the length of the block; the accumulator is waited for first and released last."""
     if item.target is not None:
         refuse_shadowing(context, item.target)
-    name = item.target.name if item.target is not None else entity.output.pipeline.name
+    name = item.target.name if item.target is not None else meaning.output.pipeline.name
     # In this order, because the accumulator is full only after the MMAs that read the input stage; waiting for the input first would
     # gain nothing.
-    output = acquire(context, name, entity.output)
-    source = acquire(context, f"{name}.input_stage", entity.input)
+    output = acquire(context, name, meaning.output)
+    source = acquire(context, f"{name}.input_stage", meaning.input)
     with context.block(item.span, "with") as inner:
         if item.target is not None:
             inner.bind(name, EpilogueStage(output, source), item.target.span)

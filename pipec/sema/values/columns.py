@@ -25,11 +25,11 @@ _MOST_AT_ONCE = 32  # columns a thread reads at once from shared memory, by wide
 
 def moving_columns(context: Context, bound: dict[str, ast.Expression], node: ast.Call) -> Meaning:
     """The arguments are those of `columns`."""
-    entity = context.elaborate(bound["tile"])
-    if isinstance(entity, tree.BufferRef) and entity.cta is not None:
-        source = entity  # values are read, which may be another CTA's
+    meaning = context.elaborate(bound["tile"])
+    if isinstance(meaning, tree.BufferRef) and meaning.cta is not None:
+        source = meaning  # values are read, which may be another CTA's
     else:
-        source = as_buffer_ref(context, entity, bound["tile"].span, "the tile of columns that move with a loop")
+        source = as_buffer_ref(context, meaning, bound["tile"].span, "the tile of columns that move with a loop")
     if source.transposed:
         found = "a transposed view, which only `mma` takes"
         context.fail(names.WrongType(what="the tile", expected="in its stored order", found=found, at=bound["tile"].span))

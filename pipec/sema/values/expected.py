@@ -21,34 +21,34 @@ Kind = TypeVar("Kind")
 
 def value(context: Context, node: ast.Expression, what: str = "the value") -> Value:
     """A number or tile: compile-time or run-time."""
-    entity = context.elaborate(node)
-    return as_value(context, entity, node.span, what)
+    meaning = context.elaborate(node)
+    return as_value(context, meaning, node.span, what)
 
 
-def as_value(context: Context, entity: Meaning, span: Span, what: str) -> Value:
-    """The value of an entity; a stage or tile stands for its elements."""
-    if isinstance(entity, Known) and not isinstance(entity.value, str | DType):
-        return entity
-    if isinstance(entity, EXPRESSIONS):
-        return entity
-    if isinstance(entity, tree.Accumulator):
-        return tree.ReadAccumulator(entity, span)
-    if isinstance(entity, EpilogueStage):
-        entity = entity.output
-    if isinstance(entity, Token):
-        return tree.ReadVariable(entity.ready, span)
+def as_value(context: Context, meaning: Meaning, span: Span, what: str) -> Value:
+    """The value of an meaning; a stage or tile stands for its elements."""
+    if isinstance(meaning, Known) and not isinstance(meaning.value, str | DType):
+        return meaning
+    if isinstance(meaning, EXPRESSIONS):
+        return meaning
+    if isinstance(meaning, tree.Accumulator):
+        return tree.ReadAccumulator(meaning, span)
+    if isinstance(meaning, EpilogueStage):
+        meaning = meaning.output
+    if isinstance(meaning, Token):
+        return tree.ReadVariable(meaning.ready, span)
     # A stage of several tiles does not say which one is meant, and is told below to be no value.
-    if isinstance(entity, tree.Handle) and len(context.buffers.get(entity.pipeline, ())) == 1:
-        entity = reference(context, entity, span)
-    if isinstance(entity, tree.BufferRef):
-        buffer = entity.buffer
-        rows, columns = (buffer.columns, buffer.rows) if entity.transposed else (buffer.rows, buffer.columns)
-        if entity.transposed and (rows == 1 or columns > 1 or buffer.space == "tensor"):
+    if isinstance(meaning, tree.Handle) and len(context.buffers.get(meaning.pipeline, ())) == 1:
+        meaning = reference(context, meaning, span)
+    if isinstance(meaning, tree.BufferRef):
+        buffer = meaning.buffer
+        rows, columns = (buffer.columns, buffer.rows) if meaning.transposed else (buffer.rows, buffer.columns)
+        if meaning.transposed and (rows == 1 or columns > 1 or buffer.space == "tensor"):
             found = "a transposed view, which only `mma` takes; values are read so from tiles of one row"
             context.fail(types_messages.WrongType(what=what, expected="a tile in its stored order", found=found, at=span))
         need_values(context, buffer.dtype, "read as a tile of values", span)
-        return tree.ReadBuffer(entity, TileType(buffer.dtype, rows, columns), span)
-    context.fail(types_messages.WrongType(what=what, expected="a number or a tile", found=describe(entity), at=span))
+        return tree.ReadBuffer(meaning, TileType(buffer.dtype, rows, columns), span)
+    context.fail(types_messages.WrongType(what=what, expected="a number or a tile", found=describe(meaning), at=span))
 
 
 def need_values(context: Context, dtype: DType, use: str, span: Span) -> None:
@@ -89,15 +89,15 @@ def coordinate(context: Context, node: ast.Expression) -> tree.Expression:
 
 def known(context: Context, node: ast.Expression, kind: type[Kind] | tuple[type[Kind], ...], what: str, expected: str) -> Kind:
     """A compile-time value of a Python type."""
-    entity = context.elaborate(node)
-    if not isinstance(entity, Known):
-        if isinstance(entity, EXPRESSIONS):
+    meaning = context.elaborate(node)
+    if not isinstance(meaning, Known):
+        if isinstance(meaning, EXPRESSIONS):
             context.fail(constants_messages.NotComptime(what=what, at=node.span))
-        context.fail(types_messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
-    found = entity.value
+        context.fail(types_messages.WrongType(what=what, expected=expected, found=describe(meaning), at=node.span))
+    found = meaning.value
     # Python's bool is an int; a tile of `True` rows is a mistake all the same.
     if not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
-        context.fail(types_messages.WrongType(what=what, expected=expected, found=describe(entity), at=node.span))
+        context.fail(types_messages.WrongType(what=what, expected=expected, found=describe(meaning), at=node.span))
     return found
 
 
@@ -114,26 +114,26 @@ def buffer_ref(context: Context, node: ast.Expression, what: str) -> tree.Buffer
     return as_buffer_ref(context, context.elaborate(node), node.span, what)
 
 
-def as_buffer_ref(context: Context, entity: Meaning, span: Span, what: str) -> tree.BufferRef:
-    if isinstance(entity, tree.Handle):
-        entity = reference(context, entity, span)
-    if not isinstance(entity, tree.BufferRef):
-        context.fail(types_messages.WrongType(what=what, expected="a tile of a stage", found=describe(entity), at=span))
+def as_buffer_ref(context: Context, meaning: Meaning, span: Span, what: str) -> tree.BufferRef:
+    if isinstance(meaning, tree.Handle):
+        meaning = reference(context, meaning, span)
+    if not isinstance(meaning, tree.BufferRef):
+        context.fail(types_messages.WrongType(what=what, expected="a tile of a stage", found=describe(meaning), at=span))
     # The address of a tile of another CTA means nothing to a copy or an MMA of this one; threads read it as values.
-    if entity.cta is not None:
+    if meaning.cta is not None:
         context.fail(cluster_messages.RemoteOperand(what=what, at=span))
-    return entity
+    return meaning
 
 
 def tensor_slice(context: Context, node: ast.Expression, what: str) -> tree.TensorSlice:
-    entity = context.elaborate(node)
-    if not isinstance(entity, tree.TensorSlice):
+    meaning = context.elaborate(node)
+    if not isinstance(meaning, tree.TensorSlice):
         context.fail(
             types_messages.WrongType(
-                what=what, expected="a place in a tensor, such as `a[i, j]`", found=describe(entity), at=node.span
+                what=what, expected="a place in a tensor, such as `a[i, j]`", found=describe(meaning), at=node.span
             )
         )
-    return entity
+    return meaning
 
 
 def reference(context: Context, handle: tree.Handle, span: Span) -> tree.BufferRef:

@@ -86,33 +86,33 @@ def _member_names(context: Context, pipeline: tree.Pipeline) -> tuple[str, ...]:
     return tuple(dict.fromkeys(buffer.member for buffer in buffers if buffer.space == "shared"))
 
 
-def members_of(context: Context, entity: Meaning) -> tuple[str, tuple[str, ...]]:
+def members_of(context: Context, meaning: Meaning) -> tuple[str, tuple[str, ...]]:
     """What a message calls the owner of members, and their names."""
-    match entity:
+    match meaning:
         case tree.Pipeline():
-            return f"the {entity.kind} `{entity.name}`", tuple(MEMBERS.get(entity.kind, {}))
+            return f"the {meaning.kind} `{meaning.name}`", tuple(MEMBERS.get(meaning.kind, {}))
         case View(pipeline, side):
             return f"the {side} view of `{pipeline.name}`", tuple(MEMBERS[VIEWS[side]])
         case EpilogueStage():
-            stages = ("output_stage", "input_stage", *_member_names(context, entity.input.pipeline))
-            return describe(entity), stages + tuple(MEMBERS[EPILOGUE_STAGE])
+            stages = ("output_stage", "input_stage", *_member_names(context, meaning.input.pipeline))
+            return describe(meaning), stages + tuple(MEMBERS[EPILOGUE_STAGE])
         case tree.Handle():
-            tiles = _member_names(context, entity.pipeline)
-            rows = MEMBERS[PRODUCER if entity.side == "producer" else CONSUMER].values()
-            names = tuple(row.name for row in rows if row.belongs_to(entity.pipeline.kind))
-            return f"the {entity.side} stage `{entity.name}`", tiles + names
+            tiles = _member_names(context, meaning.pipeline)
+            rows = MEMBERS[PRODUCER if meaning.side == "producer" else CONSUMER].values()
+            names = tuple(row.name for row in rows if row.belongs_to(meaning.pipeline.kind))
+            return f"the {meaning.side} stage `{meaning.name}`", tiles + names
         case Payload(handle):
             return f"the payload of stage `{handle.name}`", _member_names(context, handle.pipeline)
         case PipelinePayload(pipeline):
-            return describe(entity), _member_names(context, pipeline)
+            return describe(meaning), _member_names(context, pipeline)
         case tree.BufferRef():
-            return describe(entity), ("T", *MEMBERS[TILE])
+            return describe(meaning), ("T", *MEMBERS[TILE])
         case Barrier():
-            return describe(entity), tuple(MEMBERS[BARRIER])
+            return describe(meaning), tuple(MEMBERS[BARRIER])
         case Tile():
-            return describe(entity), (*AXES, "index")
+            return describe(meaning), (*AXES, "index")
         case _:
-            return describe(entity), ()
+            return describe(meaning), ()
 
 
 def named(context: Context, node: ast.Name) -> Meaning:
@@ -122,19 +122,19 @@ def named(context: Context, node: ast.Name) -> Meaning:
     return _at(context.look_up(node, BUILT_IN + tuple(FREE)), node.span)
 
 
-def _at(entity: Meaning, span: Span) -> Meaning:
-    """The entity as used here: messages point to the use."""
-    match entity:
+def _at(meaning: Meaning, span: Span) -> Meaning:
+    """The meaning as used here: messages point to the use."""
+    match meaning:
         case Known(value, _):
             return Known(value, span)
         case tree.Variable():
-            return tree.ReadVariable(entity, span)
+            return tree.ReadVariable(meaning, span)
         case tree.ScalarParameter():
-            return tree.ReadParameter(entity, span)
+            return tree.ReadParameter(meaning, span)
         case tree.ReadDimension() | tree.ReadVariable():
-            return replace(entity, span=span)
+            return replace(meaning, span=span)
         case _:
-            return entity
+            return meaning
 
 
 def dotted(context: Context, node: ast.Expression) -> str | None:
@@ -164,12 +164,12 @@ def _special(context: Context, first: str, rest: str, span: Span) -> tree.Expres
     return tree.Binary("==", tree.Binary("%", tree.Special("cta.rank", I32, span), two, I32, span), zero, BOOL, span)
 
 
-def _fact(context: Context, name: str, span: Span) -> Known:
+def _target_property(context: Context, name: str, span: Span) -> Known:
     """What is known of the target while compiling."""
-    facts = context.target.facts
-    if name not in facts:
-        context.no_member("`target`", name, tuple(facts), span)
-    return Known(facts[name], span)
+    properties = context.target.properties
+    if name not in properties:
+        context.no_member("`target`", name, tuple(properties), span)
+    return Known(properties[name], span)
 
 
 def attribute(context: Context, node: ast.Attribute) -> Meaning:
@@ -179,37 +179,37 @@ def attribute(context: Context, node: ast.Attribute) -> Meaning:
         if first in MEMBERS_OF_SPECIALS:
             return _special(context, first, rest, node.span)
         if first == "target":
-            return _fact(context, rest, node.span)
+            return _target_property(context, rest, node.span)
         if path in FREE:
             context.fail(placement_messages.NoEffect(hint=f"call it: `{FREE[path].signature}`", at=node.span))
         if any(name.startswith(first + ".") for name in FREE):
             context.no_member(f"`{first}`", rest, tuple(n.split(".")[1] for n in FREE if n.startswith(first + ".")), node.span)
         context.refuse_other(path, library_member(path), node.span)
-    entity = context.elaborate(node.value)
-    if isinstance(entity, EpilogueStage) and node.name in ("output_stage", "input_stage"):
-        return entity.output if node.name == "output_stage" else entity.input
+    meaning = context.elaborate(node.value)
+    if isinstance(meaning, EpilogueStage) and node.name in ("output_stage", "input_stage"):
+        return meaning.output if node.name == "output_stage" else meaning.input
     # Of the two stages only the input's has tiles with names: its factors.
-    if isinstance(entity, EpilogueStage) and tile_group(context, entity.input.pipeline, None, node.name, node.span) is not None:
-        entity = entity.input
-    if isinstance(entity, Payload):
-        entity = entity.handle
-    if isinstance(entity, Tile):
-        place = tile_place(entity, node.name, node.span)
+    if isinstance(meaning, EpilogueStage) and tile_group(context, meaning.input.pipeline, None, node.name, node.span) is not None:
+        meaning = meaning.input
+    if isinstance(meaning, Payload):
+        meaning = meaning.handle
+    if isinstance(meaning, Tile):
+        place = tile_place(meaning, node.name, node.span)
         if place is not None:
             return place
-    if isinstance(entity, tree.Handle):
-        tile = _tile_of(context, entity, node)
+    if isinstance(meaning, tree.Handle):
+        tile = _tile_of(context, meaning, node)
         if tile is not None:
             return tile
-    if isinstance(entity, tree.Pipeline) and node.name in _CONSTANTS and node.name in MEMBERS.get(entity.kind, {}):
-        return _CONSTANTS[node.name](context, entity, node.span)
-    if isinstance(entity, PipelinePayload):
-        group = tile_group(context, entity.pipeline, None, node.name, node.span)
+    if isinstance(meaning, tree.Pipeline) and node.name in _CONSTANTS and node.name in MEMBERS.get(meaning.kind, {}):
+        return _CONSTANTS[node.name](context, meaning, node.span)
+    if isinstance(meaning, PipelinePayload):
+        group = tile_group(context, meaning.pipeline, None, node.name, node.span)
         if group is not None:
             return group
-    if isinstance(entity, tree.BufferRef) and node.name == "T":
-        return replace(entity, transposed=not entity.transposed, span=node.span)
-    owner, members = members_of(context, entity)
+    if isinstance(meaning, tree.BufferRef) and node.name == "T":
+        return replace(meaning, transposed=not meaning.transposed, span=node.span)
+    owner, members = members_of(context, meaning)
     if node.name in members:
         context.fail(placement_messages.NoEffect(hint=f"call it: `{node.span.text()}()`", at=node.span))
     context.no_member(owner, node.name, members, node.span)
@@ -218,40 +218,40 @@ def attribute(context: Context, node: ast.Attribute) -> Meaning:
 def _is_tile_word(context: Context, name: str) -> bool:
     """An allocation may be called `tmem`: it is not indexed, so `tmem[...]` keeps its meaning."""
     binding = context.scope.find(name)
-    return binding is None or isinstance(binding.entity, tree.TensorAllocation)
+    return binding is None or isinstance(binding.meaning, tree.TensorAllocation)
 
 
 def subscript(context: Context, node: ast.Subscript) -> Meaning:
     if isinstance(node.value, ast.Name) and node.value.name in ("tile", "tmem") and _is_tile_word(context, node.value.name):
         return _tile_spec(context, node, "shared" if node.value.name == "tile" else "tensor")
-    entity = context.elaborate(node.value)
-    match entity:
+    meaning = context.elaborate(node.value)
+    match meaning:
         case tree.TensorParameter():
-            if len(node.items) != len(entity.shape):
+            if len(node.items) != len(meaning.shape):
                 context.fail(
                     types_messages.WrongRank(
-                        tensor=entity.name,
-                        rank=_count(len(entity.shape), "dimension"),
+                        tensor=meaning.name,
+                        rank=_count(len(meaning.shape), "dimension"),
                         given=_count(len(node.items), "coordinate"),
                         at=node.span,
-                        declared=entity.span,
+                        declared=meaning.span,
                     )
                 )
-            return tree.TensorSlice(entity, tuple(coordinate(context, item) for item in node.items), node.span)
+            return tree.TensorSlice(meaning, tuple(coordinate(context, item) for item in node.items), node.span)
         case tree.Buffer():
-            return _slot(context, entity, node)
+            return _slot(context, meaning, node)
         case TileGroup():
-            return _group_tile(context, entity, node)
-        case tree.BufferRef() if entity.buffer.owner is not None and entity.buffer.owner.kind == INPUT and len(node.items) == 1:
+            return _group_tile(context, meaning, node)
+        case tree.BufferRef() if meaning.buffer.owner is not None and meaning.buffer.owner.kind == INPUT and len(node.items) == 1:
             # A group of one: a kernel with the group size as a parameter reads the same for all sizes.
             known_place(context, context.elaborate(node.items[0]), 1, node.items[0].span)
-            return entity
+            return meaning
         case _:
             context.fail(
                 types_messages.WrongType(
                     what="what is indexed",
                     expected="a tensor, a buffer, `tile` or `tmem`",
-                    found=describe(entity),
+                    found=describe(meaning),
                     at=node.value.span,
                 )
             )

@@ -26,14 +26,14 @@ def binary(context: Context, node: ast.Binary) -> Meaning:
     sides: list[Value] = []
     for side in (node.left, node.right):
         try:
-            entity = context.elaborate(side)
+            meaning = context.elaborate(side)
         except Reported:
             if side is node.left:  # the right side may hold an independent mistake
                 context.elaborate(node.right)
             raise
-        if not isinstance(entity, Known):
-            entity = as_value(context, entity, side.span, f"the operand of `{node.operator}`")
-        sides.append(entity)
+        if not isinstance(meaning, Known):
+            meaning = as_value(context, meaning, side.span, f"the operand of `{node.operator}`")
+        sides.append(meaning)
     return _combine(context, node.operator, sides[0], sides[1], node.span)
 
 
