@@ -186,7 +186,8 @@ def attention() -> dict[str, Any]:
     errors: dict[str, list[float]] = defaultdict(list)
     for title, row in _figures("h200_attention").items():
         size, mask, length = title.split()
-        shape = {"H": 16384 // int(length) * 2048 // int(size), "S": int(length), "T": int(length)}
+        heads = 16384 // int(length) * 2048 // int(size)
+        shape = {"H": heads, "KEPT": heads, "SEQUENCES": 1, "S": int(length), "T": int(length)}
         for name, one in row.items():
             if name.startswith("pipec") and "microseconds" in one:
                 persistent = name.startswith("pipec persistent")

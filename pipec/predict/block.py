@@ -33,6 +33,7 @@ class Engines:
         self.stretches: list[Stretch] = []
         self.busy: dict[str, float] = defaultdict(float)
         self.instructions: dict[str, int] = defaultdict(int)  # of TMA, by role
+        self.loaded: dict[tree.Operation, int] = defaultdict(int)  # how often, by the first block
 
 
 class Block:

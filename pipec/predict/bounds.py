@@ -35,6 +35,16 @@ def together(bounds: Mapping[str, float], waves: Sequence[Wave], clock: float) -
     return _joined(waiting, bounds["power"])
 
 
+EVEN = 0.99
+_IDLE = 0.5  # of an average block's time
+
+
+def in_turn(work: Workload, cycles: float, places: int) -> Wave:
+    """Of blocks of unlike length, the longest one taking so many `cycles`: they follow each other without waiting for it, and at the end
+    some places idle."""
+    return Wave(max(cycles, cycles * work.evenness * (work.blocks / places + _IDLE)), 1.0)
+
+
 def _joined(first: float, second: float) -> float:
     """The larger, and a little more where both meet, since neither then hides the other fully."""
     largest, least = max(first, second), min(first, second)

@@ -13,7 +13,7 @@ tests/predict holds the two together. Costs, conditions and the bounds around a 
 from collections.abc import Mapping
 from math import ceil
 
-from pipec.predict.bounds import Wave, bounds_of, staying, together
+from pipec.predict.bounds import EVEN, Wave, bounds_of, in_turn, staying, together
 from pipec.predict.conditions import Conditions, conditions
 from pipec.predict.device import Device
 from pipec.predict.work import LINE, product_cycles, store_cycles
@@ -51,6 +51,8 @@ def _waves(work: Workload, device: Device) -> list[Wave]:
         last = _block(work, device, busy * work.last_wave, each) if work.tiles > 1 and work.last_wave < 1 else cycles
         return staying(work, device, cycles + start, last + start, idle(work, device, busy))
     full, rest = divmod(work.blocks, places * held) if work.blocks > places else (0, work.blocks)
+    if full and work.evenness < EVEN:
+        return [in_turn(work, _block(work, device, 1.0, held) + _first_load(work, device, 1.0), places * held)]
     waves = []
     if full:
         start = _first_load(work, device, 1.0)
@@ -96,7 +98,7 @@ def _loops(work: Workload, device: Device, around: Conditions, held: int) -> flo
     walking = sum(walk(load, device, around) * load.times for load in work.loads)
     walking += sum(read.bytes * read.inside / around.bytes_per_cycle * read.times for read in work.reads)
     issued = max(_issued(role, device, work) for role in work.roles)
-    threads = max((role.slots.cycles(device) for role in work.roles if role.products), default=0.0)
+    threads = sum(role.slots.cycles(device) for role in work.roles if _in_loop(role))  # the schedulers are shared
     engines = held * max(products, walking, issued, threads)
     used = [ring for ring in work.stages if _uses(work, ring)]  # a split of K may have no block of it
     read = max((read.times - 1 for read in work.reads), default=0.0) * (device.load + around.farther)
@@ -164,4 +166,9 @@ def _epilogues(work: Workload, device: Device) -> tuple[float, float]:
 
 def _stored(role: RoleWork, device: Device) -> float:
     stored = sum(store_cycles(one.elements, device) * one.times for one in role.epilogues if one.elements)
-    return stored if role.products else stored + role.slots.cycles(device)
+    return stored if _in_loop(role) else stored + role.slots.cycles(device)
+
+
+def _in_loop(role: RoleWork) -> bool:
+    """Whether what its threads compute keeps pace with the main loop: it multiplies, or stores nothing but hands on what it computes."""
+    return bool(role.products) or not role.epilogues

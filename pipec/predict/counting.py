@@ -1,8 +1,9 @@
 """What one block of a kernel does for given sizes: bytes loaded, products, stores, and how often; counted on the typed tree.
 
 Counting follows a block's roles statement by statement: loops count their bodies once, times their trips, with variables as they are
-in the first trip. Bounds that only the GPU knows (elements of tensors, answers of the tile scheduler) make a loop or branch count as one
-trip: such kernels are described roughly, and a figure made of it is worth as much.
+in the first trip, or several times where loops in them depend on the trip. Bounds that only the GPU knows (elements of tensors, answers
+of the tile scheduler) make a loop or branch count as one trip: such kernels are described roughly, and a figure made of it is worth as
+much.
 
 Expressions are worked out with the numbers of one launch, of all blocks at once as arrays. The analysis of values (pipec.kir.values) says
 what holds in every launch, in registers that wrap; nothing here decides whether a kernel is right.
@@ -16,6 +17,7 @@ import numpy as np
 
 from pipec.arithmetic import MEANINGS
 from pipec.interface import MULTIPROCESSORS
+from pipec.kir.walk import subexpressions
 from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES, held, launch_registers, staging_bytes, tensor_columns, tile_bytes
 from pipec.predict.tile_loops import operations_in, walks_over_tiles
 from pipec.predict.work import Slots, instructions, slots, tiles_read
@@ -28,9 +30,11 @@ Values = int | float | np.ndarray[Any, Any]
 
 
 def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int) -> Workload:
-    """Of the first block, which has the most to do, when dimensions and scalars have these values."""
-    nothing = _Count(kernel, sizes, multiprocessors, (1, 1, 1), 1)
-    grid = [_whole(nothing.value(extent)) for extent in kernel.grid]
+    """Of the block that has the most to do, the first one unless one at another end of the grid has more, when dimensions and scalars have
+    these values."""
+    nothing = _Count(kernel, sizes, multiprocessors, (1, 1, 1), np.arange(1))
+    x, y, z = (_whole(nothing.value(extent)) for extent in kernel.grid)
+    grid = x, y, z
     threads = 32 * sum(role.warps for role in kernel.roles)
     shared = sum(
         tile_bytes(buffer.rows, buffer.columns, buffer.dtype.bits) * buffer.count
@@ -42,11 +46,23 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
     registers = max((nothing.registers(role) for role in kernel.roles), default=0)
     columns = tensor_columns(kernel)
     together = multiprocessors * held(shared, threads, launched, registers, columns)
-    counter = _Count(kernel, sizes, multiprocessors, (grid[0], grid[1], grid[2]), together)
-    roles = tuple(counter.role(role) for role in kernel.roles)
-    if not _even(roles) and prod(grid) > together:
-        everywhere = _Count(kernel, sizes, multiprocessors, (grid[0], grid[1], grid[2]), together, spread=True)
-        roles = tuple(_averaged(here, everywhere.role(role)) for here, role in zip(roles, kernel.roles, strict=True))
+    count = min(max(1, prod(grid)), together)
+    stays = kernel.schedule is not None or walks_over_tiles(kernel)
+
+    def counted(places: np.ndarray[Any, Any]) -> tuple[RoleWork, ...]:
+        counter = _Count(kernel, sizes, multiprocessors, grid, places)
+        return tuple(counter.role(role) for role in kernel.roles)
+
+    lead, roles = 0, counted(np.arange(count))
+    if not _even(roles):
+        others = [] if stays or kernel.cluster.size > 1 else [x - 1, x * (y - 1), x * y * (z - 1)]
+        lead = max((0, *others), key=lambda place: (_done(counted(np.array([place]))), -place) if place else (_done(roles), 0))
+        if lead:
+            roles = counted(np.array([lead, *range(1, count)]))
+        if lead or prod(grid) > together:
+            everywhere = np.arange(count) * max(1, prod(grid)) // count
+            everywhere[0] = lead
+            roles = tuple(map(_averaged, roles, counted(everywhere)))
     pipelines = {load.pipeline for role in roles for load in role.loads}
     tensors = {load.tensor for role in roles for load in (*role.loads, *role.reads)}
     return Workload(
@@ -60,7 +76,8 @@ def workload(kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int
         {pipeline.name: pipeline.stages for pipeline in kernel.pipelines if pipeline.name in pipelines},
         min((buffer.count for buffer in kernel.buffers if buffer.space == "tensor" and buffer.owner is not None), default=2),
         {tensor.name: _tensor_bytes(tensor, sizes) for tensor in kernel.tensors if tensor.name in tensors},
-        kernel.schedule is not None or walks_over_tiles(kernel),
+        stays,
+        lead,
         roles,
     )
 
@@ -71,8 +88,21 @@ def _even(roles: tuple[RoleWork, ...]) -> bool:
     return all(done) and all(one.times == one.average for role in roles for one in role.products)
 
 
+def most_loads(
+    kernel: tree.Kernel, sizes: Mapping[str, int], multiprocessors: int, grid: tuple[int, int, int], place: int
+) -> float:
+    """How often the block with this number does what it loads most often."""
+    counter = _Count(kernel, sizes, multiprocessors, grid, np.array([place]))
+    return max((load.times for role in kernel.roles for load in counter.role(role).loads), default=0.0)
+
+
+def _done(roles: tuple[RoleWork, ...]) -> float:
+    """By the block that counts."""
+    return sum(one.times for role in roles for one in role.loads) + sum(one.times for role in roles for one in role.products)
+
+
 def _averaged(here: RoleWork, everywhere: RoleWork) -> RoleWork:
-    """What the first block does, with the averages of blocks from the whole grid."""
+    """What the block that counts does, with the averages of blocks from the whole grid."""
     loads = tuple(replace(one, average=other.average) for one, other in zip(here.loads, everywhere.loads, strict=True))
     products = tuple(replace(one, average=other.average) for one, other in zip(here.products, everywhere.products, strict=True))
     epilogues = tuple(
@@ -92,20 +122,30 @@ def _whole(value: Values | None) -> int:
 
 
 def _first(value: Values) -> Number:
-    """Of the first block."""
+    """Of the block that counts."""
     return value[0] if isinstance(value, np.ndarray) else value
 
 
 class Times(NamedTuple):
-    """How often the first block does something, and how often one of those that run first does on average."""
+    """How often the block that counts does something, and how often each of those beside it does."""
 
     first: float
-    average: float
+    each: Values
+
+    def times(self, trips: Values, share: float = 1.0) -> "Times":
+        return Times(self.first * share * float(_first(trips)), self.each * (trips * share))
+
+    def and_then(self, more: "Times") -> "Times":
+        return Times(self.first + more.first, self.each + more.each)
+
+    @property
+    def average(self) -> float:
+        return float(np.mean(self.each))
 
 
 class _Count:
-    """Goes through roles with what is known of variables, for the blocks that run together at once: a value is a number, or one for each of
-    them. The first block says how often loops run and which branches are taken."""
+    """Goes through roles with what is known of variables, for the blocks of these numbers at once: a value is a number, or one for each of
+    them. The first of them counts: it says how often loops run and which branches are taken."""
 
     def __init__(
         self,
@@ -113,16 +153,11 @@ class _Count:
         sizes: Mapping[str, int],
         multiprocessors: int,
         grid: tuple[int, int, int],
-        together: int,
-        *,
-        spread: bool = False,
+        places: np.ndarray[Any, Any],
     ) -> None:
-        """Of the blocks that run first, or of as many from the whole grid."""
         self._kernel, self._sizes = kernel, sizes
         self._specials: dict[str, Values] = {MULTIPROCESSORS: multiprocessors}
-        count = min(max(1, prod(grid)), together)
-        place = np.arange(count) * max(1, prod(grid)) // count if spread else np.arange(count)
-        self._together = len(place)
+        self._together, place = len(places), places
         for axis, extent, blocks in zip("xyz", kernel.cluster.shape, grid, strict=True):
             here, place = place % max(1, blocks), place // max(1, blocks)
             self._specials |= {f"block.{axis}": here, f"grid.{axis}": blocks, f"cta.{axis}": here % extent}
@@ -138,39 +173,42 @@ class _Count:
 
     def role(self, role: tree.Role) -> RoleWork:
         self._variables = {}
-        loads: list[Load] = []
-        products: list[Product] = []
-        epilogues: list[Epilogue] = []
-        reads: list[Load] = []
-        plain = special = 0.0
-        for operation, times in self._walk(role.body, Times(1.0, 1.0)):
-            reads += (self._read(node, times) for node in tiles_read(operation))
-            of = slots(operation, role.warps)
-            plain, special = plain + of.plain * times.first, special + of.special * times.first
+        self._assigned = {one.variable: one.value for one in operations_in(role.body) if isinstance(one, tree.Assign)}
+        loads: list[tuple[tree.Operation, Load]] = []
+        products: list[tuple[tree.Operation, Product]] = []
+        epilogues: list[tuple[tree.Operation, Epilogue]] = []
+        reads: list[tuple[tree.Operation, Load]] = []
+        done: dict[tree.Operation, Times] = {}
+        for operation, times in self._walk(role.body, Times(1.0, np.ones(self._together))):
+            if operation in done:  # again, in a later trip of a loop
+                done[operation] = done[operation].and_then(times)
+                continue
+            done[operation] = times
+            reads += ((operation, self._read(node)) for node in tiles_read(operation))
             match operation:
                 case tree.TmaLoad() | tree.CopyAsync():
-                    loads.append(self._load(operation, times))
+                    loads.append((operation, self._load(operation)))
                 case tree.RegisterMma() | tree.Mma():
-                    late = isinstance(operation, tree.RegisterMma)
-                    result = operation.accumulator if isinstance(operation, tree.RegisterMma) else operation.accumulator.buffer
-                    b = operation.b.buffer
-                    depth = b.rows if operation.b.transposed else b.columns
-                    k_bytes = depth * b.dtype.bits // 8
-                    products.append(Product(result.rows, result.columns, depth, k_bytes, *times, instructions(operation), late))
-                case tree.Store():
-                    rows, columns = operation.placed.rows, operation.placed.columns
-                    bits = operation.destination.tensor.dtype.bits
-                    epilogues.append(Epilogue(rows * columns, tile_bytes(rows, columns, bits), *times))
-                case tree.TmaStore():
-                    tile = operation.source.buffer
-                    epilogues.append(Epilogue(0, tile_bytes(tile.rows, tile.columns, tile.dtype.bits), *times))
+                    products.append((operation, _product(operation)))
+                case tree.Store() | tree.TmaStore():
+                    epilogues.append((operation, _epilogue(operation)))
                 case _:
                     pass
+        issued = Slots(0.0, 0.0)
+        for operation, times in done.items():
+            issued = issued.and_also(slots(operation, role.warps), times.first)
+        counted = {operation: {"times": times.first, "average": times.average} for operation, times in done.items()}
         return RoleWork(
-            role.name, role.warps, tuple(loads), tuple(products), tuple(epilogues), tuple(reads), Slots(plain, special)
+            role.name,
+            role.warps,
+            tuple(replace(one, **counted[operation]) for operation, one in loads),
+            tuple(replace(one, **counted[operation]) for operation, one in products),
+            tuple(replace(one, **counted[operation]) for operation, one in epilogues),
+            tuple(replace(one, **counted[operation]) for operation, one in reads),
+            issued,
         )
 
-    def _load(self, operation: tree.TmaLoad | tree.CopyAsync, times: Times) -> Load:
+    def _load(self, operation: tree.TmaLoad | tree.CopyAsync) -> Load:
         tile, source = operation.destination.buffer, operation.source
         multicast = operation.multicast if isinstance(operation, tree.TmaLoad) else None
         shared = self._kernel.cluster.shape["xyz".index(multicast)] if multicast is not None else 1
@@ -186,9 +224,9 @@ class _Count:
         crooked = 1 - gcd(stride, ROW_BYTES) / ROW_BYTES
         row_bytes = tile.columns * tile.dtype.bits // 8
         owner = tile.owner.name if tile.owner is not None else tile.name
-        return Load(source.tensor.name, owner, tile.rows, row_bytes, *times, shared, inside, distinct, crooked)
+        return Load(source.tensor.name, owner, tile.rows, row_bytes, 0.0, 0.0, shared, inside, distinct, crooked)
 
-    def _read(self, node: tree.ReadTensor, times: Times) -> Load:
+    def _read(self, node: tree.ReadTensor) -> Load:
         tile, tensor = node.type, node.source.tensor
         extents = [self._sizes.get(extent, 1) if isinstance(extent, str) else extent for extent in tensor.shape]
         starts = [self.value(coordinate) for coordinate in node.source.coordinates]
@@ -198,7 +236,9 @@ class _Count:
         # Nothing is read outside the tensor.
         inside = min(1.0, rows / (ceil(rows / tile.rows) * tile.rows)) if rows else 1.0
         inside *= min(1.0, columns / (ceil(columns / tile.columns) * tile.columns)) if columns else 1.0
-        return Load(tensor.name, "", tile.rows, tile_bytes(1, tile.columns, tensor.dtype.bits), *times, 1, inside, distinct, 0.0)
+        return Load(
+            tensor.name, "", tile.rows, tile_bytes(1, tile.columns, tensor.dtype.bits), 0.0, 0.0, 1, inside, distinct, 0.0
+        )
 
     def _in_cluster(self, start: Values | None) -> int:
         """How many tiles lie side by side that the CTAs of one cluster load."""
@@ -214,10 +254,15 @@ class _Count:
                 case tree.For():
                     start, stop = self.value(statement.start), self.value(statement.stop)
                     trips = 1 if start is None or stop is None else np.maximum(0, np.ceil((stop - start) / statement.step))
-                    if np.any(trips):
+                    most = int(np.max(trips))
+                    if most > 1 and start is not None and self._varies(statement):
+                        for number, share in _some(most):
+                            last = np.maximum(0, np.minimum(number, trips - 1))  # of blocks that have fewer
+                            self._variables[statement.variable] = start + last * statement.step
+                            yield from self._walk(statement.body, times.times(np.asarray(trips) > number, share))
+                    elif most:
                         self._variables[statement.variable] = start
-                        inner = Times(times.first * float(_first(trips)), times.average * float(np.mean(trips)))
-                        yield from self._walk(statement.body, inner)
+                        yield from self._walk(statement.body, times.times(trips))
                     self._variables[statement.variable] = None
                 case tree.While() | tree.Elect():
                     yield from self._walk(statement.body, times)
@@ -230,6 +275,12 @@ class _Count:
                     yield statement, times
                 case _:
                     yield statement, times
+
+    def _varies(self, loop: tree.For) -> bool:
+        """Whether how often loops in its body run depends on which trip it is."""
+        bounds = (bound for inner in _loops_in(loop.body) for bound in (inner.start, inner.stop))
+        nodes = (node for bound in bounds for node in subexpressions(bound, self._assigned))
+        return any(isinstance(node, tree.ReadVariable) and node.variable == loop.variable for node in nodes)
 
     # ---------------------------------------------------------------------------------------------------- expressions
 
@@ -262,6 +313,48 @@ class _Count:
                 return _applied(expression.function, left, right)
             case _:
                 return None
+
+
+def _product(operation: tree.Mma | tree.RegisterMma) -> Product:
+    late = isinstance(operation, tree.RegisterMma)
+    result = operation.accumulator if isinstance(operation, tree.RegisterMma) else operation.accumulator.buffer
+    b = operation.b.buffer
+    depth = b.rows if operation.b.transposed else b.columns
+    return Product(result.rows, result.columns, depth, depth * b.dtype.bits // 8, 0.0, 0.0, instructions(operation), late)
+
+
+def _epilogue(operation: tree.Store | tree.TmaStore) -> Epilogue:
+    if isinstance(operation, tree.Store):
+        rows, columns = operation.placed.rows, operation.placed.columns
+        return Epilogue(rows * columns, tile_bytes(rows, columns, operation.destination.tensor.dtype.bits), 0.0, 0.0)
+    tile = operation.source.buffer
+    return Epilogue(0, tile_bytes(tile.rows, tile.columns, tile.dtype.bits), 0.0, 0.0)
+
+
+_LOOKED_AT = 8
+
+
+def _some(trips: int) -> Iterator[tuple[int, float]]:
+    """Of so many trips a few, each with how many it stands for; the last one for itself, since fewer blocks may have it."""
+    few = min(trips - 1, _LOOKED_AT)
+    for number in range(few):
+        yield (2 * number + 1) * (trips - 1) // (2 * few), (trips - 1) / few
+    yield trips - 1, 1.0
+
+
+def _loops_in(body: tuple[tree.Statement, ...]) -> Iterator[tree.For]:
+    for statement in body:
+        match statement:
+            case tree.For():
+                yield statement
+                yield from _loops_in(statement.body)
+            case tree.While() | tree.Elect():
+                yield from _loops_in(statement.body)
+            case tree.If():
+                yield from _loops_in(statement.then)
+                yield from _loops_in(statement.otherwise)
+            case _:
+                pass
 
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {

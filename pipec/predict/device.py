@@ -90,6 +90,7 @@ class Device:
     arrive: float  # from an arrival of threads to who waits for it
     turn_over: float  # from the last store of a block to the next one's turn, by a counter in global memory
     transcendental: float  # one instruction of a warp: exponential, reciprocal, ...
+    pair: float  # one f32 addition, multiplication, ... of a warp: half where two elements are computed by one instruction
     spread: tuple[
         tuple[float, float], ...
     ]  # up to so many seconds, the part by which nine of ten kernels on record are off at most
@@ -186,6 +187,7 @@ DEVICES: Mapping[str, Device] = {
         dependent=1.4,  # the H200's
         turn_over=3000.0,  # the H200's
         transcendental=8.0,  # four units for the 32 lanes of a warp (CUDA programming guide, arithmetic throughput)
+        pair=0.5,  # add.f32x2 and the like; of three values one instruction finds the largest
         unknown=(
             "the L2 bandwidth that all multiprocessors share (no published figure; that of the H200 stands in for it)",
             "how far the clock falls under load: --clock states it",
@@ -233,6 +235,7 @@ DEVICES: Mapping[str, Device] = {
         dependent=1.4,  # fitted to every third time of benchmarks/results/h200_attention.json
         turn_over=3000.0,  # fitted to every third time of gemm_sm90_split_k in benchmarks/results/h200.json
         transcendental=8.0,
+        pair=1.0,
         unknown=("launches that overlap: kernels of a few microseconds take up to twice what is said",),
     ),
 }

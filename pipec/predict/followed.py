@@ -8,6 +8,7 @@ from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
 from pipec.kir.walk import subexpressions
 from pipec.predict.conditions import Conditions
+from pipec.predict.counting import most_loads
 from pipec.predict.device import Device
 from pipec.predict.events import Event, steps
 from pipec.predict.main_loops import main_loops
@@ -59,25 +60,31 @@ class Followed:
         """Cycles with so many tiles, whatever the length of the loops."""
         sizes = self._launch.sizes
         if shorter is None:
-            return self._follow(sizes, tiles)
+            return self._follow(sizes, tiles).cycles
         before = self._follow({**sizes, shorter.dimension: shorter.few}, tiles)
         after = self._follow({**sizes, shorter.dimension: shorter.more}, tiles)
-        pace = (after - before) / (shorter.more - shorter.few)
-        return after + pace * (sizes[shorter.dimension] - shorter.more)
+        if shorter.trips is not None:
+            return after.cycles + _pace(before, after) * (shorter.trips - after.trips)
+        pace = (after.cycles - before.cycles) / (shorter.more - shorter.few)
+        return after.cycles + pace * (sizes[shorter.dimension] - shorter.more)
 
     def _of_tiles(self, shorter: "_Shorter | None", tiles: int, most: int) -> float:
         """Tiles follow each other at a pace of their own, which is as linear in the length of their loops as the first ones' time is."""
         sizes = self._launch.sizes
         if shorter is None:
-            before, after = self._follow(sizes, most), self._follow(sizes, most + 1)
-            return after + (after - before) * (tiles - most - 1)
-        few = {**sizes, shorter.dimension: shorter.few}
-        before, longer = self._follow(few, most), self._follow({**sizes, shorter.dimension: shorter.more}, most)
-        pace = (longer - before) / (shorter.more - shorter.few) * (sizes[shorter.dimension] - shorter.few) / most
-        after = self._follow(few, most + 1)
-        return after + pace * tiles + (after - before) * (tiles - most - 1)
+            few, more = self._follow(sizes, most).cycles, self._follow(sizes, most + 1).cycles
+            return more + (more - few) * (tiles - most - 1)
+        short = {**sizes, shorter.dimension: shorter.few}
+        before, longer = self._follow(short, most), self._follow({**sizes, shorter.dimension: shorter.more}, most)
+        after = self._follow(short, most + 1)
+        if shorter.trips is not None:
+            pace = _pace(before, longer)
+            tile = after.cycles - before.cycles - pace * (after.trips - before.trips)
+            return before.cycles + tile * (tiles - most) + pace * (shorter.trips - before.trips)
+        pace = (longer.cycles - before.cycles) / (shorter.more - shorter.few) * (sizes[shorter.dimension] - shorter.few) / most
+        return after.cycles + pace * tiles + (after.cycles - before.cycles) * (tiles - most - 1)
 
-    def _follow(self, sizes: Mapping[str, int], tiles: int | None) -> float:
+    def _follow(self, sizes: Mapping[str, int], tiles: int | None) -> "_Run":
         launch = self._launch
         self.around = Multiprocessor(launch.device, self._conditions)
         for number in range(self._blocks):
@@ -91,7 +98,7 @@ class Followed:
         finally:
             if collects:
                 gc.enable()
-        return self._end.time
+        return _Run(self._end.time, max(self.around.loaded.values(), default=0))
 
     def stretches(self) -> tuple[Stretch, ...]:
         """With those marked that the longest way goes through."""
@@ -114,12 +121,15 @@ def _shares(end: Event) -> dict[str, float]:
 
 
 def _specials(launch: Launched, number: int) -> dict[str, int]:
-    x, y, z = launch.grid
-    place = number * launch.kernel.cluster.shape[0] if number * launch.kernel.cluster.shape[0] < max(1, x) else 0
+    """Of the leading block, and of those beside it."""
+    x, y, _ = (max(1, extent) for extent in launch.grid)
+    lead, step = launch.work.lead, launch.kernel.cluster.shape[0]
+    at = [lead % x, lead // x % y, lead // x // y]
+    at[0] = next((place for place in (at[0] + number * step, at[0] - number * step) if 0 <= place < x), at[0])
     found = {MULTIPROCESSORS: launch.device.machine.multiprocessors, "cta.rank": 0}
-    for axis, at, extent, size in zip("xyz", (place, 0, 0), (x, y, z), launch.kernel.cluster.shape, strict=True):
-        found |= {f"block.{axis}": at, f"grid.{axis}": extent, f"cta.{axis}": 0}
-        found |= {f"cluster.{axis}": at // size, f"clusters.{axis}": extent // size}
+    for axis, place, extent, size in zip("xyz", at, launch.grid, launch.kernel.cluster.shape, strict=True):
+        found |= {f"block.{axis}": place, f"grid.{axis}": extent, f"cta.{axis}": 0}
+        found |= {f"cluster.{axis}": place // size, f"clusters.{axis}": extent // size}
     return found
 
 
@@ -152,12 +162,25 @@ def _tiles(launch: Launched) -> int:
     return found
 
 
+class _Run(NamedTuple):
+    """`trips`: how often the first block did what it loads most often."""
+
+    cycles: float
+    trips: int
+
+
+def _pace(shorter: _Run, longer: _Run) -> float:
+    return (longer.cycles - shorter.cycles) / max(1, longer.trips - shorter.trips)
+
+
 class _Shorter(NamedTuple):
-    """Two sizes of a dimension, smaller than it is, that leave loops along it their pace."""
+    """Two sizes of a dimension, smaller than it is, that leave loops along it their pace. Where a mask cuts loops short, so that they are
+    not linear in it: `trips` with all of it, of the most frequent load."""
 
     dimension: str
     few: int
     more: int
+    trips: float | None
 
 
 def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | None:
@@ -181,7 +204,20 @@ def _shortened(launch: Launched, tiles: int, most: int | None) -> _Shorter | Non
     while unit * trips < (_STEADY if most is None else _STEADY // 2) * size:
         unit *= 2
     few = size % unit + unit
-    return _Shorter(dimension, few, few + unit) if few + unit < size else None
+    if few + unit >= size:
+        return None
+    multiprocessors, lead = launch.device.machine.multiprocessors, launch.work.lead
+    fewest, fewer, trips = (
+        most_loads(launch.kernel, {**launch.sizes, dimension: extent}, multiprocessors, launch.grid, lead)
+        for extent in (few, few + unit, size)
+    )
+    if fewer <= fewest:
+        return None
+    linear = fewer + (fewer - fewest) / unit * (size - few - unit)
+    return _Shorter(dimension, few, few + unit, None if abs(linear - trips) < _LINEAR * trips else trips)
+
+
+_LINEAR = 0.05
 
 
 def _loops(body: tuple[tree.Statement, ...]) -> Iterator[tree.For]:

@@ -9,7 +9,7 @@ from pipec.diag.message import Failure
 from pipec.driver import Compilation
 from pipec.interface import MULTIPROCESSORS
 from pipec.kir.plan.types import Plan
-from pipec.predict.bounds import Wave, bounds_of, dram_bytes, staying, together
+from pipec.predict.bounds import EVEN, Wave, bounds_of, dram_bytes, in_turn, staying, together
 from pipec.predict.closed import estimate, idle
 from pipec.predict.conditions import conditions
 from pipec.predict.counting import workload
@@ -192,10 +192,8 @@ class Launch:
                 Wave(run.cycles, 1.0, waiting)
             ]
         run = self._run(self.held, 1.0)
-        if self.work.evenness < _EVEN:
-            # Blocks of unlike length follow each other without waiting for the longest; at the end some idle.
-            cycles = run.cycles * self.work.evenness * (self.running / (places * self.held) + _IDLE)
-            return run, [Wave(max(run.cycles, cycles), 1.0)]
+        if self.work.evenness < EVEN:
+            return run, [in_turn(self.work, run.cycles, places * self.held)]
         full, rest = divmod(self.running, places * self.held)
         waiting = idle(self.work, self.device, 1.0, full, self.held)
         waves = [Wave(run.cycles * full, 1 - rest / self.running, waiting)] if full else []
@@ -218,7 +216,3 @@ class Launch:
         at_once = min(1.0, self.device.machine.multiprocessors * self.held / max(1, self.blocks))
         launched = Launched(self.kernel, self.plan, self.sizes, self.device, self.work, self.grid, self.blocks, self.held)
         return Followed(launched, blocks, conditions(self.work, self.device, busy, at_once))
-
-
-_EVEN = 0.99
-_IDLE = 0.5  # of an average block's time

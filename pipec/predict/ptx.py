@@ -28,6 +28,7 @@ from pipec.verify.terms import Apply, Choose, Floor, Formula, Linear, Symbol, sy
 
 _WARPGROUP = 128
 _BARRIER_BYTES = 8
+_ALL = -1  # blocks
 
 # Parts of a form beyond which the reader gives it a name of its own, which a proof compares by, and which has no value here: how many
 # tiles a block has takes 60.
@@ -336,8 +337,9 @@ class _Multiprocessor:
         if between.stored:
             cycles += self._device.tile / one.share + self._device.element * between.stored / 2
         if cycles:
-            # In turn with the other groups, whose instructions the same schedulers issue; a warp alone waits for its own results.
-            key, begun = (one.block, one.rank, one.process.role), one.now
+            # In turn with other groups and blocks, whose instructions the same schedulers issue; a warp alone waits for its own results.
+            key = (one.block, one.rank, one.process.role) if between.stored else (_ALL, one.rank, "")
+            begun = one.now
             start = max(one.now, self._working[key])
             self._working[key] = start + cycles
             one.now = start + cycles * (self._device.dependent if one.share > 1 else 1.0)

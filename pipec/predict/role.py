@@ -16,6 +16,7 @@ from pipec.source import Span
 from pipec.vocabulary import Side
 
 _NOTHING = (0, 0)  # rows and bytes
+_SCHEDULERS = "schedulers"
 _FILLED = 64  # bytes that the L2 brings at a time
 
 
@@ -97,6 +98,8 @@ class Role:
 
     def _operation(self, operation: tree.Operation) -> "Iterator[Use | None]":
         self._await_products(operation)
+        if isinstance(operation, tree.TmaLoad | tree.CopyAsync) and self.block.number == 0:
+            self.around.loaded[operation] += 1
         match operation:
             case tree.Assign():
                 self._work(operation)
@@ -295,10 +298,12 @@ class Role:
         cycles = thread_cycles(operation, self.plan.role.warps, self.device) * self.part
         if cycles:
             before, around = self.now, self.around
-            # In turn with other groups and other blocks, whose instructions the same schedulers issue.
-            start = latest([self.now, around.working[self.name]])
+            # In turn with other groups and other blocks, whose instructions the same schedulers issue, whatever their role; storing keeps
+            # the way to memory busy, not them.
+            engine = self.name if isinstance(operation, tree.Store) else _SCHEDULERS
+            start = latest([self.now, around.working[engine]])
             filled = min(1.0, self.plan.role.warps / SCHEDULERS)
-            around.working[self.name] = start.later(Reason("work", self.name), cycles * filled)
+            around.working[engine] = start.later(Reason("work", self.name), cycles * filled)
             # One warpgroup's warp on a scheduler waits for its own results meanwhile.
             self.now = start.later(Reason("work", self.name), cycles * (self.device.dependent if self.part < 1 else 1.0))
             self._stretch(type(operation).__name__.lower(), before.time, self.now.time)

@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from functools import cache
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from pipec.arithmetic import MEANINGS
 from pipec.isa.targets import WARP
 from pipec.kir.plan.scales import reads_packed
 from pipec.kir.plan.types import TmaPlan
@@ -101,13 +104,18 @@ _FUNCTIONS: Mapping[str, tuple[int, int]] = {
 
 
 class Slots(NamedTuple):
-    """Issue slots of a scheduler, in which it issues other instructions, and how many it gives to the special-function units."""
+    """Issue slots of a scheduler, in which it issues other instructions, how many it gives to the special-function units, and those of f32
+    arithmetic, of which some devices do two elements with one instruction (pipec/lower/emit/packed.py)."""
 
     plain: float
     special: float
+    paired: float = 0.0
 
     def cycles(self, device: Device) -> float:
-        return self.plain + device.transcendental * self.special
+        return self.plain + device.transcendental * self.special + device.pair * self.paired
+
+    def and_also(self, other: "Slots", times: float = 1.0) -> "Slots":
+        return Slots(*(mine + its * times for mine, its in zip(self, other, strict=True)))
 
 
 _NONE = Slots(0.0, 0.0)
@@ -120,8 +128,7 @@ def slots(operation: tree.Operation, warps: int) -> Slots:
     if tile is None or not isinstance(tile.type, TileType):
         return _NONE
     each = tile.type.rows * tile.type.columns / (WARP * min(warps, SCHEDULERS))
-    plain, special = _instructions(tile)
-    return Slots(plain * each, special * each)
+    return _NONE.and_also(_instructions(tile), each)
 
 
 @cache
@@ -150,23 +157,59 @@ def _instructions(tile: tree.Expression) -> Slots:
     assert isinstance(tile.type, TileType)
     whole = tile.type.rows * tile.type.columns
     total = _NONE
-    for node in _nodes(tile):
+    nodes = _nodes(tile)
+    needed = dict.fromkeys(nodes, 0.0) | {tile: 1.0}  # for which part of the elements
+    for node in nodes:
         assert isinstance(node.type, TileType)
-        part, of = node.type.rows * node.type.columns / whole, _of_node(node)
-        total = Slots(total.plain + of.plain * part, total.special + of.special * part)
+        total = total.and_also(_of_node(node), needed[node] * node.type.rows * node.type.columns / whole)
+        for child, part in _parts(node):
+            if child in needed:
+                needed[child] = min(1.0, needed[child] + needed[node] * part)
     return total
 
 
 def _nodes(tile: tree.Expression) -> list[tree.Expression]:
-    """The tiles that an expression consists of, each once."""
+    """The tiles that an expression consists of, each once and before what it is made of."""
     found: dict[tree.Expression, None] = {}
-    stack = [tile]
+    stack = [(tile, False)]
     while stack:
-        node = stack.pop()
-        if node not in found and isinstance(node.type, TileType):
+        node, done = stack.pop()
+        if done:
             found[node] = None
-            stack.extend(children(node))
-    return list(found)
+        elif node not in found and isinstance(node.type, TileType):
+            stack.append((node, True))
+            stack += ((child, False) for child in children(node))
+    return [*reversed(found)]
+
+
+def _parts(node: tree.Expression) -> list[tuple[tree.Expression, float]]:
+    """What an expression is made of, and for which part of its elements that is computed: where it is known which side of a choice a column
+    is on, the other's is not."""
+    if isinstance(node, tree.Select) and isinstance(node.type, TileType):
+        holds = _by_column(node.condition, node.type.columns)
+        if holds is not None:
+            chosen = float(np.mean(holds))
+            return [(node.when_true, chosen), (node.when_false, 1 - chosen)]
+    return [(child, 1.0) for child in children(node)]
+
+
+def _by_column(expression: tree.Expression, columns: int) -> Any:
+    """The value in each column, where nothing but the column decides it."""
+    match expression:
+        case tree.Constant():
+            return expression.value
+        case tree.Position(1):
+            return np.arange(columns)
+        case tree.Splat(operand) | tree.Convert(operand):
+            return _by_column(operand, columns)
+        case tree.Binary(operator, left, right) if operator in _OF_COLUMNS:
+            sides = _by_column(left, columns), _by_column(right, columns)
+            return None if sides[0] is None or sides[1] is None else MEANINGS[operator](*sides)
+        case _:
+            return None
+
+
+_OF_COLUMNS = ("+", "-", "*", "//", "%", "<", "<=", ">", ">=", "==", "!=")
 
 
 def _of_node(node: tree.Expression) -> Slots:
@@ -180,8 +223,14 @@ def _of_node(node: tree.Expression) -> Slots:
             return Slots(_PLAIN * plain, special)
         case tree.RowReduce(_, operand):
             assert isinstance(operand.type, TileType)
-            return Slots(_PLAIN * operand.type.columns, 0.0)
+            return _arithmetic(operand.type, _PLAIN * operand.type.columns)
+        case tree.Binary("+" | "-" | "*") | tree.Call("fma") if isinstance(node.type, TileType):
+            return _arithmetic(node.type, _PLAIN)
         case tree.Constant() | tree.ReadVariable() | tree.ReadAccumulator() | tree.Splat() | tree.Position() | tree.Columns():
             return _NONE
         case _:
             return Slots(_PLAIN, 0.0)
+
+
+def _arithmetic(of: TileType, count: float) -> Slots:
+    return Slots(0.0, 0.0, count) if of.dtype.name == "f32" else Slots(count, 0.0)

@@ -77,7 +77,8 @@ class RoleWork:
 @record
 class Workload:
     """`blocks` run altogether. `stages` of each pipeline with loads; `accumulators`: stages of the pipelines in tensor memory, the fewest
-    of them. `tensors`: bytes of those that are loaded. `stays`: blocks walk over tiles, so that there are no more than fit."""
+    of them. `tensors`: bytes of those that are loaded. `stays`: blocks walk over tiles, so that there are no more than fit. `lead`: the
+    number of the block that has the most to do, of which everything here is counted."""
 
     blocks: int
     cluster: int  # blocks that start together, on multiprocessors of one group
@@ -90,6 +91,7 @@ class Workload:
     accumulators: int
     tensors: Mapping[str, int]
     stays: bool
+    lead: int
     roles: tuple[RoleWork, ...]
 
     @property
@@ -116,7 +118,7 @@ class Workload:
 
     @property
     def evenness(self) -> float:
-        """What an average block does of what the first one does."""
+        """What an average block does of what the leading one does."""
         products = [(one.times, one.average) for role in self.roles for one in role.products]
         done = products + [(one.times, one.average) for one in self.loads]
         first = sum(times for times, _ in done)
@@ -124,7 +126,7 @@ class Workload:
 
     @property
     def tiles(self) -> float:
-        """That the first block goes over."""
+        """That the leading block goes over."""
         return max((one.times for role in self.roles for one in role.epilogues), default=1.0)
 
     @property

@@ -18,6 +18,7 @@ from benchmarks.predict import MAIN_LOOP, ladders, main_loops, predicted_main_lo
 from pipec.api.files import read_source
 from pipec.commands.cli import main
 from pipec.driver import Options, compile_source
+from pipec.predict.closed import estimate
 from pipec.predict.device import DEVICES
 from pipec.predict.explanation import finding
 from pipec.predict.launch import Prediction, prediction
@@ -87,6 +88,34 @@ def test_a_mask_halves_the_work_of_attention() -> None:
     sizes = {"H": 16, "S": 16384, "T": 16384}
     full, causal = (example("attention_sm90", {"D": 128, "CAUSAL": masked}, **sizes) for masked in (False, True))
     assert 0.48 < causal.flops / full.flops < 0.55 and 0.45 < causal.seconds / full.seconds < 0.62
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_sm90", "attention_sm90_persistent"])
+def test_the_block_with_most_to_do_is_the_one_that_counts(name: str) -> None:
+    """With a mask that is the first one, the last one, or each of two halves of a tile in turn."""
+    sizes = {"H": 32, "S": 4096, "T": 4096} | ({"KEPT": 32, "SEQUENCES": 1} if name.endswith("persistent") else {})
+    full, causal = (example(name, {"D": 64, "BM": 128, "CAUSAL": masked}, **sizes) for masked in (False, True))
+    assert 0.48 < causal.flops / full.flops < 0.56 and 0.45 < causal.seconds / full.seconds < 0.65
+    assert causal.work.evenness < 1.02
+    for one in (full, causal):
+        assert one.seconds < 1.2 * max(one.bounds.values()) + one.device.launch
+        if not name.endswith("persistent"):
+            assert estimate(one.work, one.device).seconds == pytest.approx(one.seconds, rel=0.16)
+
+
+def test_warps_of_all_roles_share_the_schedulers() -> None:
+    """Two roles compute a softmax each, and neither alone takes as long as the block."""
+    one = example("attention", {"D": 128}, H=16, S=8192, T=8192)
+    first, second = (role.slots.cycles(one.device) for role in one.work.roles if role.name.startswith("softmax"))
+    assert first == second and max(loop.period * 64 for loop in one.loops) > 0.9 * (first + second)
+
+
+def test_what_a_column_decides_is_computed_on_one_side() -> None:
+    """Exponentials of seven columns of eight by the special-function units, one of eight by a polynomial."""
+    work = example("attention", {"D": 64, "POLYNOMIAL": 2}, H=1, S=256, T=128).work
+    none = example("attention", {"D": 64, "POLYNOMIAL": 0}, H=1, S=256, T=128).work
+    special = [next(role.slots.special for role in one.roles if role.name == "softmax_one") for one in (work, none)]
+    assert special[0] / special[1] == pytest.approx(7 / 8, rel=0.02)
 
 
 def test_warpgroups_multiply_while_others_compute() -> None:
