@@ -20,7 +20,7 @@ class Effort:
 
     situations: int = 400
     visits: int = 1_200
-    runs: int = 400
+    runs: int = 800
     combinations: int | None = None
     cases: int = 8
 

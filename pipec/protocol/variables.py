@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement
 from math import gcd
 
-from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons
+from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons, opposite
 from pipec.protocol.premises import Premises, combined
 from pipec.protocol.rows import Row, evaluated, one, scaled
 from pipec.protocol.sample import evaluate, forms_of, known_function
+from pipec.record import record
 from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import (
     RANGES,
@@ -40,6 +41,17 @@ _RENAMED = 30  # what it costs to replace registers in a value, in combinations 
 _EVALUATED = 3  # what it costs to work out a value, likewise
 _MOST_SPREAD = 1 << 16
 _FAR = 1 << 62  # a bound that says nothing
+
+
+@record
+class Choice:
+    """A variable that is one of two rows."""
+
+    variable: int
+    condition: Condition
+    opposite: Condition
+    yes: Row
+    no: Row
 
 
 class Variables:
@@ -76,6 +88,7 @@ class Variables:
         self.carried = self._carried(network)
         self.spread = _spread(network)
         self.known = self._known(network.facts)
+        self.choices = [*self._choices()]
 
     def _new(self, form: Linear, key: Atom | None = None) -> int:
         self.forms.append(form)
@@ -183,6 +196,10 @@ class Variables:
                 made = tuple(map(self.formula, parts))
                 return Both(made) if every else Either(made)
 
+    def is_size(self, variable: int) -> bool:
+        """Whether no register is part of it. (Some sizes only occur in what must not wrap, and are numbered later than others.)"""
+        return self.registers.isdisjoint(symbols_of(self.forms[variable]))
+
     def of_sizes(self, condition: Condition) -> bool:
         """Whether it says something of sizes, and of nothing else."""
         variables = {variable for each in comparisons(condition) for variable, _ in each.row[1]}
@@ -227,6 +244,15 @@ class Variables:
             if isinstance(each, Floor) and known and number not in self.derived:
                 rows += self._rounded(each)
         return rows
+
+    def _choices(self) -> "Iterator[Choice]":
+        """Choices between sizes whose parts are variables of their own."""
+        for each, variable in list(self.number.items()):
+            if isinstance(each, Choose) and variable not in self.derived:
+                forms = [each.yes, each.no, *forms_of(each.condition)]
+                if all(part in self.number for form in forms for part, _ in form.terms):
+                    condition = self.condition(each.condition)
+                    yield Choice(variable, condition, opposite(condition), self.row(each.yes), self.row(each.no))
 
     def _rounded(self, each: Floor) -> tuple[Row, Row]:
         rest = self.row(add(each.form, atom(each), -each.divisor))

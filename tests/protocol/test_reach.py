@@ -10,8 +10,6 @@ from pipec.verify.checker.check import check
 from tests.protocol.right import KINDS, right
 
 _EACH = volume(2, 4)
-# A loop whose bound is read from memory is not followed past tiles without a turn; even and odd turns not in a loop over tiles.
-_HARD = {"loaded", "parity"}
 
 
 def test_random_right_networks_are_proved() -> None:
@@ -26,4 +24,4 @@ def test_random_right_networks_are_proved() -> None:
         else:
             proved[kind] += 1
     lacking = {kind.__name__: proved[kind.__name__] for kind in KINDS if proved[kind.__name__] < _EACH}
-    assert lacking.keys() <= _HARD, lacking
+    assert not lacking

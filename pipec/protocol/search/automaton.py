@@ -49,7 +49,12 @@ class Search:
                 raise Undecided("the search has taken too long")
             key = self.work.popleft()
             self.queued.discard(key)
-            self._visit(key)
+            place = self.places.found[key]
+            try:
+                self._visit(place, key)
+            except Undecided as why:
+                why.asked, why.told = self.known.asked(place), self.known.told(place)
+                raise
         return self._certificate(begin)
 
     def _sample(self, told: Told) -> None:
@@ -61,9 +66,8 @@ class Search:
             self.queued.add(key)
             self.work.append(key)
 
-    def _visit(self, key: PlaceKey) -> None:
+    def _visit(self, place: Place, key: PlaceKey) -> None:
         """Follows both outcomes of the test."""
-        place = self.places.found[key]
         if place.situation.test is None:
             return
         premises = self.known.premises(place)
@@ -75,6 +79,7 @@ class Search:
             condition = self.places.condition(place.situation, outcome)
             having = premises.copy()
             assume(having, condition)
+            self.known.settle(having)
             if self.program.products:
                 self.known.alias(having)
             way = self.places.leaving(key, outcome)
@@ -132,7 +137,7 @@ class Search:
 
     def _node(self, place: Place, numbers: dict[PlaceKey, int]) -> Node:
         assert place.facts is not None
-        facts = [self.program.variables.formula(self.program.conditions[number]) for number in sorted(place.told)]
+        facts = [*self.known.told(place)]
         facts += self.known.formulas(place.facts.lean(self.known.given(place.told)))
         moves: list[Moves | None] = []
         for outcome in (True, False):

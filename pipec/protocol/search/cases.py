@@ -5,6 +5,7 @@ from typing import Any
 
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.program import Program
+from pipec.protocol.sample import forms_of
 from pipec.protocol.schedule import Pairs, Schedule
 from pipec.protocol.search.attempts import Attempt
 from pipec.protocol.search.automaton import Search
@@ -12,8 +13,8 @@ from pipec.protocol.search.undecided import Undecided
 from pipec.protocol.simplify import simplified
 from pipec.verify.checker.certificate import Case
 from pipec.verify.logic import System
-from pipec.verify.network import Test
-from pipec.verify.terms import Both, Compare, Either, Formula, Linear, negate, symbols_in
+from pipec.verify.network import Action, Test, edges_of
+from pipec.verify.terms import Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, negate, symbols_in
 
 
 class Splitter:
@@ -26,11 +27,13 @@ class Splitter:
         self.program, self.effort, self.pairs, self.spent = program, effort, pairs, spent
         self.schedule = attempt.schedule if program.network is attempt.schedule.network else attempt.schedule.of(program.network)
         self.left, self.refuted = effort.cases, refuted
+        self.cuts: tuple[list[Compare], list[Compare], list[Compare]] | None = None
 
     def cases(self) -> Iterator[Case]:
-        yield from self._under((), None)
+        yield from self._under(())
 
-    def _under(self, when: tuple[Formula, ...], cuts: tuple[Formula, ...] | None) -> Iterator[Case]:
+    def _under(self, when: tuple[Formula, ...], before: Undecided | None = None) -> Iterator[Case]:
+        """`before`: why it was not found without the last condition."""
         if when and System([*self.program.facts, *when]).impossible():
             return
         self.left -= 1
@@ -46,14 +49,28 @@ class Splitter:
                 raise Undecided(str(why), hopeless=True) from why
             if self.left <= 0 or self.spent.paused() or why.hopeless:
                 raise
-            base = System([*self.program.facts, *when])
-            cuts = tuple(self._cuts()) if cuts is None else cuts
-            # A condition that the case already decides would give one empty side and the same search again.
-            number = next((n for n, cut in enumerate(cuts) if not base.entails(cut) and not base.entails(negate(cut))), None)
-            if number is None:
+            cut = self._cut(when, why, small=before is None or not why.alike(before))
+            if cut is None:
                 raise
-        for side in (cuts[number], negate(cuts[number])):
-            yield from self._under((*when, side), cuts[number + 1 :])
+            last = why
+        for side in (cut, negate(cut)):
+            yield from self._under((*when, side), last)
+
+    def _cut(self, when: tuple[Formula, ...], why: Undecided, *, small: bool) -> Formula | None:
+        """What to tell apart, if anything is left: which of two numbers a choice is, as then there is none in the network; else what has to
+        do with the question at which the search came to its end. `small`: also small numbers, one after the other."""
+        if self.cuts is None:
+            self.cuts = self._choices(), self._tests(), self._small()
+        choices, tests, few = self.cuts
+        asked = symbols_in(why.asked) if why.asked is not None else frozenset[Symbol]()
+        base = System([*self.program.facts, *when])
+        there = base.extended(why.told) if why.told else base
+        for cuts, given in ((choices, base), (tests, base), (few if small else [], there)):
+            for cut in sorted(cuts, key=lambda cut: asked.isdisjoint(symbols_in(cut))):
+                # A condition that is already decided there would give one empty side and the same search again.
+                if not given.entails(cut) and not given.entails(negate(cut)):
+                    return cut
+        return None
 
     def _within(self, when: tuple[Formula, ...]) -> tuple[Schedule[Any], Program, tuple[Formula, ...]]:
         """For these sizes alone, where that makes a difference; and which values are decided there."""
@@ -64,23 +81,51 @@ class Splitter:
         program.assumed = self.program.assumed
         return self.schedule.of(network), program, decided
 
-    def _cuts(self) -> Iterator[Formula]:
-        """Conditions on sizes alone: the program's own tests, then small values of what its bounds are made of."""
-        seen: list[Formula] = []
+    def _tests(self) -> list[Compare]:
+        """What the program asks about sizes alone."""
+        seen: list[Compare] = []
         for process in self.program.network.processes:
             for state in process.states:
                 if isinstance(state.action, Test):
                     for part in _comparisons(state.action.condition):
                         if not symbols_in(part) & self.program.registers and part not in seen and negate(part) not in seen:
                             seen.append(part)
-        yield from seen
-        for form in dict.fromkeys(part.form for part in seen if isinstance(part, Compare)):
-            # Few iterations behave unlike many: a loop that does not run, a prologue alone, a ring that is not full yet.
-            for least in (1, 2, 3):
-                yield Compare("ge", Linear(form.constant - least, form.terms))
+        return seen
+
+    def _choices(self) -> list[Compare]:
+        """On what it depends which of two numbers something is."""
+        network = self.program.network
+        forms = [one for process in network.processes for state in process.states for one in _forms(state.action)]
+        found = dict.fromkeys(part for form in forms for part in _conditions(form))
+        return [part for part in found if not symbols_in(part) & self.program.registers]
+
+    def _small(self) -> list[Compare]:
+        """Few iterations behave unlike many: a loop that does not run, a prologue alone, a ring that is not full yet."""
+        sides = [
+            one for part in self._tests() for one in (part, negate(part)) if isinstance(one, Compare) and one.relation == "ge"
+        ]
+        return [Compare("ge", Linear(one.form.constant - least, one.form.terms)) for least in (1, 2, 3) for one in sides]
 
 
-def _comparisons(formula: Formula) -> Iterator[Formula]:
+def _forms(action: Action) -> Iterator[Linear]:
+    if isinstance(action, Test):
+        yield from forms_of(action.condition)
+    yield from (value for edge in edges_of(action) for _, value in edge.values if value is not None)
+
+
+def _conditions(form: Linear) -> Iterator[Compare]:
+    for one, _ in form.terms:
+        match one:
+            case Choose(condition, yes, no):
+                yield from _comparisons(condition)
+                yield from (*_conditions(yes), *_conditions(no))
+            case Floor(inner, _):
+                yield from _conditions(inner)
+            case _:
+                pass
+
+
+def _comparisons(formula: Formula) -> Iterator[Compare]:
     match formula:
         case Compare():
             yield formula

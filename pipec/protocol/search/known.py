@@ -1,6 +1,6 @@
 """What is known in a place, and what follows from it."""
 
-from pipec.protocol.comparisons import Condition, substituted
+from pipec.protocol.comparisons import Comparison, Condition, substituted
 from pipec.protocol.deduction import assume, certain, impossible
 from pipec.protocol.invariants import Facts
 from pipec.protocol.premises import Premises
@@ -9,7 +9,7 @@ from pipec.protocol.rows import one, plus
 from pipec.protocol.search.places import Place, Places, Told
 from pipec.protocol.search.undecided import Undecided
 from pipec.verify.logic import System
-from pipec.verify.terms import Compare, Formula, Linear, add, symbols_of
+from pipec.verify.terms import Compare, Formula
 
 _MOST_ASSUMED = 16
 _SPLITS = 1  # cases told apart to exclude an outcome: what more of them exclude is not worth their time
@@ -37,8 +37,26 @@ class Known:
             found = self.base.copy() if told else self.base
             for number in told:
                 assume(found, self.program.conditions[number])
+            self.settle(found)
             self.given_of[told] = found
         return found
+
+    def told(self, place: Place) -> tuple[Formula, ...]:
+        """How tests of sizes have come out on the way there."""
+        return tuple([self.variables.formula(self.program.conditions[number]) for number in sorted(place.told)])
+
+    def asked(self, place: Place) -> Formula | None:
+        return None if place.situation.test is None else self.variables.formula(self.places.condition(place.situation))
+
+    def settle(self, made: Premises) -> None:
+        """Of a choice between two numbers, which one it is where that is known: of a row of its own nothing would follow."""
+        for choice in self.variables.choices:
+            if choice.variable in made.solved:
+                continue
+            for condition, value in ((choice.condition, choice.no), (choice.opposite, choice.yes)):
+                if impossible(made, condition):
+                    made.equal(plus(one(choice.variable), value, -1))
+                    break
 
     def alias(self, made: Premises) -> None:
         """What is made of registers that are known is known, too; and what follows from products."""
@@ -55,6 +73,7 @@ class Known:
     def premises(self, place: Place) -> Premises:
         assert place.facts is not None
         made = place.facts.premises(self.given(place.told))
+        self.settle(made)
         self.alias(made)
         for row in self.variables.floors():
             made.at_least(row)
@@ -121,7 +140,7 @@ class Known:
             formula = self.variables.formula(condition)
             if exact.entails(formula):
                 continue
-            lacking = self._lacking(formula, at[0] if at else None)
+            lacking = self._lacking(condition, system)
             if lacking is None or len(self.program.assumed) >= _MOST_ASSUMED:
                 raise Undecided("arithmetic may wrap at 32 bits")
             self.program.assumed.append(lacking)
@@ -130,18 +149,23 @@ class Known:
             # Kept premises were made without the new assumption.
             self.given_of.clear()
 
-    def _lacking(self, required: Formula, place: Place | None) -> Formula | None:
-        """A bound of sizes, far above what can be allocated, that keeps a counter within 32 bits: `tiles + step <= 2^31` and the like."""
-        if not isinstance(required, Compare) or required.relation != "ge":
+    def _lacking(self, required: Condition, having: Premises) -> Formula | None:
+        """A bound of sizes, far above what can be allocated, that keeps a counter within 32 bits: `tiles + step <= 2^31` and the like; of
+        those that would do the weakest."""
+        if not isinstance(required, Comparison) or required.relation != "ge":
             return None
-        base = System([*self.program.facts, *self.when])
-        known = [Linear(0), *(self.variables.form(row) for row in place.facts.rows())] if place and place.facts else [Linear(0)]
-        for form in known:
+        row = having.reduced(required.row)
+        needed = {variable: times for variable, times in row[1] if not self.variables.is_size(variable)}
+        found = [] if needed else [row]
+        for terms, constant in having.least.items():
             # (As often as its counter stands in what is required: `2 * i` is bounded by the bound of i.)
-            needed = dict(required.form.terms)
-            times = next((needed.get(name, c) // c for name, c in form.terms if name in self.program.registers), 1)
-            rest = add(required.form, form, -max(times, 1))
-            bound = Compare("ge", rest)
-            if rest.terms and rest.constant > _FAR and not symbols_of(rest) & self.program.registers:
-                return None if base.extended([bound]).impossible() else bound
-        return None
+            times = next((needed[variable] // c for variable, c in terms if variable in needed), 0)
+            if times > 0:
+                found.append(plus(row, (constant, terms), -times))
+        found = [
+            rest for rest in found if rest[1] and rest[0] > _FAR and all(self.variables.is_size(each) for each, _ in rest[1])
+        ]
+        if not found:
+            return None
+        bound = Compare("ge", self.variables.form(max(found)))
+        return None if System([*self.program.facts, *self.when]).extended([bound]).impossible() else bound
