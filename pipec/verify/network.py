@@ -99,7 +99,9 @@ class Test:
 
 @record
 class End:
-    """The threads exit."""
+    """The threads exit. `leaves`: at these rings they are not waited for any more: ring, and how many arrivals each phase lacks then."""
+
+    leaves: tuple[tuple[int, int], ...] = ()
 
 
 Action = Wait | Arrive | Test | End

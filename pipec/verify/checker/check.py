@@ -13,7 +13,7 @@ from pipec.verify.checker.configuration import Configuration, Key, Layout, Refus
 from pipec.verify.checker.knowledge import Event, Passage, check_parities
 from pipec.verify.checker.progress import Arrow, bounded, ends, order_from
 from pipec.verify.logic import System
-from pipec.verify.network import Arrive, Edge, Network, Test, Wait, edges_of
+from pipec.verify.network import Arrive, Edge, Network, Test, Use, Wait, edges_of
 from pipec.verify.terms import Both, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
 
 _MOST_PARTS = 200  # of the sizes, while it is asked whether the cases cover them
@@ -168,7 +168,9 @@ class _Case:
         return action.edge
 
     def _go(self, way: _Way, process: int, edge: Edge) -> None:
-        way.at.enter(process, edge)
+        for ring, use in way.at.enter(process, edge):
+            waited = way.at.waiting_before(ring, use)
+            way.events.append(Event(way.at.line(process), process, Arrive(Use(ring, 0, 0), edge), use, True, waited, ends=True))
         for required in edge.requires:
             # The network counts with whole numbers; the registers do so only as long as they hold the result.
             need(way.having.entails(substituted(required, way.values)), "arithmetic may wrap at 32 bits")

@@ -7,6 +7,7 @@ configurations of a loop are then equal. Uses below the window's start stand for
 from pipec.record import field, mutable, record
 from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, Use, Wait
 
+_ENDED = -1  # a cursor of a process that has ended
 MOST_BYTES = (1 << 20) - 1  # of the transaction count of an mbarrier (PTX ISA, "tx-count")
 
 
@@ -78,6 +79,12 @@ class Layout:
             tuple(number for number, process in enumerate(network.processes) if ring in {use.ring for use in waits_of(process)})
             for ring in range(len(network.rings))
         )
+        # Who is not waited for at a ring any more once it has ended: with how many arrivals.
+        self.leaving: dict[int, list[tuple[int, int]]] = {}
+        for number, process in enumerate(network.processes):
+            ends = {state.action for state in process.states if isinstance(state.action, End)}
+            for ring, count in ends.pop().leaves if len(ends) == 1 else ():
+                self.leaving.setdefault(ring, []).append((number, count))
         self.never = {(ring, process): self._never(ring, process) for ring, row in enumerate(self.waiters) for process in row}
 
     def _never(self, ring: int, process: int) -> int:
@@ -123,31 +130,48 @@ class Configuration:
     def use(self, process: int, use: Use) -> int:
         return self.cursors[process][use.cursor] + use.shift
 
-    def enter(self, process: int, edge: Edge) -> None:
+    def enter(self, process: int, edge: Edge) -> list[tuple[int, int]]:
+        """The uses of rings that lacked only this process, which ends."""
         self.places[process] = edge.target
         for cursor, uses in edge.advances:
             self.cursors[process][cursor] += uses
+        action = self.action(process)
+        completed = []
+        for ring, _ in action.leaves if isinstance(action, End) else ():
+            for use, (arrivals, announced, delivered, owing) in list(self.rings[ring].partial.items()):
+                if arrivals == self.count(ring) and announced == delivered and not owing:
+                    completed.append((ring, use))
+                    self._complete(ring, use)
+        return completed
+
+    def count(self, ring: int) -> int:
+        """How many arrivals complete a phase, of those that have not ended."""
+        left = [count for process, count in self.layout.leaving.get(ring, ()) if isinstance(self.action(process), End)]
+        return self.network.rings[ring].count - sum(left)
+
+    def _complete(self, ring: int, use: int) -> None:
+        self.rings[ring].partial.pop(use, None)
+        self.rings[ring].completed(use)
 
     def arrive(self, process: int, action: Arrive) -> int | None:
         """Counts the arrival; the use it completes, if any."""
         use = self.use(process, action.use)
-        ring, kind = self.rings[action.use.ring], self.network.rings[action.use.ring]
+        ring, count = self.rings[action.use.ring], self.count(action.use.ring)
         self.need(process, not ring.complete(use), "an arrival for a phase that is complete")
         arrivals, announced, delivered, owing = ring.partial.get(use, (0, 0, 0, frozenset()))
         arrivals, announced, delivered = arrivals + action.count, announced + action.expects, delivered + action.delivers
-        self.need(process, arrivals <= kind.count, "more arrivals than the barrier counts")
+        self.need(process, arrivals <= count, "more arrivals than the barrier counts")
         # In this schedule copies arrive at once. In another, all that are announced may be under way together, or all come first.
         self.need(process, max(announced, delivered) <= MOST_BYTES, "more bytes may be under way than a barrier counts")
         mine = frozenset((process, rank, spot) for rank, spot in reached(self.network, process, action))
         # A phase ends at the moment in which no arrival and no byte is missing. Whoever announces bytes must therefore arrive with them
         # or afterwards: else the other arrivals could end the phase before the bytes are announced.
         owing = owing - mine if action.count else owing | mine if action.expects else owing
-        if arrivals == kind.count and announced == delivered:
+        if arrivals == count and announced == delivered:
             self.need(process, not owing, "bytes are announced by a thread that does not arrive afterwards")
-            ring.partial.pop(use, None)
-            ring.completed(use)
+            self._complete(action.use.ring, use)
             return use
-        self.need(process, arrivals < kind.count or announced > delivered, "more bytes arrive than are expected")
+        self.need(process, arrivals < count or announced > delivered, "more bytes arrive than are expected")
         ring.partial[use] = arrivals, announced, delivered, owing
         return None
 
@@ -160,7 +184,10 @@ class Configuration:
     def waiting_before(self, ring: int, use: int) -> tuple[int, ...]:
         """Who has waited for the phase before on the same barrier."""
         before = use - self.network.rings[ring].stages
-        return tuple(process for process in self.layout.waiters[ring] if before >= 0 and self.waited[ring, process] >> before & 1)
+        # (Who is not waited for any more has ended behind its wait, and the phase lacked it until then.)
+        left = {process for process, _ in self.layout.leaving.get(ring, ()) if isinstance(self.action(process), End)}
+        waiting = [process for process in self.layout.waiters[ring] if process not in left]
+        return tuple(process for process in waiting if before >= 0 and self.waited[ring, process] >> before & 1)
 
     def all_waited(self, ring: int, use: int) -> bool:
         """Whether all who wait on the ring have waited for the use."""
@@ -176,9 +203,15 @@ class Configuration:
     def lower(self) -> tuple[int, ...]:
         """Makes the counts relative again; by how much those of each group were lowered."""
         by = []
+        for number, counts in enumerate(self.cursors):
+            # Who has ended asks for nothing more, and does not keep the window where it was.
+            if isinstance(self.action(number), End):
+                self.cursors[number] = [_ENDED] * len(counts)
         for group in self.layout.groups:
-            excess = min((self.cursors[process][cursor] for process, cursor in group.cursors), default=self.layout.window)
-            by.append(excess - self.layout.window)
+            counts = [count for process, cursor in group.cursors if (count := self.cursors[process][cursor]) != _ENDED]
+            if group.cursors and not counts:
+                self._forget(group)
+            by.append(min(counts, default=self.layout.window) - self.layout.window)
             if by[-1]:
                 self._lower(group, by[-1])
         for (ring, process), waits in self.waited.items():
@@ -187,9 +220,17 @@ class Configuration:
             self.waited[ring, process] = waits | (1 << past) - 1 if past > 0 else waits
         return tuple(by)
 
+    def _forget(self, group: Group) -> None:
+        """Rings that nobody uses any more: only how far they came beside each other is still told apart."""
+        by = min(self.rings[ring].below for ring in group.rings) - self.layout.window
+        for ring in group.rings:
+            self.rings[ring].lowered(by)
+            self.waited.update({(ring, process): self.layout.never[ring, process] for process in self.layout.waiters[ring]})
+
     def _lower(self, group: Group, by: int) -> None:
         for process, cursor in group.cursors:
-            self.cursors[process][cursor] -= by
+            if self.cursors[process][cursor] != _ENDED:
+                self.cursors[process][cursor] -= by
         for ring in group.rings:
             self.rings[ring].lowered(by)
             for process in self.layout.waiters[ring]:

@@ -36,6 +36,7 @@ class Event:
     completes: bool = False
     waited: tuple[int, ...] = ()
     last: bool = False
+    ends: bool = False  # no arrival: the process has ended, and is not waited for any more
 
 
 @record
@@ -197,7 +198,8 @@ class Knowledge:
             if event.last:
                 self._drop(ring, event.use)
             return
-        for rank, spot in reached(network, event.process, event.action):
+        # (Who has ended hands nothing over.)
+        for rank, spot in reached(network, event.process, event.action) if not event.ends else ():
             self._arrive((event.process, rank), (ring, spot), event.use, part=event.action.part)
         if event.completes:
             self._drop(ring, event.use - network.rings[ring].stages)

@@ -5,6 +5,7 @@ from collections import Counter
 from pipec.record import mutable, replace
 from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
 from pipec.verify.reader.flow.graph import EXIT
+from pipec.verify.reader.processes.leaving import leaves
 from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed, tidied
 from pipec.verify.reader.processes.walk import Node, Walk, Way
 from pipec.verify.reader.text.interface import Interface
@@ -82,7 +83,13 @@ class Assembly:
     # One CTA.
 
     def _drafts(self, cta: Cta) -> list[_Draft]:
-        return [self._process(one, threads, meeting, cta) for threads, one, meeting in self._groups(cta.classes)]
+        groups = self._groups(cta.classes)
+        made = [self._process(one, threads, meeting, cta) for threads, one, meeting in groups]
+        # (Only now all rings are known.)
+        return [
+            _ending(process, End(leaves(process, threads, one.machine, meeting, self.numbers, self.rings)))
+            for process, (threads, one, meeting) in zip(made, groups, strict=True)
+        ]
 
     def _groups(self, classes: list[Class]) -> list[tuple[tuple[int, ...], Class, object]]:
         """The processes to be: threads, class, and the key of the ring on which the lanes of their warps meet. Warps whose lanes are
@@ -198,8 +205,15 @@ class Assembly:
                 while parts:
                     more.append(replace(state, action=action))
                     action = replace(parts.pop(), edge=Edge(len(same[0].states) + len(more) - 1))
+            elif isinstance(action, End):
+                action = End(tuple(self._left(ring, count, ranks, colour, place) for ring, count in action.leaves))
             states.append(State(state.line, action, state.live))
         return replace(same[0], ranks=ranks, states=(*states, *more))
+
+    def _left(
+        self, ring: int, count: int, ranks: tuple[int, ...], colour: int, place: dict[tuple[int, int], int]
+    ) -> tuple[int, int]:
+        return place[ring, colour], count * len(ranks) if self.rings[ring].kind == "cluster" else count
 
     def _parts(
         self,
@@ -272,6 +286,15 @@ def _coalesced(states: list[State], rings: list[Ring]) -> list[State]:
         if {rank for rank, _ in action.targets}.isdisjoint(rank for rank, _ in after.targets):
             made[at] = replace(made[at], action=replace(after, targets=tuple(sorted((*action.targets, *after.targets)))))
     return made
+
+
+def _ending(process: Process, end: End) -> Process:
+    """The process, which ends so."""
+    if not end.leaves:
+        return process
+    return replace(
+        process, states=tuple(replace(one, action=end) if isinstance(one.action, End) else one for one in process.states)
+    )
 
 
 def _what(action: Arrive) -> tuple[object, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from pipec.record import replace
-from pipec.verify.network import Action, Arrive, Edge, Network, Process, State, Test, Unreadable, Use, Wait
+from pipec.verify.network import Action, Arrive, Edge, End, Network, Process, State, Test, Unreadable, Use, Wait
 from pipec.verify.terms import FALSE, TRUE, Linear, Symbol, atom, substitute, substituted, symbols_in, symbols_of
 
 
@@ -44,6 +44,8 @@ def _shortened(process: Process, number: int, rings: Mapping[int, int]) -> Proce
     states = []
     for at, action in zip(kept, actions, strict=True):
         state = process.states[at]
+        if isinstance(action, End):
+            action = End(tuple((rings[ring], count) for ring, count in action.leaves if ring in rings))
         states.append(State(state.line, _with_edges(action, moved, counted), state.live))
     start = moved(Edge(process.start))
     if start != Edge(start.target):

@@ -22,7 +22,7 @@ class Kind(Enum):
         "process of one warp is unknown but the same for all, others are unknown"
     )
     BRANCH = "a branch, on a value that all threads of a process have in common"
-    END = "the threads exit"
+    END = "the threads exit; lanes of a warp, all threads of a block and of a cluster meet without them"
     INIT = "one thread initialises a barrier, for a constant number of arrivals, before the first synchronisation of all threads"
     GIVE_UP = "one thread ends a barrier, once; all threads have synchronised, and none touches a barrier after that"
     ARRIVE = (

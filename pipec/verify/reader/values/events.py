@@ -231,6 +231,8 @@ class Events(Registers):
         count = self.number(one, operands[1], env, "the number of threads") if len(operands) > 1 else everybody
         if not 0 <= name < 16 or count <= 0 or count % 32:
             raise Unreadable(one.line, f"there is no barrier {name} for {count} threads")
+        if len(operands) > 1:
+            self.around.counted.add(name)
         ring = ("named", name, count)
         # The last warp counts as a whole one, even if the CTA has fewer threads.
         missing = everybody - self.around.threads if self.threads[-1] == self.around.threads - 1 else 0

@@ -112,6 +112,7 @@ class Surroundings:
     unwritten: Callable[[str], bool]
     # Where the scheduler's answers go: by offset, the ring on which they are awaited, its stage, and whether all CTAs get the same.
     answers: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
+    counted: set[int] = field(default_factory=set)  # named barriers that are used with a number of threads
     loads: set[int] = field(default_factory=set)  # lines where what several threads load decides something
     # Columns of tensor memory asked for, and given back: by rank, then by line and warp.
     columns: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)

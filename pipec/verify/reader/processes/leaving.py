@@ -1,0 +1,79 @@
+"""Where threads are not waited for any more once they have exited.
+
+Lanes of a warp, all threads of a block and all threads of a cluster meet without those that have exited (CUDA C++ Programming Guide: "all
+non-exited threads", of __syncwarp, of the votes and shuffles of a warp, and of __syncthreads; PTX ISA, barrier.cluster). A named barrier
+that is used with a number of threads waits for so many.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from pipec.verify.network import Arrive, Process, Ring, Wait, edges_of
+from pipec.verify.reader.values.machine import Machine
+
+# What lanes execute together, whoever of them is left; others (`mma`, say) are for whole warps.
+_OF_WHO_IS_LEFT = frozenset({"bar", "barrier", "shfl", "vote", "match", "redux", "elect"})
+
+
+def leaves(
+    process: Process,
+    threads: tuple[int, ...],
+    machine: Machine,
+    meeting: object,
+    numbers: Mapping[object, int],
+    rings: list[Ring],
+) -> tuple[tuple[int, int], ...]:
+    """The rings at which the threads of a process are not waited for when it has ended, and how many arrivals are lacking then. `meeting`:
+    the key of the ring on which the lanes of its warps meet; `numbers`: of all rings, by their keys."""
+    found = []
+    for key, count in _left(threads, machine, meeting, numbers):
+        ring = numbers[key]
+        # Who has arrived already is not missing, too.
+        if rings[ring].kind != "mbarrier" and not _may_end_after_arriving(process, ring):
+            found.append((ring, count))
+    return tuple(found)
+
+
+def _left(
+    threads: tuple[int, ...], machine: Machine, meeting: object, numbers: Mapping[object, int]
+) -> Iterator[tuple[object, int]]:
+    around = machine.around
+    everybody = -(-around.threads // 32) * 32
+    for key in numbers:
+        match key:
+            case ("cluster",):
+                yield key, len(threads)
+            case ("named", name, int(count)) if name not in around.counted and count == everybody:
+                # The last warp counts as a whole one.
+                yield key, len(threads) + (everybody - around.threads if around.threads - 1 in threads else 0)
+            case ("warp", _) if key == meeting and _may_leave(threads, machine):
+                yield key, len(threads)
+            case (of, ("warp", what)) if of == meeting and _may_leave(threads, machine):
+                head = around.kernel.code[what].head if isinstance(what, int) else str(what).partition(".")[0]
+                if head in _OF_WHO_IS_LEFT:
+                    yield key, len(threads)
+            case _:
+                pass
+
+
+def _may_leave(threads: tuple[int, ...], machine: Machine) -> bool:
+    """Not the lane that `elect.sync` is taken to elect: without it the machine elects another one."""
+    return all(thread % 32 for thread in threads) or all(one.head != "elect" for one in machine.around.kernel.code)
+
+
+def _may_end_after_arriving(process: Process, ring: int) -> bool:
+    """Whether an arrival may be the last thing that the process does at the ring, without the wait for it."""
+    work = [
+        state.action.edge.target for state in process.states if isinstance(state.action, Arrive) and state.action.use.ring == ring
+    ]
+    seen: set[int] = set()
+    while work:
+        at = work.pop()
+        action = process.states[at].action
+        if at in seen or isinstance(action, Wait) and action.use.ring == ring:
+            continue
+        seen.add(at)
+        edges = edges_of(action)
+        if not edges:
+            return True
+        work += [edge.target for edge in edges]
+    return False
