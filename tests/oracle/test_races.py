@@ -13,8 +13,9 @@ from triton.experimental.gluon import GluonJITFunction
 from pipec.sim import Options, Result, SimulationError
 
 from . import race_kernels as kernels
-from .support import build, simulate
-from .test_gluon import descriptor
+from . import ring_kernels as rings
+from .support import HOPPER, TARGET, build, simulate
+from .test_gluon import Layout, descriptor
 
 TILE = descriptor("fp16", [64, 64])
 
@@ -26,9 +27,10 @@ class Kernel:
     arrays: Callable[[], dict[str, Any]]
     faults: tuple[str, ...]
     constants: dict[str, Any] = field(default_factory=dict)
+    target: Any = TARGET
 
     def run(self, fault: str, options: Options | None = None) -> Result:
-        compiled = build(self.function, self.signature, {**self.constants, "FAULT": fault}, num_warps=4)
+        compiled = build(self.function, self.signature, {**self.constants, "FAULT": fault}, self.target, num_warps=4)
         return simulate(compiled, (1,), options or Options(), **self.arrays())
 
 
@@ -73,6 +75,76 @@ KERNELS = {
         {"ROUNDS": 6},
     ),
 }
+
+
+def zeros(**shapes: tuple[str, int]) -> Callable[[], dict[str, Any]]:
+    return lambda: {name: np.zeros(size, kind) for name, (kind, size) in shapes.items()}
+
+
+# The kinds of Triton's own tests of its sanitizer, beyond those above.
+RINGS = {
+    "two producers, two consumers": Kernel(
+        rings.two_to_two,
+        {"y": "*fp32"},
+        zeros(y=("f4", 256)),
+        ("counts one producer", "one does not wait for an empty stage", "one does not wait for a full stage"),
+    ),
+    "a ring by TMA": Kernel(
+        rings.tma_ring,
+        {"a": TILE, "y": "*fp16"},
+        lambda: {"a": np.zeros((256, 64), np.float16), "y": np.zeros(4 * 4096, np.float16)},
+        (
+            "no wait for an empty stage",
+            "no wait for a full stage",
+            "expects half of the bytes",
+            "the phase never flips",
+            "the other stage",
+            "never given back",
+            "given back twice",
+        ),
+    ),
+    "two views": Kernel(
+        rings.two_views,
+        {"a": TILE, "y": "*fp16"},
+        lambda: {"a": np.zeros((64, 64), np.float16), "y": np.zeros(2048, np.float16)},
+        ("words stored under the load", "words read before the wait"),
+    ),
+    "a copy to tensor memory": Kernel(
+        rings.copied_to_tensor_memory,
+        {"x": "*fp32", "y": "*fp32"},
+        zeros(x=("f4", 4096), y=("f4", 4096)),
+        ("source stored under the copy", "destination stored under the copy", "read before the wait"),
+        {"SHARED": Layout(swizzle_byte_width=128, element_bitwidth=32, rank=2)},
+    ),
+    "two wgmma": Kernel(
+        rings.two_wgmma,
+        {"a": TILE, "b": TILE, "y": "*fp32"},
+        lambda: {"a": np.ones((64, 64), np.float16), "b": np.ones((64, 64), np.float16), "y": np.zeros(4096, np.float32)},
+        ("operand loaded again under it", "waits for the first one"),
+        target=HOPPER,
+    ),
+    "a handshake": Kernel(
+        rings.handshake,
+        {},
+        dict,
+        ("both wait first", "an arrival too many", "an arrival too few", "waits for a phase more"),
+    ),
+}
+RING_FAULTS = [(name, fault) for name, kernel in RINGS.items() for fault in ("", *kernel.faults)]
+
+
+@pytest.mark.sample(0.2)
+@pytest.mark.parametrize(("name", "fault"), RING_FAULTS, ids=[f"{name}: {fault or 'right'}" for name, fault in RING_FAULTS])
+def test_rings_and_handshakes(name: str, fault: str) -> None:
+    if not fault:
+        assert [finding for finding in RINGS[name].run("").findings if finding.check != "fence"] == []
+        return
+    with pytest.raises(SimulationError) as caught:
+        RINGS[name].run(fault)
+    assert caught.value.kind in ("race", "deadlock", "arrive_underflow")
+    assert "ring_kernels.py:" in str(caught.value)
+
+
 FAULTS = [(name, fault) for name, kernel in KERNELS.items() for fault in kernel.faults]
 
 
