@@ -170,6 +170,8 @@ VIDEO = {
     "vadd": lambda a, b: a + b,
     "vsub": lambda a, b: a - b,
     "vabsdiff": lambda a, b: np.abs(a - b),
+    # Halves go up where the sum is positive, and towards it where it is negative.
+    "vavrg": lambda a, b: np.floor((a + b) / 2 + 0.5 * (a + b >= 0)).astype(np.int64),
     "vmin": np.minimum,
     "vmax": np.maximum,
 }
@@ -205,6 +207,38 @@ def test_comparison_of_parts(summed):
 
 def _halves(words: np.ndarray, name: str) -> np.ndarray:
     return words.view({"f16x2": np.float16, "bf16x2": ml_dtypes.bfloat16}[name]).reshape(32, 2)
+
+
+OUT_OF_BOUNDS = 0x7FF7
+
+
+@pytest.mark.parametrize("relu", ["", ".relu"])
+@pytest.mark.parametrize("name", ["f16x2", "bf16x2", "f16", "bf16"])
+def test_fma_with_operands_from_out_of_bounds(name, relu):
+    """Zero where an operand is the NaN that a tensor map fills in; another NaN stays one."""
+    rng = np.random.default_rng(9)
+    kind = np.float16 if name.startswith("f16") else ml_dtypes.bfloat16
+    a, b, c = (rng.integers(-8, 9, 64).astype(kind).view(np.uint16) for _ in range(3))
+    for operand in (a, b, c):
+        operand[rng.integers(0, 64, 12)] = OUT_OF_BOUNDS
+    b[[0, 1]] = 0x7FFF
+    x, y, z = (one.view(kind).astype(np.float64) for one in (a, b, c))
+    wanted = x * y + z
+    if relu:
+        wanted = np.where(wanted < 0, 0, wanted)
+    outside = np.logical_or.reduce([one == OUT_OF_BOUNDS for one in (a, b, c)])
+    expected = np.where(outside, 0, np.where(np.isnan(wanted), 0x7FFF, wanted.astype(kind).view(np.uint16)))
+    words = [one.view(np.uint32) for one in (a, b, c)]
+    if name.endswith("x2"):
+        found = _of_words(f"fma.rn.oob{relu}.{name} %r3, %r1, %r2, %r3;", *words)
+    else:
+        halves = [f"mov.b32 {{%h{i}, %h0}}, %r{i};" for i in (1, 2, 3)]
+        found = _of_words(f"{''.join(halves)} fma.rn.oob{relu}.{name} %h1, %h1, %h2, %h3; mov.b32 %r3, {{%h1, %h1}};", *words)
+        expected = np.repeat(expected[::2], 2)
+    # Zeros of either sign are both right where no operand is out of bounds.
+    got = found.view(np.uint16)
+    zero = (got & 0x7FFF == 0) & (expected & 0x7FFF == 0) & ~outside
+    assert ((got == expected) | zero).all()
 
 
 @pytest.mark.parametrize("name", ["f16x2", "bf16x2"])

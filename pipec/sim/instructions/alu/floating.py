@@ -166,9 +166,13 @@ def _overflow(positive: bool, mode: Rounding) -> float:
 def fused(d: Decoder, type_: Type) -> Execute:
     """fma and floating mad: one rounding."""
     mode, ftz, saturate = _modes(d)
-    relu = d.flag("relu")
+    relu, marked = d.flag("relu"), d.flag("oob")
     write = d.destination(0, type_)
     readers = d.sources(1, 2, 3, type_=type_)
+    if marked:
+        if type_.name not in _HALVES:
+            d.fail(".oob is for halves", "malformed")
+        write = packed.zero_out_of_bounds(write, readers)
     if type_.name == "f64":
         return lambda warp: write(warp, fused_double(readers[0](warp), readers[1](warp), readers[2](warp), mode))
     a, b, c = (widen(read, type_, ftz) for read in readers)

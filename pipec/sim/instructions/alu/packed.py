@@ -9,8 +9,9 @@ import numpy as np
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...ptx.types import LaneValues, Type
-from ...units.numbers.formats import Rounding, decode, encode
+from ...units.numbers.formats import OUT_OF_BOUNDS, Rounding, decode, encode
 from ..decode import Decoder
+from ..widths import Reader, Writer
 from .lanes import to_odd_sum
 
 PACKED_ROUNDINGS: tuple[Rounding, ...] = ("rn", "rz", "rm", "rp")
@@ -39,6 +40,17 @@ def join(value: LaneValues, type_: Type, mode: Rounding = "rn", saturate: bool =
     return encode(value, name, mode).astype(raw).view(type_.dtype)
 
 
+def zero_out_of_bounds(write: Writer, readers: list[Reader]) -> Writer:
+    """For `fma.oob`: +0 where any operand is what a tensor map fills in, half by half."""
+
+    def marked(warp: Warp, value: LaneValues) -> None:
+        outside = np.logical_or.reduce([read(warp).view(np.uint16) == OUT_OF_BOUNDS for read in readers])
+        bits = np.ascontiguousarray(value).view(np.uint16)
+        write(warp, np.where(outside, np.uint16(0), bits).view(value.dtype))
+
+    return marked
+
+
 def elementwise(d: Decoder, type_: Type, function: Function, count: int) -> Execute:
     """`function` on float64 pairs, rounded once."""
     mode = d.choose(*PACKED_ROUNDINGS, default="rn")
@@ -47,6 +59,10 @@ def elementwise(d: Decoder, type_: Type, function: Function, count: int) -> Exec
     if d.flag("ftz") and type_.name == "f32x2":
         function = _flushing(function)
     write, readers = d.destination(0, type_), d.sources(*range(1, count + 1), type_=type_)
+    if count == 3 and d.flag("oob"):
+        if type_.name == "f32x2":
+            d.fail(".oob is for halves", "malformed")
+        write = zero_out_of_bounds(write, readers)
 
     def execute(warp: Warp) -> None:
         value = function(*(split(read(warp), type_) for read in readers))

@@ -15,6 +15,7 @@ _OPERATIONS: dict[str, Callable[[LaneValues, LaneValues], LaneValues]] = {
     "vadd": np.add,
     "vsub": np.subtract,
     "vabsdiff": lambda a, b: np.abs(a - b),
+    "vavrg": lambda a, b: (a + b + (a + b >= 0)) >> 1,
     "vmin": np.minimum,
     "vmax": np.maximum,
 }

@@ -14,6 +14,7 @@ from ...units.matrix.mma import BITS, BitOperation, Instruction, mma
 from ..control.branches import require_converged
 from ..decode import Decoder, instruction
 from .mma_doubles import multiply_doubles
+from .mma_quads import multiply_in_quads
 
 _SHAPE = re.compile(r"m(8|16)n8k(\d+)")
 
@@ -22,6 +23,8 @@ _SHAPE = re.compile(r"m(8|16)n8k(\d+)")
 def multiply(d: Decoder) -> Execute:
     if d.item.opcode.startswith("mma.sync") and "f64" in d.modifiers:
         return multiply_doubles(d)
+    if "m8n8k4" in d.modifiers:
+        return multiply_in_quads(d)
     what = _decode(d)
     metadata = d.source(4, TYPES["b32"]) if what.sparse else None
     selector = d.integer(5) if what.sparse else 0

@@ -16,6 +16,7 @@ import numpy as np
 from ..alignment import round_up
 from ..errors import UnitError
 from ..layouts import Tile
+from ..numbers.formats import OUT_OF_BOUNDS
 from ..protocols import GlobalMemory
 from ..swizzle import Swizzle
 from . import im2col
@@ -28,7 +29,6 @@ GATHER_ROWS = 4
 
 AnyMap = TensorMap | Im2colMap
 
-_NAN_FILL_WORD = 0x7FF7
 _TF32_NAN = 0x7FFFE000
 
 
@@ -247,7 +247,7 @@ def _read(tensor_map: AnyMap, region: Region, memory: GlobalMemory) -> np.ndarra
 def _fill_bytes(tensor_map: AnyMap, shape: tuple[int, ...]) -> np.ndarray:
     if tensor_map.fill == "zero":
         return np.zeros(shape, dtype=np.uint8)
-    words = np.full((shape[0], shape[1] // 2), _NAN_FILL_WORD, dtype="<u2")
+    words = np.full((shape[0], shape[1] // 2), OUT_OF_BOUNDS, dtype="<u2")
     return words.view(np.uint8)
 
 

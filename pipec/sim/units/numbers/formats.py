@@ -18,6 +18,10 @@ from ..errors import UnitError
 Rounding = Literal["rn", "rna", "rz", "rp", "rm"]
 ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
 
+# What a tensor map with NaN fill puts where a box leaves the tensor, by halves, and what `fma.oob` takes for zero (measured; PTX ISA
+# 9.7.4.4 tells it from other NaN by its bits).
+OUT_OF_BOUNDS = 0x7FF7
+
 # Exponents given to a zero: so low (resp. high) that a zero term never wins a maximum (resp. a minimum), even when two are added.
 ZERO_EXPONENT = -8000
 ZERO_LOWEST = 8000
