@@ -144,6 +144,8 @@ class _Kernel:
 
     def analyse(self) -> tree.Kernel:
         context, node = self.context, self.node
+        # An inlined helper sees this scope and its parameters, never the names around the call: the same helper means the same
+        # everywhere.
         context.kernel_scope = context.scope
         if node.name.name in _PTX_NAMES:
             name = node.name.name

@@ -80,6 +80,7 @@ class Machine:
                     del values[-size:], stack[-size:]
                 stack.append(states[stack[-1]][origin])
                 values.append(reduce(parts))
+                # The start rule is reduced, which takes $END as what follows: nothing is left to shift but that.
                 if stack[-1] == end:
                     whole: Part = values[-1]
                     return whole
@@ -131,6 +132,7 @@ _OPEN, _CLOSE, _LIMITED = {"LPAR", "LSQB"}, {"RPAR", "RSQB"}, {"NAME", "INTEGER"
 def _blocks(newline: Token, indents: list[int]) -> Iterator[Token]:
     """What the indentation of the next line begins or ends."""
     before = newline.rpartition("\n")[2]
+    # As Lark's Indenter counts, which reads the same text when this loop has given it up: both must see the same blocks.
     indent = before.count(" ") + before.count("\t") * _TAB
     if indent > indents[-1]:
         indents.append(indent)

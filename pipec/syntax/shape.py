@@ -34,6 +34,7 @@ def reduction(shape: Shape, builder: Builder) -> Reduce:
     kept, absent, passes = shape.kept, shape.absent, shape.passes
     if passes and shape.size == 1 and not absent:
         return only
+    # Rules with an underscore are lists inside of other rules; the rule around them splices their parts in.
     build = None if shape.name.startswith("_") else getattr(builder, shape.name)
 
     def reduce(parts: Parts) -> Part:

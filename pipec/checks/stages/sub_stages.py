@@ -82,6 +82,7 @@ def missing(
             awaited=tuple(acquire.span for acquire in awaited),
         )
     unsignalled = set(range(pipeline.sub_stages(side))) - {signal.sub_stage for signal in given}
+    # The bytes of TMA and the arrivals of cp.async are signals by themselves, for all of the stage.
     by_bytes = bool(summary.kinds() & {LOAD, COPY})
     if not unsignalled or step.signals or by_bytes or pipeline.kind != ROLE:
         return None

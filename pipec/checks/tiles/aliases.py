@@ -7,6 +7,7 @@ still to be read. One pass over each of the two roles, with the states in which 
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 from pipec.checks.summary import ACCUMULATE, OPERAND, READ, WRITE, RoleSummary, Summary, Touch
 from pipec.diag.catalogue.tiles import aliases as messages
@@ -53,8 +54,11 @@ def _misplaced(alias: tree.Buffer, base: tree.Buffer, aliases: list[tree.Buffer]
     first, end = alias.alias_column, alias.alias_column + tensor_width(alias, packed)
     if base.alias is not None:
         return f"`{base.name}` uses the columns of another tile itself"
+    # A row is a lane, and a warp reaches a quarter of the lanes only (hardware.md 3.9): with other rows, other warps would write
+    # than read.
     if alias.rows != base.rows:
         return f"it has {alias.rows} rows, `{base.name}` has {base.rows}"
+    # With a second stage the multiplying role could be one ahead, and write scores over probabilities that are still to be read.
     if alias.count != 1 or base.count != 1:
         return f"{alias.count} and {base.count} tiles: it takes one of each, which take turns"
     if first < 0 or end > tensor_width(base, packed):
@@ -110,13 +114,16 @@ def _uses(summary: Summary, buffer: tree.Buffer) -> list[_Use]:
     ]
 
 
+# Where the tiles of a pair stand, as the role that writes the upper one sees it, and as the one that multiplies does.
+_State = Literal["away", "held", "written", "done", "free", "taken"]
 # What an operation makes of a state: the next one, or what is wrong.
-_Step = Callable[[str, tree.Operation, tuple[Touch, ...]], str | Message]
+_Step = Callable[[_State, tree.Operation, tuple[Touch, ...]], _State | Message]
 
 
-def _flow(role: RoleSummary, start: str, step: _Step, sink: Sink) -> None:
+def _flow(role: RoleSummary, start: _State, step: _Step, sink: Sink) -> None:
     """Every state in which a way can reach each operation; the first mistake is told."""
-    states: list[set[str]] = [set() for _ in role.role.blocks]
+    # Sets, not one state each: two ways may meet of which one holds the stage and the other has given it back.
+    states: list[set[_State]] = [set() for _ in role.role.blocks]
     states[0], changed = {start}, True
     while changed:
         changed = False
@@ -124,18 +131,19 @@ def _flow(role: RoleSummary, start: str, step: _Step, sink: Sink) -> None:
             now = set(states[number])
             for operation, touches in zip(block.operations, role.touches[number], strict=True):
                 found = {step(state, operation, touches) for state in sorted(now)}
+                now = set()
                 for one in found:
-                    if not isinstance(one, str):
+                    if isinstance(one, Message):
                         sink.report(one)
                         return
-                now = {one for one in found if isinstance(one, str)}
+                    now.add(one)
             for target in ir.successors(block.terminator):
                 if not now <= states[target]:
                     states[target] |= now
                     changed = True
 
 
-def _writer(pair: _Pair, state: str, operation: tree.Operation, touches: tuple[Touch, ...]) -> str | Message:
+def _writer(pair: _Pair, state: _State, operation: tree.Operation, touches: tuple[Touch, ...]) -> _State | Message:
     """ "away": the stage below is not held; "held"; "written": a tile above was, and is still to be handed over; "done": it was."""
     match operation:
         case tree.Acquire(handle) if handle.pipeline is pair.below and operation.first:
@@ -152,7 +160,7 @@ def _writer(pair: _Pair, state: str, operation: tree.Operation, touches: tuple[T
             return _touched(pair, state, operation, touches)
 
 
-def _touched(pair: _Pair, state: str, operation: tree.Operation, touches: tuple[Touch, ...]) -> str | Message:
+def _touched(pair: _Pair, state: _State, operation: tree.Operation, touches: tuple[Touch, ...]) -> _State | Message:
     reads = any(touch.buffer is pair.base for touch in touches)
     writes = any(touch.buffer is pair.alias and touch.kind == WRITE for touch in touches)
     if reads and (writes or state in ("written", "done")):
@@ -166,7 +174,7 @@ def _touched(pair: _Pair, state: str, operation: tree.Operation, touches: tuple[
     )
 
 
-def _multiplier(pair: _Pair, state: str, operation: tree.Operation, touches: tuple[Touch, ...]) -> str | Message:
+def _multiplier(pair: _Pair, state: _State, operation: tree.Operation, touches: tuple[Touch, ...]) -> _State | Message:
     """ "free": nothing is to be read; "taken": the stage below was handed out, and the tiles above will be in it."""
     match operation:
         case tree.Acquire(handle) if handle.pipeline is pair.below and operation.first:

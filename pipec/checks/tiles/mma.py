@@ -194,6 +194,7 @@ def _b_rows(mma: tree.Mma | tree.RegisterMma, total: _Sum) -> str:
 
 def _transpose_hint(mma: tree.Mma | tree.RegisterMma, rows: int, columns: int, group: int) -> str | None:
     """A `.T` that would make everything fit."""
+    # Registers are laid out for one order of rows and columns: only a tile in memory can be read the other way round.
     for flip_a in (False, True)[: 1 if isinstance(mma.a, tree.ReadVariable) else 2]:
         for flip_b in (False, True):
             a = (_outer(mma.a), _inner(mma.a))[:: -1 if flip_a else 1]

@@ -45,6 +45,7 @@ def row_reduction(context: Context, node: ast.Call) -> Meaning:
     tile = operand.type
     if not isinstance(tile, TileType):
         context.fail(messages.WrongType(what="what is reduced", expected="a tile", found=describe(operand), at=node.span))
+    # A sum of thousands of 16-bit floats loses what f32 keeps, and the tensor cores accumulate in f32 as well.
     if tile.dtype.is_float and tile.dtype.bits == 16:
         operand = arithmetic.widen(operand, DTYPES["f32"]) or operand
     dtype = dtype_of(operand.type)
@@ -186,6 +187,8 @@ def _step(context: Context, node: ast.Expression) -> int | tree.Expression:
     found = context.elaborate(node)
     if isinstance(found, tree.Constant) and found.type is I32:
         return int(found.value)
+    # The number of iterations is a quotient by the step: of zero it would be undefined, and a negative one would count the other
+    # way.
     if isinstance(found, EXPRESSIONS) and found.type is I32 and _is_positive(found):
         return found
     return known_int(context, node, "the step of a range")

@@ -23,6 +23,7 @@ def element_function(context: Context, function: ElementFunction, node: ast.Call
     if all(isinstance(one, Known) for one in values) and function.name in _KNOWN:
         return _fold_call(context, function.name, values, node)
     typed = next((one for one in values if not isinstance(one, Known)), None)
+    # A number of the source has no type of its own: it takes that of a run-time argument, and f32 where none is there to follow.
     wanted = dtype_of(typed.type) if typed is not None else (DTYPES["f32"] if function.domain == "float" else None)
     parts = [as_runtime(context, one, wanted if isinstance(one, Known) else None) for one in values]
     for position, part in enumerate(parts[1:], 1):
@@ -126,6 +127,7 @@ def _bitcast(context: Context, node: ast.Call, target: ast.Expression, dtype: DT
 def _cast(context: Context, node: ast.Call, target: ast.Expression, dtype: DType, operand: Value) -> Meaning:
     if isinstance(operand, Known):
         if isinstance(operand.value, float) and dtype.is_integer:
+            # Towards zero, as `cvt.rzi` does at run time.
             operand = Known(int(operand.value), operand.span)
         return context.accept(arithmetic.constant(operand, dtype))
     own = dtype_of(operand.type).name

@@ -47,6 +47,7 @@ def _mma(context: Context, operation: Operation, receiver: Meaning | None, node:
                 continue
         operand = as_buffer_ref(context, meaning, bound[name].span, f"operand `{name}`")
         in_tensor = operand.buffer.space == "tensor"
+        # tcgen05.mma takes operand A alone from tensor memory, and there it is stored row by row, K innermost (hardware.md 3.5).
         shared = name != "a" or "sfa" in bound
         if in_tensor and (shared or operand.transposed):
             expected = "a tile in shared memory" if shared else "untransposed where it stands in tensor memory"
@@ -86,6 +87,7 @@ def _operand_in_registers(context: Context, meaning: Meaning, node: ast.Expressi
     )
     if not isinstance(found.type, TileType) or found.type.rows == 1:
         context.fail(messages.WrongType(what="operand `a`", expected="a tile with rows", found=describe(found), at=node.span))
+    # wgmma reads its registers while the threads go on, so the values need registers that nothing else is computed in.
     variable = tree.Variable(node.span.text(), found.type, node.span, in_registers=True)
     context.emit(tree.Assign(variable, found, node.span))
     return tree.ReadVariable(variable, node.span)

@@ -82,6 +82,8 @@ def _no_current_stage(context: Context, pipeline: tree.Pipeline, side: Side, nod
 
 def _signal_and_step(context: Context, operation: Operation, receiver: Meaning | None, node: ast.Call) -> Meaning:
     no_arguments(context, operation, node)
+    # A stage that carries no tile: all that passes is the turn, so a role that runs ahead is held to as many turns as there are
+    # stages.
     handle = _wait_by_hand(context, pipeline_of(receiver), _side(operation), node.span)
     context.emit(tree.Signal(handle, "arrive", node.span))
     context.emit(tree.Release(handle, False, node.span))
@@ -174,6 +176,7 @@ def _peek(context: Context, operation: Operation, receiver: Meaning | None, node
 
 def bind_peek(context: Context, peeked: Peeked, name: str) -> Token:
     """Emits the look and gives its result a name."""
+    # A handle, as for a stage: that each look is taken up exactly once is then what the linear check asks of it anyway.
     token = Token(tree.Handle(name, peeked.pipeline, peeked.side, "token", peeked.span), tree.Variable(name, BOOL, peeked.span))
     context.emit(tree.Peek(token.handle, token.ready, peeked.span))
     return token

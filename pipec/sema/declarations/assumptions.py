@@ -56,6 +56,7 @@ def _comparison(operator: BinaryOperator, left: Linear, right: Linear) -> Formul
     match operator:
         case "==" | "!=":
             return both(Compare("eq" if operator == "==" else "ne", more))
+        # Inequalities of the proof are all `x >= 0`. Sizes are whole numbers, so `a > b` is `a - b - 1 >= 0`, with nothing lost.
         case ">=" | ">":
             return both(Compare("ge", add(more, number(1), -1 if operator == ">" else 0)))
         case _:
@@ -97,12 +98,16 @@ def _value(context: Context, expression: tree.Expression) -> Linear:
 def _product(left: Linear, right: Linear, kind: ValueType) -> Linear:
     if not left.terms or not right.terms:
         return scale(left, right.constant) if not right.terms else scale(right, left.constant)
+    # A product of two sizes is no linear form: it stands for the register that this multiplication fills, by the name under which
+    # the reader of the PTX finds it again.
     assert isinstance(kind, DType)
     return atom(Apply(f"mul.lo.{'s' if kind.family == 'signed' else 'u'}{kind.bits}", (left, right)))
 
 
 def _divisor(context: Context, expression: tree.Expression) -> int:
     value = _value(context, expression)
+    # The proof bounds a quotient from above and below by its divisor times it, which is linear only where the divisor is a
+    # number.
     if value.terms or value.constant <= 0:
         context.fail(messages.AssumedDivisor(at=expression.span))
     return value.constant
@@ -114,6 +119,7 @@ def read_assumption(context: Context, node: ast.Expression, known: tuple[tree.As
     bound = bind_arguments(context, node, "assume", ("condition",))
     condition = scalar(context, bound["condition"], BOOL, _WHAT)
     formula = assumption(context, condition)
+    # From assumptions that exclude each other everything follows: a kernel that hangs would be proved for no launch at all.
     sizes = [Compare("ge", atom(Symbol(name))) for name in sorted(context.dimensions)]
     if System([*sizes, *(one.formula for one in known), formula]).impossible():
         others = tuple(one.span for one in known)

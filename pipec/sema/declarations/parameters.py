@@ -153,6 +153,8 @@ def _dimension(context: Context, node: ast.Expression) -> str | int:
     """A size: a compile-time number, or a name that the launch binds."""
     if isinstance(node, ast.Name):
         binding = context.scope.find(node.name)
+        # The first tensor that names a size binds it, and every other one must agree: that is how a launch notices arrays that do
+        # not fit.
         if binding is None and node.name not in DTYPES:
             context.bind(node.name, tree.ReadDimension(node.name, I32, node.span), node.span)
             context.dimensions.add(node.name)

@@ -102,6 +102,7 @@ def _output(context: Context, target: ast.Name, node: ast.Call) -> None:
                     declared=spec.span,
                 )
             )
+        # The stride is part of the tile: everybody who finds the accumulator of a stage multiplies by it.
         spec = replace(spec, stride=stride)
     counts = _small_counts(context, target, bound, ("cta_group",))
     if "mma_complete_mask" in bound:

@@ -175,6 +175,7 @@ def _claim(
     """Each iteration ends with the answer to the request for the next tile."""
     at = statement.span
     assert schedule.responses is not None and schedule.throttle is not None and context.role is not None
+    # Nobody asks for the first tile: it is the one that the hardware launched this cluster for.
     context.emit(tree.Assign(index, worker(context, at)[0], at))
     throttled: tuple[tree.Statement, ...] = ()
     if _runs_ahead(context):
@@ -234,6 +235,7 @@ def scheduler_role(context: Context) -> tuple[tree.Role | None, tuple[tree.Pipel
     index = tree.Variable(f"{schedule.name}.index", I32, at)
     throttles = () if walks.throttling is None else (schedule.throttle,)
     held_back = _turn(schedule.throttle, "consumer", at) if throttles else ()
+    # The role reads the answers that it asked for, as the others do: an answer without a tile ends its loop, too.
     request = tree.Handle(f"{schedule.name}.request", responses, "producer", "scoped", at)
     body = (
         *held_back,

@@ -75,6 +75,7 @@ class Tuning:
             self._refuse_later_names(context, node)
             what, like = f"a value of `{one.name.name}`", f"of the type of its default, {_shown(default)}"
             value: KnownValue = known(context, node, kind, what, like)
+            # Twice the same value would be measured twice, and counted twice against the limit of combinations.
             if value in found:
                 what = f"{_shown(value)} is listed for `{one.name.name}`"
                 self._context.fail(messages.TunedTwice(what=what, at=node.span, first=found[value]))
@@ -138,6 +139,8 @@ class Tuning:
             name = constant.name.name
             if name in chosen:
                 values[name] = chosen[name]
+            # A default that is a plain number is the same under every choice; evaluating it thousands of times would take longer
+            # than the rest.
             elif name in self._pinned or constant.default is None or isinstance(constant.default, ast.Number | ast.Boolean):
                 values[name] = current[name]
             else:

@@ -155,6 +155,7 @@ def _special(context: Context, first: str, rest: str, span: Span) -> tree.Expres
         context.no_member(f"`{first}`", rest, MEMBERS_OF_SPECIALS[first], span)
     if first == "grid" and context.grid is not None and context.cluster.size == 1:
         blocks = context.grid[AXES.index(rest)]
+        # A number here lets loops that step by the grid have constant bounds, which the proof and LLVM both use.
         if isinstance(blocks, tree.Constant):
             return tree.Constant(blocks.value, I32, span)
     if rest != "leader":

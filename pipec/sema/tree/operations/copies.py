@@ -85,6 +85,8 @@ class CopyAsync(Operation):
 
     def declared(self) -> Effects:
         return Effects(
+            # Every thread arrives when its own copies have landed (cp.async.mbarrier.arrive.noinc): one that is missing leaves
+            # the barrier a count short.
             AllThreads("`cp.async`"),
             evaluates=self.source.coordinates,
             shared=coordinates(self.source),
@@ -115,6 +117,8 @@ class TmaStore(Operation):
             OneThread("tma.store", "the tile is stored once per thread"),
             evaluates=self.destination.coordinates,
             shared=coordinates(self.destination),
+            # "read": the slot is free again when TMA has read it (cp.async.bulk.wait_group.read), long before others see what was
+            # written.
             uses=(TileUse("store", self.source, "read"),),
             memory=GlobalAccess(self.destination, "bulk", writes=True, reduce=self.reduce),
         )
