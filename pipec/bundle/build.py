@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipec._version import VERSION
 from pipec.bundle.c_code import c_files, identifier
-from pipec.bundle.manifest import NAME, Choice, Form, Kernel, Manifest, Variant, dimensions_of, to_text
+from pipec.bundle.manifest import NAME, Choice, Form, Kernel, Manifest, Origin, Variant, dimensions_of, to_text
 from pipec.diag.catalogue.commands import bundles as messages
 from pipec.diag.catalogue.language.tuning import UnknownSize
 from pipec.diag.message import Failure, Sink
@@ -123,7 +123,7 @@ class _Wanted:
 
     sizes: Sizes
     candidate: Candidate
-    origin: str
+    origin: Origin
     ranked: Sequence[Ranked] = ()
 
 

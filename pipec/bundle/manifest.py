@@ -4,7 +4,7 @@ compiler wrote (pipec.interface) and its code, and the sizes that each form suit
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pipec.interface import KernelInterface, TensorArgument, from_json, to_json
 from pipec.record import record
@@ -12,6 +12,8 @@ from pipec.record import record
 NAME = "manifest.json"
 _FORMAT = "pipec bundle"
 _VERSION = 1
+# Who chose a variant: a recorded measurement, or the model of time.
+Origin = Literal["table", "model"]
 MOST_BYTES = 64 << 20  # of a file that is read
 
 
@@ -31,11 +33,11 @@ class Variant:
 
 @record
 class Choice:
-    """For these sizes, in the order of the kernel's dimensions, that variant. `origin`: "table" (measured) or "model" (predicted)."""
+    """For these sizes, in the order of the kernel's dimensions, that variant."""
 
     sizes: tuple[int, ...]
     variant: int
-    origin: str
+    origin: Origin
 
 
 @record

@@ -5,6 +5,8 @@ from typing import Literal
 
 from pipec.record import record
 
+MmaKind = Literal["f16", "tf32", "f8f6f4", "i8"]  # of tcgen05.mma, PTX ISA 9.7.16.10
+
 
 @record
 class DType:
@@ -24,7 +26,7 @@ class DType:
     ]  # packed: below a byte; it and scale are for MMAs only
     llvm: str  # the type that holds one element in a register
     tensor_map: str | None = None
-    mma_kind: str | None = None
+    mma_kind: MmaKind | None = None
     mma_code: int | None = None
     numpy: str | None = None  # the NumPy (or ml_dtypes) name of the same type
     accumulators: tuple[str, ...] = ()

@@ -195,7 +195,7 @@ class With:
 class RoleClause:
     """`produces a, b` or `consumes c`."""
 
-    word: str
+    word: Literal["produces", "consumes"]
     pipelines: tuple[Name, ...]
     span: Span
 

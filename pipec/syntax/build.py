@@ -123,7 +123,9 @@ class Builder:
 
     def role_clause(self, meta: Meta, children: Children) -> ast.RoleClause:
         word, *names = children
-        return ast.RoleClause(str(word), tuple(self._name(name) for name in names), self._span(meta))
+        return ast.RoleClause(
+            "produces" if word == "produces" else "consumes", tuple(self._name(name) for name in names), self._span(meta)
+        )
 
     # ------------------------------------------------------------------------------------------------------- statements
 

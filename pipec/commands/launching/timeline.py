@@ -6,7 +6,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pipec.interface import BarrierRange, KernelInterface
 
@@ -20,13 +20,16 @@ _COLUMNS = 72
 _FILLING, _FULL, _FREE = "-", "#", "."
 
 
+State = Literal["filling", "full"]
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """From `start` to `end` (simulator time) the stage was "filling" (handed to the producer) or "full" (handed to the consumer)."""
 
     pipeline: str
     stage: int
-    state: str
+    state: State
     start: int
     end: int
 
@@ -34,7 +37,7 @@ class Interval:
 def occupancy(interface: KernelInterface, trace: Iterable["TraceEvent"], cta: tuple[int, int, int], end: int) -> list[Interval]:
     """The intervals of every stage in one CTA, in time order per stage."""
     owners = {address: (barriers, stage) for barriers in interface.barriers for address, stage in _addresses(barriers)}
-    since: dict[tuple[str, int], tuple[str, int]] = {}
+    since: dict[tuple[str, int], tuple[State, int]] = {}
     found: list[Interval] = []
     for event in trace:
         if event.kind != "phase" or event.cta != cta or event.details["address"] not in owners:
