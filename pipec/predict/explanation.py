@@ -8,13 +8,15 @@ from pipec.predict.main_loops import MainLoop
 from pipec.record import record
 
 _ALL = 0.97  # of the period: an engine so busy is the bound
+_MOSTLY = 0.9  # of the period: steps of this kind on the longest way are the bound
 _WORTH = 0.01  # a gain below it is not told
+_WORK = "work "
 
 
 @record
 class Finding:
-    """`bound`: "products", "copies", "l2", "issue", "work" or "stages". `enough`: the fewest stages with which the next bound is met; None
-    where stages are not the question. `gain`: how much faster the loop is with what the sentence proposes, as a part."""
+    """`bound`: "products", "copies", "l2", "issue", "work", "schedulers" or "stages". `enough`: the fewest stages with which the next bound
+    is met; None where stages are not the question. `gain`: how much faster the loop is with what the sentence proposes, as a part."""
 
     bound: str
     sentence: str
@@ -29,6 +31,11 @@ def finding(loop: MainLoop, parameter: str | None = None) -> Finding:
     engine, most = max(engines.items(), key=lambda item: item[1])
     if most >= _ALL * period:
         return _busy(loop, engines, engine, most)
+    worked = sum(step.cycles for step in loop.path if step.reason.kind == "work")
+    if worked >= _MOSTLY * period:
+        roles = sorted({step.reason.where for step in loop.path if step.reason.kind == "work"})
+        said = f"bound by what the threads of {_listed(roles)} do one after the other: {worked:,.0f} cycles a stage"
+        return Finding("work", said, None, 0.0)
     trip = period * stages  # what a stage needs from its load to the next one, if that is what everybody waits for
     enough = max(stages + 1, ceil(trip / most)) if most else stages + 1
     gain = period / most - 1 if most else 0.0
@@ -41,8 +48,10 @@ def finding(loop: MainLoop, parameter: str | None = None) -> Finding:
 
 
 def _engines(loop: MainLoop) -> dict[str, float]:
-    """What walks boxes counts as one, whether the engine or the L2 sets its pace."""
+    """What walks boxes counts as one, whether the engine or the L2 sets its pace; the schedulers, where several roles share them."""
     engines = dict(loop.engines)
+    if engines.get("schedulers", 0.0) <= max((cycles for name, cycles in engines.items() if name.startswith(_WORK)), default=0.0):
+        engines.pop("schedulers", None)
     walking = {name: engines.pop(name) for name in ("copies", "l2") if name in engines}
     if walking:
         engines[max(walking, key=walking.__getitem__)] = sum(walking.values())
@@ -70,9 +79,19 @@ def _busy(loop: MainLoop, engines: dict[str, float], engine: str, cycles: float)
             count = _counted(round(loop.instructions), "TMA instruction")
             said = f"bound by the issue of one thread of `{role}`: {count} of {each:,.0f} cycles a stage"
             said += f"; half as many, of wider boxes, would do ({gain:+.0%})" if loop.instructions >= 2 else ""
+        case "schedulers":
+            roles = sorted(
+                name.removeprefix(_WORK) for name, each in engines.items() if name.startswith(_WORK) and each > _WORTH * cycles
+            )
+            said = f"bound by the threads of {_listed(roles)}, which share the schedulers and work {cycles:,.0f} cycles a stage together"
         case _:
             said = f"bound by the threads of `{role}`, which work {cycles:,.0f} cycles a stage"
     return Finding(kind, said, None, gain)
+
+
+def _listed(names: list[str]) -> str:
+    *others, last = [f"`{name}`" for name in names]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _counted(count: int, what: str) -> str:

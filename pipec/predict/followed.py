@@ -101,13 +101,14 @@ class Followed:
         return _Run(self._end.time, max(self.around.loaded.values(), default=0))
 
     def stretches(self) -> tuple[Stretch, ...]:
-        """With those marked that the longest way goes through."""
+        """With those marked that the longest way goes through; roles in the order of their declaration, before the engines."""
         ends = {round(event.time, 3) for event in self._end.path() if event.cycles}
         critical = [
             one._replace(critical=True) for one in self.around.stretches if round(one.end, 3) in ends and "wait" not in one.what
         ]
         others = [one for one in self.around.stretches if round(one.end, 3) not in ends or "wait" in one.what]
-        return (*others, *critical)
+        order = {role.name: place for place, role in enumerate(self._launch.kernel.roles)}
+        return tuple(sorted((*others, *critical), key=lambda one: (one.block, order.get(one.track, len(order)))))
 
 
 def _shares(end: Event) -> dict[str, float]:

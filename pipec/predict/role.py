@@ -308,6 +308,7 @@ class Role:
             self.now = start.later(Reason("work", self.name), cycles * (self.device.dependent if self.part < 1 else 1.0))
             self._stretch(type(operation).__name__.lower(), before.time, self.now.time)
             around.busy[f"work {self.name}"] += cycles
+            around.busy["schedulers"] += cycles * filled if engine == _SCHEDULERS else 0.0
 
     def _read(self, operation: tree.Operation) -> None:
         """What threads read from global memory comes through the L2 like copies, and they wait for it."""

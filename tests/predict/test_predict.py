@@ -110,6 +110,16 @@ def test_warps_of_all_roles_share_the_schedulers() -> None:
     assert first == second and max(loop.period * 64 for loop in one.loops) > 0.9 * (first + second)
 
 
+def test_threads_that_set_the_pace_are_named() -> None:
+    """Not the stages of the ring, which would not help."""
+    shared = example("attention", {"D": 128}, H=16, S=4096, T=4096)
+    alone = example("attention_sm90", {"D": 64}, H=16, S=4096, T=4096)
+    said = [finding(one.loops[0], "STAGES") for one in (shared, alone)]
+    assert [one.bound for one in said] == ["schedulers", "work"] and all(one.enough is None for one in said)
+    assert "`correction`, `softmax_one` and `softmax_two`, which share the schedulers" in said[0].sentence
+    assert "`attend` do one after the other" in said[1].sentence
+
+
 def test_what_a_column_decides_is_computed_on_one_side() -> None:
     """Exponentials of seven columns of eight by the special-function units, one of eight by a polynomial."""
     work = example("attention", {"D": 64, "POLYNOMIAL": 2}, H=1, S=256, T=128).work

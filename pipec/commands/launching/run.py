@@ -178,10 +178,9 @@ def _write_stamps(interface: KernelInterface, arguments: Mapping[str, Any], path
 
     assert interface.timestamps is not None
     found = timestamps.stamped(interface, arguments[interface.timestamps.argument].tolist())
-    # A microsecond of the page is a cycle: how fast the clock ran is not noted.
-    write_timeline(
-        path, trace([(interface.name, 1e6, [Stretch(one.block, one.role, one.what, one.start, one.end) for one in found])])
-    )
+    # A microsecond of the format is a cycle: how fast the clock ran is not noted.
+    stretches = [Stretch(one.block, one.role, one.what, one.start, one.end) for one in found]
+    write_timeline(path, trace([(interface.name, 1e6, stretches)], "cycles"))
 
 
 def _shown(values: Mapping[str, float]) -> str:

@@ -93,7 +93,7 @@ def chrome_trace(interface: KernelInterface, result: "Result") -> str:
         for barriers in interface.barriers
         for address, stage in _addresses(barriers)
     }
-    timeline = sim.chrome_trace(result.trace, names)
+    timeline = sim.chrome_trace(result.trace, names) | {"otherData": {"unit": "steps"}}
     # The simulator numbers its processes in the order in which blocks first appear.
     for process, cta in enumerate(dict.fromkeys(event.cta for event in result.trace)):
         end = max(event.time for event in result.trace if event.cta == cta)

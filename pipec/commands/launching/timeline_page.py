@@ -20,25 +20,34 @@ _PAGE = """<!doctype html>
   canvas { display: block; width: 100%%; cursor: grab; border-top: 1px solid var(--rule); }
   #said { min-height: 1.4em; font-variant-numeric: tabular-nums; }
   button { font: inherit; }
+  .key i { display: inline-block; width: 14px; height: 10px; margin-right: 4px; }
 </style>
 <header>
   <h1>%(title)s</h1>
   <span>wheel: zoom &nbsp; drag: move</span>
   <button id="whole">whole</button>
+  <span class="key" id="waits"><i style="background: rgba(128,128,128,.35)"></i>waits</span>
+  <span class="key" id="critical"><i style="outline: 2px solid #d33; outline-offset: -2px"></i>on the longest way</span>
   <span id="said"></span>
 </header>
 <canvas id="picture"></canvas>
 <script type="application/json" id="events">%(events)s</script>
 <script>
 "use strict";
-const events = JSON.parse(document.getElementById("events").textContent).traceEvents.filter(e => e.ph === "X");
+const record = JSON.parse(document.getElementById("events").textContent), events = record.traceEvents.filter(e => e.ph === "X");
+const unit = record.otherData?.unit ?? "us";
 const canvas = document.getElementById("picture"), pen = canvas.getContext("2d"), said = document.getElementById("said");
+const blocks = [...new Set(events.map(e => e.pid))];
 const tracks = [...new Map(events.map(e => [e.pid + "/" + e.tid, {pid: e.pid, tid: e.tid}])).values()]
-  .sort((a, b) => a.pid < b.pid ? -1 : a.pid > b.pid ? 1 : 0);
+  .sort((a, b) => blocks.indexOf(a.pid) - blocks.indexOf(b.pid));
 const place = new Map(tracks.map((t, i) => [t.pid + "/" + t.tid, i]));
 const end = events.reduce((latest, e) => Math.max(latest, e.ts + e.dur), 1e-9);
 const names = [...new Set(events.map(e => e.name))];
-const ROW = 22, HEAD = 24, LEFT = 150;
+const ROW = 22, HEAD = 24, FONT = "11px system-ui, sans-serif";
+pen.font = FONT;
+const title = t => `${t.pid}  ${t.tid}`, LEFT = Math.ceil(Math.max(150, ...tracks.map(t => pen.measureText(title(t)).width + 20)));
+document.getElementById("waits").hidden = !names.some(name => name.startsWith("wait"));
+document.getElementById("critical").hidden = !events.some(e => e.args?.critical);
 let from = 0, to = end;
 
 function colour(name) {
@@ -53,12 +62,12 @@ function draw() {
   pen.setTransform(scale, 0, 0, scale, 0, 0);
   const ink = getComputedStyle(document.body).color;
   pen.clearRect(0, 0, width, height);
-  pen.font = "11px system-ui, sans-serif"; pen.textBaseline = "middle";
+  pen.font = FONT; pen.textBaseline = "middle";
   const step = 10 ** Math.floor(Math.log10((to - from) / 4)), every = step * ((to - from) / step > 10 ? 2 : 1);
   pen.fillStyle = ink; pen.strokeStyle = "rgba(128,128,128,.3)";
   for (let t = Math.ceil(from / every) * every; t <= to; t += every) {
     pen.beginPath(); pen.moveTo(x(t), HEAD - 6); pen.lineTo(x(t), height); pen.stroke();
-    pen.fillText(+t.toPrecision(6) + " us", x(t) + 3, 10);
+    pen.fillText(`${+t.toPrecision(6)} ${unit}`, x(t) + 3, 10);
   }
   for (const e of events) {
     const a = Math.max(x(e.ts), LEFT), b = Math.min(x(e.ts + e.dur), width);
@@ -70,10 +79,10 @@ function draw() {
       pen.strokeRect(a, top + 2, Math.max(b - a, .6), ROW - 4);
       pen.lineWidth = 1;
     }
-    if (b - a > 60) { pen.fillStyle = ink; pen.fillText(e.name, a + 4, top + ROW / 2, b - a - 8); }
+    if (b - a > 30 && pen.measureText(e.name).width < b - a - 6) { pen.fillStyle = ink; pen.fillText(e.name, a + 4, top + ROW / 2); }
   }
   pen.clearRect(0, 0, LEFT, height); pen.fillStyle = ink;
-  tracks.forEach((t, i) => pen.fillText(`${t.pid}  ${t.tid}`, 8, HEAD + i * ROW + ROW / 2));
+  tracks.forEach((t, i) => pen.fillText(title(t), 8, HEAD + i * ROW + ROW / 2));
   document.body.dataset.drawn = String(events.length);
   document.body.dataset.window = `${from} ${to}`;
 }
@@ -97,9 +106,9 @@ canvas.addEventListener("pointermove", event => {
     from = Math.max(0, Math.min(end - span, held.from + moved)); to = from + span; draw();
     return;
   }
-  const {hit} = under(event), us = (time, digits) => +time.toPrecision(digits);
+  const {hit} = under(event), short = (time, digits) => +time.toPrecision(digits);
   said.textContent = hit
-    ? `${hit.tid}: ${hit.name}, ${us(hit.ts, 6)} to ${us(hit.ts + hit.dur, 6)} us (${us(hit.dur, 4)} us)` : "";
+    ? `${hit.tid}: ${hit.name}, ${short(hit.ts, 6)} to ${short(hit.ts + hit.dur, 6)} ${unit} (${short(hit.dur, 4)} ${unit})` : "";
 });
 document.getElementById("whole").addEventListener("click", () => { from = 0; to = end; draw(); });
 addEventListener("resize", draw);
@@ -115,13 +124,14 @@ def write_timeline(output: str, trace_events: str) -> None:
 
 
 def page(trace_events: str, title: str = "pipec timeline") -> str:
-    """`trace_events`: JSON as Chrome's and Perfetto's, with its complete events (`ph` "X", in microseconds)."""
+    """`trace_events`: JSON as Chrome's and Perfetto's, with its complete events (`ph` "X"); in microseconds unless `otherData` names
+    another unit."""
     # Inside a script element only "</" and "<!--" could end the text early.
     return _PAGE % {"title": escape(title), "events": trace_events.replace("<", "\\u003c")}
 
 
-def trace(kernels: Iterable[tuple[str, float, Sequence[Stretch]]]) -> str:
-    """The same JSON of predictions: (kernel, cycles a second, what it does when)."""
+def trace(kernels: Iterable[tuple[str, float, Sequence[Stretch]]], unit: str = "us") -> str:
+    """The same JSON of predictions: (kernel, cycles a second, what it does when), roles before the engines."""
     events = [
         {
             "ph": "X",
@@ -133,6 +143,9 @@ def trace(kernels: Iterable[tuple[str, float, Sequence[Stretch]]]) -> str:
             "args": {"critical": one.critical},
         }
         for kernel, clock, stretches in kernels
-        for one in stretches
+        for one in sorted(stretches, key=lambda one: (one.block, one.track in _ENGINES))
     ]
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}) + "\n"
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"unit": unit}}) + "\n"
+
+
+_ENGINES = ("copies", "products", "stores")
