@@ -127,3 +127,13 @@ PROGRAMS["cp.async arrives"] = Program(
     {"arrives at once": ("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%bar]", "mbarrier.arrive.shared::cta.b64 _, [%bar]",
                          UNORDERED)},
 )  # fmt: skip
+PROGRAMS["a group behind which empty ones are committed"] = Program(
+    """cp.async.ca.shared.global [%own], [%mine], 4;
+    cp.async.commit_group;
+    cp.async.commit_group;
+    cp.async.commit_group;
+    cp.async.wait_group 2;
+    bar.sync 0;
+    ld.shared.u32 %r1, [%other];""",
+    {"waits for one group too few": ("wait_group 2", "wait_group 3", UNORDERED)},
+)

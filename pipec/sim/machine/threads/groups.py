@@ -38,14 +38,15 @@ class Groups:
         return self.marks[-allowed - 1] if len(self.marks) > allowed else 0
 
     def pending(self, reading_only: bool) -> int:
-        """Committed groups that are not finished; finished ones are forgotten from the front."""
-        committed, pending = self.committed, 0
+        """The oldest group that is not finished and all since: a wait for N pending groups leaves the N most recent ones, and those
+        before them are complete (PTX ISA 9.7.9.25.3.3), although an empty one may be finished long before its predecessors."""
+        committed = self.committed
         while committed and _finished(committed[0], False):
             committed.pop(0)
-        for group in committed:
+        for number, group in enumerate(committed):
             if not _finished(group, reading_only):
-                pending += 1
-        return pending
+                return len(committed) - number
+        return 0
 
 
 def _finished(group: list[Operation], reading_only: bool) -> bool:
