@@ -1,15 +1,19 @@
 """Machine instructions in the innermost loops of every example: what one K block, or the scores of one block of keys, costs to issue.
 
-    python benchmarks/sass.py [--only gemm,attention] [--name sass]
+    python benchmarks/sass.py [--only gemm,attention] [--name sass] [--cute PYTHON]
 
 Each example is compiled with its default parameters, assembled, and disassembled by nvdisasm (on PATH, or in the packages of CUDA or of
 Triton). A loop is counted when it works (a matrix product, a copy by TMA, an exponential, a store) and no loop inside it does. Its figure
 is all that its body holds, on whichever way, without loops inside it: those wait, and turn only where something is late. `issued` is the
 shortest way around on which all of its work is done: the mask of an attention's last blocks is a branch that others skip. An unrolled
 loop does several blocks a turn, so there are figures for one matrix instruction and for one exponential as well, of what is issued.
+
+Beside them stands the tile of gemm.pipe by other compilers, which need no GPU either: Triton, and CuTe DSL by an interpreter that has
+nvidia-cutlass-dsl (`--cute`, this one if it is left out).
 """
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -18,7 +22,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -230,24 +233,37 @@ def figures(path: Path, tool: str) -> dict[str, Any]:
     return {"arch": program.arch, "loops": found}
 
 
-# Writes the cubin of benchmarks/triton_gemm.py, of the tile of gemm.pipe, to standard output.
-_TRITON = "import sys, triton_gemm; sys.stdout.buffer.write(triton_gemm.compile_once()[2].asm['cubin'])"
+# Each writes the cubin of the tile of gemm.pipe to standard output, and its version to standard error.
+_RIVALS = {
+    "triton": "import sys, triton, triton_gemm; sys.stdout.buffer.write(triton_gemm.compile_once()[2].asm['cubin']); "
+    "print(triton.__version__, file=sys.stderr)",
+    "cute": "import sys, importlib.metadata, cute_gemm; sys.stdout.buffer.write(cute_gemm.cubin()); "
+    "print(importlib.metadata.version('nvidia-cutlass-dsl'), file=sys.stderr)",
+}
 
 
-def rivals(tool: str) -> dict[str, Any]:
-    """The same GEMM from other compilers, in a process of its own; or why there is none."""
-    if find_spec("triton") is None:
-        return {"triton": "not installed"}
-    run = subprocess.run([sys.executable, "-c", _TRITON], capture_output=True, cwd=ROOT / "benchmarks", check=False)
+def rivals(tool: str, cute: str = sys.executable) -> dict[str, Any]:
+    """The same GEMM from other compilers, each in a process of its own; or why there is none."""
+    interpreters = {"triton": sys.executable, "cute": cute}
+    return {name: _rival(tool, interpreters[name], program) for name, program in _RIVALS.items()}
+
+
+def _rival(tool: str, interpreter: str, program: str) -> Any:
+    # CuTe DSL asks the driver for the architecture unless it is told.
+    environment = {**os.environ, "CUTE_DSL_ARCH": "sm_100a", "PYTHONWARNINGS": "ignore"}
+    folder = ROOT / "benchmarks"
+    run = subprocess.run([interpreter, "-c", program], capture_output=True, cwd=folder, env=environment, check=False)
+    told = run.stderr.decode().strip().splitlines()
     if run.returncode:
-        return {"triton": run.stderr.decode().strip().splitlines()[-1]}
-    return {"triton": {"version": version("triton"), "loops": [loop.row() for loop in loops(disassembled(run.stdout, tool))]}}
+        return told[-1]
+    return {"version": told[-1], "loops": [loop.row() for loop in loops(disassembled(run.stdout, tool))]}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--name", default="sass")
     parser.add_argument("--only", default="")
+    parser.add_argument("--cute", default=sys.executable)
     options = parser.parse_args()
     tool = disassembler()
     if tool is None:
@@ -263,7 +279,12 @@ def main() -> int:
     kinds = Counter(
         kind for row in rows.values() for found in row["loops"].values() for loop in found for kind in loop if kind in WORK
     )
-    found = {"disassembler": told, "loops that have": dict(sorted(kinds.items())), "rivals": rivals(tool), "examples": rows}
+    found = {
+        "disassembler": told,
+        "loops that have": dict(sorted(kinds.items())),
+        "rivals": rivals(tool, options.cute),
+        "examples": rows,
+    }
     write(options.name, found)
     return 0
 

@@ -1,7 +1,8 @@
 """The attention kernels against float64 NumPy: head sizes, masks, lengths that are no multiples of the tiles, all timings.
 
 Allowed, with V the largest value: half a unit of the bfloat16 output; 2**-9 V for the probabilities, which are rounded to bfloat16 and
-sum to 1; 2**-12 V for exp2 of scores rounded to float32 (2 ulp, and 2**-24 of a score up to 32) and the order of the sums.
+sum to 1, or 2**-8 V where the largest of them need not be 1, which is rounded to itself; 2**-12 V for exp2 of scores rounded to float32
+(2 ulp, and 2**-24 of a score up to 32) and the order of the sums.
 """
 
 import ml_dtypes
@@ -39,13 +40,14 @@ def drawn(case: Case, heads: int, queries: int, keys: int, scale: float) -> dict
 
 def compare_output(case: Case, given: dict) -> None:
     """With the reference above; and as `pipec run` does, by the docstring's line."""
+    (plan,) = compiled(case).plans or []
+    kernel = plan.kernel
     q, k, v = given["q"], given["k"], given["v"]
     expected = expected_output(q, k, v, given["scale"], dict(case.constants).get("CAUSAL") == "true")
     largest = np.abs(v.astype(np.float64)).max()
     error = np.abs(given["out"].astype(np.float64) - expected)
-    assert (error <= np.abs(expected) * 2.0**-9 + largest * (2.0**-9 + 2.0**-12)).all(), error.max()
-    (plan,) = compiled(case).plans or []
-    kernel = plan.kernel
+    rounded = 2.0**-8 if "ENOUGH" in kernel.constants else 2.0**-9
+    assert (error <= np.abs(expected) * 2.0**-9 + largest * (rounded + 2.0**-12)).all(), error.max()
     lines = reference_lines(kernel.document)
     stated = expected_values(lines, given, constants=kernel.constants, precision=precision_of(kernel))["out"]
     assert np.abs(stated.value - expected).max() < 1e-6, "the docstring's line"

@@ -294,6 +294,8 @@ def test_what_a_parameter_buys_is_what_its_prediction_says(capsys: Capture) -> N
         "M=4096",
         "N=4096",
         "K=4096",
+        "-D",
+        "STAGES=4",
         "--format",
         "json",
     ]

@@ -14,7 +14,7 @@ from pipec.kir.plan.grids import plan_grids
 from pipec.kir.plan.interface import plan_interface, plan_parameters
 from pipec.kir.plan.invariants import plan_invariants
 from pipec.kir.plan.memory import packed_buffers, plan_shared, plan_tensor, tile_layouts
-from pipec.kir.plan.proxies import plan_proxies
+from pipec.kir.plan.proxies import plan_proxies, plan_tensor_stages
 from pipec.kir.plan.roles import plan_registers, plan_roles, plan_row_maps, stays_together
 from pipec.kir.plan.signals import expected_bytes, plan_meetings, plan_signals
 from pipec.kir.plan.types import (
@@ -48,12 +48,13 @@ def plan(kernel: Kernel, target: Target) -> Plan:
     drains = plan_drains(kernel, signals, shared_by)
     meetings = plan_meetings(roles, signals)
     orders, written = plan_global(kernel), written_tensors(kernel)
-    proxied = plan_proxies(kernel)
+    proxied, in_tensor = plan_proxies(kernel), plan_tensor_stages(kernel)
     found = (
         replace(
             row,
             drains=drains.get(row.role.name, ()),
             proxied=proxied[row.role.name],
+            tensor_stages=in_tensor if row.uses_tensor else frozenset(),
             meets=meetings.get(row.role.name, frozenset()),
             global_order=orders.get(row.role.name, GlobalOrder()),
             invariants=plan_invariants(row.role),

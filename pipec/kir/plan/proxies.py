@@ -1,4 +1,5 @@
-"""Which stages in shared memory threads and the async proxy meet in: what one has done is ordered by a fence before the other goes on.
+"""Which stages in shared memory threads and the async proxy meet in, and which stages hand over tensor memory: what one has done is
+ordered by a fence before the other goes on.
 
 A tile that TMA or an MMA touches in no role, such as a factor for each row that one role's threads write and another's read, needs none:
 the fence waits for all memory accesses of a warp.
@@ -24,6 +25,17 @@ def plan_proxies(kernel: Kernel) -> dict[str, frozenset[tree.Pipeline]]:
     return {
         role.name: frozenset(tile.handle.pipeline for tile in _of_threads(role) if tile.buffer in met) for role in kernel.roles
     }
+
+
+def plan_tensor_stages(kernel: Kernel) -> frozenset[tree.Pipeline]:
+    """The pipelines in whose stages tiles of tensor memory are handed over. A tile belongs to one pipeline, so who waits for another
+    learns nothing of it."""
+    return frozenset(
+        tile.handle.pipeline
+        for role in kernel.roles
+        for tile in (*_of_threads(role), *(use.tile for operation in operations(role) for use in operation.effects.uses))
+        if tile.buffer.space == "tensor"
+    )
 
 
 def _of_threads(role: Role) -> list[tree.BufferRef]:

@@ -80,8 +80,7 @@ class RolePlan:
     The assembler then knows that addresses and descriptors are the same in the warp, and computes them once for all lanes.
 
     `named_barrier` is the hardware barrier that synchronises the role's threads; None for one-warp roles (bar.warp.sync).
-    `uses_tensor`: the role issues tcgen05 operations, so its waits and arrivals need tcgen05 fences. `stores_bulk`: it issues
-    bulk stores and must wait for them before it ends.
+    `uses_tensor`: the role issues tcgen05 operations. `stores_bulk`: it issues bulk stores and must wait for them before it ends.
     """
 
     role: Role
@@ -92,6 +91,7 @@ class RolePlan:
     uses_tensor: bool = False
     stores_bulk: bool = False
     proxied: frozenset[Pipeline] = frozenset()  # in whose tiles in shared memory its threads meet the async proxy
+    tensor_stages: frozenset[Pipeline] = frozenset()  # hand tensor memory over: waits and arrivals need tcgen05 fences
     mma_waits: MmaWaits | None = None  # of roles that multiply in registers
     drains: tuple[Pipeline, ...] = ()  # waited for before the role ends: commits still arrive on their barriers
     global_order: GlobalOrder = GlobalOrder()

@@ -6,53 +6,63 @@ from pipec.vocabulary import Side
 
 # The producer's first waits are for the phase before a fresh barrier's first, which counts as complete (hardware.md 1.1).
 _FIRST_PHASE: dict[Side, int] = {"producer": 1, "consumer": 0}
+_TOP = 31  # the highest bit of a word
 
 
 @record
 class Cursor:
-    """A ring of 2 ** n stages has one counter of steps: the stage is its lowest n bits, the phase the bit above them. Others have both on
-    their own, and compare where the counter would take a remainder."""
+    """A ring of 2 ** n stages has the stage in the highest n bits of one word, and in another one the phase above a copy of it. Both wrap
+    around by themselves, and what stands below is 0: an address is a shift and an addition, one instruction. Other rings have both as
+    numbers, and compare where those would take a remainder."""
 
     builder: Builder
     stages: int
-    phase: Slot  # of a ring of 2 ** n stages: the counter
-    stage: Slot | None = None
+    phase: Slot
+    stage: Slot | None  # None: there is one
 
     @classmethod
     def start(cls, builder: Builder, stages: int, side: Side, hint: str) -> "Cursor":
-        first = _FIRST_PHASE[side]
-        if _counts(stages):
-            counter = builder.variable("i32", f"{hint}.step")
-            counter.write(integer(first * stages))
-            return cls(builder, stages, counter)
-        stage, phase = builder.variable("i32", f"{hint}.stage"), builder.variable("i32", f"{hint}.phase")
-        stage.write(integer(0))
-        phase.write(integer(first))
-        return cls(builder, stages, phase, stage)
+        phase = builder.variable("i32", f"{hint}.phase")
+        stage = builder.variable("i32", f"{hint}.stage") if stages > 1 else None
+        cursor = cls(builder, stages, phase, stage)
+        phase.write(integer(_FIRST_PHASE[side] * cursor._phase_bit))
+        if stage is not None:
+            stage.write(integer(0))
+        return cursor
+
+    @property
+    def _wraps(self) -> bool:
+        return self.stages > 1 and self.stages & (self.stages - 1) == 0
+
+    @property
+    def _phase_bit(self) -> int:
+        return -1 << _TOP if self._wraps else 1
 
     def read(self) -> tuple[Value, Value]:
         """Stage and parity."""
         builder, phase = self.builder, self.phase.read()
-        if self.stage is not None:
-            return self.stage.read(), phase
-        stage = integer(0) if self.stages == 1 else builder.bits("and", phase, self.stages - 1)
-        return stage, builder.bits("and", builder.bits("lshr", phase, self.stages.bit_length() - 1), 1)
+        stage = integer(0) if self.stage is None else self.stage.read()
+        if not self._wraps:
+            return stage, phase
+        bits = self.stages.bit_length() - 1
+        return builder.bits("lshr", stage, _TOP + 1 - bits), builder.bits("lshr", phase, _TOP)
 
     def step(self) -> None:
         builder, phase = self.builder, self.phase.read()
         if self.stage is None:
-            self.phase.write(builder.bits("and", builder.add(phase, 1), 2 * self.stages - 1))
+            self.phase.write(builder.bits("xor", phase, 1))
             return
-        advanced = builder.add(self.stage.read(), 1)
+        stage = self.stage.read()
+        if self._wraps:
+            whole = 1 << _TOP + 1
+            self.stage.write(builder.add(stage, whole // self.stages))
+            self.phase.write(builder.add(phase, whole // 2 // self.stages))
+            return
+        advanced = builder.add(stage, 1)
         wraps = builder.compare("eq", advanced, integer(self.stages))
         self.stage.write(builder.select(wraps, integer(0), advanced))
         self.phase.write(builder.binary("xor", phase, builder.cast("zext", wraps, "i32")))
 
     def turn_back(self) -> None:
         """To the phase before, at the same stage."""
-        bit = self.stages if self.stage is None else 1
-        self.phase.write(self.builder.bits("xor", self.phase.read(), bit))
-
-
-def _counts(stages: int) -> bool:
-    return stages & (stages - 1) == 0
+        self.phase.write(self.builder.bits("xor", self.phase.read(), self._phase_bit))

@@ -116,8 +116,8 @@ def acquire(role: RoleContext, operation: tree.Acquire) -> None:
         # Barriers of all sub-stages of a stage are in the same phase, so one parity serves every later wait for it.
         role.parities[handle].write(parity)
         watchdog.keep(role, handle, turn)
-    # What was told by the barrier holds for tensor memory only behind this fence (hardware.md 3.8); a tile's number is not there.
-    if role.plan.uses_tensor and pipeline.kind != SCHEDULER:
+    # What was told by the barrier holds for tensor memory only behind this fence (hardware.md 3.8).
+    if pipeline in role.plan.tensor_stages:
         builder.call("tcgen05.fence.after")
     # The accumulator may hold an earlier tile: until an MMA of this stage has run, the first one overwrites.
     for (written, _), slot in role.written.items():
@@ -140,7 +140,7 @@ def _wait_again(role: RoleContext, operation: tree.Acquire) -> None:
     wait(role, handle.pipeline, pointer, role.parities[handle].read(), watchdog.kept(role, handle))
     role.reconverge()
     _meet(role, handle)
-    if role.plan.uses_tensor:
+    if handle.pipeline in role.plan.tensor_stages:
         role.builder.call("tcgen05.fence.after")
 
 
@@ -241,7 +241,7 @@ def hand_over_fences(role: RoleContext, pipeline: tree.Pipeline | None = None) -
     global_order.hand_over(role)
     if role.plan.proxied if pipeline is None else pipeline in role.plan.proxied:
         role.builder.call("fence.proxy.async.shared")
-    if role.plan.uses_tensor:
+    if role.plan.tensor_stages if pipeline is None else pipeline in role.plan.tensor_stages:
         role.builder.call("tcgen05.fence.before")
 
 
