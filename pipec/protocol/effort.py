@@ -3,7 +3,7 @@
 from pipec.budgets import BUDGETS
 from pipec.protocol.premises import combined
 from pipec.record import record
-from pipec.verify.logic import combined as exactly_combined
+from pipec.verify.inequalities import combined as exactly_combined
 
 
 def steps_so_far() -> int:

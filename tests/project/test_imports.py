@@ -76,6 +76,8 @@ INSIDE = {
     ),
     "verify": (
         "terms",
+        "inequalities",
+        "definitions",
         "logic",
         "data",
         "network",

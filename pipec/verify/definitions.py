@@ -1,0 +1,245 @@
+"""What is known of atoms that are no symbols: quotients, choices, functions, products.
+
+`d * floor(f / d) <= f <= d * floor(f / d) + d - 1`; a choice between two numbers lies between them; equal arguments give equal values of a
+function. Of products only this is known: two numbers that are not negative have a product that is not, which is said of inequalities whose
+products are made of values that already occur; and what the machine multiplies is the product where that is in the range of its type.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import combinations, combinations_with_replacement
+from math import inf
+
+from pipec.verify.inequalities import Inequalities, Inequality, Row, combined, parts_of
+from pipec.verify.terms import (
+    RANGES,
+    Apply,
+    Atom,
+    Both,
+    Choose,
+    Compare,
+    Either,
+    Floor,
+    Formula,
+    Linear,
+    Product,
+    add,
+    atom,
+    product,
+    scale,
+    substitute,
+)
+
+_LOOKED_AT = 3  # to see whether an atom has parts to replace
+_RENAMED = 10  # what it costs to replace parts of a value, in combinations of inequalities
+_FAR = 1 << 128  # a bound that says nothing
+_MOST_OF_A_FACTOR = 4  # values in an inequality that is multiplied with others
+_MOST_MULTIPLIED = 18  # inequalities, the shortest ones
+
+
+class Definitions(Inequalities):
+    """Inequalities, with those that follow from what their atoms are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._defined = 0  # atoms whose definition has been added
+        self._renamed, self._renamed_with = 0, 0  # atoms whose parts have been replaced, by so many equations
+        self._far: set[Linear] = set()  # forms whose range has been asked for by elimination: once, as that takes long
+        self._wrapping: list[Apply] = []  # numbers and products in a type of the machine that are not known to be in its range
+
+    def assume(self, formula: Formula) -> None:
+        raise NotImplementedError
+
+    def _define(self) -> None:
+        """Adds what is known of the atoms that are no symbols."""
+        while True:
+            while self._defined < len(self._atoms):
+                self._defined += 1
+                self._define_one(self._atoms[self._defined - 1])
+            wrapping = list(self._wrapping)
+            for one in wrapping:
+                made = product(*one.arguments) if len(one.arguments) == 2 else one.arguments[0]
+                least, most = RANGES[one.function.rpartition(".")[2]]
+                if self._reaches(made, least) and self._reaches(scale(made, -1), -most):
+                    self._wrapping.remove(one)
+                    self.assume(Compare("eq", add(atom(one), made, -1)))
+            # What one of them is may tell the range of another.
+            if self._defined == len(self._atoms) and len(wrapping) == len(self._wrapping):
+                return
+
+    def _define_one(self, one: Atom) -> None:
+        match one:
+            case Floor(form, divisor):
+                rest = add(form, atom(one), -divisor)
+                self.assume(Compare("ge", rest))
+                self.assume(Compare("ge", add(Linear(divisor - 1), rest, -1)))
+            case Choose(_, Linear(yes, ()), Linear(no, ())):
+                # Often all that is asked of it; else the two cases would have to be told apart.
+                self.assume(Compare("ge", add(atom(one), Linear(-min(yes, no)))))
+                self.assume(Compare("ge", add(Linear(max(yes, no)), atom(one), -1)))
+            case Apply(function, arguments) if function.rpartition(".")[2] in RANGES:
+                operation, _, kind = function.rpartition(".")
+                least, most = RANGES[kind]
+                self.assume(Compare("ge", add(atom(one), Linear(-least))))
+                self.assume(Compare("ge", add(Linear(most), atom(one), -1)))
+                if (operation, len(arguments)) in (("", 1), ("mul.lo", 2)):
+                    self._wrapping.append(one)
+            case _:
+                pass
+
+    def _reaches(self, form: Linear, least: int) -> bool:
+        """Whether the form is at least so much, for what is at hand of it, or of each of its values."""
+        if self._at_hand(add(form, Linear(-least))) or self._between(form)[0] >= least:
+            return True
+        if form in self._far or not any(isinstance(one, Product) for one, _ in form.terms):
+            return False
+        self._far.add(form)
+        return self._excluded(add(Linear(least - 1), form, -1))
+
+    def _between(self, form: Linear) -> tuple[float, float]:
+        low: float = form.constant
+        high: float = form.constant
+        for one, times in form.terms:
+            least, most = self._bounds(one)
+            low, high = low + times * (least if times > 0 else most), high + times * (most if times > 0 else least)
+        return low, high
+
+    def _bounds(self, one: Atom, *, factor: bool = False) -> tuple[float, float]:
+        """Whole numbers where they are finite, and so exact. `factor`: of a product, whose bounds are being asked for."""
+        constant, coefficients = self._reduced(self._row(atom(one)))
+        low: float = constant
+        high: float = constant
+        for variable, times in coefficients.items():
+            least, most = self._least.get(((variable, 1),)), self._least.get(((variable, -1),))
+            from_ = -inf if least is None or least > _FAR else min(-least, _FAR)
+            to = inf if most is None or most > _FAR else max(most, -_FAR)
+            known = self._atoms[variable]
+            if isinstance(known, Product) and not factor:
+                down, up = _corners([self._bounds(each, factor=True) for each in known.factors])
+                from_, to = max(from_, down), min(to, up)
+            low, high = low + times * (from_ if times > 0 else to), high + times * (to if times > 0 else from_)
+        return low, high
+
+    def _least_of(self, factor: Atom) -> float:
+        """What a quotient or a choice is at least, as no inequality may say it alone."""
+        match factor:
+            case Floor(form, divisor):
+                return self._between(form)[0] // divisor
+            case Choose(_, yes, no):
+                return min(self._between(yes)[0], self._between(no)[0])
+            case _:
+                return -inf
+
+    def _multiply(self) -> None:
+        """Adds products of inequalities that say something of factors."""
+        factors = {factor for one in self._atoms if isinstance(one, Product) for factor in one.factors}
+        if not factors:
+            return
+        for factor in factors:
+            least = self._least_of(factor)
+            if least > -inf:
+                self.assume(Compare("ge", add(atom(factor), Linear(-int(least)))))
+        made_of = {
+            tuple(sorted(map(self._number, one.factors))): n
+            for n, one in enumerate(list(self._atoms))
+            if isinstance(one, Product)
+        }
+        rows = []
+        for key, constant in self._least.items():
+            if len(key) <= _MOST_OF_A_FACTOR and any(self._atoms[variable] in factors for variable, _ in key):
+                rows.append((constant, key))
+        rows = sorted(rows, key=lambda row: len(row[1]))[:_MOST_MULTIPLIED]
+        combined[0] += len(rows) ** 2
+        for left, right in combinations_with_replacement(rows, 2):
+            row = self._multiplied(left, right, made_of)
+            if row is not None:
+                self._at_least(row)
+
+    def _multiplied(self, left: Inequality, right: Inequality, made_of: dict[tuple[int, ...], int]) -> Row | None:
+        """The product of two inequalities, where it is one of values that occur. `made_of`: factors -> the variable of their product."""
+        (constant, terms), (other, others) = left, right
+        row: dict[int, int] = {}
+        for variable, times in terms:
+            for factor, more in others:
+                found = made_of.get(tuple(sorted((*self._factors(variable), *self._factors(factor)))))
+                if found is None:
+                    return None
+                row[found] = row.get(found, 0) + times * more
+        for each, by in ((terms, other), (others, constant)):
+            for variable, times in each:
+                row[variable] = row.get(variable, 0) + times * by
+        return constant * other, {variable: times for variable, times in row.items() if times}
+
+    def _factors(self, variable: int) -> tuple[int, ...]:
+        one = self._atoms[variable]
+        return tuple(map(self._number, one.factors)) if isinstance(one, Product) else (variable,)
+
+    def _rename(self, first: int) -> None:
+        """What is made of equal values is equal: each atom is equal to the one whose parts the equations have replaced. `first`: the atom
+        to begin with; what this brings in is not renamed again, as that could go on for ever."""
+        combined[0] += _LOOKED_AT * (len(self._atoms) - first)
+        for one in self._atoms[first:]:
+            parts = parts_of(one)
+            if any(self._numbers.get(part) in self._solved for part in parts):
+                known = {part: self.solved(atom(part)) for part in parts}
+                combined[0] += _RENAMED
+                if _is_product(one) and any(map(_multiplies, known.values())):
+                    continue  # products in products would grow with each turn
+                made = substitute(atom(one), known)
+                self.assume(Compare("eq", add(atom(one), made, -1)))
+
+    def _congruent(self) -> bool:
+        """Sets values of one function equal whose arguments are; whether that was news."""
+        applied = [one for one in self._atoms if isinstance(one, Apply)]
+        found = False
+        combined[0] += len(applied) ** 2
+        for left, right in combinations(applied, 2):
+            if left.function != right.function or len(left.arguments) != len(right.arguments):
+                continue
+            if self._equal_at_hand(atom(left), atom(right)):
+                continue
+            pairs = zip(left.arguments, right.arguments, strict=True)
+            if all(self._equal_at_hand(one, other) for one, other in pairs):
+                self.assume(Compare("eq", add(atom(left), atom(right), -1)))
+                found = True
+        return found
+
+
+def _corners(bounds: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Between which numbers the product of numbers between these lies."""
+    least: float = 1
+    most: float = 1
+    for low, high in bounds:
+        # (In floating point nothing times infinity is no number.)
+        corners = [one * other if one and other else 0 for one in (least, most) for other in (low, high)]
+        least, most = min(corners), max(corners)
+    return least, most
+
+
+def _multiplies(form: Linear) -> bool:
+    """Whether there is a product in it."""
+    return any(_is_product(one) for one, _ in form.terms)
+
+
+@lru_cache(4096)
+def _is_product(one: Atom) -> bool:
+    match one:
+        case Product() | Apply("product", _):
+            return True
+        case Floor(form, _):
+            return _multiplies(form)
+        case Choose(condition, yes, no):
+            return _multiplies(yes) or _multiplies(no) or any(map(_multiplies, _forms(condition)))
+        case Apply(_, arguments):
+            return any(map(_multiplies, arguments))
+        case _:
+            return False
+
+
+def _forms(formula: Formula) -> Iterator[Linear]:
+    match formula:
+        case Compare(_, form):
+            yield form
+        case Both(parts) | Either(parts):
+            for part in parts:
+                yield from _forms(part)

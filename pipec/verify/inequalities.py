@@ -1,0 +1,216 @@
+"""Linear equations and inequalities over the integers: solved, tightened and eliminated.
+
+Equations are solved where a coefficient is 1 or -1 (Gauss), the inequalities that remain are eliminated one variable after the other
+(Fourier and Motzkin), each divided by the common factor of its coefficients and rounded towards the feasible side. What is derived so
+holds for all integers.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from math import gcd
+
+from pipec.verify.terms import Atom, Linear, Product, Symbol, add, atom, scale, symbols_of
+
+_MOST_ROWS = 150  # of inequalities while variables are eliminated
+
+# How often two inequalities have been combined, in all: what a search counts to know when it has taken too long.
+combined = [0]
+
+# constant + sum of coefficient * variable; a variable is the number of an atom.
+Row = tuple[int, dict[int, int]]
+Key = tuple[tuple[int, int], ...]  # coefficients, sorted by their variables
+Inequality = tuple[int, Key]
+Rows = dict[Key, int]
+
+
+class Inequalities:
+    """Rows over atoms, in solved form."""
+
+    def __init__(self) -> None:
+        self.contradictory = False
+        self._numbers: dict[Atom, int] = {}
+        self._atoms: list[Atom] = []
+        self._solved: dict[int, Row] = {}
+        self._least: Rows = {}  # coefficients -> the least constant with which they are >= 0
+        self._equations = 0  # solved so far
+
+    def solved(self, form: Linear) -> Linear:
+        """The form with what the equations determine replaced."""
+        return self._form(self._reduced(self._row(form)))
+
+    def _form(self, row: Row) -> Linear:
+        made = Linear(row[0])
+        for variable, coefficient in row[1].items():
+            made = add(made, atom(self._atoms[variable]), coefficient)
+        return made
+
+    def _row(self, form: Linear) -> Row:
+        return form.constant, {self._number(one): coefficient for one, coefficient in form.terms}
+
+    def _number(self, one: Atom) -> int:
+        found = self._numbers.get(one)
+        if found is None:
+            found = self._numbers[one] = len(self._atoms)
+            self._atoms.append(one)
+        return found
+
+    def _reduced(self, row: Row) -> Row:
+        constant, coefficients = row
+        if not self._solved.keys() & coefficients.keys():
+            return row
+        made: dict[int, int] = {}
+        for variable, coefficient in coefficients.items():
+            solved = self._solved.get(variable)
+            if solved is None:
+                made[variable] = made.get(variable, 0) + coefficient
+                continue
+            constant += coefficient * solved[0]
+            for other, factor in solved[1].items():
+                made[other] = made.get(other, 0) + coefficient * factor
+        return constant, {variable: coefficient for variable, coefficient in made.items() if coefficient}
+
+    def _at_least(self, row: Row) -> None:
+        constant, coefficients = self._reduced(row)
+        if not coefficients:
+            self.contradictory = self.contradictory or constant < 0
+            return
+        constant, key = tight(constant, coefficients)
+        if constant >= self._least.get(key, constant + 1):
+            return
+        self._least[key] = constant
+        opposite = self._least.get(tuple((variable, -coefficient) for variable, coefficient in key))
+        if opposite is not None and constant + opposite <= 0:  # at least and at most the same number
+            self.contradictory = self.contradictory or constant + opposite < 0
+            self._equal((constant, dict(key)))
+
+    def _equal(self, row: Row) -> None:
+        constant, coefficients = self._reduced(row)
+        if not coefficients:
+            self.contradictory = self.contradictory or constant != 0
+            return
+        divisor = gcd(*coefficients.values())
+        if constant % divisor:
+            self.contradictory = True
+            return
+        constant, coefficients = constant // divisor, {v: c // divisor for v, c in coefficients.items()}
+        pivot = self._pivot(coefficients)
+        if pivot is None:
+            self._at_least((constant, coefficients))
+            self._at_least((-constant, {v: -c for v, c in coefficients.items()}))
+            return
+        self._equations += 1
+        sign = -coefficients.pop(pivot)
+        self._solved[pivot] = (sign * constant, {v: sign * c for v, c in coefficients.items()})
+        for variable, solved in self._solved.items():
+            if pivot in solved[1]:
+                self._solved[variable] = self._reduced(solved)
+        replaced = [key for key in self._least if any(variable == pivot for variable, _ in key)]
+        for key, least in [(key, self._least.pop(key)) for key in replaced]:
+            self._at_least((least, dict(key)))
+
+    def _pivot(self, coefficients: dict[int, int]) -> int | None:
+        """The variable that is solved for: none that is part of another one if possible, whose text would grow with each replacement."""
+        found = [variable for variable in sorted(coefficients, key=self._solves_late) if abs(coefficients[variable]) == 1]
+        inside = frozenset[Symbol]().union(*(parts_of(self._atoms[variable]) for variable in coefficients))
+        return next((variable for variable in found if self._atoms[variable] not in inside), found[0] if found else None)
+
+    def _solves_late(self, variable: int) -> tuple[int, int]:
+        """Symbols are solved for before what has a definition of its own, and products last."""
+        one = self._atoms[variable]
+        return 0 if isinstance(one, Symbol) else 2 if isinstance(one, Product) else 1, -variable
+
+    def _at_hand(self, form: Linear) -> bool:
+        """Whether `form >= 0` is one of the inequalities, or follows from one by its constant."""
+        constant, coefficients = self._reduced(self._row(form))
+        if not coefficients:
+            return constant >= 0
+        constant, key = tight(constant, coefficients)
+        return self._least.get(key, constant + 1) <= constant
+
+    def _equal_at_hand(self, one: Linear, other: Linear) -> bool:
+        """Whether the equations, or two inequalities, say that the two are equal: no search, as this is asked while one is under way."""
+        difference = add(one, other, -1)
+        constant, coefficients = self._reduced(self._row(difference))
+        if not coefficients:
+            return constant == 0
+        return self._at_hand(difference) and self._at_hand(scale(difference, -1))
+
+    def _eliminated(self) -> bool:
+        """Whether the inequalities contradict each other."""
+        return contradict(self._least)
+
+    def _excluded(self, form: Linear) -> bool:
+        """Whether `form >= 0` contradicts the inequalities."""
+        constant, coefficients = self._reduced(self._row(form))
+        if not coefficients:
+            return constant < 0
+        least, key = tight(constant, coefficients)
+        return contradict({**self._least, key: min(least, self._least.get(key, least))})
+
+
+def contradict(rows: Rows) -> bool:
+    """Whether inequalities (coefficients -> the least constant) contradict each other: one variable after the other is eliminated."""
+    while rows:
+        combined[0] += len(rows)
+        variable = _cheapest(rows)
+        if variable is None:
+            return False
+        made: Rows = {}
+        lower: list[tuple[int, int, dict[int, int]]] = []
+        upper: list[tuple[int, int, dict[int, int]]] = []
+        for key, constant in rows.items():
+            coefficients = dict(key)
+            factor = coefficients.pop(variable, 0)
+            if factor:
+                (lower if factor > 0 else upper).append((abs(factor), constant, coefficients))
+            else:
+                made[key] = min(constant, made.get(key, constant))
+        combined[0] += len(lower) * len(upper)
+        for low, constant, coefficients in lower:
+            for high, other, others in upper:
+                total = dict.fromkeys(coefficients, 0)
+                for each, value in coefficients.items():
+                    total[each] = value * high
+                for each, value in others.items():
+                    total[each] = total.get(each, 0) + value * low
+                total = {each: value for each, value in total.items() if value}
+                sum_ = constant * high + other * low
+                if not total:
+                    if sum_ < 0:
+                        return True
+                    continue
+                least, key = tight(sum_, total)
+                if least < made.get(key, least + 1):
+                    made[key] = least
+        if len(made) > _MOST_ROWS:
+            return False
+        rows = made
+    return False
+
+
+def tight(constant: int, coefficients: dict[int, int]) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """The inequality divided by the common factor of its coefficients, its constant rounded down."""
+    divisor = gcd(*coefficients.values())
+    if divisor == 1:
+        return constant, tuple(sorted(coefficients.items()))
+    return constant // divisor, tuple(sorted((v, c // divisor) for v, c in coefficients.items()))
+
+
+def _cheapest(rows: Iterable[tuple[tuple[int, int], ...]]) -> int | None:
+    """The variable whose elimination adds the fewest inequalities."""
+    lower: dict[int, int] = {}
+    upper: dict[int, int] = {}
+    for key in rows:
+        for variable, coefficient in key:
+            side = lower if coefficient > 0 else upper
+            side[variable] = side.get(variable, 0) + 1
+    variables = lower.keys() | upper.keys()
+    if not variables:
+        return None
+    return min(variables, key=lambda v: (lower.get(v, 0) * upper.get(v, 0) - lower.get(v, 0) - upper.get(v, 0), v))
+
+
+@lru_cache(4096)
+def parts_of(one: Atom) -> frozenset[Symbol]:
+    """The symbols inside of an atom."""
+    return frozenset() if isinstance(one, Symbol) else symbols_of(atom(one))
