@@ -30,7 +30,11 @@ SETTINGS = settings(max_examples=volume(40, 120), deadline=None)
 @st.composite
 def leaf_values(draw: st.DrawFn) -> dict[object, int]:
     """By dimension, special or type of parameter."""
-    drawn = {name: draw(st.one_of(st.integers(0, 9), st.integers(0, largest))) for name, largest in SPECIALS.items()}
+    least = {"grid.x": 1}  # there is no launch without blocks
+    drawn = {
+        name: draw(st.one_of(st.integers(least.get(name, 0), 9), st.integers(least.get(name, 0), largest)))
+        for name, largest in SPECIALS.items()
+    }
     sizes = {name: draw(st.one_of(st.integers(0, 300), st.integers(0, 2**31 - 1))) for name in ("M", "N")}
     parameters = {f"p_{dtype}": draw(st.one_of(numbers(dtype), st.integers(*ends(dtype)))) for dtype in TYPES}
     return {**drawn, **sizes, **parameters, "p_bool": draw(st.integers(0, 1))}
