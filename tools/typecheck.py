@@ -45,7 +45,7 @@ def _started(folder: str, platform: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary"]
     command += ["--platform", platform, "--cache-dir", str(ROOT / ".mypy_cache" / platform)]
     if platform == sys.platform:
-        command += ["-p", "pipec"]
+        command += ["-p", "pipec", "--num-workers", "2"]
     else:
         command += ["--follow-imports", "silent", *(word for module in differing() for word in ("-m", module))]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
