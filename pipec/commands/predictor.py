@@ -237,7 +237,7 @@ def as_text(state: Compilation, one: Prediction, others: tuple[Variation, ...]) 
         lines.append(f"  main loop    `{loop.role}` over `{loop.pipeline.name}`: {loop.period:,.0f} cycles a stage")
         lines.append(f"               {_finding(state, one, loop).sentence}")
     shares = ", ".join(f"{name} {share:.0%}" for name, share in one.shares.items() if share >= _SMALL)
-    lines.append(f"  longest way  {shares}")
+    lines.append(f"  path         critical: {shares}")
     if others:
         lines.append(f"  would help   {_helping(others)}")
     lines += [f"  assumed      the branch in line {span.line} is taken" for span in one.assumed]

@@ -233,7 +233,7 @@ class RoleContext:
 
 
 def repeated(kernel: KernelContext, count: int, hint: str, *, written_out: bool) -> Iterator[tuple[Value, int | None]]:
-    """The index 0 .. count - 1 for the code in the loop's body, and the number it is where the loop is written out."""
+    """The index 0 .. count - 1 for the code in the loop's body, and the number it is where the loop is unrolled."""
     if written_out:
         yield from ((integer(index), index) for index in range(count))
         return

@@ -1,4 +1,4 @@
-"""Events with the reason for their time: who waits, for what, and how the longest way to an event came about."""
+"""Events with the reason for their time: who waits, for what, and how the critical path to an event came about."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

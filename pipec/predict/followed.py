@@ -101,7 +101,7 @@ class Followed:
         return _Run(self._end.time, max(self.around.loaded.values(), default=0))
 
     def stretches(self) -> tuple[Stretch, ...]:
-        """With those marked that the longest way goes through; roles in the order of their declaration, before the engines."""
+        """With those marked that the critical path goes through; roles in the order of their declaration, before the engines."""
         ends = {round(event.time, 3) for event in self._end.path() if event.cycles}
         critical = [
             one._replace(critical=True) for one in self.around.stretches if round(one.end, 3) in ends and "wait" not in one.what

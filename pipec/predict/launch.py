@@ -30,7 +30,7 @@ from pipec.source import Span
 class Prediction:
     """`seconds` of a launch of `blocks` blocks, `held` of them on a multiprocessor at a time; `bounds` in seconds, each alone.
 
-    `shares`: of the longest way through the first blocks, by what it goes to: how much would be gained were that for nothing.
+    `shares`: of the critical path through the first blocks, by what it goes to: how much would be gained were that for nothing.
     `stretches`: what their roles and engines did when. `assumed`: branches whose outcome is not known here and counted as taken.
     """
 

@@ -1,1 +1,1 @@
-"""Integer terms in a normal form, what the machine's arithmetic is on them, and what divides them."""
+"""Integer terms in a canonical form, what the machine's arithmetic is on them, and what divides them."""

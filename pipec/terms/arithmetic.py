@@ -1,4 +1,4 @@
-"""Operations on terms, in the normal form: products, divisions, comparisons, choices, least and greatest."""
+"""Operations on terms, in the canonical form: products, divisions, comparisons, choices, least and greatest."""
 
 from collections.abc import Iterable, Iterator
 from functools import reduce

@@ -26,7 +26,7 @@ def type_range(bits: int, signed: bool) -> tuple[int, int]:
 
 
 def congruent(term: Term, bits: int) -> Term:
-    """An equal term modulo 2 ** bits, in a normal form: of sums and of products with numbers only the result is wrapped."""
+    """An equal term modulo 2 ** bits, in a canonical form: of sums and of products with numbers only the result is wrapped."""
     modulus, half = 1 << bits, 1 << bits - 1
     found = number((term.constant + half) % modulus - half)
     for atom, factor in term.parts:

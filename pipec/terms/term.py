@@ -1,4 +1,4 @@
-"""Integer terms: immutable, structural, in a normal form.
+"""Integer terms: immutable, structural, in a canonical form.
 
 A term is a mathematical integer, a constant plus atoms with whole coefficients. An atom is a leaf (what the term is about: a dimension,
 a parameter, a loop's counter ...) or an operation on terms that is no sum. What the registers of the machine hold is said with the atom

@@ -64,7 +64,7 @@ _REMADE: Mapping[Operator, Callable[..., Term]] = {
 
 
 class Substitution:
-    """Puts other terms in place of leaves, all at once, and brings what results into the normal form."""
+    """Puts other terms in place of leaves, all at once, and brings what results into the canonical form."""
 
     def __init__(self, replace: Callable[[Atom], Term | None]) -> None:
         """`replace`: what stands in place of a leaf; None where the leaf stays, with what is inside of it replaced."""

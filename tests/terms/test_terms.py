@@ -1,4 +1,4 @@
-"""Terms against NumPy: the normal form, ranges and residues of random expressions, in registers of every integer type."""
+"""Terms against NumPy: the canonical form, ranges and residues of random expressions, in registers of every integer type."""
 
 from math import gcd
 
@@ -73,7 +73,7 @@ def test_a_term_is_what_the_registers_hold(expression: tree.Expression, values: 
 @SETTINGS
 @given(scalars(I32, OTHERS, 2), scalars(I32, OTHERS, 2), leaf_values())
 def test_one_term_is_one_value(one: tree.Expression, other: tree.Expression, values: dict[object, int]) -> None:
-    """Also of differences and comparisons, which the normal form is made to decide."""
+    """Also of differences and comparisons, which the canonical form is made to decide."""
     for operator, dtype in (("-", I32), ("==", BOOL), ("<", BOOL), (">=", BOOL)):
         known = term_of(tree.Binary(operator, one, other, dtype, SPAN)).number
         found = evaluate(tree.Binary(operator, one, other, dtype, SPAN), lambda node: values[key(node)])

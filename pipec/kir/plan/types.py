@@ -177,7 +177,7 @@ class RowMap:
     vectors l, l + split, l + 2 * split ... of so many elements each. All tiles of a role with as many rows are then spread this way.
 
     `in_registers`: such tiles take part. All such operations on tiles with as many rows agree on which thread has which element,
-    and their loops are written out, since registers cannot be indexed. With `half_warps` runs of `half_run` columns alternate
+    and their loops are unrolled, since registers cannot be indexed. With `half_warps` runs of `half_run` columns alternate
     between the halves.
     """
 

@@ -70,7 +70,7 @@ def for_loop(context: Context, statement: ast.For) -> None:
     try:
         _loop(context, statement, iterable, variable, values is not None)
     except NeedsValue as asked:
-        # An outer loop's variable: that loop catches it, and is written out with this one inside.
+        # An outer loop's variable: that loop catches it, and is unrolled with this one inside.
         if asked.variable is not variable or values is None:
             raise
         # What the attempt emitted, bound and reported is undone, or each diagnostic of the body would come twice.
@@ -119,7 +119,7 @@ def _loop(context: Context, statement: ast.For, iterable: Range, variable: tree.
     assert isinstance(iterable.step, int)
     with context.block(statement.span) as inner:
         if constant:
-            # Only where the bounds are numbers can the body be written out, should it ask for that.
+            # Only where the bounds are numbers can the loop be unrolled, should its body ask for that.
             inner.unrollable = context.unrollable | {variable}
         # Bound as a value, not as the variable: assigning to it makes a new name, and the count goes on, as in Python.
         inner.bind(statement.target.name, tree.ReadVariable(variable, statement.target.span), statement.target.span)
