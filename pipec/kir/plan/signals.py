@@ -1,12 +1,13 @@
 """Who signals a pipeline's barriers, how, and how often: arrival counts and expected bytes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pipec.isa.targets import WARP
 from pipec.kir.clusters import FIRST, LEADER, Reach, Sharing
 from pipec.kir.ir import Kernel, Participation, Role, successors
-from pipec.kir.plan.roles import expressions, operations
+from pipec.kir.plan.roles import expressions
 from pipec.kir.plan.types import RESPONSE_BYTES, RolePlan, SideSignals, TileLayout
+from pipec.record import field, mutable
 from pipec.sema import tree
 from pipec.sema.tree import Buffer, Handle, Pipeline
 from pipec.vocabulary import FILLING, SIDES, Completion, Side, SignalKind
@@ -15,17 +16,56 @@ from pipec.vocabulary import FILLING, SIDES, Completion, Side, SignalKind
 _ORDER: tuple[Completion, ...] = ("tma", "copies", "commit", "warps", "read", "threads", "met")
 
 
+_Stage = tuple[Pipeline, Side]
+
+
+@mutable
+class _Uses:
+    """What a role does with its stages, by pipeline. Gathered in one walk: to search the role for each of its pipelines would take time
+    that grows with the square of their number."""
+
+    fills: dict[Pipeline, set[Completion]] = field(default_factory=dict)
+    drains: dict[Pipeline, set[Completion]] = field(default_factory=dict)
+    # In the order of the text, with who runs them.
+    signals: dict[_Stage, list[tuple[tree.Signal | tree.Release, Participation]]] = field(default_factory=dict)
+
+
+def _uses_of(role: Role) -> _Uses:
+    found = _Uses()
+    for block in role.blocks:
+        for operation in block.operations:
+            effects = operation.effects
+            if effects.fills is not None:
+                handle, kind = effects.fills
+                found.fills.setdefault(handle.pipeline, set()).add(kind)
+            for use in effects.uses:
+                by = found.fills if use.kind in FILLING else found.drains
+                by.setdefault(use.tile.handle.pipeline, set()).add(use.completes)
+            if isinstance(operation, tree.Signal | tree.Release):
+                stage = operation.handle.pipeline, operation.handle.side
+                found.signals.setdefault(stage, []).append((operation, block.participation))
+    # Reads inside of tile expressions are no operations of their own, so no effect lists them.
+    for node in expressions(role):
+        if isinstance(node, tree.ReadBuffer):
+            found.drains.setdefault(node.source.handle.pipeline, set()).add("threads")
+    return found
+
+
 def plan_signals(
     kernel: Kernel,
     roles: tuple[RolePlan, ...],
     expected: Mapping[Handle, int],
     unwritten: Mapping[Buffer, tuple[Pipeline, object]],
     sharing: Mapping[Pipeline, Sharing],
-) -> dict[tuple[Pipeline, Side], SideSignals]:
-    signals: dict[tuple[Pipeline, Side], SideSignals] = {}
+) -> dict[_Stage, SideSignals]:
+    signals: dict[_Stage, SideSignals] = {}
+    uses = {row.role.name: _uses_of(row.role) for row in roles}
     # Only the MMA role knows whether an MMA ran, where launch values do not tell: its note needs an arrival, since a commit
     # publishes no store of its thread.
     noting = {pipeline for pipeline, condition in unwritten.values() if condition is None}
+    announced: dict[Pipeline, int] = {}
+    for handle, count in expected.items():
+        announced[handle.pipeline] = max(count, announced.get(handle.pipeline, 0))
     for pipeline in kernel.pipelines:
         for side in SIDES:
             how: dict[str, tuple[Completion, ...]] = {}
@@ -33,16 +73,17 @@ def plan_signals(
             for row in roles:
                 if pipeline not in (row.role.produces if side == "producer" else row.role.consumes):
                     continue
-                reach = sharing[pipeline].of(side)
-                kinds = _kinds(row, pipeline, side, reach)
+                reach, used = sharing[pipeline].of(side), uses[row.role.name]
+                kinds = _kinds(used, pipeline, side, reach)
                 how[row.role.name] = tuple(kinds)
-                counts[row.role.name] = sum(_count(row, pipeline, side, kind) * _senders(row.role, kind, reach) for kind in kinds)
+                counts[row.role.name] = sum(
+                    _count(row, used, (pipeline, side), kind) * _senders(row.role, kind, reach) for kind in kinds
+                )
                 if side == "producer" and pipeline in noting:
                     counts[row.role.name] += 1  # the note that tells whether an MMA ran
-            bytes_ = [count for handle, count in expected.items() if handle.pipeline is pipeline]
             # Handles of one pipeline may expect different numbers; a barrier's description has room for one, and the largest
             # decides whether tx can hold it.
-            transaction = max(bytes_, default=0) if side == "producer" else 0
+            transaction = announced.get(pipeline, 0) if side == "producer" else 0
             signals[pipeline, side] = SideSignals(how, sum(counts.values()), transaction, counts)
     return signals
 
@@ -51,97 +92,64 @@ _COMPLETED_BY: dict[SignalKind, Completion] = {"arrive": "threads", "commit": "c
 _BY_ONE_THREAD: frozenset[Completion] = frozenset(("tma", "commit", "read"))  # "met" meets by itself
 
 
-def plan_meetings(
-    roles: tuple[RolePlan, ...], signals: Mapping[tuple[Pipeline, Side], SideSignals]
-) -> dict[str, frozenset[tuple[Pipeline, Side]]]:
+def plan_meetings(roles: tuple[RolePlan, ...], signals: Mapping[_Stage, SideSignals]) -> dict[str, frozenset[_Stage]]:
     """Role name -> the pipelines and sides in which its warps wait together but one thread signals.
 
     Where all signals stand in blocks of one thread, the role meets before those blocks.
     """
-    found: dict[str, frozenset[tuple[Pipeline, Side]]] = {}
+    found: dict[str, frozenset[_Stage]] = {}
     for row in roles:
         # The lanes of one warp wait together, so none of them is left behind.
         if row.role.warps == 1:
             continue
+        uses = _uses_of(row.role)
         found[row.role.name] = frozenset(
             (pipeline, side)
             for side, pipelines in zip(SIDES, (row.role.produces, row.role.consumes), strict=True)
             for pipeline in pipelines
-            if _speaks_alone(row.role, pipeline, side, signals[pipeline, side].how[row.role.name])
+            if _speaks_alone(uses.signals.get((pipeline, side), []), signals[pipeline, side].how[row.role.name])
         )
     return found
 
 
-def _speaks_alone(role: Role, pipeline: Pipeline, side: Side, kinds: tuple[Completion, ...]) -> bool:
+def _speaks_alone(signals: list[tuple[tree.Signal | tree.Release, Participation]], kinds: tuple[Completion, ...]) -> bool:
     if not _BY_ONE_THREAD.issuperset(kinds):
         return False
     if "tma" in kinds:  # announced where the stage is obtained
         return True
     return any(
-        operation.handle.pipeline is pipeline and operation.handle.side == side and block.participation.threads != "one"
-        for block in role.blocks
-        for operation in block.operations
-        if isinstance(operation, tree.Signal) or (isinstance(operation, tree.Release) and operation.signals)
+        participation.threads != "one"
+        for operation, participation in signals
+        if isinstance(operation, tree.Signal) or operation.signals
     )
 
 
-def _kinds(row: RolePlan, pipeline: Pipeline, side: Side, reach: Reach) -> list[Completion]:
+def _kinds(uses: _Uses, pipeline: Pipeline, side: Side, reach: Reach) -> list[Completion]:
     """What a role does with a stage decides how it signals; an explicit signal in the source comes first.
 
     What threads of a pair write for the leader, or have read of what it multiplied, is told to another CTA: the threads meet, and one
     arrival speaks for all. Each of theirs would be a message between CTAs, 256 for an accumulator, and a release at the scope of the
     cluster where they wrote.
     """
-    role = row.role
     # A set: the check of signals has refused roles that signal stages of one pipeline in two ways.
-    explicit = {
+    explicit: set[SignalKind] = {
         operation.how
-        for operation in operations(role)
-        if isinstance(operation, tree.Signal) and operation.handle.pipeline is pipeline and operation.handle.side == side
-        if operation.how != "own"
+        for operation, _ in uses.signals.get((pipeline, side), ())
+        if isinstance(operation, tree.Signal) and operation.how != "own"
     }
-    found = _fills(role, pipeline) if side == "producer" else _drains(role, pipeline)
+    found = sorted((uses.fills if side == "producer" else uses.drains).get(pipeline, ()), key=_ORDER.index)
     # The loads keep their arrival that announces the bytes; the threads' arrivals come on top.
     if "tma" in found and "arrive" in explicit:
         return ["tma", "threads"]
     if explicit:
         return [_COMPLETED_BY[how] for how in sorted(explicit)]
     kinds: list[Completion] = found or ["threads"]
-    if kinds == ["threads"] and reach.to == LEADER and _participation(role, pipeline, side).threads == "all":
+    if kinds == ["threads"] and reach.to == LEADER and _participation(uses, (pipeline, side)).threads == "all":
         return ["met"]
     return kinds
 
 
-def _fills(role: Role, pipeline: Pipeline) -> list[Completion]:
-    found = dict.fromkeys(
-        kind for operation in operations(role) for handle, kind in _filled(operation.effects) if handle.pipeline is pipeline
-    )
-    return sorted(found, key=_ORDER.index)
-
-
-def _filled(effects: tree.Effects) -> Iterator[tuple[Handle, Completion]]:
-    if effects.fills is not None:
-        yield effects.fills
-    for use in effects.uses:
-        if use.kind in FILLING:
-            yield use.tile.handle, use.completes
-
-
-def _drains(role: Role, pipeline: Pipeline) -> list[Completion]:
-    found = {
-        use.completes
-        for operation in operations(role)
-        for use in operation.effects.uses
-        if use.kind not in FILLING and use.tile.handle.pipeline is pipeline
-    }
-    # Reads inside of tile expressions are no operations of their own, so no effect lists them.
-    for node in expressions(role):
-        if isinstance(node, tree.ReadBuffer) and node.source.handle.pipeline is pipeline:
-            found.add("threads")
-    return sorted(found, key=_ORDER.index)
-
-
-def _count(row: RolePlan, pipeline: Pipeline, side: Side, kind: Completion) -> int:
+def _count(row: RolePlan, uses: _Uses, stage: _Stage, kind: Completion) -> int:
     if kind == "warps":
         return row.role.warps
     if kind == "copies":
@@ -151,7 +159,7 @@ def _count(row: RolePlan, pipeline: Pipeline, side: Side, kind: Completion) -> i
         return 1
     if row.single_thread:
         return 1
-    return _arriving(_participation(row.role, pipeline, side), row.role.warps)
+    return _arriving(_participation(uses, stage), row.role.warps)
 
 
 def _senders(role: Role, kind: Completion, reach: Reach) -> int:
@@ -171,19 +179,12 @@ def _arriving(participation: Participation, warps: int) -> int:
             return warps * WARP
 
 
-def _participation(role: Role, pipeline: Pipeline, side: Side) -> Participation:
+def _participation(uses: _Uses, stage: _Stage) -> Participation:
     """Who runs the signal: the block of an explicit arrive, else that of the first release."""
-    release: Participation | None = None
-    for block in role.blocks:
-        for operation in block.operations:
-            match operation:
-                case tree.Signal(how="arrive" | "own") if operation.handle.pipeline is pipeline and operation.handle.side == side:
-                    return block.participation
-                case tree.Release() if operation.handle.pipeline is pipeline and operation.handle.side == side:
-                    release = release or block.participation
-                case _:
-                    pass
-    return release or Participation("all")
+    signals = uses.signals.get(stage, ())
+    arrives = (who for operation, who in signals if isinstance(operation, tree.Signal) and operation.how in ("arrive", "own"))
+    releases = (who for operation, who in signals if isinstance(operation, tree.Release))
+    return next(arrives, None) or next(releases, None) or Participation("all")
 
 
 def expected_bytes(
@@ -195,45 +196,41 @@ def expected_bytes(
     """
     expected: dict[Handle, int] = {}
     for role in kernel.roles:
-        # A dictionary for its order: the plan must not depend on hashes of objects.
-        handles = {operation.destination.handle: None for operation in operations(role) if isinstance(operation, tree.TmaLoad)}
-        for handle in handles:
-            expected[handle] = _most_bytes(role, handle, layouts) * sharing[handle.pipeline].producer.senders
-        expected |= {one.handle: RESPONSE_BYTES for one in operations(role) if isinstance(one, tree.RequestTile)}
+        # Dictionaries for their order: the plan must not depend on hashes of objects.
+        loaded: dict[Handle, dict[int, int]] = {}  # bytes by block
+        acquired: dict[Handle, int] = {}
+        for number, block in enumerate(role.blocks):
+            for operation in block.operations:
+                match operation:
+                    case tree.Acquire(handle):
+                        acquired.setdefault(handle, number)
+                    case tree.TmaLoad(destination):
+                        blocks = loaded.setdefault(destination.handle, {})
+                        blocks[number] = blocks.get(number, 0) + tile_bytes(destination.buffer)
+                    case tree.RequestTile(handle):
+                        expected[handle] = RESPONSE_BYTES
+                    case _:
+                        pass
+        for handle, blocks in loaded.items():
+            expected[handle] = _most_bytes(role, blocks, acquired.get(handle, 0)) * sharing[handle.pipeline].producer.senders
     return expected
 
 
-def _most_bytes(role: Role, handle: Handle, layouts: Mapping[Buffer, TileLayout]) -> int:
-    """The heaviest path through the blocks, back edges left out; a load in an inner loop counts once per (constant) trip."""
-    acquired = _block_of_acquire(role, handle)
-    weights = []
-    for number, block in enumerate(role.blocks):
-        loads = [
-            operation
-            for operation in block.operations
-            if isinstance(operation, tree.TmaLoad) and operation.destination.handle is handle
-        ]
-        trips = _trips(role, number, acquired)
-        weights.append(sum(tile_bytes(operation.destination.buffer) for operation in loads) * trips)
+def _most_bytes(role: Role, loaded: Mapping[int, int], acquired: int) -> int:
+    """The heaviest path from the acquire on, back edges left out; a load in an inner loop counts once per (constant) trip."""
+    heaviest: dict[int, int] = {}
     # The barrier expects one number for every path; a check refuses kernels in which a path brings fewer bytes.
-    heaviest = [0] * len(role.blocks)
-    for number in reversed(range(len(role.blocks))):
+    for number in range(max(loaded), acquired - 1, -1):
         # Blocks are numbered so that a forward edge goes up; see pipec.kir.build.
-        after = [heaviest[next_] for next_ in successors(role.blocks[number].terminator) if next_ > number]
-        heaviest[number] = weights[number] + max(after, default=0)
-    return heaviest[0]
+        after = [heaviest.get(next_, 0) for next_ in successors(role.blocks[number].terminator) if next_ > number]
+        own = loaded[number] * _trips(role, number, acquired) if number in loaded else 0
+        heaviest[number] = own + max(after, default=0)
+    return heaviest[acquired]
 
 
 def tile_bytes(buffer: Buffer) -> int:
     """What loading the whole tile completes on its barrier: the box bytes, without padding (hardware.md 2.4)."""
     return buffer.rows * buffer.columns * buffer.dtype.bits // 8
-
-
-def _block_of_acquire(role: Role, handle: Handle) -> int:
-    for number, block in enumerate(role.blocks):
-        if any(isinstance(operation, tree.Acquire) and operation.handle is handle for operation in block.operations):
-            return number
-    return 0
 
 
 def _trips(role: Role, block: int, acquired: int) -> int:
