@@ -1,6 +1,7 @@
 """What the checks ask about a kernel's roles, collected once: where each stage is obtained, used, signalled and released."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 from pipec.kir import ir
@@ -83,7 +84,7 @@ class RoleSummary:
         return block == upper
 
 
-@mutable
+@mutable(caches=True)
 class Summary:
     kernel: ir.Kernel
     roles: list[RoleSummary]
@@ -94,14 +95,25 @@ class Summary:
             for handle in role.handles.values():
                 yield role, handle
 
-    def handed_over(self, pipeline: tree.Pipeline) -> list[tree.Buffer]:
-        """What a stage of the pipeline gives its consumers: its payload, and the kernel's own buffers that its index picks."""
-        picked = {
-            touch.buffer for _, summary in self.handles() if summary.handle.pipeline is pipeline for _, touch in summary.touches
-        }
-        return [
-            buffer for buffer in self.kernel.buffers if buffer.owner is pipeline or (buffer.owner is None and buffer in picked)
-        ]
+    @cached_property
+    def touches(self) -> dict[tree.Buffer, list[Touch]]:
+        """By buffer, once for all checks: each of them asks about every buffer."""
+        found: dict[tree.Buffer, list[Touch]] = {}
+        for _, summary in self.handles():
+            for _, touch in summary.touches:
+                if touch.buffer is not None:
+                    found.setdefault(touch.buffer, []).append(touch)
+        return found
+
+    @cached_property
+    def handed_over(self) -> dict[tree.Pipeline, list[tree.Buffer]]:
+        """What a stage of a pipeline gives its consumers: its payload, and the kernel's own buffers that its index picks."""
+        found: dict[tree.Pipeline, list[tree.Buffer]] = {pipeline: [] for pipeline in self.kernel.pipelines}
+        for buffer in self.kernel.buffers:
+            picking = (touch.handle.pipeline for touch in self.touches.get(buffer, ()))
+            for pipeline in dict.fromkeys(picking if buffer.owner is None else (buffer.owner,)):
+                found[pipeline].append(buffer)
+        return found
 
 
 def collect(kernel: ir.Kernel) -> Summary:

@@ -95,11 +95,27 @@ def branching(branches: int) -> Source:
     return Source("branching.pipe", "\n".join(lines) + "\n")
 
 
+def passing(pipelines: int) -> Source:
+    """Two roles with many pipelines between them."""
+    numbers = range(pipelines)
+    between = ", ".join(f"p{at}" for at in numbers)
+    lines = ["kernel passing(x: tensor[f32, M, 64], y: tensor[f32, M, 64]):", "    grid(8)"]
+    lines += [f"    p{at} = InputTilePipeline(TilePayload(t=tile[f32, 8, 64]), stages=1)" for at in numbers]
+    lines += [f"    role load(warps=1) produces {between}:"]
+    for at in numbers:
+        lines += [f"        with p{at}.produce() as s{at}:", f"            tma.load(s{at}.t, x[block.x * 8, 0])"]
+    lines += [f"    role move(warps=1) consumes {between}:"]
+    for at in numbers:
+        lines += [f"        with p{at}.consume() as s{at}:", f"            tma.store(y[block.x * 8, 0], s{at}.t)"]
+    return Source("passing.pipe", "\n".join(lines) + "\n")
+
+
 ROWS: dict[str, Callable[[int], tuple[Source, dict[str, object]]]] = {
     "roles": lambda size: (chained(1 + size), {}),
     "statements": lambda size: (chained(3, 2 * size), {}),
     # From where on terms are as deep as any is followed.
     "branches": lambda size: (branching(32 * size), {}),
+    "pipelines": lambda size: (passing(8 * size), {}),
     "stages": lambda size: (example("copy_tma"), {"STAGES": 4 * size, "BN": 256}),
     "cluster along x": lambda size: (example("gemm_sm90_cluster"), {"CX": 2 * size, "CY": 1}),
     "cluster along y": lambda size: (example("gemm_sm90_cluster"), {"CX": 1, "CY": 2 * size}),

@@ -35,6 +35,16 @@ class _RoleCheck:
         self._sink = sink
         self._out: list[States] = []
         self._joins = Joins(role, sink, self._out)
+        # Who may be in the way of whom: to look through all stages of the role at each acquire would take quadratic time.
+        self._same_name: dict[str, list[tree.Handle]] = {}
+        self._same_side: dict[tuple[tree.Pipeline, Side], list[tree.Handle]] = {}
+        self._peeks: dict[tuple[tree.Pipeline, Side], list[tree.Handle]] = {}
+        for handle in role.handles:
+            self._same_name.setdefault(handle.name, []).append(handle)
+            self._same_side.setdefault((handle.pipeline, handle.side), []).append(handle)
+        for token in role.tokens:
+            self._same_name.setdefault(token.name, []).append(token)
+            self._peeks.setdefault((token.pipeline, token.side), []).append(token)
 
     def run(self) -> None:
         blocks = self._role.role.blocks
@@ -79,11 +89,9 @@ class _RoleCheck:
 
     def _drain(self, operation: tree.Drain, states: States) -> None:
         """Waits for every slot, so none may still be this role's own."""
-        for handle, state in states.items():
-            # A peek that is still open holds no slot; `_overtake_of` has told that it is never taken up.
-            if not state.is_held or handle.form == "token":
-                continue
-            if handle.side == "producer" and handle.pipeline is operation.pipeline:
+        # A peek that is still open holds no slot; `_overtake_of` has told that it is never taken up.
+        for handle in self._same_side.get((operation.pipeline, "producer"), ()):
+            if states.get(handle, FREE).is_held:
                 self._sink.report(
                     messages.DrainedWhileHeld(
                         stage=handle.name,
@@ -99,18 +107,17 @@ class _RoleCheck:
         if not operation.first:
             self._wait_for_more(operation, states)
             return
-        for other, state in list(states.items()):
+        for other in self._same_name.get(handle.name, ()):
             # Each acquire in the text is a handle of its own: the same name means that the
             # earlier handle can no longer be released by it.
-            if other.name == handle.name and other is not handle and state.is_held:
+            if other is not handle and states.get(other, FREE).is_held:
                 message = self._words(other).replaced(operation.span)
                 if message is not None:
                     self._report(message, other, states)
         held = [
             other
-            for other, state in states.items()
-            if state.is_held and other.pipeline is handle.pipeline and other.side == handle.side
-            if other is not handle and other.form != "token"
+            for other in self._same_side.get((handle.pipeline, handle.side), ())
+            if other is not handle and states.get(other, FREE).is_held
         ]
         stages = handle.pipeline.stages
         # The ring has no slot left, and the one that would free it is the role that waits:
@@ -157,10 +164,8 @@ class _RoleCheck:
         self, pipeline: tree.Pipeline, side: Side, what: str, at: Span, states: States, own: tree.Handle | None = None
     ) -> None:
         """The cursor moves, or is looked at, while a peek at it is open."""
-        for token, state in list(states.items()):
-            if token.form != "token" or not state.is_held or token is own:
-                continue
-            if token.pipeline is pipeline and token.side == side:
+        for token in self._peeks.get((pipeline, side), ()):
+            if token is not own and states.get(token, FREE).is_held:
                 words = self._words(token)
                 assert isinstance(words, PeekWords)
                 self._report(words.overtaken(what, at), token, states)

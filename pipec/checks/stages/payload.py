@@ -24,7 +24,7 @@ class Payload:
         self._handle = handle
         self._sink = sink
         # Tiles in tensor memory are written by MMAs, whose commit counts no bytes: they are not waited for by size.
-        self._tiles = [buffer for buffer in summary.handed_over(handle.handle.pipeline) if buffer.space == "shared"]
+        self._tiles = [buffer for buffer in summary.handed_over[handle.handle.pipeline] if buffer.space == "shared"]
         self._counts = {buffer: fills for (_, buffer), fills in counts.items()}
         self._total = sum(map(_bytes, self._tiles))
 

@@ -72,7 +72,7 @@ def _owner_name(buffer: tree.Buffer) -> str:
 
 def _of_threads(summary: Summary, buffer: tree.Buffer) -> bool:
     """Whether a tile is a value of 32 bits for each row that threads alone write and read: no copy reaches it, nor does an MMA."""
-    touches = {touch.kind for _, handle in summary.handles() for _, touch in handle.touches if touch.buffer is buffer}
+    touches = {touch.kind for touch in summary.touches.get(buffer, ())}
     return buffer.columns == 1 and buffer.dtype.bits == _WORD_BITS and touches <= {WRITE, READ}
 
 
@@ -123,8 +123,7 @@ def too_tall(what: str, tile: TileType, rows: int, at: Span, sink: Sink) -> bool
 
 def _slots(summary: Summary, buffer: tree.Buffer, sink: Sink) -> None:
     """A buffer of the kernel's own holds a tile for every stage whose index picks one."""
-    users = [touch for _, handle in summary.handles() for _, touch in handle.touches if touch.buffer is buffer]
-    user = max(users, key=lambda touch: touch.handle.pipeline.stages, default=None)
+    user = max(summary.touches.get(buffer, ()), key=lambda touch: touch.handle.pipeline.stages, default=None)
     stages = user.handle.pipeline.stages if user else 1
     if buffer.count >= max(1, stages):
         return
