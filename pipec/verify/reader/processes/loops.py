@@ -4,21 +4,16 @@ from pipec.record import field, mutable
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Block
 from pipec.verify.reader.flow.slice import Flow
+from pipec.verify.reader.processes.rounds import MOST_TURNS, Rounds, Trail
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import LOADED, MET, RESIDUE, Env, Group, Met
-from pipec.verify.reader.values.tables import Hints, Special, as_table, cursor_of, fitted, has_addresses, size_of, union
+from pipec.verify.reader.values.surroundings import LOADED, MET, RESIDUE, Env, Met
+from pipec.verify.reader.values.tables import Hints, Special, cursor_of, fitted, has_addresses, size_of, union
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import Either, Formula, Linear, Symbol, add, atom, substitute, substituted, symbols_in, symbols_of
 
-MOST_TURNS = 8
 _MOST_REPEATED = 512  # turns after which a loop that is followed as it is should have come back to where it was
-_MOST_WOUND = 48  # turns after which the rings of a loop should be where they were
 PUBLISHED = ("published",)
 _NO_SYMBOLS: frozenset[Symbol] = frozenset()
-# Blocks passed, newest first: (before, block, values at the first block of a loop). Block -1: an undecided branch, of that block.
-Trail = tuple["Trail", int, Env | int | None] | None
-
-
 # How far a walk has come: nodes found, the node that is followed (-1: the start), barriers made ready.
 Here = tuple[int, int, dict[int, tuple[int, int, tuple[int, ...]]]]
 
@@ -59,7 +54,7 @@ class Path:
                 self.requires.append(formula)
 
 
-class Loops:
+class Loops(Rounds):
     """What a walk knows of loops. `special`: by first block, what its registers are generalised to.
 
     Registers that go round in circles together with a ring (stage and phase) become tables over the position of that ring's cursor; others
@@ -67,9 +62,8 @@ class Loops:
     """
 
     def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
-        self.flow, self.machine, self.name = flow, machine, name
+        super().__init__(flow, machine, name)
         self.special: Hints = {block: dict(found) for block, found in (hints or {}).items()}
-        self._names: dict[int, tuple[str, ...]] = {}
         self._symbols: dict[Value, frozenset[Symbol]] = {}
         self.met: dict[int, Met] = {}
         self.moduli: dict[tuple[int, object], int] = {}  # of counters, by block and register: by what they are divided
@@ -128,10 +122,6 @@ class Loops:
             self.met[block.number] = here
             raise Again(block.number)
         env[MET] = here
-
-    @staticmethod
-    def _value(env: Env, name: object) -> Value:
-        return env.get(name, 0 if type(name) is tuple else UNKNOWN)
 
     def _before(self, block: Block, trail: Trail) -> tuple[Env, int, bool] | None:
         """The values at the last turn of this loop, how many turns it had, and whether there was an undecided way out since."""
@@ -204,115 +194,6 @@ class Loops:
                 entries[at] = value
                 made = Table(made.cursor, tuple(entries))
         special[name] = made
-
-    def _toggles(self, block: Block, last: Env, name: object, trail: Trail) -> bool:
-        """Whether a register takes a few values only (a staging buffer's number, what is released late and is nothing at first): then it
-        is followed as it is."""
-        env, seen = dict(last), [last.get(name)]
-        steps = self.machine.needed(self._passed(block, trail), self.flow.bits.get(str(name), 0))
-        for _ in range(MOST_TURNS):
-            env = self.machine.repeat(steps, env)
-            if env.get(name) in seen:
-                return True
-            seen.append(env.get(name))
-        return False
-
-    def _modulus(self, block: Block, last: Env, env: Env, name: object, trail: Trail) -> int | None:
-        """By what a counter is divided to tell stages and phases: after so many counts the rings are where they were."""
-        old, new = self._value(last, name), self._value(env, name)
-        if not isinstance(old, int) or not isinstance(new, int):
-            # What is left of it in an inner loop is what matters here, too.
-            known = {symbol for value in (old, new) if isinstance(value, Linear) for symbol in symbols_of(value)}
-            moduli = {key[2] for key in (*last, *env) if type(key) is tuple and key[0] == RESIDUE and key[1] in known}
-            return max(moduli, default=None)
-        passed = self._passed(block, trail)
-        if not any(name in group.names for group in self.machine.groups(passed, [name], last)):
-            return None
-        now, steps = dict(last), self.machine.needed(passed, self.flow.bits.get(str(name), 0))
-        counts: list[int] = []
-        places: list[dict[object, Value]] = []
-        for _ in range(2 * _MOST_WOUND):
-            count = self._value(now, name)
-            if not isinstance(count, int) or len(counts) > 1 and count - counts[-1] != counts[1] - counts[0]:
-                return None
-            counts.append(count)
-            places.append(
-                {key: place for key, place in now.items() if type(key) is tuple and key[0] == "position" and place != 0}
-            )
-            try:
-                now = self.machine.repeat(steps, now)
-            except Unreadable:
-                return None
-        turns = next((one for one in range(1, _MOST_WOUND) if places[one:] == places[:-one]), 1)
-        return abs(counts[1] - counts[0]) * turns if turns > 1 else None
-
-    def _residue(self, value: Value, env: Env, modulus: int) -> int | None:
-        """What is left of a value by a division."""
-        if isinstance(value, int):
-            return value % modulus
-        if not isinstance(value, Linear):
-            return None
-        known = {key[1]: (key[2], left) for key, left in env.items() if type(key) is tuple and key[0] == RESIDUE}
-        total = value.constant
-        for one, times in value.terms:
-            of, left = known.get(one, (1, 0))
-            if times * of % modulus or not isinstance(left, int):
-                return None
-            total += times * left
-        return total % modulus
-
-    def _passed(self, block: Block, trail: Trail) -> list[Block]:
-        passed = []
-        while trail is not None:
-            trail, number, what = trail
-            if number != -1:
-                passed.append(self.flow.blocks[number])
-            if number == block.number and isinstance(what, dict):
-                break
-        return passed[::-1]
-
-    def _orbits(self, block: Block, last: Env, names: list[object], trail: Trail) -> dict[object, Special]:
-        """Registers that go round together with the position on a ring, as tables over it, by repeating the turn just made."""
-        passed = self._passed(block, trail)
-        groups = self.machine.groups(passed, names, last)
-        if not groups:
-            return {}
-        env = dict(last)
-        longest = 4 * max(self.machine.period(ring) for group in groups for ring in group.positions)
-        found: dict[object, Special] = {}
-        open_ = {group: sorted(group.names, key=str) for group in groups}
-        states: dict[Group, list[tuple[Value, ...]]] = {group: [] for group in groups}
-        together = frozenset().union(*(group.names for group in groups))
-        steps = self.machine.needed(passed, self.flow.mask([name for name in together if isinstance(name, str)]))
-        for _ in range(longest):
-            for group, own in list(open_.items()):
-                now = tuple(self._value(env, name) for name in own)
-                mine = states[group]
-                mine.append(now)
-                first = next((at for at in range(min(3, len(mine) - 1)) if mine[at] == now), None)
-                if first is not None:
-                    found.update(self._orbit(group, own, mine[first:-1]))
-                    del open_[group]
-            if not open_:
-                break
-            env = self.machine.repeat(steps, dict(env))
-        return found
-
-    def _orbit(self, group: Group, names: list[object], round_: list[tuple[Value, ...]]) -> dict[object, Special]:
-        """The registers of a group as tables. The first turns may be others: what is released late is nothing at first."""
-        for ring in sorted(group.positions, key=self.machine.period, reverse=True):
-            at = names.index(("position", ring))
-            places = [state[at] for state in round_]
-            if len(set(places)) == len(places) > 1:
-                break
-        else:
-            return {}
-        found: dict[object, Special] = {}
-        for column, name in enumerate(names):
-            made = as_table(ring, self.machine.period(ring), places, [state[column] for state in round_])
-            if isinstance(made, (Table, Peek)):
-                found[name] = made
-        return found
 
     def _generalise(self, block: Block, special: dict[object, Special], env: Env, path: Path) -> None:
         live = set(self._masked(block.live))
@@ -391,17 +272,6 @@ class Loops:
                     raise Again(block.number)
                 for name, table in made.items():
                     env[name] = self.machine.same(table)
-
-    def _masked(self, mask: int) -> tuple[str, ...]:
-        found = self._names.get(mask)
-        if found is None:
-            names, left, made = self.flow.names, mask, []
-            while left:
-                lowest = left & -left
-                made.append(names[lowest.bit_length() - 1])
-                left ^= lowest
-            found = self._names[mask] = tuple(made)
-        return found
 
     def _registers_in(self, value: Value) -> frozenset[Symbol]:
         if type(value) is int or isinstance(value, (int, Table, Lanes, Mixed, Peek, Remote)) or value is UNKNOWN:

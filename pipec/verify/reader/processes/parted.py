@@ -1,0 +1,80 @@
+"""Sections of a walk: some threads act behind a branch while the others go past it, and both come together again."""
+
+from collections.abc import Callable
+
+from pipec.record import record, replace
+from pipec.verify.reader.flow.graph import EXIT, Block
+from pipec.verify.reader.flow.sections import Section
+from pipec.verify.reader.flow.slice import Flow
+from pipec.verify.reader.processes.loops import Loops
+from pipec.verify.reader.values.machine import Machine
+from pipec.verify.reader.values.surroundings import ACTING, Env
+from pipec.verify.reader.values.tables import Hints
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Table, Value
+
+
+@record
+class Acting:
+    """Those that are in a section of the flow, and what registers hold that are written there in the threads that are not."""
+
+    section: Section
+    threads: tuple[int, ...]
+    kept: tuple[tuple[str, Value], ...]
+
+
+class Parted(Loops):
+    """Threads of a class that stand apart for a while."""
+
+    def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
+        super().__init__(flow, machine, name, hints)
+        self.acting: dict[Acting, int] = {}
+        self._acting: list[Acting] = []
+
+    def _stand(self, env: Env) -> None:
+        """The machine is where some threads act, or where all are."""
+        number = env.get(ACTING)
+        self.machine.acting = self._acting[number].threads if isinstance(number, int) else None
+
+    def _set_apart(self, block: Block, value: Value, env: Env) -> bool:
+        """Whether the branch is around a section to which some threads go: they alone are followed until the others are met again."""
+        section = self.flow.sections.get(block.number)
+        if section is None or ACTING in env or self.machine.partial or not isinstance(value, (Lanes, Mixed)):
+            return False
+        assert block.branch is not None
+        passing = (section.way == 1) != block.branch.negated  # the predicate of those that go past
+        mine = tuple(thread for thread in self.machine.threads if value.entries[thread] != passing)
+        warps = {thread // 32 for thread in mine}
+        others = warps.intersection(thread // 32 for thread in self.machine.threads if value.entries[thread] == passing)
+        if not 0 < len(mine) < len(self.machine.threads) or section.meets and others:
+            return False
+        live = self.flow.blocks[section.join].live if section.join != EXIT else 0
+        names = self._masked(section.defines & ~section.others & live)
+        self._act(env, Acting(section, mine, tuple((name, env[name]) for name in names if name in env)))
+        return True
+
+    def _act(self, env: Env, acting: "Acting") -> None:
+        number = env[ACTING] = self.acting.setdefault(acting, len(self._acting))
+        if number == len(self._acting):
+            self._acting.append(acting)
+        self._stand(env)
+
+    def _keep(self, env: Env, how: Callable[[Value], Value]) -> None:
+        """What those that went past have kept, in terms of what holds now; symbols may mean something else."""
+        number = env.get(ACTING)
+        if isinstance(number, int) and self._acting[number].kept:
+            acting = self._acting[number]
+            kept = tuple((name, how(value)) for name, value in acting.kept if isinstance(value, (int, Lanes, Table)))
+            self._act(env, replace(acting, kept=kept))
+
+    def _rejoin(self, number: int, env: Env) -> None:
+        """Where those that went past come in, the registers written in the section may hold something else in each."""
+        at = env.get(ACTING)
+        if not isinstance(at, int) or self._acting[at].section.join != number:
+            return
+        acting = self._acting[at]
+        kept = dict(acting.kept)
+        for name in self._masked(acting.section.defines):
+            if name in env:
+                env[name] = self.machine.joined(acting.threads, env[name], kept.get(name, UNKNOWN))
+        del env[ACTING]
+        self.machine.acting = None
