@@ -104,9 +104,9 @@ def _atom(one: Atom) -> str:
         case Choose(condition, yes, no):
             return f"({sum_words(yes)} if {condition_words(condition)} else {sum_words(no)})"
         case Apply("mul.lo.s32" | "mul.lo.u32" | "mul.lo.s64", (left, right)):
-            return f"{_inner(left)} * {_inner(right)}"
+            return " * ".join(sorted((_inner(left), _inner(right))))
         case Product(factors):
-            return " * ".join(_inner(Linear(0, ((factor, 1),))) for factor in factors)
+            return " * ".join(sorted(_inner(Linear(0, ((factor, 1),))) for factor in factors))
         case Apply(function, arguments):
             return f"{function}({', '.join(sum_words(each) for each in arguments)})"
 

@@ -96,15 +96,16 @@ class Definitions(Inequalities):
         self._far.add(form)
         return self._excluded(add(Linear(least - 1), form, -1))
 
-    def _between(self, form: Linear) -> tuple[float, float]:
+    def _between(self, form: Linear, asked: frozenset[Atom] = frozenset()) -> tuple[float, float]:
+        """`asked`: the quotients whose bounds are being asked for."""
         low: float = form.constant
         high: float = form.constant
         for one, times in form.terms:
-            least, most = self._bounds(one)
+            least, most = self._bounds(one, asked)
             low, high = low + times * (least if times > 0 else most), high + times * (most if times > 0 else least)
         return low, high
 
-    def _bounds(self, one: Atom, *, factor: bool = False) -> tuple[float, float]:
+    def _bounds(self, one: Atom, asked: frozenset[Atom] = frozenset(), *, factor: bool = False) -> tuple[float, float]:
         """Whole numbers where they are finite, and so exact. `factor`: of a product, whose bounds are being asked for."""
         constant, coefficients = self._reduced(self._row(atom(one)))
         low: float = constant
@@ -115,8 +116,12 @@ class Definitions(Inequalities):
             to = inf if most is None or most > _FAR else max(most, -_FAR)
             known = self._atoms[variable]
             if isinstance(known, Product) and not factor:
-                down, up = _corners([self._bounds(each, factor=True) for each in known.factors])
+                down, up = _corners([self._bounds(each, asked, factor=True) for each in known.factors])
                 from_, to = max(from_, down), min(to, up)
+            elif isinstance(known, Floor) and known not in asked and (from_ == -inf or to == inf):
+                # No inequality bounds it by itself; what is divided may be bounded.
+                down, up = self._between(known.form, asked | {known})
+                from_, to = max(from_, _divided(down, known.divisor)), min(to, _divided(up, known.divisor))
             low, high = low + times * (from_ if times > 0 else to), high + times * (to if times > 0 else from_)
         return low, high
 
@@ -124,7 +129,7 @@ class Definitions(Inequalities):
         """What a quotient or a choice is at least, as no inequality may say it alone."""
         match factor:
             case Floor(form, divisor):
-                return self._between(form)[0] // divisor
+                return _divided(self._between(form)[0], divisor)
             case Choose(_, yes, no):
                 return min(self._between(yes)[0], self._between(no)[0])
             case _:
@@ -203,6 +208,10 @@ class Definitions(Inequalities):
                 self.assume(Compare("eq", add(atom(left), atom(right), -1)))
                 found = True
         return found
+
+
+def _divided(bound: float, divisor: int) -> float:
+    return bound if abs(bound) == inf else bound // divisor
 
 
 def _corners(bounds: Iterable[tuple[float, float]]) -> tuple[float, float]:

@@ -225,9 +225,25 @@ def choose(condition: Formula, yes: Linear, no: Linear) -> Linear:
                 if form.terms == scale(larger, times).terms and form.constant - times * larger.constant in (0, -1):
                     first, second = sorted((yes, no), key=repr)
                     return atom(Choose(Compare("ge", scale(add(first, second, -1), times)), first, second))
+        case Compare("eq" | "ne" as relation, form) if not add(yes, no, -1).terms:
+            # A division rounded up, as the machine makes it: one more where something remains.
+            more = _remains(form)
+            if more is not None:
+                some, none = (yes, no) if relation == "ne" else (no, yes)
+                return add(none, more, some.constant - none.constant)
         case _:
             pass
     return atom(Choose(condition, yes, no))
+
+
+def _remains(form: Linear) -> Linear | None:
+    """1 where the form is not 0, and 0 where it is, if it is what remains of a division, or that with the other sign."""
+    for one, times in form.terms:
+        if isinstance(one, Floor) and abs(times) == one.divisor:
+            rest = scale(form, -1 if times > 0 else 1)
+            if add(rest, atom(one), one.divisor) == one.form:
+                return add(floor(add(one.form, Linear(one.divisor - 1)), one.divisor), atom(one), -1)
+    return None
 
 
 def decided(comparison: Compare) -> Formula:

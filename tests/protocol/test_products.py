@@ -43,6 +43,7 @@ def compiled(outer: str, inner: str, flat: str, stages: int = 2):  # type: ignor
         ("2 * M", "N", "N * M * 2"),
         ("M + 1", "N", "M * N + N"),
         ("12", "N", "12 * N"),
+        ("ceildiv(M, 64)", "ceildiv(N, 128)", "ceildiv(M, 64) * ceildiv(N, 128)"),
     ],
 )
 def test_nested_loops_against_a_flat_one(outer: str, inner: str, flat: str) -> None:
@@ -58,6 +59,7 @@ def test_nested_loops_against_a_flat_one(outer: str, inner: str, flat: str) -> N
         ("M", "N + 1", "M * N"),
         ("M", "N", "M * N - N"),
         ("M - 1", "N", "M * N"),
+        ("ceildiv(M, 64)", "N // 128", "ceildiv(M, 64) * ceildiv(N, 128)"),
         ("M", "N", "M + N"),
     ],
 )

@@ -201,3 +201,17 @@ def test_what_the_machine_multiplies_is_the_product_only_in_range() -> None:
     doubled = Compare("eq", add(twice, terms.product(n, m), -2))
     assert System([*sizes, Compare("ge", add(Linear(2**31 - 1), wide, -2))]).entails(doubled)
     assert not System([*sizes, Compare("ge", add(Linear(2**31 - 1), wide, -1))]).entails(doubled)
+
+
+def test_what_remains_is_a_difference_of_quotients() -> None:
+    """A machine rounds a division up by adding one where something remains."""
+    some, none = Linear(1), Linear(0)
+    x = atom(SYMBOLS[0])
+    for form in (add(x, Linear(3)), add(scale(x, 2), atom(SYMBOLS[1]))):
+        rest = add(form, floor(form, 8), -8)
+        rounded = add(floor(form, 8), terms.choose(Compare("ne", rest), some, none))
+        assert rounded == floor(add(form, Linear(7)), 8)
+        assert rounded == add(floor(form, 8), terms.choose(Compare("eq", scale(rest, -1)), none, some))
+        for at in ({one.name: draw for one in SYMBOLS} for draw in range(-20, 20)):
+            twice = terms.choose(Compare("eq", rest), Linear(5), Linear(-2))
+            assert value(twice, at) == (5 if value(rest, at) == 0 else -2)

@@ -157,7 +157,10 @@ class Known:
         row = having.reduced(required.row)
         needed = {variable: times for variable, times in row[1] if not self.variables.is_size(variable)}
         found = [] if needed else [row]
-        for terms, constant in having.least.items():
+        rows = [(constant, terms) for terms, constant in having.least.items()]
+        # A size may be known by what a counter is: that is a bound of the counter, too.
+        rows += [plus(one(size), value, -1) for size, value in having.solved.items() if self.variables.is_size(size)]
+        for constant, terms in rows:
             # (As often as its counter stands in what is required: `2 * i` is bounded by the bound of i.)
             times = next((needed[variable] // c for variable, c in terms if variable in needed), 0)
             if times > 0:
