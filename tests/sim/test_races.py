@@ -36,16 +36,21 @@ def test_there_are_enough() -> None:
     assert len(PROGRAMS) >= 30 and len(FAULTS) >= 60
 
 
-EQUAL = Program(
-    "st.shared.u32 [%tile], 7; bar.sync 0; ld.shared.u32 %r1, [%tile];", {"each its own": ("[%tile], 7", "[%tile], %warp", "")}
-)
+STORES = {
+    "words": "st.shared.u32 [%tile], %r1;",
+    "vectors by generic addresses": "cvt.u64.u32 %rd1, %tile; cvta.shared.u64 %rd1, %rd1; st.v2.u32 [%rd1], {%r1, %r1};",
+    "matrices": "mad.lo.u32 %r2, %lane, 16, %tile; stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {%r1};",
+}
 
 
-def test_equal_stores_are_a_practice() -> None:
-    assert EQUAL.run(options=Options(rules="practice")).relied_on == ["equal stores"]
+@pytest.mark.parametrize("store", STORES)
+def test_equal_stores_are_a_practice(store: str) -> None:
+    body = f"mov.u32 %r1, 7; {STORES[store]} bar.sync 0; ld.shared.u32 %r1, [%tile];"
+    equal = Program(body, {"each its own": ("%r1, 7", "%r1, %warp", "")})
+    assert equal.run(options=Options(rules="practice")).relied_on == ["equal stores"]
     for fault, rules in ((None, "documents"), ("each its own", "practice")):
         with pytest.raises(SimulationError) as caught:
-            EQUAL.run(fault, Options(rules=rules))
+            equal.run(fault, Options(rules=rules))
         assert caught.value.kind == "race" and UNORDERED in caught.value.message
         assert caught.value.details["other"]["warp"] == 0 and caught.value.details["warp"] == 1
 

@@ -186,7 +186,7 @@ def store(d: Decoder) -> Execute:
         for value in readers:
             lanes = value(warp)
             values.append((lanes if warp.mask is None else lanes[warp.mask]).view(raw.dtype))
-        same = functools.partial(_stored, warp, where, addresses, size, values) if count > 1 else None
+        same = functools.partial(cta.holds, where, addresses, values) if count > 1 else None
         if use is None:
             if by is not None:
                 by.note((addresses, warp.mask))
@@ -206,14 +206,6 @@ def store(d: Decoder) -> Execute:
     return execute
 
 
-def _stored(warp: Warp, where: Space, addresses: Addresses, size: int, values: list[LaneValues]) -> bool:
-    """Whether the elements of a vector are in memory already."""
-    if where == "generic":
-        return False
-    found = (warp.cta.load(warp, where, addresses + number * size, size) for number in range(len(values)))
-    return all((old == new).all() for old, new in zip(found, values, strict=True))
-
-
 def _store_wide(d: Decoder, where: Space, read: AddressReader, use: StrongUse | None) -> Execute:
     value = d.source(1, TYPES["b128"])
 
@@ -224,7 +216,7 @@ def _store_wide(d: Decoder, where: Space, read: AddressReader, use: StrongUse | 
         if use is not None:
             cta.strong(warp, where, addresses, 16, use)
             by = None
-        same = functools.partial(_stored, warp, where, addresses, 8, halves)
+        same = functools.partial(cta.holds, where, addresses, halves)
         cta.store(warp, where, addresses, halves[0], 8, by, 16, same)
         cta.store(warp, where, addresses + 8, halves[1], 8)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
+from ...machine.memory.spaces import SharedMemory
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
-from ...ptx.types import LANE, LANES, TYPES, Addresses
+from ...ptx.types import LANE, LANES, TYPES, Addresses, LaneValues
 from ..control.branches import require_converged
 from ..decode import Decoder, instruction
 from .loadstore import shared_addresses
@@ -25,9 +28,7 @@ def _form(d: Decoder) -> tuple[int, bool, bool]:
     return count, transposed, generic
 
 
-def _rows(addresses: Addresses, matrix: int) -> Addresses:
-    """[8 rows, 8 elements] addresses of the 16-bit elements of one matrix."""
-    return addresses[8 * matrix : 8 * matrix + 8, None] + 2 * np.arange(8)
+_INSIDE = 2 * np.arange(8)  # of the elements in a row
 
 
 def _places(transposed: bool, half: int) -> tuple[Addresses, Addresses]:
@@ -36,13 +37,24 @@ def _places(transposed: bool, half: int) -> tuple[Addresses, Addresses]:
     return (column, row) if transposed else (row, column)
 
 
+def _flat_places(transposed: bool) -> Addresses:
+    """Of the halves of all lanes, low and high in turn: the place in a matrix by rows."""
+    halves = [_places(transposed, half) for half in (0, 1)]
+    return np.stack([8 * row + column for row, column in halves], axis=1).reshape(-1)
+
+
+def _stored(shared: SharedMemory, offsets: Addresses, rows: LaneValues) -> bool:
+    """Whether all of it is there already."""
+    found = shared.load_words(offsets, rows.dtype, 8, None)
+    return found is not None and bool((found == rows).all())
+
+
 @instruction("ldmatrix")
 def load_matrix(d: Decoder) -> Execute:
     count, transposed, generic = _form(d)
     writers = [d.destination(item, TYPES["b32"]) for item in d.vector(0)]
     read = shared_addresses(d, 1, generic)
-    halves = [_places(transposed, half) for half in (0, 1)]
-    places = np.stack([8 * row + column for row, column in halves], axis=1).reshape(-1)
+    places = _flat_places(transposed)
 
     def execute(warp: Warp) -> None:
         require_converged(warp, "ldmatrix")
@@ -53,8 +65,7 @@ def load_matrix(d: Decoder) -> Execute:
             warp.cta.machine.races.load(warp.watched, shared.shadow, offsets // 16, 16)
         rows = shared.load_words(offsets, np.dtype(np.uint16), 8, None)
         if rows is None:  # element by element it shows what is wrong
-            parts = [shared.load(_rows(offsets, matrix).reshape(-1), 2).reshape(8, 8) for matrix in range(count)]
-            rows = np.concatenate(parts)
+            rows = shared.load((offsets[:, None] + _INSIDE).reshape(-1), 2)
         words = np.ascontiguousarray(rows.reshape(count, 64)[:, places]).view(np.uint32)
         for matrix, write in enumerate(writers):
             write(warp, words[matrix])
@@ -65,6 +76,7 @@ def load_matrix(d: Decoder) -> Execute:
 @instruction("stmatrix")
 def store_matrix(d: Decoder) -> Execute:
     count, transposed, generic = _form(d)
+    places = _flat_places(transposed)
     read, readers = shared_addresses(d, 0, generic), [d.source(item, TYPES["b32"]) for item in d.vector(1)]
 
     def execute(warp: Warp) -> None:
@@ -72,13 +84,15 @@ def store_matrix(d: Decoder) -> Execute:
         cta = warp.cta
         offsets = cta.own_offset(read(warp)[: 8 * count])
         cta.shared.check(offsets, 16, "stmatrix")
+        values = np.empty((count, 64), np.uint16)
+        values[:, places] = np.stack([value(warp) for value in readers]).view(np.uint16)
+        rows = values.reshape(8 * count, 8)
         if warp.watched is not None:
-            cta.machine.races.store(warp.watched, cta.shared.shadow, offsets // 16, 16)
-        for matrix, value in enumerate(readers):
-            lanes, values = value(warp), np.zeros((8, 8), np.uint16)
-            values[_places(transposed, 0)] = lanes.astype(np.uint16)
-            values[_places(transposed, 1)] = (lanes >> np.uint32(16)).astype(np.uint16)
-            cta.shared.store(_rows(offsets, matrix).reshape(-1), values.reshape(-1), 2)
+            # Warps that hold copies of a matrix store the same.
+            same = functools.partial(_stored, cta.shared, offsets, rows)
+            cta.machine.races.store(warp.watched, cta.shared.shadow, offsets // 16, 16, same)
+        if not cta.shared.store_words(offsets, rows, None, None):  # element by element it shows what is wrong
+            cta.shared.store((offsets[:, None] + _INSIDE).reshape(-1), rows.reshape(-1), 2)
         cta.machine.progress += 1
 
     return execute

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -124,6 +125,21 @@ class AddressSpaces:
         if space == "global":
             return self.machine.memory.store_words(addresses, elements, by, same)
         return space == "shared" and self.shared.store_words(addresses ^ (self.rank << RANK_SHIFT), elements, by, same)
+
+    def holds(self, space: Space, addresses: Addresses, values: Sequence[LaneValues]) -> bool:
+        """Whether these elements, each list of them behind the one before, are in memory already."""
+        elements = np.stack(values, axis=1)
+        if space == "generic":
+            parts = self._by_window(addresses)
+            return all(self.holds(one, part, [each[chosen] for each in values]) for one, part, chosen in parts)
+        count = elements.shape[1]
+        if space == "cluster":
+            owners = self._by_owner(addresses)
+            found = [owner.shared.load_words(offsets, elements.dtype, count, None) for owner, offsets, _ in owners]
+            pairs = zip(found, [elements[chosen] for _, _, chosen in owners], strict=True)
+            return all(old is not None and (old == new).all() for old, new in pairs)
+        old = self.load_words(space, addresses, elements.dtype, count, None)
+        return old is not None and bool((old == elements).all())
 
     def strong(self, warp: Accessing, space: Space, addresses: Addresses, size: int, use: StrongUse) -> None:
         """Strong accesses (atomic, volatile, relaxed, acquire, release) of the active lanes: marks, and what threads tell each other."""
