@@ -10,12 +10,12 @@ from pipec.commands.launching.timeline_page import trace, write_timeline
 from pipec.diag.catalogue.commands import prediction as messages
 from pipec.diag.message import Failure
 from pipec.driver import Compilation
-from pipec.predict.code import Unclear
 from pipec.predict.device import BY_ARCH, DEVICES, Device
 from pipec.predict.explanation import Finding, finding
+from pipec.predict.following.main_loops import MainLoop
 from pipec.predict.launch import Prediction, prediction
-from pipec.predict.main_loops import MainLoop
-from pipec.predict.ptx import FORMS, PtxPrediction, names_of, parameter_of, predict_ptx
+from pipec.predict.ptx.code import Unclear
+from pipec.predict.ptx.timing import FORMS, PtxPrediction, names_of, parameter_of, predict_ptx
 from pipec.predict.sensitivity import Variation, stages_parameter, variations
 from pipec.source import Source
 from pipec.verify.network import Network, Unreadable

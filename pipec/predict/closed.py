@@ -1,7 +1,7 @@
 """The time of a launch in closed form, in well under a millisecond: for choosing among many tiles, where nothing was measured.
 
 Roles and rings are a timed event graph, and its steady pace is the largest mean over its cycles. Where one role loads and another
-multiplies there are four kinds of cycle, which can be written down; `run.py` follows all events instead, whatever the roles do, and
+multiplies there are four kinds of cycle, which can be written down; `following/` follows all events instead, whatever the roles do, and
 tests/predict holds the two together. Costs, conditions and the bounds around a block are the same (`device.py`, `conditions.py`,
 `bounds.py`):
 

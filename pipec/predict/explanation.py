@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from math import ceil
 
-from pipec.predict.events import Step
-from pipec.predict.main_loops import MainLoop
+from pipec.predict.following.events import Step
+from pipec.predict.following.main_loops import MainLoop
 from pipec.record import record
 
 _ALL = 0.97  # of the period: an engine so busy is the bound
-_MOSTLY = 0.9  # of the period: steps of this kind on the longest way are the bound
+_MOSTLY = 0.9  # of the period: steps of this kind on the critical path are the bound
 _WORTH = 0.01  # a gain below it is not told
 _WORK = "work "
 

@@ -14,12 +14,12 @@ from pipec.predict.closed import estimate, idle
 from pipec.predict.conditions import conditions
 from pipec.predict.counting import workload
 from pipec.predict.device import BY_ARCH, DEVICES, Device
-from pipec.predict.followed import Followed, Launched
-from pipec.predict.main_loops import MainLoop
+from pipec.predict.following.followed import Followed, Launched
+from pipec.predict.following.main_loops import MainLoop
+from pipec.predict.following.uses import Stretch, Unpredictable
+from pipec.predict.following.values import Values
 from pipec.predict.occupancy import BLOCK_BYTES, SHARED_BYTES
 from pipec.predict.sizes import sizes_of
-from pipec.predict.uses import Stretch, Unpredictable
-from pipec.predict.values import Values
 from pipec.predict.workload import Workload
 from pipec.record import record, replace
 from pipec.sema import tree

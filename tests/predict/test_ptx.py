@@ -9,10 +9,10 @@ import pytest
 from pipec.api.files import read_source
 from pipec.commands.cli import main
 from pipec.driver import Options, compile_source
-from pipec.predict.code import Code, Multiply
 from pipec.predict.device import BY_ARCH
 from pipec.predict.launch import prediction
-from pipec.predict.ptx import FORMS, PtxPrediction, Unclear, names_of, parameter_of, predict_ptx
+from pipec.predict.ptx.code import Code, Multiply
+from pipec.predict.ptx.timing import FORMS, PtxPrediction, Unclear, names_of, parameter_of, predict_ptx
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.read import read
 from pipec.verify.reader.text.statements import entries_of

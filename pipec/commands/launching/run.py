@@ -174,7 +174,7 @@ def _stamp_words(interface: KernelInterface) -> list[tuple[str, str]]:
 
 def _write_stamps(interface: KernelInterface, arguments: Mapping[str, Any], path: str) -> None:
     from pipec.commands.launching.timeline_page import trace, write_timeline
-    from pipec.predict.uses import Stretch
+    from pipec.predict.following.uses import Stretch
 
     assert interface.timestamps is not None
     found = timestamps.stamped(interface, arguments[interface.timestamps.argument].tolist())

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from pipec.api.files import write_output
-from pipec.predict.uses import Stretch
+from pipec.predict.following.uses import Stretch
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -27,7 +27,7 @@ _PAGE = """<!doctype html>
   <span>wheel: zoom &nbsp; drag: move</span>
   <button id="whole">whole</button>
   <span class="key" id="waits"><i style="background: rgba(128,128,128,.35)"></i>waits</span>
-  <span class="key" id="critical"><i style="outline: 2px solid #d33; outline-offset: -2px"></i>on the longest way</span>
+  <span class="key" id="critical"><i style="outline: 2px solid #d33; outline-offset: -2px"></i>on the critical path</span>
   <span id="said"></span>
 </header>
 <canvas id="picture"></canvas>

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from pipec.predict.block import Block
-from pipec.predict.events import Event, Step, steps
+from pipec.predict.following.block import Block
+from pipec.predict.following.events import Event, Step, steps
 from pipec.predict.tile_loops import operations_in
 from pipec.record import record
 from pipec.sema import tree

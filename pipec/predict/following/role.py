@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from pipec.kir.plan.types import RolePlan
 from pipec.kir.walk import subexpressions
-from pipec.predict.block import Block
-from pipec.predict.events import Event, Reason, latest
+from pipec.predict.following.block import Block
+from pipec.predict.following.events import Event, Reason, latest
+from pipec.predict.following.uses import Stretch, Unpredictable, Use
+from pipec.predict.following.values import Known
 from pipec.predict.tile_loops import goes_over_tiles, operations_in
-from pipec.predict.uses import Stretch, Unpredictable, Use
-from pipec.predict.values import Known
 from pipec.predict.work import LINE, SCHEDULERS, Transfer, instructions, product_cycles, thread_cycles, tiles_read, transfer
 from pipec.sema import tree
 from pipec.source import Span

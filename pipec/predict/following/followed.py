@@ -10,12 +10,12 @@ from pipec.kir.walk import subexpressions
 from pipec.predict.conditions import Conditions
 from pipec.predict.counting import most_loads
 from pipec.predict.device import Device
-from pipec.predict.events import Event, steps
-from pipec.predict.main_loops import main_loops
-from pipec.predict.run import Multiprocessor
+from pipec.predict.following.events import Event, steps
+from pipec.predict.following.main_loops import main_loops
+from pipec.predict.following.run import Multiprocessor
+from pipec.predict.following.uses import Stretch
+from pipec.predict.following.values import Known, Values
 from pipec.predict.tile_loops import goes_over_tiles
-from pipec.predict.uses import Stretch
-from pipec.predict.values import Known, Values
 from pipec.predict.workload import Workload
 from pipec.record import record
 from pipec.sema import tree

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from pipec.kir.plan.types import Plan
-from pipec.predict.block import Block, Engines
 from pipec.predict.conditions import Conditions
 from pipec.predict.device import Device
-from pipec.predict.events import Event, latest
-from pipec.predict.role import Role
-from pipec.predict.uses import Unpredictable, Use
-from pipec.predict.values import Values
+from pipec.predict.following.block import Block, Engines
+from pipec.predict.following.events import Event, latest
+from pipec.predict.following.role import Role
+from pipec.predict.following.uses import Unpredictable, Use
+from pipec.predict.following.values import Values
 from pipec.sema import tree
 
 MOST_EVENTS = 200_000

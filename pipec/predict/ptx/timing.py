@@ -12,13 +12,13 @@ from heapq import heappop, heappush
 from math import ceil, inf, prod
 from typing import NamedTuple
 
-from pipec.predict.answers import AT_ONCE, LAUNCHED, answered
-from pipec.predict.code import Code, Group, Multiply, Unclear
-from pipec.predict.code import Stretch as Between
 from pipec.predict.device import Device
+from pipec.predict.following.run import MOST_EVENTS
+from pipec.predict.following.uses import Stretch
 from pipec.predict.occupancy import BLOCK_BYTES, REGISTERS, SHARED_BYTES
-from pipec.predict.run import MOST_EVENTS
-from pipec.predict.uses import Stretch
+from pipec.predict.ptx.answers import AT_ONCE, LAUNCHED, answered
+from pipec.predict.ptx.code import Code, Group, Multiply, Unclear
+from pipec.predict.ptx.code import Stretch as Between
 from pipec.predict.work import LINE, product_cycles
 from pipec.protocol.sample import evaluate, known_function
 from pipec.protocol.sample import holds as is_true

@@ -7,10 +7,10 @@ from typing import Protocol
 from pipec.kir.plan.types import Plan
 from pipec.predict.conditions import Conditions
 from pipec.predict.device import Device
-from pipec.predict.events import START, Event, latest
+from pipec.predict.following.events import START, Event, latest
+from pipec.predict.following.uses import Stretch, Use
+from pipec.predict.following.values import Values
 from pipec.predict.tile_loops import warpgroups
-from pipec.predict.uses import Stretch, Use
-from pipec.predict.values import Values
 from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import Side
