@@ -162,6 +162,20 @@ def test_bits_of_an_address_below_its_alignment() -> None:
             read(text.replace(asked, f"{beyond} setp.ne.u32 %p2, %r2, 0;"))
 
 
+def test_the_leader_of_a_pair_at_an_aligned_address() -> None:
+    """Compilers clear the bit of the rank, and those that are 0 anyway, with one mask."""
+    text = (Path(__file__).parent / "attacked" / "address.ptx").read_text(encoding="utf-8")
+    asked = "setp.lt.u32 %p2, %r1, 300000;"
+    for mask, read_ in ((~(1 << 24), True), (~(1 << 24 | 7), True), (~(1 << 24 | 15), False), (~(1 << 25), False)):
+        changed = text.replace(asked, f"and.b32 %r3, %r1, {mask}; sub.u32 %r2, %r1, %r3; setp.ne.u32 %p2, %r2, 0;")
+        if read_:
+            network = read(changed)
+            check(network, prove(network))
+        else:
+            with pytest.raises(Unreadable, match="depends on where the variable lies"):
+                read(changed)
+
+
 def test_a_result_that_is_thrown_away_is_no_register() -> None:
     """Nobody asks for what an arrival throws away: what another instruction throws away need not be followed, here made of an address."""
     text = (Path(__file__).parent / "attacked" / "address.ptx").read_text(encoding="utf-8")

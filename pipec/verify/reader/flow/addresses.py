@@ -19,8 +19,8 @@ Roots = frozenset[str]
 # By name of a variable or register.
 State = Mapping[str, Roots]
 _NONE: Roots = frozenset()
-# Clears the lowest bit of a CTA's rank: the barrier of a pair's leader.
-_LEADER = 0xFEFFFFFF
+# The lowest bit of a CTA's rank: without it, the barrier of a pair's leader.
+_FOLLOWS = 1 << 24
 _PASSES = frozenset({"mov", "cvta", "cvt", "shfl"})
 
 
@@ -86,13 +86,12 @@ def _made(step: Step, known: State, alignments: Mapping[str, int]) -> Roots:
             return addresses[0]
         case "selp":
             return _NONE.union(*addresses)
-        case "and" if len(addresses) == 1 and _LEADER in [(integer(text) or 0) & 0xFFFFFFFF for text in one.operands[1:]]:
-            return addresses[0]
         case "and" | "or" | "xor" if len(addresses) == 1 and (number := _constant(one)) is not None:
             alignment = min(alignments[root.partition(" ")[0]] for root in addresses[0])
             if one.head == "and" and 0 <= number < alignment:
                 return _NONE
-            if -alignment <= number < 0 if one.head == "and" else 0 <= number < alignment:
+            changed = ~number & ~_FOLLOWS if one.head == "and" else number
+            if 0 <= changed < alignment:
                 return addresses[0]
             raise _refused(one)
         case "setp" if len(addresses) == 1 and "0" in one.operands and one.parts[1] in ("eq", "ne"):
