@@ -2,8 +2,10 @@
 
 import gc
 import sys
+import threading
 import types
 import weakref
+from collections import Counter
 
 import ml_dtypes
 import numpy as np
@@ -45,6 +47,39 @@ def test_fresh_arrays_change_addresses_alone(api):
     api.calls.clear()
     call([*arrays[:2], Torch(bf16(256, 128))])
     assert api.names().count("cuTensorMapReplaceAddress") == 1
+
+
+def test_threads_do_not_mix_their_launches(api):
+    """Eight, between which the interpreter changes as often as it can: each launch has the arguments of one call, on its stream."""
+    call = Launcher(gemm(), CODE)
+    recorder = Recorder(api, GEMM_SIZES)
+    api.current = 1000
+    calls = [[tensors(m=128 * (1 + (thread + at) % 2)) for at in range(4)] for thread in range(8)]
+    expected, raised = Counter(), []
+    for thread, several in enumerate(calls):
+        for arrays in several:
+            expected[(thread, *(array.data_ptr() for array in arrays))] += 25
+
+    def work(thread):
+        try:
+            for _ in range(25):
+                for arrays in calls[thread]:
+                    call(tuple(arrays), stream=thread)
+        except Exception as error:  # noqa: BLE001 - it must fail the test, not end a thread
+            raised.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        running = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not raised
+    assert Counter((stream, *map(address, blocks[:3])) for stream, _, blocks in recorder.seen) == expected
 
 
 def mixed():
