@@ -51,7 +51,8 @@ def op(
     if backward is not None:
         _with_gradient(defined, backward, len(form.returned))
     if autocast is not None:
-        defined.register_autocast("cuda", autocast)
+        for device in ("cuda", "cpu"):
+            defined.register_autocast(device, autocast)
     called: Callable[..., Any] = defined
     return called
 

@@ -178,7 +178,7 @@ def test_packed_elements_come_as_bytes():
     assert bind(narrow_kernel("b4x16"), [np.zeros((4, 48), np.uint8)]).dimensions == {"M": 4, "K": 96}
     assert bind(narrow_kernel("b6x16_p32", "e3m2"), [np.zeros((4, 96), np.uint8)]).dimensions == {"M": 4, "K": 128}
     error = refused(narrow_kernel("b4x16"), [np.zeros((4, 48), ml_dtypes.float4_e2m1fn)], "x", "expected e2m1 elements packed")
-    assert "narrow.pack" in error.help
+    assert "packed_arrays.pack" in error.help
 
 
 def test_packed_rows_are_whole():
