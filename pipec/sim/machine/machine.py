@@ -17,7 +17,7 @@ from ..ptx.types import Bytes
 from ..units.numbers.numerics import Numerics
 from .image import Image
 from .memory.global_memory import GlobalMemory
-from .memory.spaces import FlatMemory
+from .memory.spaces import FlatMemory, SharedMemory
 from .practice import PracticeName, Rules
 from .races.clocks import Actors
 from .races.detector import Race, Races
@@ -124,6 +124,7 @@ class Machine:
         self.relied_on: list[PracticeName] = []
         # The registers with which warps start, by the rank of the CTA and the warp's number there.
         self.starts: dict[tuple[int, int], Bytes] = {}
+        self.no_shared: dict[int, SharedMemory] = {}  # of CTAs whose kernel has none, by rank
         self.grid_workspace = 0  # where a cooperative launch has its barrier
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
 

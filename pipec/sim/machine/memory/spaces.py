@@ -125,6 +125,9 @@ class SharedMemory:
         self.views, self.state_views = views_of(self.data), views_of(self.state)
         # The mbarrier that last counted bytes for each granule (-1: none): it tells which stage of which ring this is.
         self.filled_by = np.full(padded // 16, -1, np.int32)
+        # Where machine code finds them. Asking NumPy takes longer than many a CTA runs.
+        self.data_address, self.state_address = self.data.ctypes.data, self.state.ctypes.data
+        self.shadow_address: int = self.shadow.block.ctypes.data
 
     def check(self, offsets: Addresses, size: int, what: str) -> None:
         check_alignment(offsets, size, f"{what} in shared memory")

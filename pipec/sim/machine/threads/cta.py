@@ -15,7 +15,7 @@ from ...ptx.types import LANE, LANES, LaneMask, LaneValues
 from ...units.errors import UnitError
 from ..image import Image
 from ..machine import Machine, TraceKind, Triple
-from ..memory.spaces import RANK_SHIFT, FlatMemory, SharedMemory
+from ..memory.spaces import RANK_SHIFT, SHARED_BASE, FlatMemory, SharedMemory
 from ..memory.tensor import TensorState
 from ..races.clocks import UNKNOWING
 from ..races.thread import Thread, WarpRows
@@ -153,8 +153,7 @@ class Cta(AddressSpaces):
         self.machine: Machine = cluster.machine
         self.block, self.grid = self.machine.block, self.machine.grid
         self.name = f"CTA ({index[0]},{index[1]},{index[2]})"
-        races = self.machine.races if self.machine.watching else None
-        self.shared: SharedMemory = SharedMemory(max(self.image.shared_end, self.image.dynamic_base), rank, races)
+        self.shared: SharedMemory = self._shared_memory()
         self.named = NamedBarriers()
         self.mbarriers: dict[int, TrackedBarrier] = {}
         self.tensor: TensorState | None = None
@@ -173,16 +172,27 @@ class Cta(AddressSpaces):
         self.live_threads = threads
         self._connect([warp.thread for warp in self.warps])
 
+    def _shared_memory(self) -> SharedMemory:
+        size = max(self.image.shared_end, self.image.dynamic_base)
+        races = self.machine.races if self.machine.watching else None
+        if size > SHARED_BASE:
+            return SharedMemory(size, self.rank, races)
+        # Of a kernel that has none every access is out of bounds, so that all CTAs of a rank may have the same.
+        found: SharedMemory | None = self.machine.no_shared.get(self.rank)
+        if found is None:
+            found = self.machine.no_shared[self.rank] = SharedMemory(size, self.rank, races)
+        return found
+
     def _connect(self, peers: list[Thread]) -> None:
         """Tells the warps of each other, and machine code where it finds what they have."""
         ledger = self.machine.races.sets
         numbers = [ledger.enter(thread) for thread in peers]
         common = {
-            native.SHARED_DATA: self.shared.data.ctypes.data,
-            native.SHARED_STATE: self.shared.state.ctypes.data,
+            native.SHARED_DATA: self.shared.data_address,
+            native.SHARED_STATE: self.shared.state_address,
             native.SHARED_SIZE: self.shared.size,
             native.RANK: self.rank << RANK_SHIFT,
-            native.SHARED_SHADOW: self.shared.shadow.block.ctypes.data,
+            native.SHARED_SHADOW: self.shared.shadow_address,
             native.FIRST: numbers[0],
         }
         self.warp_rows.fill(common)
