@@ -10,9 +10,9 @@ from math import gcd
 
 from pipec.protocol.comparisons import Condition, holds, substituted
 from pipec.protocol.deduction import assume, certain
+from pipec.protocol.numbers import Numbers
 from pipec.protocol.premises import Premises, combined
 from pipec.protocol.rows import ZERO, Row, Terms, evaluated, one, plus, primitive, replaced, scaled, tight
-from pipec.protocol.variables import Numbers
 from pipec.record import field, mutable
 
 _MOST_POINTS = 12

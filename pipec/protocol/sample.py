@@ -103,3 +103,12 @@ def forms_of(formula: Formula) -> Iterator[Linear]:
         case Both(parts) | Either(parts):
             for part in parts:
                 yield from forms_of(part)
+
+
+def function_of(form: Linear) -> str:
+    """The function of which the form is a value, if it is one."""
+    match form:
+        case Linear(0, ((Apply(function, _), _),)):
+            return function
+        case _:
+            return ""

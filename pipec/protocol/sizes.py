@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import lcm
 
 from pipec.protocol.comparisons import Condition, holds
+from pipec.protocol.numbers import Numbers
 from pipec.protocol.rows import evaluated
 from pipec.protocol.sample import evaluate
 from pipec.protocol.sample import holds as holds_at
-from pipec.protocol.variables import Numbers, Variables
+from pipec.protocol.variables import Variables
 from pipec.record import record
 from pipec.verify.logic import System
 from pipec.verify.network import Network, edges_of

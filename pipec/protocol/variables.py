@@ -10,8 +10,8 @@ from math import gcd
 
 from pipec.protocol.comparisons import Comparison, Condition, Joined, comparisons, opposite
 from pipec.protocol.premises import Premises, combined
-from pipec.protocol.rows import Row, evaluated, one, scaled
-from pipec.protocol.sample import evaluate, forms_of, known_function
+from pipec.protocol.rows import Row, one, scaled
+from pipec.protocol.sample import forms_of, function_of, known_function
 from pipec.record import record
 from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import (
@@ -38,7 +38,6 @@ from pipec.verify.terms import (
 FormTerms = tuple[tuple[Atom, int], ...]
 _MOST_MULTIPLIED = 24  # rows
 _RENAMED = 30  # what it costs to replace registers in a value, in combinations of rows
-_EVALUATED = 3  # what it costs to work out a value, likewise
 _MOST_SPREAD = 1 << 16
 _FAR = 1 << 62  # a bound that says nothing
 
@@ -295,44 +294,6 @@ class Variables:
         return [row for rows in self._floors.values() for row in rows]
 
 
-class Numbers(dict[int, int]):
-    """Values of variables. What is made of others is worked out when it is asked for. `launch`: the sizes."""
-
-    def __init__(self, variables: Variables, launch: Mapping[Symbol, int], known: Mapping[int, int] | None = None) -> None:
-        super().__init__(known or {})
-        self.variables, self.launch = variables, launch
-
-    def __missing__(self, variable: int) -> int:
-        combined[0] += _EVALUATED
-        form = self.variables.forms[variable]
-        inside = self.variables.derived.get(variable)
-        if inside is not None:
-            registers = {symbol: self[each] for each in inside for symbol in symbols_of(self.variables.forms[each])}
-            value = evaluate(form, {**self.launch, **registers}) * self.variables.spread.get(_function(form), 1)
-        elif form.terms and isinstance(form.terms[0][0], Symbol) and form.terms[0][0].name.startswith("unknown"):
-            value = variable * 7919 % 5
-        else:
-            value = evaluate(form, self.launch) * self.variables.spread.get(_function(form), 1)
-        self[variable] = value
-        return value
-
-    def after(self, values: Mapping[int, Row]) -> "Numbers":
-        if not values:
-            return self
-        derived = self.variables.derived
-        # What is made of registers that stay as they are stays, too: to work it out takes most of a run's time.
-        kept = (
-            {v: value for v, value in self.items() if v not in derived or values.keys().isdisjoint(derived[v])}
-            if derived
-            else self
-        )
-        made = Numbers(self.variables, self.launch, kept)
-        for variable, row in values.items():
-            if variable not in derived:
-                made[variable] = evaluated(row, self)
-        return made
-
-
 def _assigned(network: Network) -> Iterator[Linear]:
     for process in network.processes:
         for state in process.states:
@@ -347,19 +308,10 @@ def _spread(network: Network) -> dict[str, int]:
     for process in network.processes:
         for state in process.states:
             for form in forms_of(state.action.condition) if isinstance(state.action, Test) else ():
-                function = _function(Linear(0, form.terms))
+                function = function_of(Linear(0, form.terms))
                 if function and not known_function(function):
                     found[function] = max(found.get(function, 1), min(abs(form.constant), _MOST_SPREAD) // 2)
     return found
-
-
-def _function(form: Linear) -> str:
-    """The function of which the form is a value, if it is one."""
-    match form:
-        case Linear(0, ((Apply(function, _), _),)):
-            return function
-        case _:
-            return ""
 
 
 def _forms(network: Network) -> Iterator[Linear]:

@@ -5,11 +5,11 @@ from typing import Any
 
 from pipec.protocol.comparisons import Condition, substituted
 from pipec.protocol.invariants import Facts
+from pipec.protocol.numbers import Numbers
 from pipec.protocol.program import Program, Values
 from pipec.protocol.rows import Row
 from pipec.protocol.schedule import Key, Schedule, Situation, Stuck
 from pipec.protocol.search.undecided import Undecided
-from pipec.protocol.variables import Numbers
 from pipec.record import field, mutable, record
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Edge

@@ -4,10 +4,10 @@ from typing import Any
 
 from pipec.protocol.comparisons import holds
 from pipec.protocol.effort import Spent
+from pipec.protocol.numbers import Numbers
 from pipec.protocol.program import Program, Values
 from pipec.protocol.schedule import Situation
 from pipec.protocol.search.places import Place, PlaceKey, Places, Told
-from pipec.protocol.variables import Numbers
 from pipec.verify.terms import Formula
 
 _MOST_DECISIONS = 300  # of one run

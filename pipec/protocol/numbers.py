@@ -1,0 +1,49 @@
+"""The values of variables at one point of a run at some sizes."""
+
+from collections.abc import Mapping
+
+from pipec.protocol.premises import combined
+from pipec.protocol.rows import Row, evaluated
+from pipec.protocol.sample import evaluate, function_of
+from pipec.protocol.variables import Variables
+from pipec.verify.terms import Symbol, symbols_of
+
+_WORKED_OUT = 3  # what it costs to work out a value, in combinations of rows
+
+
+class Numbers(dict[int, int]):
+    """Values of variables. What is made of others is worked out when it is asked for. `launch`: the sizes."""
+
+    def __init__(self, variables: Variables, launch: Mapping[Symbol, int], known: Mapping[int, int] | None = None) -> None:
+        super().__init__(known or {})
+        self.variables, self.launch = variables, launch
+
+    def __missing__(self, variable: int) -> int:
+        combined[0] += _WORKED_OUT
+        form = self.variables.forms[variable]
+        inside = self.variables.derived.get(variable)
+        if inside is not None:
+            registers = {symbol: self[each] for each in inside for symbol in symbols_of(self.variables.forms[each])}
+            value = evaluate(form, {**self.launch, **registers}) * self.variables.spread.get(function_of(form), 1)
+        elif form.terms and isinstance(form.terms[0][0], Symbol) and form.terms[0][0].name.startswith("unknown"):
+            value = variable * 7919 % 5
+        else:
+            value = evaluate(form, self.launch) * self.variables.spread.get(function_of(form), 1)
+        self[variable] = value
+        return value
+
+    def after(self, values: Mapping[int, Row]) -> "Numbers":
+        if not values:
+            return self
+        derived = self.variables.derived
+        # What is made of registers that stay as they are stays, too: to work it out takes most of a run's time.
+        kept = (
+            {v: value for v, value in self.items() if v not in derived or values.keys().isdisjoint(derived[v])}
+            if derived
+            else self
+        )
+        made = Numbers(self.variables, self.launch, kept)
+        for variable, row in values.items():
+            if variable not in derived:
+                made[variable] = evaluated(row, self)
+        return made
