@@ -1,5 +1,6 @@
 """Source text to syntax tree, or what is wrong with it: an error costs its own statement, and the rest is still read (see recover)."""
 
+import re
 from functools import cache
 from threading import Lock
 
@@ -18,6 +19,8 @@ from pipec.syntax.tables import tables
 _DEEPEST_BRACKETS = BUDGETS["brackets"].limit
 _DEEPEST_INDENT = BUDGETS["indentation"].limit
 _LONGEST_LINE = BUDGETS["line"].limit
+_CONTROL = re.compile(r"[\x00-\x1f](?<![\t\f\r])")
+_BRACKET = re.compile(r"[()\[\]]")
 
 
 def parse(source: Source, sink: Sink) -> ast.File | None:
@@ -56,12 +59,11 @@ def _machine() -> tuple[Machine, Builder]:
 def _acceptable(source: Source, sink: Sink) -> bool:
     """Refuses text that no parser should be asked to read: NUL bytes, absurd nesting."""
     for number, line in enumerate(source.lines, 1):
-        for column, character in enumerate(line, 1):
-            if character < " " and character not in "\t\f\r":
-                sink.report(
-                    messages.UnknownCharacter(character=shown(character), advice="remove it", at=point(source, number, column))
-                )
-                return False
+        control = _CONTROL.search(line)
+        if control is not None:
+            at = point(source, number, control.start() + 1)
+            sink.report(messages.UnknownCharacter(character=shown(control[0]), advice="remove it", at=at))
+            return False
         if len(line) > _LONGEST_LINE:
             sink.report(messages.TooDeep(what="line", limit=f"{_LONGEST_LINE} characters", at=point(source, number, 1)))
             return False
@@ -75,14 +77,10 @@ def _acceptable(source: Source, sink: Sink) -> bool:
 def _brackets_acceptable(source: Source, sink: Sink) -> bool:
     depth = 0
     for number, line in enumerate(source.lines, 1):
-        for column, character in enumerate(line, 1):
-            if character in "([":
-                depth += 1
-            elif character in ")]":
-                depth = max(0, depth - 1)
+        for bracket in _BRACKET.finditer(line):
+            depth = depth + 1 if bracket[0] in "([" else max(0, depth - 1)
             if depth > _DEEPEST_BRACKETS:
-                sink.report(
-                    messages.TooDeep(what="expression", limit=f"{_DEEPEST_BRACKETS} brackets", at=point(source, number, column))
-                )
+                at = point(source, number, bracket.start() + 1)
+                sink.report(messages.TooDeep(what="expression", limit=f"{_DEEPEST_BRACKETS} brackets", at=at))
                 return False
     return True
