@@ -304,22 +304,12 @@ def _functions() -> list[Instruction]:
     return rows
 
 
-def _packed_arithmetic() -> list[Instruction]:
-    """On two f32 at once, each half rounded on its own. Templates: LLVM makes pairs of instructions of its vector operations."""
-    section, rows = "9.7.3", (("add", 2), ("sub", 2), ("mul", 2), ("fma", 3))
-    return [
-        Instruction(f"{name}.f32x2", f"{name}.rn.f32x2 {', '.join(f'${index}' for index in range(count + 1))};", I64, (I64,) * count,
-                    f"{name}.rn.f32x2", "thread", section, "sm_100a", "=l" + ",l" * count, pure=True)
-        for name, count in rows
-    ]  # fmt: skip
-
-
 def _rows() -> list[Instruction]:
     return [
         *_special_registers(), *_barriers(), *_bulk_copies(), *_launch_control(),
         *_matrix_stores(),
         *_async_copies(), *_tensor_memory(), *_register_mma(), *_conversions(),
-        *_functions(), *_packed_arithmetic(),
+        *_functions(),
         *global_memory.guarded_memory(), *global_memory.ordered_memory(), *global_memory.reductions(), *global_memory.watchdog(),
     ]  # fmt: skip
 

@@ -69,3 +69,11 @@ def test_a_value_that_repeats_is_computed_once():
 
 def test_hopper_has_no_pairs():
     assert "f32x2" not in pipec.api.embed.compile(SOURCE.format(value="s.x + s.z"), arch="sm_90a").ptx
+
+
+def test_a_product_and_a_sum_round_twice():
+    x, z = operands()
+    y = np.full_like(x, 77)
+    run(SOURCE.format(value="s.x * s.z + s.x"), "k", x, z, y)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(y, x * z + x)

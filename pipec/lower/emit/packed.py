@@ -12,8 +12,8 @@ from pipec.isa.targets import Target
 from pipec.lower.emit.llvm import Builder, Value
 
 _FIRST_CAPABILITY = 100
-OPERATORS = {"+": "add.f32x2", "-": "sub.f32x2", "*": "mul.f32x2"}
-_PAIR, _WIDE = "<2 x float>", "i64"
+OPERATORS = {"+": "fadd", "-": "fsub", "*": "fmul"}
+_PAIR = "<2 x float>"
 
 
 def applies(target: Target, dtype: DType, columns: Sequence[Sequence[Value]]) -> bool:
@@ -28,8 +28,14 @@ def elementwise(builder: Builder, instruction: str, columns: Sequence[Sequence[V
     results: list[Value] = []
     for first in range(0, len(columns[0]), 2):
         pairs = [_join(builder, column[first], column[first + 1]) for column in columns]
-        results += _split(builder, builder.call(instruction, *pairs))
+        results += _split(builder, _apply(builder, instruction, pairs))
     return results
+
+
+def _apply(builder: Builder, operation: str, pairs: Sequence[Value]) -> Value:
+    if operation != "fma":
+        return builder.binary(operation, *pairs)
+    return builder.emit(_PAIR, f"call {_PAIR} @llvm.fma.v2f32({', '.join(map(str, pairs))})")
 
 
 def total(builder: Builder, values: Sequence[Value]) -> Value:
@@ -37,19 +43,18 @@ def total(builder: Builder, values: Sequence[Value]) -> Value:
     pairs = [_join(builder, values[index], values[index + 1]) for index in range(0, len(values), 2)]
     while len(pairs) > 1:
         odd = pairs[len(pairs) // 2 * 2 :]
-        pairs = [builder.call("add.f32x2", pairs[index], pairs[index + 1]) for index in range(0, len(pairs) - 1, 2)] + odd
+        pairs = [builder.binary("fadd", pairs[index], pairs[index + 1]) for index in range(0, len(pairs) - 1, 2)] + odd
     return builder.binary("fadd", *_split(builder, pairs[0]))
 
 
 def _join(builder: Builder, low: Value, high: Value) -> Value:
     """One register pair for each pair of values in a block: LLVM would find that they are the same, but reads each one first."""
     if (low, high) not in builder.pairs:
-        builder.pairs[low, high] = builder.cast("bitcast", builder.vector([low, high]), _WIDE)
+        builder.pairs[low, high] = builder.vector([low, high])
     return builder.pairs[low, high]
 
 
-def _split(builder: Builder, wide: Value) -> list[Value]:
-    pair = builder.cast("bitcast", wide, _PAIR)
+def _split(builder: Builder, pair: Value) -> list[Value]:
     low, high = (builder.element(pair, index, "float") for index in (0, 1))
-    builder.pairs[low, high] = wide
+    builder.pairs[low, high] = pair
     return [low, high]

@@ -153,7 +153,7 @@ class TileReader:
                 dtype = dtype_of(arguments[0].type)
                 columns = [self.values(argument, chunk) for argument in arguments]
                 if function == "fma" and packed.applies(self.target, dtype, columns):
-                    return packed.elementwise(builder, "fma.f32x2", columns)
+                    return packed.elementwise(builder, "fma", columns)
                 return [call_function(builder, function, dtype, column) for column in zip(*columns, strict=True)]
             case tree.ReadBuffer():
                 return self._read_buffer(expression, chunk)
