@@ -124,6 +124,7 @@ def loop(step: str = "add.s32 %r4, %r4, 1;", test: str = "setp.lt.s32 %p2, %r4, 
 
 
 ALLOCATE = "\ttcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], {};\n"
+LARGE = "\tsetp.gt.s32 %p2, %r2, 5;\n"
 GIVE_BACK = "\ttcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, {};\n"
 
 
@@ -164,6 +165,11 @@ GIVE_BACK = "\ttcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, {};\n"
         (loop(more="ld.acquire.gpu.global.b32 %r7, [%rd3];"), []),  # looks, but not for ever
         ("\tgriddepcontrol.wait;", ["preceding grid"]),
         (f"{ALLOCATE.format(512)}{GIVE_BACK.format(512)}", ["tensor memory"]),
+        # On both ways, in two places.
+        (
+            f"{ALLOCATE.format(512)}{LARGE}\t@%p2 bra $ON;\n{GIVE_BACK.format(512)}\tbra.uni $END;\n$ON:\n{GIVE_BACK.format(512)}",
+            ["tensor memory"],
+        ),
         ("\tmov.u32 %r4, %cluster_ctarank;", ["cluster"]),
         ("\tsetmaxnreg.inc.sync.aligned.u32 240;", ["registers"]),
         ("", []),
@@ -178,6 +184,9 @@ def test_what_is_named(text: str, named: list[str]) -> None:
     [
         (f"{ALLOCATE.format(512)}{GIVE_BACK.format(256)}", "give back"),
         (ALLOCATE.format(512), "give back"),
+        (f"{ALLOCATE.format(512)}{LARGE}\t@%p2 bra $END;\n{GIVE_BACK.format(512)}", "on every way"),
+        (f"{LARGE}\t@%p2 bra $END;\n{ALLOCATE.format(512)}\tbar.warp.sync -1;\n$END0:\n", "give back"),
+        (f"{ALLOCATE.format(512)}{loop(more=GIVE_BACK.format(512))}", "in a loop"),
         (f"{ALLOCATE.format(48)}{GIVE_BACK.format(48)}", "48 columns"),
         (f"{ALLOCATE.format(512)}{ALLOCATE.format(32)}{GIVE_BACK.format(512)}{GIVE_BACK.format(32)}", "more than 512"),
         (f"\ttcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n{ALLOCATE.format(32)}{GIVE_BACK.format(32)}", "permit"),

@@ -15,7 +15,7 @@ from pipec.verify.network import Assumption, Network, Ring, Unreadable
 from pipec.verify.reader.flow.graph import Graph
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.assembly import Assembly, Class, Cta
-from pipec.verify.reader.processes.assumptions import assumptions, check_given_up, check_tensor_memory
+from pipec.verify.reader.processes.assumptions import assumptions, check_given_up, check_loops, check_tensor_memory
 from pipec.verify.reader.processes.turns import walks
 from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.text.interface import (
@@ -124,10 +124,11 @@ class Reading:
         base = self.kernel.shared.get("$shared", 0)
         self.rings = self._barriers(inits, base)
         flow = Flow(graph)
+        check_loops(flow)
         self.ctas = []
         for rank, counts in enumerate(inits):
             self.ctas.append(Cta(rank, self._classes(flow, rank), tuple(counts[ring.instances[0] + base] for ring in self.rings)))
-        check_tensor_memory(flow, self.around)
+        check_tensor_memory(flow, self.around, [[one.walk.held for one in cta.classes] for cta in self.ctas])
         check_given_up(flow)
         self.network = self._assembled(self.interface, assumptions(flow, self.around))
 

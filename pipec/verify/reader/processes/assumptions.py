@@ -5,7 +5,7 @@ until somebody else has changed it is understood where it is a turn (turns.py).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from pipec.verify.network import Assumption, AssumptionKind, Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Stretch
@@ -67,18 +67,28 @@ def _of_cluster(one: Instruction, kind: Kind) -> bool:
     return "%" in one.text and _CLUSTER_REGISTERS.search(one.text) is not None
 
 
-def check_tensor_memory(flow: Flow, around: Surroundings) -> None:
-    """A CTA that asks for more than there is waits for itself; the next one on its multiprocessor waits for what is not given back."""
+def check_loops(flow: Flow) -> None:
+    """Tensor memory is asked for and given back a number of times that is known."""
     for body in flow.graph.loops.values():
         for number in body:
             for at in range(flow.graph.blocks[number].first, flow.graph.blocks[number].last):
-                if flow.kinds[at] is Kind.ALLOCATE:
-                    raise Unreadable(flow.code[at].line, "tensor memory that is asked for in a loop is not understood")
-    for rank, asked in around.columns.items():
+                if flow.kinds[at] in (Kind.ALLOCATE, Kind.FREE):
+                    raise Unreadable(
+                        flow.code[at].line, "tensor memory that is asked for or given back in a loop is not understood"
+                    )
+
+
+def check_tensor_memory(flow: Flow, around: Surroundings, held: Iterable[Iterable[Collection[int]]]) -> None:
+    """A CTA that asks for more than there is waits for itself; the next one on its multiprocessor waits for what is not given back.
+    `held`: for each CTA and class of its threads, how much it may have asked for beyond what it has given back when it ends."""
+    for asked in around.columns.values():
         if sum(asked.values()) > _MOST_COLUMNS:
             raise Unreadable(min(asked)[0], f"a CTA asks for more than {_MOST_COLUMNS} columns of tensor memory")
-        if sum(asked.values()) != sum(around.freed.get(rank, {}).values()):
-            raise Unreadable(min(asked)[0], "a CTA does not give back as much tensor memory as it asks for")
+    for classes in held:
+        # Who asks and who gives back may be others, but none of them may do so on some ways only.
+        if any(len(each) > 1 for each in classes) or sum(value for each in classes for value in each) != 0:
+            line = min((line for asked in around.columns.values() for line, _ in asked), default=flow.kernel.line)
+            raise Unreadable(line, "a CTA does not give back as much tensor memory as it asks for, on every way")
     if len({tuple(asked) for asked in around.columns.values()}) > 1:
         raise Unreadable(flow.kernel.line, "the CTAs of a cluster do not all ask for tensor memory")
     asks = _comes_to(flow, frozenset({Kind.ALLOCATE}))

@@ -14,7 +14,20 @@ from pipec.verify.reader.processes.parted import Parted
 from pipec.verify.reader.processes.rounds import Trail
 from pipec.verify.reader.text.opcodes import MEETINGS, Kind
 from pipec.verify.reader.values.machine import Machine
-from pipec.verify.reader.values.surroundings import ACTING, APART, ASKED, GIVEN_UP, LOADED, MET, READY, RESIDUE, Act, Env, Met
+from pipec.verify.reader.values.surroundings import (
+    ACTING,
+    APART,
+    ASKED,
+    GIVEN_UP,
+    HELD,
+    LOADED,
+    MET,
+    READY,
+    RESIDUE,
+    Act,
+    Env,
+    Met,
+)
 from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import UNKNOWN, Mixed, Peek, Table
 from pipec.verify.terms import Both, Compare, Either, Formula, Linear, Symbol, atom, negate, substitute, substituted, symbols_in
@@ -60,6 +73,7 @@ class Walk(Parted):
 
     def __init__(self, flow: Flow, machine: Machine, name: str, hints: Hints | None = None) -> None:
         super().__init__(flow, machine, name, hints)
+        self.held: set[int] = set()  # at the ends
         self._live: dict[tuple[int, int], tuple[str, ...]] = {}
         self.nodes: list[Node] = []
         self.keys: dict[object, int] = {}
@@ -201,7 +215,7 @@ class Walk(Parted):
 
     def _enter(self, number: int, env: Env, trail: Trail, path: Path) -> Way:
         if number == EXIT:
-            return self._end(path)
+            return self._end(env, path)
         block = self.flow.blocks[number]
         self._stand(env)
         self._rejoin(number, env)
@@ -212,7 +226,10 @@ class Walk(Parted):
             trail = (trail, number, None)
         return self._go(block, 0, env, trail, path)
 
-    def _end(self, path: Path) -> Way:
+    def _end(self, env: Env, path: Path) -> Way:
+        held = env.get(HELD, 0)
+        assert isinstance(held, int)
+        self.held.add(held)
         at = self.keys.get("end")
         if at is None:
             at = self.keys["end"] = len(self.nodes)
@@ -242,7 +259,7 @@ class Walk(Parted):
                     return self._place(block, index, 0, self._asking(block, env), trail, path)
                 after = block.next[decided]
             if after == EXIT:
-                return self._end(path)
+                return self._end(env, path)
             block, index = self.flow.blocks[after], 0
             steps = block.steps
             self._rejoin(after, env)
@@ -318,7 +335,7 @@ class Walk(Parted):
                 if touching and any(key[1] in self._registers_in(one) for one in [*kept.values()]):
                     kept[key] = value
             elif type(key) is tuple and (
-                self.flow.comes_to(_SELDOM[key], block, index) if key in _SELDOM else touching or key is ACTING or key is ASKED
+                self.flow.comes_to(_SELDOM[key], block, index) if key in _SELDOM else touching or key in (ACTING, ASKED, HELD)
             ):
                 kept[key] = value
         state = (block.number, index, sub, frozenset(kept.items()))

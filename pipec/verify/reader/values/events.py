@@ -10,7 +10,7 @@ from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import Operation
 from pipec.verify.reader.text.statements import Instruction, address
 from pipec.verify.reader.values.registers import Registers
-from pipec.verify.reader.values.surroundings import CTA_BITS, GIVEN_UP, MET, OFFSET, READY, Act, Env, Met, Spot
+from pipec.verify.reader.values.surroundings import CTA_BITS, GIVEN_UP, HELD, MET, OFFSET, READY, Act, Env, Met, Spot
 from pipec.verify.reader.values.values import Remote, Table, Value
 from pipec.verify.terms import Linear, Symbol
 
@@ -273,9 +273,15 @@ class Events(Registers):
         columns = self.number(one, one.operands[1], env, "the number of columns")
         if not (32 <= columns <= 512 and columns & columns - 1 == 0):
             raise Unreadable(one.line, f"{columns} columns of tensor memory cannot be asked for")
-        counted = self.around.columns if step.kind is Kind.ALLOCATE else self.around.freed
+        taking = self._taking(one, env)
+        # In lanes, since those of a warp may be of several classes.
+        before, more = env.get(HELD, 0), columns * len(taking)
+        assert isinstance(before, int)
+        env[HELD] = before + (more if step.kind is Kind.ALLOCATE else -more)
         # Each warp that executes it asks for so many.
-        counted.setdefault(self.rank, {}).update({(one.line, thread // 32): columns for thread in self._taking(one, env)})
+        if step.kind is Kind.ALLOCATE:
+            asked = self.around.columns.setdefault(self.rank, {})
+            asked.update({(one.line, thread // 32): columns for thread in taking})
         return self._meet(step, env)
 
     def _observe(self, step: Step, env: Env) -> list[Act]:

@@ -25,6 +25,7 @@ ACTING = ("acting",)  # in a section of the flow: which one, and by whom (a numb
 ASKED = (
     "asked",
 )  # at a branch: its condition for those that are in a section, where the predicate differs from thread to thread
+HELD = ("held",)  # columns of tensor memory asked for and not given back, times the lanes that did so
 RESIDUE = "residue"  # keys (RESIDUE, symbol, modulus): what is left of a counter of turns when it is divided
 LOADED, VOTED = "loaded at ", "voted at "  # in the name of a symbol
 CTA_BITS = 24  # in an address of the cluster's shared memory, the CTA's rank stands above this bit
@@ -114,12 +115,11 @@ class Surroundings:
     answers: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
     counted: set[int] = field(default_factory=set)  # named barriers that are used with a number of threads
     loads: set[int] = field(default_factory=set)  # lines where what several threads load decides something
-    # Columns of tensor memory asked for, and given back: by rank, then by line and warp.
+    # Columns of tensor memory asked for: by rank, then by line and warp.
     columns: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     given_up: dict[tuple[int, int, int], tuple[int, tuple[int, ...]]] = field(
         default_factory=dict
     )  # by rank and place: line, threads
-    freed: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     # By rank: whether an operand is a register, and its value if it is not.
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
     plans: dict[int, dict[int, Plan]] = field(default_factory=dict)  # by rank and number of the instruction
