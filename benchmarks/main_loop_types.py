@@ -61,19 +61,22 @@ kernel gemm[AB: dtype, SF: dtype, BM: int, BN: int, BK: int, BLOCK: int, STAGES:
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """`least`: elements of K in one instruction; `block`: elements that share a factor, of type `factors`."""
+    """`least`: elements of K in one instruction; `block`: elements that share a factor, of type `factors`; `sum`: of the accumulator."""
 
     bits: int
     least: int
     element: str
     factors: str = ""
     block: int = 0
+    sum: str = "f32"
 
 
 TYPES: Mapping[str, Type] = {
     "BF16": Type(16, 16, "bf16"),
+    "FP16": Type(16, 16, "f16"),
     "TF32": Type(32, 8, "tf32"),
     "FP8": Type(8, 32, "e4m3"),
+    "INT8": Type(8, 32, "i8", sum="i32"),
     "MXFP8": Type(8, 32, "e4m3", "ue8m0", 32),
     "NVFP4": Type(4, 64, "e2m1", "ue4m3", 16),
 }
@@ -136,6 +139,7 @@ def predicted(row: Row) -> Prediction:
         sizes |= {"M_CHUNKS": 1, "N_CHUNKS": -(-row.n // 128), "K_CHUNKS": row.k // of.block // _CHUNK}
     else:
         text, more = MAIN_LOOP.replace("gemm[", "gemm[AB: dtype, ").replace("[bf16,", "[AB,"), {"AB": of.element}
+        text = text.replace("tmem[f32,", f"tmem[{of.sum},").replace("d: tensor[f32,", f"d: tensor[{of.sum},")
     state = compile_source(Source("main_loop.pipe", text), Options(constants=constants | more), "plan")
     if state.trees is None or state.plans is None:
         raise ValueError(f"{row}: " + "; ".join(one.title for one in state.diagnostics))
