@@ -1,11 +1,13 @@
 """The closed form against the events that it stands for, against times on record, and its terms against what each of them is about."""
 
+import json
 import random
 from pathlib import Path
 
 import pytest
 
 from benchmarks.fit_model import RECORD, best_of, figures, geomean, left_out, parts, seconds
+from benchmarks.heuristics import ANSWERS, costs
 from benchmarks.measured import RESULTS, compared, measured
 from pipec.api.files import read_source
 from pipec.driver import Options, compile_source
@@ -62,6 +64,14 @@ def test_tiles_at_shapes_that_nothing_was_fitted_to(record: str, shapes: int) ->
     found = figures(H200, left_out(measured(record), parts(measured(RECORD))[0]))
     assert found["shapes"] == shapes and found["error_of_good_tiles"] < 0.055
     assert found["regret_of_a_dozen"] < 1.02 and found["regret_of_all"] < 1.02 and found["worst_of_all"] < 1.15
+
+
+def test_its_tiles_beside_those_of_a_peer() -> None:
+    """nvMatmulHeuristics has answered; a tile that is on record has a time, and every shape has one."""
+    answers = json.loads(ANSWERS.read_text(encoding="utf-8"))["tiles"]
+    theirs, ours, missing = costs("h200_tiles", answers)
+    assert len(theirs) == len(ours) == 13 and not missing and min(*theirs, *ours) >= 1.0
+    assert geomean(ours) < 1.02 < geomean(theirs)
 
 
 def test_who_was_dropped_was_slower_than_who_stayed() -> None:
