@@ -18,6 +18,7 @@ def reconvergence_points(successors: Sequence[Sequence[int]]) -> dict[int, int]:
     points = {}
     for block, _ in enumerate(leaders):
         last = (leaders[block + 1] if block + 1 < len(leaders) else len(successors)) - 1
+        # Lanes part nowhere else.
         if len(set(successors[last])) > 1:
             parent = parents.get(block)
             points[last] = leaders[parent] if parent is not None and parent < len(leaders) else NOWHERE
@@ -66,6 +67,7 @@ def _post_dominators(edges: list[list[int]], exit_block: int) -> dict[int, int]:
         for block in reversed(order):
             if block == exit_block:
                 continue
+            # Blocks that are not ordered yet say nothing so far; endless loops never will.
             known = [target for target in edges[block] if target in parent]
             if not known:
                 continue

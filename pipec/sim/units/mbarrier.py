@@ -33,6 +33,7 @@ class Mbarrier:
     def __init__(self, count: int):
         if not 1 <= count <= MAXIMUM_COUNT:
             raise UnitError("illegal", f"mbarrier.init count {count} is outside 1..{MAXIMUM_COUNT}")
+        # The first phase has parity 0: who waits for parity 1 of a fresh barrier passes, as producers rely on.
         self.phase = 0
         self.expected = count
         self.pending = count
@@ -63,6 +64,7 @@ class Mbarrier:
 
     def arrive_expect_tx(self, byte_count: int) -> bool:
         """Announce bytes, then arrive once; the announcement alone cannot end the phase because an arrival is pending."""
+        # The arrival that is too many is the fault, and it leaves the byte count as it was.
         if self.pending < 1:
             self._take_arrivals(1)
         self._move_tx(byte_count, +1, "arrive.expect_tx")
@@ -71,6 +73,7 @@ class Mbarrier:
     def arrive_drop(self, count: int = 1) -> bool:
         """Arrive `count` times and stop taking part in all later phases."""
         self._take_arrivals(count)
+        # From the next phase on; this one still counts the arrival.
         self.expected -= count
         return self._finish_phase_if_done() if count else False
 

@@ -114,6 +114,7 @@ def _float_to_float(write: Writer, value: Reader, to: Type, mode: Rounding, opti
         result = value(warp)
         if options.relu:
             result = np.where(result > 0, result, np.where(np.isnan(result), result, 0.0))
+        # tf32 lives in the 32 bits of an f32, whose own rounding would keep the 13 bits that tf32 drops.
         if to.name == "tf32" or options.satfinite:
             raw = TYPES[f"b{to.bits}"].dtype
             return write(warp, encode(result, to.name, mode, options.satfinite).astype(raw).view(to.dtype))
@@ -135,6 +136,7 @@ def _from_integer(write: Writer, read: Reader, to: Type, mode: Rounding, options
 
     def execute(warp: Warp) -> None:
         value = read(warp)
+        # float64 has 53 bits: a 64-bit integer would be rounded twice.
         exact = _odd_from_integer(value) if value.dtype.itemsize == 8 else value.astype(np.float64)
         write(warp, finish(exact, to.name, mode, options.ftz, options.sat))
 
@@ -167,6 +169,7 @@ def _to_integer(write: Writer, value: Reader, to: Type, whole: np.ufunc, from_: 
     def execute(warp: Warp) -> None:
         v = value(warp)
         rounded = whole(v)
+        # NumPy leaves the conversion of what does not fit undefined.
         safe = np.where(np.isnan(rounded) | (rounded >= high) | (rounded <= low), 0.0, rounded).astype(to.dtype)
         out = np.where(rounded >= high, to.dtype.type(limits.max), np.where(rounded <= low, to.dtype.type(limits.min), safe))
         write(warp, np.where(np.isnan(v), to.dtype.type(nan), out))
@@ -258,6 +261,7 @@ def _stochastic_quad(d: Decoder, to: Type, options: _Options) -> Execute:
         r = random(warp).astype(np.int64)
         out = np.zeros(LANES, np.int64)
         for place, read in enumerate(readers):
+            # The elements of a half of the result share 16 random bits.
             chosen = r >> 16 if place < 2 else r
             value = _relu(read(warp), options.relu)
             out = out << width | _stochastic(value, chosen & 0xFFFF, 16, name, True)
@@ -298,6 +302,7 @@ def _scales(d: Decoder, to: Type, from_: Type, mode: str | None, options: _Optio
 def _scale_code(value: LaneValues, up: bool) -> LaneValues:
     magnitude = np.abs(np.where(np.isfinite(value), value, 1.0))
     fraction, exponent = np.frexp(magnitude)
+    # frexp's fraction is at least 0.5; exactly 0.5 is a power of two, which no rounding moves.
     power = np.where(up & (fraction > 0.5), exponent, exponent - 1)
     codes = np.clip(np.where(magnitude == 0, -127, power) + 127, 0, 254)
     return np.where(np.isnan(value), 255, np.where(np.isinf(value), 254, codes))

@@ -41,6 +41,7 @@ def copy(d: Decoder) -> Execute:
         offsets, origins = cta.own_offset(dst(warp)[lanes]), source(warp)[lanes]
         cta.shared.check(offsets, size, "cp.async")
         counts = present(warp)[lanes] if present else np.full(len(lanes), size)
+        # One for all lanes: they arrive together, and each lane's group has it.
         operation = Operation()
         for groups in groups_of_lanes(warp, "cp.async"):
             groups.open.append(operation)
@@ -76,6 +77,7 @@ def _copied_at_once(cta: Cta, offsets: Addresses, origins: Addresses, counts: La
     try:
         if whole.any():
             places = (origins[whole, None] + words).reshape(-1)
+            # What is not copied is filled with zeros: a source size of 0 is how compilers mask a copy.
             data[whole] = cta.machine.memory.load(places, unit).reshape(-1, words.size)
         cta.shared.store((offsets[:, None] + words).reshape(-1), data.reshape(-1), unit)
     except SimulationError:
@@ -178,6 +180,7 @@ def store_async(d: Decoder) -> Execute:
     def execute(warp: Warp) -> None:
         for lane in warp.lanes():
             address, signal = int(dst(warp)[lane]), int(barrier(warp)[lane])
+            # The barrier must be in the CTA that gets the data.
             if address >> 24 != signal >> 24:
                 raise SimulationError("undefined", f"st.async to CTA {address >> 24} with a barrier of CTA {signal >> 24}")
             values = np.array([read(warp)[lane] for read in readers], raw.dtype)

@@ -38,12 +38,14 @@ def _decoded(data: bytes) -> tma.AnyMap:
 def tensor_map(warp: Warp, address: int, mode: Mode) -> tma.AnyMap:
     """The map at a generic address (parameter, constant or global memory), which must be one for this mode of copying."""
     if address % 64:
+        # An array of the host need not lie as a GPU's allocator would have put it; its simulated address is aligned.
         (address,) = warp.cta.machine.memory.placed(np.array([address])).tolist()
     if address % 64:
         raise SimulationError("misaligned", f"tensor map at 0x{address:x} is not 64-byte aligned")
     space = space_of(address)
     if space not in ("param", "const", "global"):
         raise SimulationError("undefined", f"tensor map at 0x{address:x} lies in {space} memory")
+    # Read anew by each copy: kernels change maps in place (PTX ISA 9.7.9.26).
     data = warp.cta.read_bytes("generic", address, MAP_BYTES, warp)
     if any(data[MEANT_BYTES:]) and not warp.cta.machine.practised("half a tensor map"):
         raise SimulationError(
@@ -91,11 +93,13 @@ def _tensor_load(d: Decoder, mode: Mode) -> Execute:
     def one_lane(warp: Warp, lane: int) -> None:
         entry = tensor_map(warp, one(map_address, warp, lane), mode)
         point = [one(reader, warp, lane) for reader in coordinates]
+        # Its end is told by the barriers of all CTAs that a multicast reaches, so that `deliver` fills it in.
         source = operation(warp, what, False)
         memory = WatchedMemory.of(warp, source)
         load, rows = _loading(entry, mode, point, [one(reader, warp, lane) for reader in shifts], memory)
         cache: list[Bytes] = []
 
+        # A multicast reads global memory once, however many CTAs and pieces it is delivered to.
         def fetch() -> Bytes:
             if not cache:
                 cache.append(load())
@@ -158,9 +162,11 @@ def _tensor_store(d: Decoder, mode: Mode) -> Execute:
             tma.check_coordinates(entry, point, storing=True)
             past = tma.bytes_past_the_edge(entry, point)
             if past:
+                # Rows end at multiples of 16 bytes (measured): the tensor's padding, or the next tensor, is written.
                 machine.warn(f"{what} at {tuple(point)} writes {past} bytes past the tensor's edge in each row")
             offsets = tma.smem_offsets(entry, offset)
             write = functools.partial(_store_box, memory, entry, point, reduction)
+        # Before it is under way: what it would read later is wrong at this instruction.
         cta.shared.check_range(offsets, 1, what)
         start_store(warp, lane, offsets, write, what, memory)
 

@@ -66,12 +66,14 @@ def destinations(warp: Warp, dst: int, barrier: int, mask: int | None, pair: boo
     ctas = cta.cluster.ctas
     if mask is None:
         target = cta.peer(dst, "copy destination")
+        # With .cta_group::2 the signal may go to the other CTA of the pair than the data (PTX ISA 9.7.9.25.5.2).
         holder = cta.peer(barrier, "copy barrier") if pair else target
         if pair and holder.rank // 2 != target.rank // 2:
             raise SimulationError("undefined", f"barrier of CTA {holder.rank} for data of CTA {target.rank}: not one pair")
         return [Destination(target, dst & OFFSET_MASK, holder, barrier & OFFSET_MASK)]
     if mask >> len(ctas) or not mask:
         raise SimulationError("undefined", f"multicast mask 0x{mask:x} in a cluster of {len(ctas)} CTAs")
+    # Under multicast the rank bits of addresses do not count, but for the one that tells the CTAs of a pair apart (measured).
     parity = barrier >> 24 & 1
     found = []
     for rank in range(len(ctas)):
@@ -111,7 +113,9 @@ def deliver(
     cuts = [0, count]
     if machine.events.timing == "random" and count > 64:
         inner = {machine.events.random.randrange(32, count, 32) for _ in range(machine.events.random.randrange(3))}
+        # Bytes of one copy become visible in pieces, each counted by itself: a wait for too few is found out.
         cuts = sorted({0, count, *inner})
+    # Copies of one CTA arrive in order only in the timing of that name: TMA promises no order among them.
     channel = ("tma", warp.cta.rank) if machine.events.timing == "order" else None
     for start, end in itertools.pairwise(cuts):
         warp.later(COPY_LATENCY, functools.partial(piece, start, end), channel, busy=copy_slots(end - start))
@@ -147,6 +151,7 @@ class WatchedMemory:
 def storing(warp: Warp, what: str, reducing: bool) -> WatchedMemory:
     """Global memory that a bulk store will write."""
     access = operation(warp, what, True, *_STORING)
+    # Of the two ends (source read, all done) a write is over with the second alone.
     access.ends = (access.ends or ())[1:]
     if reducing:
         access.scope = "sys"
@@ -170,6 +175,7 @@ def start_store(warp: Warp, lane: int, offsets: Addresses, write: Store, what: s
             raise SimulationError(
                 "undefined", f"{what} reads shared memory of {cta.name}, which has exited; wait for the group first"
             )
+        # The sources are free from here on (`wait_group.read`), so that their bytes have to be kept until the write.
         held.append(view.read(offsets).copy())
         finished(warp, operation, read_only=True)
 

@@ -35,6 +35,7 @@ def bra(d: Decoder) -> Execute:
         taken = ~warp.registers[slot] if negated else warp.registers[slot].copy()
         fragment = warp.fragment
         pc = fragment.pc
+        # The predicate of lanes that are elsewhere says nothing about this branch.
         if not fragment.full:
             taken = taken & fragment.active
         lanes = np.count_nonzero(taken)
@@ -88,6 +89,7 @@ def griddepcontrol(d: Decoder) -> Execute:
     def wait(warp: Warp) -> None:
         machine = warp.cta.machine
         if machine.watching:
+            # All of the preceding grid is over and visible, for this warp and whoever comes after it.
             warp.thread.learn(machine.races.preceding, 1)
 
     return wait
@@ -114,6 +116,7 @@ def nanosleep(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> Outcome:
         fragment, machine = warp.fragment, warp.cta.machine
+        # A nanosecond counts as an instruction slot; PTX promises no more than up to twice the time.
         ticks = max(1, int(duration(warp)[warp.active].max()))
         wait = Wait("sleep", "nanosleep", retry=False)
         warp.park(wait)

@@ -80,6 +80,7 @@ def _vector_length(d: Decoder) -> int:
 
 @instruction("ld", "ldu")
 def load(d: Decoder) -> Execute:
+    # Another cache: the values differ only where the kernel writes what it reads this way, which PTX forbids.
     d.ignore("nc")
     ordering = d.ordering()
     polls, use = int(ordering.strong), ordering.use(True, False, "sys") if ordering.strong else None
@@ -101,6 +102,7 @@ def load(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         addresses = active_addresses(warp, read(warp))
+        # A strong load that finds nothing new is a turn of a spin loop.
         warp.polls += polls
         cta, by = warp.cta, warp.watched
         if by is not None:
@@ -191,6 +193,7 @@ def store(d: Decoder) -> Execute:
             if by is not None:
                 by.note((addresses, warp.mask))
             elements = np.stack(values, 1) if count > 1 else values[0].reshape(-1, 1)
+            # Lanes that store to one address: the last one's value stays, where PTX leaves it open.
             if cta.store_words(where, addresses, elements, by, same):
                 cta.machine.progress += count
                 return

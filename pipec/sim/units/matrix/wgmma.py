@@ -115,6 +115,7 @@ def decode_descriptor(descriptor: int) -> MatrixDescriptor:
                 "illegal", f"wgmma descriptor {descriptor:#018x}: bits {low}-{low + width - 1} are {value}, must be 0"
             )
     return MatrixDescriptor(
+        # Addresses and offsets are in units of 16 bytes, 14 bits of them: 256 KiB.
         start=(descriptor & 0x3FFF) << 4,
         leading_offset=(descriptor >> 16 & 0x3FFF) << 4,
         stride_offset=(descriptor >> 32 & 0x3FFF) << 4,
@@ -129,6 +130,7 @@ def d_fragment(n: int) -> tuple[np.ndarray, np.ndarray]:
     thread = np.arange(THREADS, dtype=np.int64)[:, None]
     value = np.arange(n // 2, dtype=np.int64)[None, :]
     warp, lane = thread // 32, thread % 32
+    # Each warp has 16 rows. Values come in pairs of neighbours, then the row 8 below, then 8 columns on.
     return 16 * warp + lane // 4 + value // 2 % 2 * 8, value // 4 * 8 + lane % 4 * 2 + value % 2
 
 
@@ -186,6 +188,7 @@ def shared_granules(operands: Sequence[Reading]) -> np.ndarray:
 def _read_a(instruction: Instruction, a: int | np.ndarray, shared_memory: SharedMemory) -> np.ndarray:
     if isinstance(a, (int, np.integer)):
         return _read_matrix(instruction, int(a), ROWS, instruction.a_mn_major, shared_memory, instruction.a_k)
+    # Registers have one order; only a descriptor can say that rows and columns are swapped.
     if instruction.a_mn_major:
         raise UnitError("illegal", "wgmma with A in registers cannot transpose A (bit is 1)")
     registers = np.ascontiguousarray(a, np.uint32)
@@ -229,6 +232,7 @@ def _multiply(
 ) -> np.ndarray:
     """Result patterns [64, N], uint32 or uint16."""
     if instruction.a_format == BITS:
+        # In which order the bits of a byte come makes no difference, as long as both sides have the same.
         ones = [np.unpackbits(part, axis=1).astype(np.float64) for part in (a, b)]
         return accumulation.accumulate_integer(ones[0], ones[1], c, False).view(np.uint32)
     if instruction.a_format in INTEGERS:
@@ -238,5 +242,6 @@ def _multiply(
         decompose(a, instruction.a_format, instruction.negate_a),
         decompose(b, instruction.b_format, instruction.negate_b),
     )
+    # 8-bit floats keep fewer bits below the largest exponent (measured; docs/fidelity.md).
     model = accumulation.WGMMA_FP8 if instruction.a_format in FP8 else accumulation.WGMMA
     return accumulation.accumulate(left, right, c, model, instruction.d_format, numerics=numerics, kept=kept)
