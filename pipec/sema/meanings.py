@@ -269,7 +269,7 @@ EXPRESSIONS = (
 )
 
 
-# What an meaning is, where that does not depend on which one it is.
+# How a message calls a meaning whose words do not depend on which one it is.
 _PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (PayloadSpec, "a payload type"),
     ((View, tree.Pipeline), "a pipeline"),
@@ -289,13 +289,13 @@ _PLAIN_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 
 def describe(meaning: Meaning) -> str:
-    """What an meaning is, in the words of a message: `this is ...`."""
+    """How a message calls a meaning: `this is ...`."""
     plain = next((words for kinds, words in _PLAIN_WORDS if isinstance(meaning, kinds)), None)
     return plain or _named(meaning) or f"a value of type {getattr(meaning, 'type', None)}"
 
 
 def _named(meaning: Meaning) -> str | None:
-    """The words for an meaning that a name, a type or a number belongs to; None for an expression."""
+    """The words for a meaning that a name, a type or a number belongs to; None for an expression."""
     match meaning:
         case Known(value=DType() as dtype):
             return f"the element type {dtype}"

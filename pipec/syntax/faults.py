@@ -69,12 +69,15 @@ def fault_of(error: Exception, source: Source, lines: list[str], in_brackets: bo
 
 def _token_fault(source: Source, lines: list[str], error: UnexpectedToken | UnexpectedEOF, in_brackets: bool) -> Fault:
     token = error.token
+    # Lark's `accepts` is what can follow here; `expected` are all look-aheads of the state, some of which other contexts alone
+    # would take.
     accepts = set(getattr(error, "accepts", None) or error.expected or ())
     invisible = token.type in ("_NEWLINE", "_DEDENT", "$END")
     if token.type == "_INDENT":
         span = _first_word(source, token)
         return Fault(messages.UnexpectedIndent(at=span), span.line, "indent")
     last = len(lines) if token.type == "$END" else token.line or len(lines)
+    # What has no text is told at the end of the line before: that is where something is missing.
     span = _end_of_line_before(source, lines, last) if invisible else _token_span(source, token)
     logical = logical_lines(lines)
     if in_brackets:
@@ -92,6 +95,7 @@ def _token_fault(source: Source, lines: list[str], error: UnexpectedToken | Unex
     other = _other(source, lines, logical, span)
     if other is not None:
         return other
+    # Where the line could have ended as it is, a colon is not what it lacks.
     if invisible and "COLON" in accepts and (accepts == {"COLON"} or "_NEWLINE" not in accepts):
         return Fault(messages.MissingColon(at=span), span.line, "statement")
     found = word(token.type) if invisible or "\n" in token else f"`{token}`"

@@ -78,7 +78,7 @@ def _method(context: Context, node: ast.Call, callee: ast.Attribute) -> Meaning:
 
 
 def _receiver(meaning: Meaning) -> Receiver | None:
-    """Under which name the table has the operations of an meaning; None for what has none."""
+    """Under which name the table has the operations of a meaning; None for what has none."""
     match meaning:
         case tree.Handle():
             return PRODUCER if meaning.side == "producer" else CONSUMER

@@ -136,6 +136,7 @@ def common(left: tree.Expression, right: tree.Expression) -> tuple[tree.Expressi
     widened = widen(right, a)
     if widened is not None:
         return left, widened
+    # No third type is made up for f16 beside bf16, or i32 beside u32: the author says which values may be lost.
     return None
 
 

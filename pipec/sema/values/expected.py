@@ -26,7 +26,7 @@ def value(context: Context, node: ast.Expression, what: str = "the value") -> Va
 
 
 def as_value(context: Context, meaning: Meaning, span: Span, what: str) -> Value:
-    """The value of an meaning; a stage or tile stands for its elements."""
+    """The value of a meaning; a stage or tile stands for its elements."""
     if isinstance(meaning, Known) and not isinstance(meaning.value, str | DType):
         return meaning
     if isinstance(meaning, EXPRESSIONS):
@@ -36,6 +36,7 @@ def as_value(context: Context, meaning: Meaning, span: Span, what: str) -> Value
     if isinstance(meaning, EpilogueStage):
         meaning = meaning.output
     if isinstance(meaning, Token):
+        # A program may branch on a peek, beside the wait that takes it up.
         return tree.ReadVariable(meaning.ready, span)
     # A stage of several tiles does not say which one is meant, and is told below to be no value.
     if isinstance(meaning, tree.Handle) and len(context.buffers.get(meaning.pipeline, ())) == 1:

@@ -70,6 +70,7 @@ class Order:
         return tree.Constant(value, U32, self._at)
 
     def _unsigned(self, value: tree.Expression) -> tree.Expression:
+        # Unsigned division floors by itself. A signed one would need the correction for negative numbers, which a tile has not.
         if isinstance(value, tree.Constant):
             return tree.Constant(value.value, U32, value.span)
         return tree.Convert(value, U32, value.span)
