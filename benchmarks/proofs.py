@@ -76,6 +76,11 @@ def _each(name: str, found: Iterator[Any], spent: dict[str, float]) -> Iterator[
         yield one
 
 
+def _spread(rows: dict[str, dict[str, Any]], what: str) -> dict[str, float]:
+    took = sorted(row[what] for row in rows.values())
+    return {"median": statistics.median(took), "p99": took[round(0.99 * (len(took) - 1))], "most": took[-1]}
+
+
 def main() -> None:
     examples = [(path, Options()) for path in sorted((ROOT / "examples").glob("*.pipe"))]
     cases = []
@@ -91,10 +96,10 @@ def main() -> None:
         if (found := figures(path, options)) is not None:
             rows[str(path.relative_to(ROOT))] = found
             print(f"{path.stem:32} {found}", file=sys.stderr, flush=True)
-    took = sorted(row["seconds"] for row in rows.values())
-    reached = {"median": statistics.median(took), "p99": took[round(0.99 * (len(took) - 1))], "most": took[-1]}
+    reached = _spread(rows, "seconds")
+    parts = {part: _spread(rows, part) for part in ("read", "prove", "check", "refute")}
     budget = BUDGETS["proof steps"].limit
-    made = {"files": len(rows), "budget": budget, "seconds": reached, "goals": GOALS, "rows": rows}
+    made = {"files": len(rows), "budget": budget, "seconds": reached, "parts": parts, "goals": GOALS, "rows": rows}
     if asked:
         print(reached)
     else:

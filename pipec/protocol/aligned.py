@@ -73,6 +73,7 @@ class Aligned(Schedule[tuple[Past, Answers]]):
         if question is None:
             return with_taken(past, process, place, outcome), answers
         given = dict(answers[question])
+        # The last few only: a role that runs ahead would be in a situation of its own in each turn.
         given[process] = (*given.get(process, ()), outcome)[-_MOST_AHEAD:]
         left = _left(given, self.alignment.askers[question])
         return past, (*answers[:question], left, *answers[question + 1 :])
@@ -98,6 +99,7 @@ class Aligned(Schedule[tuple[Past, Answers]]):
             if process not in self.sources and not ahead[process]:
                 return process
         found = self.demanded(at, [process for process in self.order if process not in testing])
+        # Nobody waits for what a step could bring: who is the least ahead decides.
         if found is None and testing:
             return min(testing, key=ahead.__getitem__)
         if found is None and not at.ended():

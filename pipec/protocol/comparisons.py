@@ -27,6 +27,7 @@ Condition = Comparison | Joined
 def opposite(condition: Condition) -> Condition:
     match condition:
         case Comparison("ge", row):
+            # Of whole numbers: what is not at least 0 is at most -1.
             return Comparison("ge", negative(row))
         case Comparison(relation, row):
             return Comparison("ne" if relation == "eq" else "eq", row)

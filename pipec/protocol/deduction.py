@@ -16,6 +16,7 @@ def assume(premises: Premises, condition: Condition) -> None:
             premises.at_least(row)
             _sharpen(premises, row)
         case Comparison("eq", row):
+            # An equation may put a value at the edge of what a clause excludes.
             premises.equal(row)
             _sharpen(premises, row)
         case Comparison():
@@ -25,6 +26,7 @@ def assume(premises: Premises, condition: Condition) -> None:
             for part in parts:
                 assume(premises, part)
         case Joined(_, parts):
+            # A single part that is left is a fact, of which more follows than of a clause.
             left = tuple(part for part in parts if not impossible(premises, part))
             if len(left) > 1:
                 premises.clauses.append(Joined(False, left))
@@ -69,6 +71,7 @@ def impossible(premises: Premises, condition: Condition) -> bool:
         case Comparison(_, row):
             return premises.equals(row) or _contradicted(premises, condition)
         case Joined(True, parts):
+            # Each part may contradict those before it, though none is impossible alone.
             having = premises.copy()
             for part in parts:
                 if impossible(having, part):
@@ -94,11 +97,13 @@ def _normal(premises: Premises, row: Row) -> Row:
 
 def _contradicted(premises: Premises, condition: Comparison) -> bool:
     """Whether a clause of several parts has none left where the condition holds."""
+    # Clauses about other values cannot be contradicted by it.
     mine = {variable for variable, _ in replaced(condition.row, premises.solved)[1]}
     joined = [one for one in premises.clauses if isinstance(one, Joined) and mine & _variables(premises, one)]
     if not joined:
         return False
     having = premises.copy()
+    # Otherwise each clause would be asked about the others in turn, for ever.
     having.clauses = [one for one in having.clauses if one not in joined]
     assume(having, condition)
     return having.contradictory or any(impossible(having, one) for one in joined)

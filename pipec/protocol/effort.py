@@ -30,6 +30,7 @@ class Spent:
 
     def __init__(self, effort: Effort) -> None:
         steps = BUDGETS["proof steps"].limit if effort.combinations is None else effort.combinations
+        # Steps are counted from what all searches have cost before, as the counters are never set back.
         self.visits, self.until, self.runs = effort.visits, steps_so_far() + steps, effort.runs
         self.pause = self.until, 0, 0
 
@@ -37,6 +38,7 @@ class Spent:
         """The next attempt may cost so much of what is left."""
         now = steps_so_far()
         left = (self.until - now, self.visits, self.runs)
+        # An attempt that is not cut short would leave nothing for those that make more situations but see more.
         steps, visits, runs = (one * percent // 100 for one in left)
         self.pause = now + steps, self.visits - visits, self.runs - runs
 

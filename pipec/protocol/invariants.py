@@ -63,6 +63,7 @@ class Facts:
         failing = [number for number, rest in enumerate(rests) if rest]
         if not failing:
             return False
+        # A small multiple of a short row: the rows that it is combined with stay short.
         pivot = min(failing, key=lambda number: (abs(rests[number]), len(self.equations[number][1]), number))
         kept = []
         for number, row in enumerate(self.equations):
@@ -118,6 +119,7 @@ class Facts:
                 continue
             changed = True
             del self.bounds[terms]
+            # The strongest of the weaker ones that still holds: giving the bound up may lose what excludes an outcome.
             for weaker in sorted(self.options.get(terms, ())):
                 if weaker > constant and having.entails(replaced((weaker, terms), values)):
                     self.bounds[terms] = weaker

@@ -60,6 +60,7 @@ def judge(
     try:
         for reading in readings_of(ptx, kernel):
             found = _judged(reading, sides, launches)
+            # Another reading may need no condition that a launch cannot check.
             if found.certificate is not None and asked(found.certificate.assumes):
                 return found
             first = first or found
@@ -79,6 +80,7 @@ def _judged(reading: Reading, sides: Sequence[Side], launches: Launches) -> Judg
         certificate = prove(network, pairs=pairs, refuted=lambda: runs()[0] is not None)
     except Undecided as why:
         deadlock, ended = runs()
+        # Sizes near 2^31 only now: a proof could have asked the launch for smaller ones.
         if deadlock is None:
             deadlock, _ = refute(network, pairs, launches, large=True)
         return Judgement(network, None, deadlock, str(why), ended)

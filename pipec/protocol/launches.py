@@ -17,6 +17,7 @@ def launchable(interface: KernelInterface, numbers: Mapping[Symbol, int]) -> boo
         if not _within(numbers, f"ctaid.{axis}", extent) or not _within(numbers, f"clusterid.{axis}", clusters):
             return False
     known = [extent for extent in extents if extent is not None]
+    # A launch of no blocks runs nothing that could wait.
     blocks = 1
     for extent in known:
         blocks *= extent

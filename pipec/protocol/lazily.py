@@ -43,6 +43,7 @@ class Lazy(Schedule[Past]):
         """Who steps next depends on nothing that is remembered."""
         if (meeting := self.meeting(at)) is not None:
             return meeting
+        # Not sources: they would fill their rings, and each number of filled stages is a situation of its own.
         for process in self.order:
             if process not in self.sources and able(at, process, at.action(process)):
                 return process
@@ -53,6 +54,7 @@ class Lazy(Schedule[Past]):
 
     def settled(self, at: Configuration, memory: Past, chosen: int | None) -> tuple[int | None, Past]:
         chosen, past = self._together(at, list(memory), chosen)
+        # All that a process could still do is nothing.
         if self.forgets:
             past = [() if isinstance(at.action(process), End) else taken for process, taken in enumerate(past)]
         return chosen, tuple(past)

@@ -13,6 +13,7 @@ def live_in(process: Process, registers: frozenset[Symbol]) -> Live:
     for number, state in enumerate(process.states):
         for edge in edges_of(state.action):
             preceding.setdefault(edge.target, set()).add(number)
+    # A value that nobody asks for again would keep situations apart that go on alike.
     work = list(range(len(process.states)))
     while work:
         number = work.pop()
@@ -30,6 +31,7 @@ def live_in(process: Process, registers: frozenset[Symbol]) -> Live:
 def _needed(edge: Edge, after: frozenset[Symbol]) -> set[Symbol]:
     found = set(after) - {symbol for symbol, _ in edge.values}
     for symbol, value in edge.values:
+        # What a value is made of matters only if the value does.
         if symbol in after and value is not None:
             found |= symbols_of(value)
     for required in edge.requires:

@@ -96,6 +96,7 @@ class _Numbering(Names):
 
     def function(self, name: str, arguments: tuple[Linear, ...]) -> tuple[str, tuple[int, ...]]:
         hashed = _HASHED.fullmatch(name)
+        # A hash of text that contains names: another name of a size gives another hash.
         if hashed and name not in self.functions:
             order = tuple(sorted(range(len(arguments)), key=lambda place: repr(arguments[place])))
             made = f"function {len(self.functions):03}{hashed['kind'] or ''}"
@@ -113,6 +114,7 @@ def canonical(network: Network) -> tuple[Network, Names]:
             case Compare(_, Linear(_, ((Symbol() as symbol, _),))) if symbol not in registers and symbol.name[0] != "%":
                 declared[symbol] = None
     into = _Numbering()
+    # Declared sizes have an order of their own; that of the terms comes from their names.
     into.number([*declared])
     return renamed(network, into), into.back
 

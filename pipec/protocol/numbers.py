@@ -25,6 +25,7 @@ class Numbers(dict[int, int]):
         if inside is not None:
             registers = {symbol: self[each] for each in inside for symbol in symbols_of(self.variables.forms[each])}
             value = evaluate(form, {**self.launch, **registers}) * self.variables.spread.get(function_of(form), 1)
+        # Any number will do, but the same one each time that the value is asked for.
         elif form.terms and isinstance(form.terms[0][0], Symbol) and form.terms[0][0].name.startswith("unknown"):
             value = variable * 7919 % 5
         else:

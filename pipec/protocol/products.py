@@ -141,6 +141,7 @@ def _of_process(process: Process, registers: frozenset[Symbol]) -> Iterator[Line
         if not sizes.terms or not inner or inner & symbols_of(sizes):
             continue
         factors = [one for one, _ in sizes.terms]
+        # In a fixed order: which product is looked at decides which proof is found.
         for outer in sorted(counters - inner, key=lambda symbol: symbol.name):
             for factor in factors:
                 yield product(atom(outer), atom(factor))

@@ -87,6 +87,7 @@ class Program:
         number = self._told.get(condition)
         if number is None:
             number = self._told[condition] = len(self._told) // 2
+            # One test and its opposite are one question, whichever way a role asks it.
             self._told[opposite(condition)] = ~number
             self.conditions[number], self.conditions[~number] = condition, opposite(condition)
         return number
@@ -108,6 +109,7 @@ class Program:
     def _edge(self, edge: Edge) -> _Step:
         if not edge.values and not edge.requires:
             return {}, []
+        # A value of which nothing is known is another one each time that the edge is taken.
         unknown = any(value is None for _, value in edge.values)
         found = None if unknown else self._edges.get(id(edge))
         if found is None:
@@ -124,6 +126,7 @@ class Program:
         if found is None:
             live = self.live[process][place]
             found = [one(variable) for variable in sorted(live)]
+            # A fact that no test asks about excludes nothing.
             for row in (*self._tested(process), *self._begun(process)):
                 inside = self._registers_in(row)
                 if inside and inside <= live:
@@ -153,6 +156,7 @@ class Program:
             for place, state in enumerate(states):
                 if isinstance(state.action, Test):
                     asked.update(dict.fromkeys(each for outcome in self.test(process, place) for each in _clauses_of(outcome)))
+            # After a counter has moved on the test that was passed is one of its value before.
             for variable, before in dict.fromkeys(
                 step for s in states for edge in edges_of(s.action) for step in self._steps(edge)
             ):

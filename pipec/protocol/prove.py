@@ -27,6 +27,7 @@ def prove(
     what was filled was given back. `refuted`: asked before what takes long; if it holds there is nothing to prove."""
     effort = effort or Effort()
     spent = Spent(effort)
+    # Names decide the order of terms, and with it which proof is found first.
     network, names = canonical(network)
     programs: dict[bool, Program] = {}
     reason = "no schedule was found"

@@ -79,6 +79,7 @@ def evaluated_function(function: str, arguments: tuple[int, ...]) -> int:
 
 
 def _apply(function: str, arguments: tuple[int, ...]) -> int:
+    # Computed as the machine does, so that a run takes the branches that a launch takes.
     if known_function(function):
         return evaluated_function(function, arguments)
     # Memory may hold anything; the same place the same number.

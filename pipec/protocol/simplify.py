@@ -15,11 +15,13 @@ class _Decided(Names):
 
     def _atom(self, one: Atom) -> Linear:
         made = super()._atom(one)
+        # A register changes; what is decided of it holds at one moment only.
         if isinstance(one, Symbol) or not self.registers.isdisjoint(symbols_of(made)):
             return made
         value = self._value(made.terms[0][0]) if len(made.terms) == 1 else None
         if value is not None:
             made = add(Linear(made.constant), value, made.terms[0][1])
+        # The checker reads the network as it is, and has to be told what follows of it here.
         if made != atom(one):
             self.found[Compare("eq", add(atom(one), made, -1))] = None
         return made

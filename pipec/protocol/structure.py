@@ -43,6 +43,7 @@ def orders(network: Network) -> list[tuple[int, ...]]:
     count = len(network.processes)
     rank = [0] * count
     pairs = fills(network)
+    # Roles may feed each other in a circle, where ranks would grow for ever.
     for _ in range(count):
         for producer, consumer in pairs:
             if rank[consumer] <= rank[producer] < count:

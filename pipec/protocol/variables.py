@@ -68,6 +68,7 @@ class Variables:
         self._products: dict[tuple[Row, Row], Row | None] = {}
         self._sizes_only = True
         forms = list(_forms(network))
+        # In products the parts of a sum occur by themselves.
         if not products:
             self._group(forms)
         for form in forms:
@@ -155,6 +156,7 @@ class Variables:
         parts = tuple(values.get(each, one(each)) for each in self.derived[variable])
         found = self._renamed.get((variable, parts))
         if found is None:
+            # Replacing builds terms and sorts them by their text, which takes far longer than a row.
             combined[0] += _RENAMED
             known = {
                 symbol: self.form(part)
@@ -276,6 +278,7 @@ class Variables:
     def multiplied(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Products of rows that are not negative, where they are made of variables that there are."""
         factors = {self.number.get(factor) for each in self.number if isinstance(each, Product) for factor in each.factors}
+        # The number of pairs is the square of that of rows, and long rows multiply to nothing that is known.
         near = [row for row in rows if len(row[1]) <= 3 and any(variable in factors for variable, _ in row[1])][:_MOST_MULTIPLIED]
         for left, right in combinations_with_replacement(near, 2):
             if (left, right) not in self._products:
@@ -288,6 +291,7 @@ class Variables:
 
     def floors(self) -> list[Row]:
         """Between which values quotients of counters lie."""
+        # Values may get new quotients while the search goes on.
         for number in self.derived.keys() - self._floors.keys():
             parts = [each for each, _ in self.forms[number].terms if isinstance(each, Floor)]
             self._floors[number] = tuple(row for each in parts for row in self._rounded(each))

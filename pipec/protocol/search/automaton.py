@@ -45,6 +45,7 @@ class Search:
         self._enter(begin, self.known.base)
         self._queue(begin.target)
         while self.work:
+            # A visit may take long where many rows hang together; so the budget is asked before each.
             if not self.spent.visit():
                 raise Undecided("the search has taken too long")
             key = self.work.popleft()
@@ -83,6 +84,7 @@ class Search:
             if self.program.products:
                 self.known.alias(having)
             way = self.places.leaving(key, outcome)
+            # Only after the outcome is assumed: counters are added to under a test that keeps them small.
             self.known.need(having, way.required, key[1], (place, condition))
             way = place.next[outcome] = self._through(way, having, (place, condition))
             if self._enter(way, having):
@@ -96,6 +98,7 @@ class Search:
             if key not in self.places.found and key[1] not in self.runs.sampled:
                 self._sample(key[1])
             place = self.places.found.get(key) or self.places.place(key)
+            # Coming by twice would be a loop in which nothing is decided: a node there says what holds in each turn.
             if place.facts is not None or key in passed:
                 return way
             outcome = self.known.answer(place, having, way.values)
@@ -109,6 +112,7 @@ class Search:
         """A way into a node; whether the node has to be visited (again)."""
         place = self.places.found[way.target]
         target = place.situation
+        # A stage that is filled and never taken hangs nobody here, but the pipeline is not what its roles agree on.
         if target.test is None and uneven(target.at, self.pairs) is not None:
             raise Undecided("a pipeline is filled more often than it is given back")
         directions, clauses = self.places.directions(target), self.places.clauses(target)
@@ -138,6 +142,7 @@ class Search:
     def _node(self, place: Place, numbers: dict[PlaceKey, int]) -> Node:
         assert place.facts is not None
         facts = [*self.known.told(place)]
+        # Facts that equations already imply are left out: the checker shows each of them for each way into the node.
         facts += self.known.formulas(place.facts.lean(self.known.given(place.told)))
         moves: list[Moves | None] = []
         for outcome in (True, False):

@@ -62,6 +62,7 @@ class Splitter:
         if self.cuts is None:
             self.cuts = self._choices(), self._tests(), self._small()
         choices, tests, few = self.cuts
+        # Of many sizes only some decide the question; telling others apart would double the work for nothing.
         asked = symbols_in(why.asked) if why.asked is not None else frozenset[Symbol]()
         base = System([*self.program.facts, *when])
         there = base.extended(why.told) if why.told else base
@@ -74,6 +75,7 @@ class Splitter:
 
     def _within(self, when: tuple[Formula, ...]) -> tuple[Schedule[Any], Program, tuple[Formula, ...]]:
         """For these sizes alone, where that makes a difference; and which values are decided there."""
+        # Terms without choices are shorter, and rows can say how they hang together.
         network, decided = simplified(self.program.network, System([*self.program.facts, *when])) if when else (None, ())
         if network is None or not decided:
             return self.schedule, self.program, ()
@@ -101,6 +103,7 @@ class Splitter:
 
     def _small(self) -> list[Compare]:
         """Few iterations behave unlike many: a loop that does not run, a prologue alone, a ring that is not full yet."""
+        # From both sides, as a loop may be left where its test holds or where it does not.
         sides = [
             one for part in self._tests() for one in (part, negate(part)) if isinstance(one, Compare) and one.relation == "ge"
         ]

@@ -51,6 +51,7 @@ class Known:
     def settle(self, made: Premises) -> None:
         """Of a choice between two numbers, which one it is where that is known: of a row of its own nothing would follow."""
         for choice in self.variables.choices:
+            # It is known already, or was replaced by what it equals.
             if choice.variable in made.solved:
                 continue
             for condition, value in ((choice.condition, choice.no), (choice.opposite, choice.yes)):
@@ -106,6 +107,7 @@ class Known:
         condition = self.places.condition(situation, outcome)
         if impossible(premises, condition) or (number is not None and self._implied(place.told, number, condition)):
             return True
+        # The exact arithmetic below takes far longer, and could say nothing of such a value either.
         if self.variables.free(condition, premises):
             return False
         return self.exact(place.told, place).extended([self.variables.formula(condition)]).impossible(_SPLITS)
@@ -124,6 +126,7 @@ class Known:
         number = self.places.number(place)
         if number is not None and {number, ~number} & place.told:
             return number in place.told
+        # A run has shown one outcome to be possible: it is the other one that may be impossible.
         for outcome in place.outcomes if len(place.outcomes) == 1 else (True, False):
             other = self.places.condition(place.situation, not outcome)
             if impossible(having, substituted(other, values)):
@@ -156,6 +159,7 @@ class Known:
             return None
         row = having.reduced(required.row)
         needed = {variable: times for variable, times in row[1] if not self.variables.is_size(variable)}
+        # Without a counter in it, what is required is itself a bound of sizes.
         found = [] if needed else [row]
         rows = [(constant, terms) for terms, constant in having.least.items()]
         # A size may be known by what a counter is: that is a bound of the counter, too.
@@ -170,5 +174,6 @@ class Known:
         ]
         if not found:
             return None
+        # A stronger bound would refuse launches for which the proof holds, too.
         bound = Compare("ge", self.variables.form(max(found)))
         return None if System([*self.program.facts, *self.when]).extended([bound]).impossible() else bound

@@ -76,6 +76,7 @@ class Places:
 
     def place(self, key: PlaceKey) -> Place:
         made = self.found[key] = Place(self.situations[key[0]], key[1], key[2])
+        # Where situations do not come again a counter is part of them, and no number of them is enough.
         if len(self.found) > self.most:
             raise Undecided("too many situations")
         if made.situation.test is None:
@@ -167,9 +168,11 @@ class Places:
     def following(self, place: Place, outcome: bool, way: Way) -> PlaceKey:
         """The node reached."""
         number, told, begun = self.number(place), place.told, place.begun
+        # What is told apart doubles the situations each time, so there is an end to it.
         if number is not None and len(told) < _MOST_TOLD_APART:
             told |= {number if outcome else ~number}
         if self.tells_begun:
+            # A counter that moves on is no longer at its first turn.
             kept = frozenset(each for each in begun if each[0] not in way.values)
             begun = self.live(kept | way.begun, self.situations[way.target])
         return way.target, told, begun
