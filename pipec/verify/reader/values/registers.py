@@ -76,11 +76,14 @@ class Registers(Places):
         return _defines_one(one) and not (op.name == "cvt" and self.around.kernel.is_wider(one.operands[0], op.to))
 
     def _applied(self, op: Operation, rule: Callable[[Sequence[int]], int], values: list[Value], require: Require) -> Value:
-        kinds = {type(value) for value in values}
         if op.name in _DIVIDING and _may_be_zero(values[1], op.width):
             return UNKNOWN
-        if kinds == _NUMBERS:
+        for value in values:
+            if type(value) is not int:
+                break
+        else:  # as nearly always
             return rule(values)  # type: ignore[arg-type]
+        kinds = {type(value) for value in values}
         if Lanes in kinds and not kinds <= _LANES:
             values = [self._common(value) for value in values]
         value, requires = self.arithmetic.apply(op, values)
@@ -271,7 +274,6 @@ def _may_be_zero(value: Value, width: int) -> bool:
 
 
 _DIVIDING = frozenset({"div", "rem"})  # by 0: some number, which PTX leaves to the machine
-_NUMBERS = {int}
 _LANES = {int, Lanes}
 _SELECT = Operation("selp", "", 32, False, 32)
 _SPECIAL: dict[str, Callable[[Registers, Instruction, Env], dict[str, Value]]] = {
