@@ -96,6 +96,7 @@ def explore(run: Run, clusters: int, ranks: int, seed: int) -> tuple[Machine, Ex
             break
         other = kept.run(name, schedule, counts)
         found.schedules.append(name)
+        # The same finding in another schedule is one finding, told with the timing that showed it first.
         for key, finding in other.findings.found.items():
             merged.found.setdefault(key, finding)
     _look_for_unneeded(found, kept, machine, counts, budget)
@@ -164,6 +165,7 @@ class _Kept:
             assert step.item is not None
             step.execute = _instead(step.item)
 
+        # In order, and with everything late and every test failing once: what a wait hides shows in one of these, if at all.
         for schedule in (Schedule(without=pc), Schedule("late", fails=True, without=pc)):
             try:
                 machine = self._run(schedule, prepare)
@@ -203,6 +205,7 @@ def _instead(item: Instruction) -> Execute:
     slot = answer.index
 
     def says_yes(warp: Warp) -> None:
+        # A failing test would send the warp around its loop for ever.
         warp.registers[slot][...] |= warp.active
 
     return says_yes

@@ -39,6 +39,7 @@ def named_barrier(d: Decoder) -> Execute:
         if aligned:
             require_converged(warp, d.item.opcode)
         barrier, expected = _arrive(warp, number, threads, mode == "sync")
+        # Whoever arrives last opens the barrier, and does not wait itself.
         if warp.cta.settle_named(barrier) or mode == "arrive":
             return None
         barrier.waiting.append(warp.fragment)
@@ -69,6 +70,7 @@ def _arrive(
     if identity >= NAMED_BARRIERS:
         raise SimulationError("undefined", f"barrier {identity} does not exist; there are {NAMED_BARRIERS}")
     expected = threads(warp) if threads else None
+    # Barriers count warps, all of whose lanes count as arrived; PTX asks for a multiple of the warp size.
     if expected is not None and (expected % LANES or expected == 0):
         raise SimulationError("undefined", f"barrier {identity}: thread count {expected} is not a multiple of 32")
     barrier = warp.cta.named[identity]
@@ -91,6 +93,7 @@ def _reducing_barrier(d: Decoder, aligned: bool) -> Execute:
         if aligned:
             require_converged(warp, d.item.opcode)
         barrier, _ = _arrive(warp, number, threads, True)
+        # The result is known with the last vote: until then the writes of those that wait are kept with theirs.
         barrier.votes.append(Vote(predicate(warp)[warp.active], functools.partial(_hear, warp, warp.mask, write, type_)))
         barrier.waiting.append(warp.fragment)
         wait = warp.park(Wait("barrier", f"reducing barrier {barrier.number}", retry=False, barrier=barrier.number))
@@ -121,6 +124,7 @@ def cluster_arrive(d: Decoder) -> Execute:
         if aligned:
             require_converged(warp, d.item.opcode)
         cluster = warp.cta.cluster
+        # Each thread arrives once per phase; a second arrival would be counted as that of a thread that is still to come.
         if (warp.cluster_arrivals[warp.active] > cluster.barrier_phase).any():
             raise SimulationError("undefined", "barrier.cluster.arrive twice without barrier.cluster.wait")
         warp.cluster_arrivals = np.where(warp.active, cluster.barrier_phase + 1, warp.cluster_arrivals)
@@ -170,12 +174,14 @@ def fence(d: Decoder) -> Execute:
     """Values are in order in any case here; what fences promise is held against the accesses (`machine.races`)."""
     names = {name for name in d.modifiers if name in _FENCES}
     d.ignore(*names)
+    # An mbarrier counts as made when its initialising warp tells of it: a cluster barrier must follow in any case.
     if "mbarrier_init" in names:
         return nothing
     if "proxy" not in names:
         acquires, releases = "release" not in names, "acquire" not in names
         scope = next((name for name in ("cta", "cluster") if name in names), "gpu")
         return lambda warp: warp.thread.fence(releases, acquires, scope)
+    # The release side belongs to the writer, whose signal carries it; the acquire side lets the proxy see what was written.
     if "tensormap::generic" in names and "release" not in names:
         return lambda warp: warp.thread.fence_maps()
     if not any(name.startswith("async") for name in names):

@@ -60,6 +60,7 @@ def deallocate(d: Decoder) -> Execute:
         base, count = int(address(warp)[0]), int(columns(warp)[0])
         state.memory.deallocate(base, count)
         state.order.give_back(warp.thread, warp.fragment.pc, base, count)
+        # Any of them may fit now; those that do not wait again.
         for fragment in state.waiting:
             fragment.wait = None
         state.waiting.clear()
@@ -97,6 +98,7 @@ def wait(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         require_converged(warp, "tcgen05.wait")
+        # Of the executing warp alone, whichever addresses its loads or stores had.
         warp.thread.found_over((kind,), warp.thread.count(kind))
         if kind == "ld":
             warp.loading.clear()
@@ -162,6 +164,7 @@ def store(d: Decoder) -> Execute:
 
 def _common_address(warp: Warp, address: AddressReader, what: str) -> int:
     require_converged(warp, what)
+    # The address is one operand of the warp: PTX calls lanes that differ undefined.
     places = address(warp)[warp.active]
     if (places != places[0]).any():
         raise SimulationError("undefined", f"{what} with different addresses in the lanes of warp {warp.index}")

@@ -53,6 +53,7 @@ class TensorMemory:
             raise UnitError(
                 "illegal", f"tcgen05.alloc of {columns} columns after one of {self._last_allocation}: sizes must not grow"
             )
+        # None is no error: the instruction waits until another warp of the CTA gives columns back.
         base = self._find_free(columns)
         if base is None:
             return None
@@ -194,6 +195,7 @@ def warp_start(shape: str, count: int, address: int, warp_in_cta: int) -> tuple[
     """(lane, column) of an address that this warp may use: warp w owns lanes 32*(w % 4) and the 31 after."""
     row = fragment_shape(shape, count)
     lane, column = split_address(address)
+    # A warp is wired to a quarter of the lanes, by its number in its warpgroup.
     first = warp_in_cta % 4 * WARP_LANES
     allowed = (first,) if row.lanes == WARP_LANES else (first, first + 16)
     if lane not in allowed:

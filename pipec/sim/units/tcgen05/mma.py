@@ -80,7 +80,10 @@ def mma(
     if disable_output_lane is not None and weight_stationary:
         raise UnitError("illegal", f"disable-output-lane ({len(disable_output_lane)} words) on tcgen05.mma.ws, which has none")
     enabled = _enabled_lanes(descriptor, disable_output_lane)
+    # Of a pair each CTA has half of B's rows, and both multiply by all of them.
     b_patterns = np.concatenate([_read_b(descriptor, modifiers, b, memory) for memory in shared_memories])
+    # All operands are read before anything is written: D may lie in columns that another operand was read from, and what overlaps is a
+    # race that is reported elsewhere.
     results = []
     for rank in range(cta_group):
         a_patterns, kept = _read_a(descriptor, modifiers, a, d_address, tensor_memories[rank], shared_memories[rank]), None
@@ -137,6 +140,7 @@ def _enabled_lanes(descriptor: InstructionDescriptor, words: Sequence[int] | Non
 
 def _read_b(descriptor: InstructionDescriptor, modifiers: Modifiers, b: int, memory: SharedMemory) -> np.ndarray:
     mask = modifiers.column_mask
+    # A shift takes its columns from further on, so that more rows of B are read than are used.
     rows = descriptor.n // descriptor.cta_group + (mask.shift if mask else 0)
     patterns = _read_from_smem(descriptor, b, memory, rows, descriptor.k, descriptor.b_mn_major, descriptor.b_format)
     if mask is None:
@@ -206,6 +210,7 @@ def _read_a(
         raise UnitError("illegal", f"A in tensor memory starts at lane {lane}, D at lane {d_lane}: they must agree")
     name = data_path_name(descriptor, modifiers.weight_stationary)
     cells = a_cells(name, descriptor.m // descriptor.cta_group)
+    # Layouts that spread D over both halves of the lanes want A in each of them.
     copies = tensor_memory.read(cells, lane, column, "tcgen05.mma A")
     for copy in copies[1:]:
         if not np.array_equal(copy, copies[0]):
@@ -248,7 +253,9 @@ def _read_scales(
         raise UnitError("illegal", f"scale address {address:#x} of {which} names lane {lane}, must be lane 0")
     words = tensor_memory.read(scale_cells(rows), 0, column, f"tcgen05.mma scales of {which}")
     first_byte = 8 * np.arange(scale_id, scale_id + descriptor.scale_vector, dtype=np.uint32)
+    # A column holds four scales, one in each byte; the id says at which this MMA begins.
     scales = words[:, :, None] >> first_byte & np.uint32(0xFF)
+    # Each quarter of the lanes reads scales of its own, which software has to copy there (tcgen05.cp .warpx4).
     if (scales != scales[0]).any():
         partition, row = np.argwhere((scales != scales[0]).any(axis=2))[0]
         raise UnitError(
@@ -278,6 +285,7 @@ class _Target:
         self.cells = d_cells(name, *self.shape)
         self.enabled = None if enabled is None else enabled[self.cells.lanes + lane]
         if self.enabled is not None:
+            # A lane that is switched off is neither read nor written: it need not have been written before.
             self.cells = self.cells.where(self.enabled)
         self.format = descriptor.d_format
         self.memory = memory
