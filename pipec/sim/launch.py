@@ -94,8 +94,9 @@ def launch(
     (`array.ctypes.data`), which a kernel may find in memory; `allocations` are arrays that it reaches in no other way. Raises
     SimulationError.
     """
-    options = options or Options()
-    _check_options(options, dynamic_smem)
+    options = Options() if options is None else options
+    _check_options(options)
+    _check_call(ptx, kernel, cooperative, dynamic_smem, arguments, allocations)
     try:
         started = time.perf_counter()
         module = _parsed(ptx)
@@ -129,7 +130,7 @@ def launch(
         raise SimulationError("unsupported", "the kernel's calls nest too deeply to be inlined") from None
 
 
-def _check_options(options: Options, dynamic_smem: int) -> None:
+def _check_options(options: Options) -> None:
     if not isinstance(options, Options):
         raise SimulationError("argument", f"options are a pipec.sim.Options, not {shown(options)}")
     if not isinstance(options.timing, str) or options.timing not in TIMINGS:
@@ -150,8 +151,23 @@ def _check_options(options: Options, dynamic_smem: int) -> None:
         raise SimulationError("argument", f"numerics {shown(options.numerics)} is none of {', '.join(NUMERICS)}")
     if options.progress is not None and not callable(options.progress):
         raise SimulationError("argument", f"progress is called with two numbers, and {shown(options.progress)} cannot be")
-    if not 0 <= dynamic_smem <= SHARED_LIMIT:
-        raise SimulationError("argument", f"{dynamic_smem} bytes of dynamic shared memory, at most {SHARED_LIMIT}")
+
+
+def _check_call(
+    ptx: object, kernel: object, cooperative: object, dynamic_smem: object, arguments: object, allocations: object
+) -> None:
+    if not isinstance(ptx, str):
+        raise SimulationError("argument", f"PTX is text, not {shown(ptx)}")
+    if kernel is not None and not isinstance(kernel, str):
+        raise SimulationError("argument", f"a kernel has a name, and {shown(kernel)} is none")
+    if not isinstance(dynamic_smem, int) or not 0 <= dynamic_smem <= SHARED_LIMIT:
+        raise SimulationError("argument", f"{shown(dynamic_smem)} bytes of dynamic shared memory, at most {SHARED_LIMIT}")
+    if not isinstance(cooperative, bool):
+        raise SimulationError("argument", f"a launch is cooperative or not, and {shown(cooperative)} says neither")
+    if not isinstance(arguments, Sequence) or isinstance(arguments, str | bytes):
+        raise SimulationError("argument", f"arguments are a list, not {shown(arguments)}")
+    if not isinstance(allocations, Sequence) or not all(isinstance(one, np.ndarray) for one in allocations):
+        raise SimulationError("argument", f"allocations are a list of arrays, not {shown(allocations)}")
 
 
 def _prepared(
@@ -238,10 +254,10 @@ def _kernel(module: Module, name: str | None) -> Function:
 def _triple(value: Extents, what: str) -> Triple:
     try:
         given = (value,) if isinstance(value, int) else tuple(operator.index(item) for item in value)
-    except TypeError:
+    except Exception:  # noqa: BLE001 - whatever an object of the caller's answers when it is asked for a number
         given = (0,)
     if len(given) > 3 or min(given, default=1) < 1:
-        raise SimulationError("argument", f"{what} {value} must be up to three positive integers")
+        raise SimulationError("argument", f"{what} {shown(value)} must be up to three positive integers")
     x, y, z = (*given, 1, 1, 1)[:3]
     return x, y, z
 
@@ -249,7 +265,7 @@ def _triple(value: Extents, what: str) -> Triple:
 def _grid(grid: Extents) -> Triple:
     chosen = _triple(grid, "grid")
     if any(extent > limit for extent, limit in zip(chosen, MAXIMUM_GRID, strict=True)):
-        raise SimulationError("argument", f"grid {chosen} is larger than {MAXIMUM_GRID}")
+        raise SimulationError("argument", f"grid {shown(chosen)} is larger than {MAXIMUM_GRID}")
     return chosen
 
 
@@ -260,12 +276,12 @@ def _block(function: Function, block: Extents | None) -> Triple:
         raise SimulationError("argument", f"kernel `{function.name}` has no .reqntid, so block must be given")
     chosen = _triple(wanted, "block")
     if required and chosen != _triple(required, "block"):
-        raise SimulationError("argument", f"block {chosen} contradicts .reqntid {required}")
+        raise SimulationError("argument", f"block {shown(chosen)} contradicts .reqntid {required}")
     most = function.directives.get("maxntid")
     if most and prod(chosen) > prod(_triple(most, "block")):
         raise SimulationError("argument", f"block {chosen} has more threads than .maxntid {most}")
     if prod(chosen) > 1024:
-        raise SimulationError("argument", f"block {chosen} has more than 1024 threads")
+        raise SimulationError("argument", f"block {shown(chosen)} has more than 1024 threads")
     return chosen
 
 
@@ -275,9 +291,9 @@ def _cluster(function: Function, cluster: Extents | None, grid: Triple) -> Tripl
     required = function.directives.get("reqnctapercluster")
     shape = _triple(cluster if cluster is not None else required or (1, 1, 1), "cluster")
     if required and cluster is not None and shape != _triple(required, "cluster"):
-        raise SimulationError("argument", f"cluster {shape} contradicts .reqnctapercluster {required}")
+        raise SimulationError("argument", f"cluster {shown(shape)} contradicts .reqnctapercluster {required}")
     if any(extent % part for extent, part in zip(grid, shape, strict=True)):
-        raise SimulationError("argument", f"grid {grid} is not a multiple of the cluster {shape}")
+        raise SimulationError("argument", f"grid {grid} is not a multiple of the cluster {shown(shape)}")
     if shape[0] * shape[1] * shape[2] > 16:
         raise SimulationError("argument", f"cluster {shape} has more than 16 CTAs")
     return shape

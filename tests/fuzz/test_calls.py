@@ -176,3 +176,15 @@ def test_errors_travel_between_processes() -> None:
         for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
             assert type(again) is type(error) and str(again) == str(error)
             assert sorted(vars(again)) == sorted(vars(error))
+
+
+EMPTY = ".version 8.8\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u32 n) { ret; }\n"
+
+
+@pytest.mark.parametrize("value", ODD, ids=ids)
+def test_simulator(value: Any) -> None:
+    answers(lambda: sim.launch(value))
+    given = {"grid": 1, "block": 32, "arguments": [np.zeros(4, np.float32), 3]}
+    for name in ("grid", "block", "cluster", "kernel", "dynamic_smem", "arguments", "allocations", "options", "cooperative"):
+        answers(lambda name=name: sim.launch(EMPTY, **{**given, name: value}))  # type: ignore[misc]
+        answers(lambda name=name: sim.launch(EMPTY, **{**given, name: [value]}))  # type: ignore[misc]
