@@ -16,7 +16,8 @@ import common
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
-from mutation.own import SURVIVED, TESTS_OF, Change, cases, in_child, judged, judged_by_tests, known, known_tests, sample
+from mutation.operators import Change, sample
+from mutation.own import SURVIVED, TESTS_OF, cases, in_child, judged, judged_by_tests, known, known_tests
 
 WORKERS = 2
 

@@ -6,7 +6,8 @@
 import ast
 from dataclasses import replace
 
-from mutation.own import SURVIVED, Case, changes, judged, judged_by_tests, known, known_tests, sample
+from mutation.operators import changes, sample
+from mutation.own import SURVIVED, Case, judged, judged_by_tests, known, known_tests
 
 WAIT = Case("error", "tests/errors/linear/never_released.pipe")
 

@@ -7,6 +7,7 @@ from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.read import read
+from pipec.verify.reader.text.interface import signed_as_declared
 
 # All lanes wait for an arrival that is made if %p2 holds.
 KERNEL = """
@@ -86,3 +87,9 @@ def test_numbers_written_out(code: str, true: bool) -> None:
 )
 def test_registers_of_another_width(code: str, true: bool) -> None:
     assert holds(code) is true
+
+
+def test_what_stands_for_a_signed_parameter() -> None:
+    """A register of all its bits, and none of more."""
+    assert signed_as_declared("i32", "b32") and signed_as_declared("i64", "u64")
+    assert not signed_as_declared("i32", "b64") and not signed_as_declared("u32", "b32")
